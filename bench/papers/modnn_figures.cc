@@ -62,11 +62,12 @@ double TaskSeconds(const TaskGraph& graph, bool is_fastest, bool only_updates = 
   return seconds;
 }
 
-// Returns the numbers that a convolution computes in its forward pass.
-double OutputsOf(const ConvolutionParameters& shape) {
-  const auto side = [](std::int64_t input, std::int64_t kernel, std::int64_t stride,
-                       std::int64_t padding, std::int64_t dilation) {
-    return (input + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+// Returns the numbers that a convolution, or a transposed one, computes in its forward pass.
+double OutputsOf(const ConvolutionParameters& shape, bool is_transposed) {
+  const auto side = [&](std::int64_t input, std::int64_t kernel, std::int64_t stride,
+                        std::int64_t padding, std::int64_t dilation) {
+    const std::int64_t window = dilation * (kernel - 1) + 1 - 2 * padding;
+    return is_transposed ? (input - 1) * stride + window : (input - window) / stride + 1;
   };
   return static_cast<double>(shape.n * shape.k) *
          static_cast<double>(side(shape.h, shape.r, shape.stride_height, shape.padding_height,
@@ -83,7 +84,8 @@ GraphFamily Underused(GraphFamily family, double half) {
     for (GraphTask& task : graph.tasks) {
       const auto* shape = std::get_if<ConvolutionParameters>(&task.parameters);
       if (shape == nullptr || task.phase == TaskPhase::kUpdate) continue;
-      const double slower = 1 + half / OutputsOf(*shape);
+      const bool is_transposed = task.operation == "transposed-conv";
+      const double slower = 1 + half / OutputsOf(*shape, is_transposed);
       for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds *= slower;
     }
     return status;
