@@ -224,8 +224,10 @@ void ProblemMaker::Reserve() {
     problem.resting_bytes[run] -= std::max(spared_before, spared);
     spared_before = spared;
   }
-  problem.resting_bytes.back() -= spared_before;
   problem.memory_bytes -= options_.reserve_bytes;
+  // At the end all that is at home on the device is there.
+  const std::int64_t missing = problem.resting_bytes.back() - problem.memory_bytes;
+  problem.resting_bytes.back() -= std::max(spared_before, missing);
 }
 
 GraphProblem ProblemMaker::Make() {

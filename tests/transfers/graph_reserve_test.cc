@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
+#include "policies/transfers/away_set.h"
 #include "policies/transfers/graph_problem.h"
+#include "policies/transfers/transfer_dispatch.h"
 #include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool::transfers {
@@ -50,6 +53,27 @@ TEST(GraphReserve, LeavesEachRunWhatItNeeds) {
                 whole.running_bytes[run] - whole.resting_bytes[run]);
     }
   }
+}
+
+// All data at home is on the device at the end, so nothing can be free there.
+TEST(GraphReserve, EndsWhenDataAtHomeTakesTheWholeMemory) {
+  const TaskGraph graph = MakeModel("vgg-16", {.batch = 1, .image = 32}).value();
+  std::vector<TaskRun> runs(graph.tasks.size());
+  for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
+  std::int64_t at_home = 0;
+  for (const GraphData& data : graph.data) {
+    if (data.before == DataHome::kDevice) at_home += data.bytes;
+  }
+  const TransferProblem problem =
+      MakeGraphProblem(graph, runs,
+                       {.memory_bytes = at_home,
+                        .reserve_bytes = at_home / 8,
+                        .rates = {.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9}})
+          .problem;
+  EXPECT_GE(problem.resting_bytes.front(), at_home / 2);
+  EXPECT_LE(problem.resting_bytes.back(), problem.memory_bytes);
+  EXPECT_LT(TransferDispatcher(problem).Run(EagerSet(problem)),
+            std::numeric_limits<double>::infinity());
 }
 
 }  // namespace
