@@ -12,6 +12,7 @@
 #include "lib/plan/instance.h"
 #include "lib/schedule/device_stays.h"
 #include "lib/schedule/schedule_planning.h"
+#include "lib/schedule/stay_search.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
 
@@ -27,6 +28,7 @@ class StayPlanner {
               const schedule::PlanEffort& effort)
       : effort_(effort),
         stays_(stays),
+        alignment_(alignment),
         memory_bytes_(memory_bytes),
         parts_(stays.bytes.size()),
         last_begins_(stays.bytes.size(), std::numeric_limits<std::int64_t>::min()),
@@ -51,6 +53,9 @@ class StayPlanner {
   absl::StatusOr<Plan> MakePlan() const {
     absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, effort_);
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
+    Plan lives = PlanLives();
+    if (lives.height < plan->height) plan = std::move(lives);
+    if (plan->height <= memory_bytes_ || !HasRanges()) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
     return in_parts.ok() && in_parts->height > plan->height ? plan : in_parts;
   }
@@ -58,6 +63,30 @@ class StayPlanner {
  private:
   bool HasParts() const {
     return std::any_of(parts_.begin(), parts_.end(), [](std::size_t parts) { return parts > 1; });
+  }
+
+  // Whether some bytes of a stay come or go alone.
+  bool HasRanges() const {
+    return std::any_of(stays_.parts.begin(), stays_.parts.end(), [&](const auto& part) {
+      return part.range.end - part.range.begin < stays_.bytes[part.stay];
+    });
+  }
+
+  // Plans all stays at once. A stay has its whole memory while any of its bytes is there.
+  Plan PlanLives() const {
+    std::vector<schedule::LivingStay> stays(whole_.size());
+    for (std::size_t stay = 0; stay < stays.size(); ++stay) stays[stay].bytes = whole_[stay].bytes;
+    for (const schedule::StayPart& part : stays_.parts) {
+      stays[part.stay].lives.push_back({part.lower, part.upper});
+    }
+    for (schedule::LivingStay& stay : stays) schedule::Join(stay.lives);
+    plan::Deadline deadline(effort_.most_seconds, effort_.stop);
+    return schedule::PlanStays(stays,
+                               {.alignment = alignment_,
+                                .memory_bytes = memory_bytes_,
+                                .work = effort_.work_seconds * schedule::kWorkOfASecond,
+                                .seed = effort_.seed},
+                               deadline);
   }
 
   bool IsThroughout(std::size_t stay) const {
@@ -131,6 +160,7 @@ class StayPlanner {
 
   const schedule::PlanEffort& effort_;  // for each search
   const DeviceStays& stays_;
+  const std::int64_t alignment_;
   const std::int64_t memory_bytes_;
   std::vector<std::size_t> parts_;         // by stay: their number
   std::vector<std::int64_t> last_begins_;  // by stay: of its parts

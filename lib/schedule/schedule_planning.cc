@@ -11,9 +11,6 @@
 namespace tidepool::schedule {
 namespace {
 
-// Buffers times steps of the search in layers that a usual core does in a second.
-constexpr double kWorkOfASecond = 1e8;
-
 // Whether the search in layers takes the problem: one stream, and one alignment of all that is not
 // fixed.
 bool HasLayers(const PlanProblem& problem) {

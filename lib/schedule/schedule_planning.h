@@ -16,6 +16,9 @@
 
 namespace tidepool::schedule {
 
+// Buffers times steps that an ejection search does in a second on a usual core.
+inline constexpr double kWorkOfASecond = 1e8;
+
 // The limits of a search for a plan.
 struct PlanEffort {
   double work_seconds = 0.1;  // of the search in layers, as so many seconds of a usual core
