@@ -35,14 +35,15 @@ class MemoryCuts {
 
  private:
   static constexpr std::int64_t kLeastPart = 512;
+  static constexpr std::int64_t kPartOfStep = 128;
 
   std::int64_t Middle() const { return low_ + (high_ - low_) / 2; }
 
   const std::int64_t memory_;
   std::int64_t next_ = 0;
-  std::int64_t step_ = memory_ / kLeastPart;  // the least one to the next larger cut
-  std::int64_t low_ = 0;                      // too little
-  std::int64_t high_ = -1;                    // enough; -1: no cut so far
+  std::int64_t step_ = memory_ / kPartOfStep;  // the least one to the next larger cut
+  std::int64_t low_ = 0;                       // too little
+  std::int64_t high_ = -1;                     // enough; -1: no cut so far
 };
 
 }  // namespace tidepool::offload_policies

@@ -312,11 +312,9 @@ TEST(BestPolicy, TellsWhatDoesNotFit) {
   EXPECT_THAT(message(small, 128 * kMiB),
               HasSubstr("data at home on the device, such as weights, takes"));
   const TaskGraph large = MakeModel("resnet-34", {.batch = 32, .gpu = "v100"}).value();
-  EXPECT_THAT(message(large, 297 * kMiB),
-              AllOf(HasSubstr("the lowest one needs"),
-                    HasSubstr("the largest task, 'bn1.backward', uses 294.0 MiB")));
   EXPECT_THAT(message(large, 290 * kMiB),
-              AllOf(HasSubstr("no schedule was found"), HasSubstr("bn1.backward")));
+              AllOf(HasSubstr("no schedule was found"),
+                    HasSubstr("the largest task, 'bn1.backward', uses 294.0 MiB")));
 }
 
 TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {

@@ -14,9 +14,9 @@ TEST(MemoryCuts, GrowsByTheMissingBytesAndFaster) {
   cuts.Exceeds(kMemory + 30'000);
   EXPECT_EQ(cuts.next(), 20'000);
   cuts.Exceeds(kMemory + 3);
-  EXPECT_EQ(cuts.next(), 22'000);
+  EXPECT_EQ(cuts.next(), 28'000);
   cuts.Exceeds(kMemory + 3);
-  EXPECT_EQ(cuts.next(), 26'000);
+  EXPECT_EQ(cuts.next(), 44'000);
 }
 
 // The least cut is found to a small part of the memory.
