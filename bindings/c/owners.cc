@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kMostOwners = 1024;
 constexpr std::size_t kMostName = 255;
 // The size of the structure in the first version, and a size that no version will have.
-constexpr std::size_t kFirstSize = 7 * sizeof(std::size_t);
-constexpr std::size_t kMostSize = 4096;
+constexpr std::size_t kFirstOwnerSize = 7 * sizeof(std::size_t);
+constexpr std::size_t kMostOwnerSize = 4096;
 
 }  // namespace
 
@@ -87,7 +87,7 @@ void Owners::PutBack(const void* address, Owned owned) {
 absl::Status Owners::FillStatistics(std::size_t owner,
                                     tidepool_owner_statistics& statistics) const {
   const std::size_t size = statistics.struct_size;
-  if (size < kFirstSize || size > kMostSize) {
+  if (size < kFirstOwnerSize || size > kMostOwnerSize) {
     return absl::InvalidArgumentError(absl::StrCat("struct_size is ", size,
                                                    ", expected sizeof(tidepool_owner_statistics), ",
                                                    sizeof statistics));

@@ -42,9 +42,9 @@ constexpr std::array kFields = {
 static_assert(sizeof(tidepool_statistics) == (kFields.size() + 1) * sizeof(std::size_t));
 
 // The size of the structure in the first version. Later versions are larger.
-constexpr std::size_t kFirstSize = 23 * sizeof(std::size_t);
+constexpr std::size_t kFirstStatisticsSize = 23 * sizeof(std::size_t);
 // A larger value is memory that no caller initialised.
-constexpr std::size_t kMostSize = 4096;
+constexpr std::size_t kMostStatisticsSize = 4096;
 
 }  // namespace
 
@@ -61,7 +61,7 @@ tidepool_statistics ToC(const PoolStats& stats) {
 
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics) {
   const std::size_t size = statistics.struct_size;
-  if (size < kFirstSize || size > kMostSize) {
+  if (size < kFirstStatisticsSize || size > kMostStatisticsSize) {
     return absl::InvalidArgumentError(absl::StrCat(
         "struct_size is ", size, ", expected sizeof(tidepool_statistics), ", sizeof statistics));
   }

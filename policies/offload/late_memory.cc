@@ -17,7 +17,7 @@
 namespace tidepool::offload_policies {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 bool GivesBack(const ScheduleStep& step) {
   return step.kind == StepKind::kDrop || step.kind == StepKind::kFree;
@@ -146,7 +146,7 @@ Schedule LateMemory::InOrder() const {
   const std::vector<ScheduleStep>& steps = schedule_.steps;
   std::vector<Times> times = times_;
   // Allocations go with the next task; those before all tasks come first.
-  double next = kNever;
+  double next = kForever;
   for (std::size_t at = steps.size(); at-- > 0;) {
     if (steps[at].kind == StepKind::kRun) next = times[at].start;
     if (steps[at].kind == StepKind::kAllocate) times[at] = {next, next};
@@ -187,7 +187,7 @@ Schedule LateMemory::InOrder() const {
       if (--missing[release] == 0) ready.push({when[release], release});
     }
   }
-  give_back_until(kNever);
+  give_back_until(kForever);
   return schedule;
 }
 

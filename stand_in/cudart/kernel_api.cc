@@ -20,6 +20,7 @@
 #include "stand_in/cudart/errors.h"
 #include "stand_in/cudart/known_copies.h"
 #include "stand_in/cudart/memory_operations.h"
+#include "stand_in/cudart/own_stream.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -110,8 +111,6 @@ cudaError_t CallAboutKernels(const char* function, Body body) {
     return runtime.config().has_kernels == 0 ? cudaErrorNotSupported : body(runtime);
   });
 }
-
-cudaStream_t OrOwn(cudaStream_t stream) { return stream == nullptr ? cudaStreamPerThread : stream; }
 
 // Returns the newest architecture of common libraries that the device runs. Libraries choose the
 // sizes of their scratch memory by it.

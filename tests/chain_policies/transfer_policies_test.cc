@@ -12,6 +12,7 @@
 #include "policies/chain/swap_scores.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool {
@@ -175,7 +176,7 @@ TEST(Tflms, FitsWithoutDelaysOrNotAtAll) {
 
 TEST(TransferPolicies, TakeLongChains) {
   RandomChains random(1);
-  for (const std::size_t operations : {1000, 5000}) {
+  for (const std::size_t operations : testing::Cases<std::size_t>({1000, 5000})) {
     const Chain chain = random.Next(operations);
     for (const char* policy : kPolicies) {
       const auto schedule = MakeChainSchedule(policy, chain, {.slots = 500});

@@ -10,6 +10,7 @@
 
 #include "tests/policies/expect_valid.h"
 #include "tests/schedule/random_device_schedule.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sizes.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/check_times.h"
@@ -101,7 +102,7 @@ TEST(BestPolicy, RunsTheTasksWithTheCheapestBytesAgain) {
 
 TEST(BestPolicy, SchedulesAreValidInAnyMemory) {
   int fits = 0;
-  for (const char* name : {"alexnet", "resnet-18", "u-net"}) {
+  for (const char* name : testing::Cases({"alexnet", "resnet-18", "u-net"})) {
     const TaskGraph graph = MakeModel(name, {.batch = 2}).value();
     const std::int64_t peak = PeakOf(graph);
     for (const bool recomputes : {false, true}) {
@@ -120,7 +121,7 @@ TEST(BestPolicy, SchedulesAreValidInAnyMemory) {
       }
     }
   }
-  EXPECT_GT(fits, 5);
+  EXPECT_GT(fits, testing::Rounds(5));
 }
 
 struct Network {
@@ -154,8 +155,8 @@ TEST(BestPolicy, IsNoSlowerThanAnyOtherPolicy) {
   int compared = 0;
   int limits = 0;
   for (const Network& network :
-       {Network{"resnet-18", 8}, Network{"alexnet", 16}, Network{"u-net", 1, 188},
-        Network{"gpt2-small", 1, 128}, Network{"densenet-121", 1}}) {
+       testing::Cases({Network{"resnet-18", 8}, Network{"alexnet", 16}, Network{"u-net", 1, 188},
+                       Network{"gpt2-small", 1, 128}, Network{"densenet-121", 1}})) {
     const TaskGraph graph =
         MakeModel(network.name, {.batch = network.batch, .image = network.image, .gpu = "v100"})
             .value();
@@ -169,7 +170,7 @@ TEST(BestPolicy, IsNoSlowerThanAnyOtherPolicy) {
       ExpectNoneIsFaster(graph, request, compared);
     }
   }
-  EXPECT_GT(compared, 40);
+  EXPECT_GT(compared, testing::Rounds(40));
 }
 
 TEST(BestPolicy, CopiesPartsWhereThatIsFaster) {
@@ -254,7 +255,7 @@ TEST(BestPolicy, RefusesWrongRequests) {
 
 TEST(BestPolicy, NeverTakesLongerWithMoreMemory) {
   constexpr int kStepPercent = 20;
-  for (const char* name : {"resnet-18", "u-net", "gpt2-small"}) {
+  for (const char* name : testing::Cases({"resnet-18", "u-net", "gpt2-small"})) {
     const TaskGraph graph = MakeModel(name, {.batch = 4, .inputs = DataHome::kDevice}).value();
     const std::int64_t peak = PeakOf(graph);
     double first = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/policies/expect_valid.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -69,7 +70,7 @@ TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
   const auto peak = static_cast<double>(ChainPeak(all.chain));
   int repeated = 0;
   for (const char* policy : kRecomputingPolicies) {
-    for (const double share : {0.6, 0.8, 1.2}) {
+    for (const double share : testing::Cases({0.6, 0.8, 1.2})) {
       SCOPED_TRACE(::testing::Message() << policy << " " << share);
       const auto bytes = static_cast<std::int64_t>(peak * share);
       const absl::StatusOr<MadeSchedule> made =

@@ -14,6 +14,7 @@
 #include "policies/offload/concurrent_order.h"
 #include "tests/policies/expect_valid.h"
 #include "tests/schedule/random_device_schedule.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sizes.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -59,7 +60,7 @@ std::size_t StreamsOf(const Schedule& schedule) {
 
 TEST(CopyCompressor, MakesCopiesFasterAndSchedulesNeverSlower) {
   const TaskGraph graph = MakeModel("resnet-18", {.batch = 32, .gpu = "v100"}).value();
-  for (const std::int64_t memory : {350 * kMiB, 500 * kMiB}) {
+  for (const std::int64_t memory : testing::Cases({350 * kMiB, 500 * kMiB})) {
     ScheduleRequest request = PagedRequest(memory, 0.05);
     const double raw = Simulate(MakeSchedule("best", graph, request).value())->seconds;
     AddCompressor(graph, {200e9, 100e9}, request);

@@ -137,7 +137,7 @@ TEST(AddressesProperty, CheckIsThatOfTheSlowModel) {
   int valid = 0;
   int broken = 0;
   int too_high = 0;
-  for (int i = 0; i < Rounds(1500); ++i) {
+  for (int i = 0; i < Rounds(500); ++i) {
     SCOPED_TRACE(i);
     const TaskGraph graph = RandomTraining(random).Make(1 + random.Below(3));
     const std::size_t devices = 1 + random.Below(2);
@@ -174,11 +174,11 @@ TEST(AddressesProperty, CheckIsThatOfTheSlowModel) {
       ++(status.ok() ? valid : broken);
     }
   }
-  EXPECT_GT(fixed, Rounds(1500) / 3);
-  EXPECT_GT(lower, Rounds(1500) / 100);
-  EXPECT_GT(valid, Rounds(1500) / 10);
-  EXPECT_GT(broken, Rounds(1500));
-  EXPECT_GT(too_high, Rounds(1500) / 20);
+  EXPECT_GT(fixed, Rounds(500) / 3);
+  EXPECT_GT(lower, Rounds(500) / 100);
+  EXPECT_GT(valid, Rounds(500) / 10);
+  EXPECT_GT(broken, Rounds(500));
+  EXPECT_GT(too_high, Rounds(500) / 20);
 }
 
 using namespace testing;  // NOLINT: short names of steps

@@ -202,7 +202,7 @@ nlohmann::ordered_json LinkJson(const LinkTime& link) {
   return {{"latency_seconds", link.latency_seconds}, {"bytes_per_second", link.bytes_per_second}};
 }
 
-std::string LinkText(const LinkTime& link) {
+std::string LinkTimeText(const LinkTime& link) {
   return absl::StrCat(RateText(link.bytes_per_second), ", latency ",
                       MillisecondsText(link.latency_seconds));
 }
@@ -220,8 +220,8 @@ void Print(const ProfileOptions& options, const Profiling& work) {
                       {"output", options.output.empty() ? nlohmann::ordered_json()
                                                         : nlohmann::ordered_json(options.output)}});
   }
-  std::vector<std::vector<std::string>> rows = {{"link to the device", LinkText(work.in)},
-                                                {"link from the device", LinkText(work.out)},
+  std::vector<std::vector<std::string>> rows = {{"link to the device", LinkTimeText(work.in)},
+                                                {"link from the device", LinkTimeText(work.out)},
                                                 {"algorithms measured", CountText(work.measured)},
                                                 {"  known before", CountText(work.known)}};
   if (work.without_kernel > 0) {

@@ -13,12 +13,12 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr int kWidth = 960;
-constexpr int kLeft = 80;
+constexpr int kSweepWidth = 960;
+constexpr int kPlotLeft = 80;
 constexpr int kTop = 60;
-constexpr int kPlotWidth = 640;
+constexpr int kSweepPlotWidth = 640;
 constexpr int kPlotHeight = 320;
-constexpr int kRight = kLeft + kPlotWidth;
+constexpr int kPlotRight = kPlotLeft + kSweepPlotWidth;
 constexpr int kBottom = kTop + kPlotHeight;
 constexpr double kLabelHeight = 15;
 
@@ -40,14 +40,14 @@ class SweepDrawing {
     const int labels_bottom =
         kTop + static_cast<int>(kLabelHeight * static_cast<double>(curves_.size() + 1));
     const int height = std::max(kBottom + 50, labels_bottom + 20);
-    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\""
-         << height << "\" viewBox=\"0 0 " << kWidth << ' ' << height
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kSweepWidth << "\" height=\""
+         << height << "\" viewBox=\"0 0 " << kSweepWidth << ' ' << height
          << "\" role=\"img\" aria-labelledby=\"t\">\n<title id=\"t\">" << MarkupText(title)
          << "</title>\n<style>" << kPlotStyle
          << "</style>\n<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"6\"/>\n";
     Text(16, 24, "h", title);
     Text(16, kTop - 12, "t", "time of an iteration");
-    Text(kRight, kBottom + 36, "t e", "memory of the device");
+    Text(kPlotRight, kBottom + 36, "t e", "memory of the device");
     WriteAcross();
     WriteUp();
     for (std::size_t i = 0; i < curves_.size(); ++i) WriteCurve(i);
@@ -66,7 +66,7 @@ class SweepDrawing {
   }
 
   double X(double bytes) const {
-    return kLeft + (bytes - least_bytes_) / (most_bytes_ - least_bytes_) * kPlotWidth;
+    return kPlotLeft + (bytes - least_bytes_) / (most_bytes_ - least_bytes_) * kSweepPlotWidth;
   }
   double Y(double seconds) const { return kBottom - seconds / most_seconds_ * kPlotHeight; }
 
@@ -82,16 +82,16 @@ class SweepDrawing {
       absl::StrAppend(&ticks, "M", Place(X(tick)), " ", kTop, "V", kBottom + 5);
       Text(X(tick), kBottom + 18, "t m", TickText(tick));
     }
-    out_ << "<path class=\"grid\" d=\"" << ticks << "M" << kLeft << " " << kBottom << "H" << kRight
-         << "\"/>\n";
+    out_ << "<path class=\"grid\" d=\"" << ticks << "M" << kPlotLeft << " " << kBottom << "H"
+         << kPlotRight << "\"/>\n";
   }
 
   void WriteUp() {
     const double step = DecimalStep(most_seconds_ / kTick, 6) * kTick;
     std::string ticks;
     for (int i = 0; i * step <= most_seconds_; ++i) {
-      absl::StrAppend(&ticks, "M", kLeft, " ", Place(Y(i * step)), "H", kRight);
-      Text(kLeft - 8, Y(i * step) + 4, "t e", absl::StrFormat("%.6g ms", i * step * 1e3));
+      absl::StrAppend(&ticks, "M", kPlotLeft, " ", Place(Y(i * step)), "H", kPlotRight);
+      Text(kPlotLeft - 8, Y(i * step) + 4, "t e", absl::StrFormat("%.6g ms", i * step * 1e3));
     }
     out_ << "<path class=\"grid\" d=\"" << ticks << "\"/>\n";
   }
@@ -116,8 +116,8 @@ class SweepDrawing {
 
   void WriteIdeal() {
     if (ideal_seconds_ == 0) return;
-    out_ << "<path class=\"line reserved\" stroke-dasharray=\"2 3\" d=\"M" << kLeft << " "
-         << Place(Y(ideal_seconds_)) << "H" << kRight << "\"/>\n";
+    out_ << "<path class=\"line reserved\" stroke-dasharray=\"2 3\" d=\"M" << kPlotLeft << " "
+         << Place(Y(ideal_seconds_)) << "H" << kPlotRight << "\"/>\n";
   }
 
   void WriteLabels(double bottom) {
@@ -134,9 +134,9 @@ class SweepDrawing {
     }
     Spread(labels, kLabelHeight, kTop, bottom);
     for (const Label& label : labels) {
-      out_ << "<rect class=\"" << label.key << "\" x=\"" << kRight + 12 << "\" y=\""
+      out_ << "<rect class=\"" << label.key << "\" x=\"" << kPlotRight + 12 << "\" y=\""
            << Place(label.y - 4) << "\" width=\"8\" height=\"8\"/>\n";
-      Text(kRight + 25, label.y + 4, "", label.text);
+      Text(kPlotRight + 25, label.y + 4, "", label.text);
     }
   }
 
