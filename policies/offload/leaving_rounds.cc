@@ -33,7 +33,7 @@ void AddToGradients(const TaskGraph& graph, GraphTask& task) {
 }
 
 PartGraph PartOf(const TaskGraph& graph, Part part) {
-  PartGraph result = {.graph = graph};
+  PartGraph result = {.graph = graph, .tasks = {}};
   result.graph.tasks.clear();
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     const bool is_update = graph.tasks[i].phase == TaskPhase::kUpdate;
