@@ -11,15 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "lib/plan/first_overlap.h"
 #include "lib/plan/instance.h"
+#include "lib/plan/limits.h"
 #include "lib/plan/reuse_times.h"
 
 namespace tidepool::plan {
 namespace {
-
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // heights stay far from overflow
-constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-constexpr std::size_t kMostBuffers = INT32_MAX - 1;
-constexpr std::size_t kMostStreams = 1024;
 
 absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
   if (buffer.upper <= buffer.lower) {

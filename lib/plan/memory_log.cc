@@ -3,13 +3,12 @@
 #include "lib/plan/memory_log.h"
 
 #include "absl/strings/str_cat.h"
+#include "lib/plan/limits.h"
 
 namespace tidepool::plan {
 namespace {
 
 absl::Status Check(const MemoryLog& log, std::int64_t alignment) {
-  constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-  constexpr std::size_t kMostStreams = 1024;
   if (alignment < 1 || alignment > kLargestAlignment || (alignment & (alignment - 1)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));

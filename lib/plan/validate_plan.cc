@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/plan/first_overlap.h"
+#include "lib/plan/limits.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool {
@@ -37,10 +38,9 @@ absl::Status CheckPlace(const PlanBuffer& buffer, std::size_t index, std::int64_
 }
 
 absl::Status CheckStream(std::uint32_t stream) {
-  constexpr std::uint32_t kMostStreams = 1024;
-  if (stream < kMostStreams) return absl::OkStatus();
+  if (stream < plan::kMostStreams) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("stream ", stream, ", expected 0 to ", kMostStreams - 1));
+      absl::StrCat("stream ", stream, ", expected 0 to ", plan::kMostStreams - 1));
 }
 
 absl::Status CheckStreams(const PlanProblem& problem) {

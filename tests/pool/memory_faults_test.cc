@@ -19,8 +19,8 @@ namespace {
 
 using Call = HostDevice::Call;
 
-constexpr std::int64_t kGranule = 64 * kKiB;
-constexpr std::int64_t kBudget = 16 * kGranule;
+constexpr std::int64_t kPoolGranule = 64 * kKiB;
+constexpr std::int64_t kPoolBudget = 16 * kPoolGranule;
 
 // A pool just before a call that changes its memory.
 struct Scene {
@@ -67,16 +67,16 @@ absl::Status Trim(Scene& scene) { return scene.pool->Trim().status(); }
 
 std::vector<FaultsCase> FaultsCases() {
   const auto scatter = [](Scene& scene) {
-    scene.TakeEach(16, kGranule);
+    scene.TakeEach(16, kPoolGranule);
     scene.FreeHalf();
   };
-  const PoolOptions options = {.max_bytes = kBudget};
+  const PoolOptions options = {.max_bytes = kPoolBudget};
   PoolOptions remapping = options;
   remapping.remap = true;
   PoolOptions segments = options;
   segments.memory = PoolMemory::kSegments;
   PoolOptions odd = options;
-  odd.max_bytes = kBudget + kGranule / 2;
+  odd.max_bytes = kPoolBudget + kPoolGranule / 2;
   return {
       {"TrimVirtual", options, scatter, Trim},
       {"TrimOddBudget", odd, scatter, Trim},
@@ -84,46 +84,47 @@ std::vector<FaultsCase> FaultsCases() {
       {"TrimMoved", remapping,
        [=](Scene& scene) {
          scatter(scene);
-         ASSERT_TRUE(scene.Allocate(8 * kGranule).ok());
+         ASSERT_TRUE(scene.Allocate(8 * kPoolGranule).ok());
          scene.Free(16, scene.second);
        },
        Trim},
       {"TrimSegments", segments, scatter, Trim},
       {"GrowthGivesBackForBudget", segments, scatter,
-       [](Scene& scene) { return scene.Allocate(3 * kGranule); }},
+       [](Scene& scene) { return scene.Allocate(3 * kPoolGranule); }},
       {"GrowthGivesBackForTheDevice", segments,
        [](Scene& scene) {
-         scene.TakeEach(12, kGranule);
+         scene.TakeEach(12, kPoolGranule);
          scene.FreeHalf();
          const std::int64_t rest = scene.device.memory_bytes() - scene.device.used_bytes();
          scene.others = scene.device.AllocateMemory(rest).value();
        },
-       [](Scene& scene) { return scene.Allocate(4 * kGranule); }},
+       [](Scene& scene) { return scene.Allocate(4 * kPoolGranule); }},
       {"GrowthMoves", remapping,
        [](Scene& scene) {
-         scene.TakeEach(12, kGranule);
+         scene.TakeEach(12, kPoolGranule);
          scene.FreeHalf();
        },
-       [](Scene& scene) { return scene.Allocate(9 * kGranule); }},
+       [](Scene& scene) { return scene.Allocate(9 * kPoolGranule); }},
       {"GrowthCutsOffTheEnd", odd,
        [](Scene& scene) {
-         scene.TakeEach(15, kGranule);
-         scene.Take(3 * kGranule / 2);
+         scene.TakeEach(15, kPoolGranule);
+         scene.Take(3 * kPoolGranule / 2);
          scene.Free(3, scene.first);
          ASSERT_TRUE(scene.pool->Trim().ok());
          scene.Free(14, scene.second);
          scene.Free(15, scene.second);
-         scene.Take(3 * kGranule);
+         scene.Take(3 * kPoolGranule);
          scene.Free(16, scene.second);
-         scene.Take(5 * kGranule / 2);
+         scene.Take(5 * kPoolGranule / 2);
        },
-       [](Scene& scene) { return scene.Allocate(kGranule); }},
+       [](Scene& scene) { return scene.Allocate(kPoolGranule); }},
   };
 }
 
 class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterface<FaultsCase> {
  protected:
-  MemoryFaultsTest() : PoolFixture({.memory_bytes = 64 * kGranule, .granularity = kGranule}) {}
+  MemoryFaultsTest()
+      : PoolFixture({.memory_bytes = 64 * kPoolGranule, .granularity = kPoolGranule}) {}
 
   // Returns how many calls of the kind there were.
   std::int64_t Play(Call call, std::int64_t failing) {
@@ -162,7 +163,7 @@ class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterfac
   void ExpectThatNothingIsLost(Scene& scene) {
     const absl::Status status = scene.pool->CheckInvariants();
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_LE(scene.pool->Stats().reserved_bytes, kBudget + kGranule);
+    EXPECT_LE(scene.pool->Stats().reserved_bytes, kPoolBudget + kPoolGranule);
     if (scene.others != nullptr) {
       EXPECT_TRUE(device_->FreeMemory(scene.others).ok());
     }
@@ -198,17 +199,17 @@ TEST_P(MemoryFaultsTest, TellAnObserverTheRanges) {
 TEST(FullDeviceTest, KeepsAPieceMappedInTheWayOfAnotherTry) {
   for (const bool remap : {false, true}) {
     SCOPED_TRACE(remap);
-    constexpr std::int64_t kHeld = 26 * kGranule;
-    const auto device = HostDevice::Create({.memory_bytes = 64 * kGranule}).value();
+    constexpr std::int64_t kHeld = 26 * kPoolGranule;
+    const auto device = HostDevice::Create({.memory_bytes = 64 * kPoolGranule}).value();
     const Stream stream = device->CreateStream().value();
     PoolOptions options;
     options.initial_bytes = kHeld;
-    options.max_bytes = 60 * kGranule;
+    options.max_bytes = 60 * kPoolGranule;
     options.growth = 1;
     options.remap = remap;
     auto pool = Pool::Create(device.get(), options).value();
     std::vector<void*> live;
-    const std::int64_t bytes = remap ? kGranule : kHeld / 2;
+    const std::int64_t bytes = remap ? kPoolGranule : kHeld / 2;
     for (std::int64_t at = 0; at < kHeld; at += bytes) {
       live.push_back(pool->Allocate(static_cast<std::size_t>(bytes), stream).value());
     }
@@ -217,13 +218,13 @@ TEST(FullDeviceTest, KeepsAPieceMappedInTheWayOfAnotherTry) {
       ASSERT_TRUE(pool->Free(std::exchange(live[i], nullptr), stream).ok());
     }
     // New memory comes in pieces of four granules, or of one where it may be moved.
-    const std::int64_t left = remap ? kGranule : 6 * kGranule;
-    void* const others = device->AllocateMemory(64 * kGranule - kHeld - left).value();
+    const std::int64_t left = remap ? kPoolGranule : 6 * kPoolGranule;
+    void* const others = device->AllocateMemory(64 * kPoolGranule - kHeld - left).value();
     device->FailCall(Call::kUnmap, 1);
-    EXPECT_EQ(pool->Allocate(2 * kGranule, stream).status().code(),
+    EXPECT_EQ(pool->Allocate(2 * kPoolGranule, stream).status().code(),
               absl::StatusCode::kResourceExhausted);
     EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
-    const absl::StatusOr<void*> next = pool->Allocate(2 * kGranule, stream);
+    const absl::StatusOr<void*> next = pool->Allocate(2 * kPoolGranule, stream);
     ASSERT_TRUE(next.ok()) << next.status();
     EXPECT_TRUE(pool->Free(*next, stream).ok());
     for (void* const address : live) EXPECT_TRUE(pool->Free(address, stream).ok());
@@ -247,8 +248,8 @@ class HoldingDevice final : public testing::ForwardingDevice {
 // The device keeps memory that is mapped at an old address: counted as given back, it let the pool
 // take more than its budget.
 TEST(FullDeviceTest, KeepsMemoryThatTrimWouldGiveBack) {
-  constexpr std::int64_t kMost = 4 * kGranule;
-  const auto host = HostDevice::Create({.memory_bytes = kBudget}).value();
+  constexpr std::int64_t kMost = 4 * kPoolGranule;
+  const auto host = HostDevice::Create({.memory_bytes = kPoolBudget}).value();
   HoldingDevice device(*host);
   const Stream stream = device.CreateStream().value();
   PoolOptions options;
@@ -257,13 +258,13 @@ TEST(FullDeviceTest, KeepsMemoryThatTrimWouldGiveBack) {
   options.remap = true;
   auto pool = Pool::Create(&device, options).value();
   std::vector<void*> live;
-  for (int i = 0; i < 4; ++i) live.push_back(pool->Allocate(kGranule, stream).value());
+  for (int i = 0; i < 4; ++i) live.push_back(pool->Allocate(kPoolGranule, stream).value());
   device.held = {live[0], live[2]};
   for (const std::size_t i : {0, 2}) ASSERT_TRUE(pool->Free(live[i], stream).ok());
-  void* const moved = pool->Allocate(2 * kGranule, stream).value();
+  void* const moved = pool->Allocate(2 * kPoolGranule, stream).value();
   ASSERT_TRUE(pool->Free(moved, stream).ok());
   EXPECT_TRUE(pool->Trim().ok());
-  void* const again = pool->Allocate(2 * kGranule, stream).value();
+  void* const again = pool->Allocate(2 * kPoolGranule, stream).value();
   EXPECT_LE(host->used_bytes(), kMost);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
   device.held.clear();

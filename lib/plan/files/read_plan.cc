@@ -15,6 +15,7 @@
 #include "lib/io/csv.h"
 #include "lib/io/quote.h"
 #include "lib/plan/first_overlap.h"
+#include "lib/plan/limits.h"
 #include "lib/trace/csv/lifetime_rows.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -29,14 +30,13 @@ using io::Quoted;
 
 // Returns an error beyond the planner's limit.
 absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader& reader) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
-  std::int64_t left = kMostBytes;
+  std::int64_t left = plan::kMostBytes;
   for (std::size_t row = 0; row < rows.lines.size(); ++row) {
     const std::size_t i = rows.positions.empty() ? row : rows.positions[row];
     left -= rows.allocations[i].bytes;
     if (left >= 0) continue;
-    return reader.ErrorAt(rows.lines[i],
-                          absl::StrCat("sizes of more than ", kMostBytes, " bytes, expected less"));
+    return reader.ErrorAt(rows.lines[i], absl::StrCat("sizes of more than ", plan::kMostBytes,
+                                                      " bytes, expected less"));
   }
   return absl::OkStatus();
 }
