@@ -105,7 +105,7 @@ class SweepDrawing {
       if (curve.in_steps && !path.empty()) absl::StrAppend(&path, "H", Place(X(bytes)));
       absl::StrAppend(&path, path.empty() ? "M" : "L", Place(X(bytes)), " ", Place(Y(seconds)));
     }
-    if (curve.in_steps) absl::StrAppend(&path, "H", kRight);
+    if (curve.in_steps) absl::StrAppend(&path, "H", kPlotRight);
     out_ << "<path class=\"line p" << number % kPolicyColours << "\" d=\"" << path << "\""
          << (*dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", dash, "\"")) << "/>\n";
     for (const auto& [bytes, seconds] : curve.points) {
