@@ -55,7 +55,7 @@ class StayPlanner {
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
     Plan lives = PlanLives();
     if (lives.height < plan->height) plan = std::move(lives);
-    if (plan->height <= memory_bytes_ || !HasRanges()) return plan;
+    if (plan->height <= memory_bytes_) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
     return in_parts.ok() && in_parts->height > plan->height ? plan : in_parts;
   }
@@ -63,13 +63,6 @@ class StayPlanner {
  private:
   bool HasParts() const {
     return std::any_of(parts_.begin(), parts_.end(), [](std::size_t parts) { return parts > 1; });
-  }
-
-  // Whether some bytes of a stay come or go alone.
-  bool HasRanges() const {
-    return std::any_of(stays_.parts.begin(), stays_.parts.end(), [&](const auto& part) {
-      return part.range.end - part.range.begin < stays_.bytes[part.stay];
-    });
   }
 
   // Plans all stays at once. A stay has its whole memory while any of its bytes is there.

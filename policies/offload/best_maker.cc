@@ -253,16 +253,16 @@ absl::Status BestMaker::SearchOwn() {
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
   absl::Status status =
-      TakeOwn({.first = 0.12, .again = 0.03, .plan = 0.04, .most_tries = 10, .until = 0.6});
+      TakeOwn({.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6});
   search_.problem.part_bytes = options_.part_bytes;
   if (!IsFastest() && options_.part_bytes > 0) {
-    TakeOwn({.first = 0.04, .again = 0.01, .plan = 0.02, .most_tries = 4, .until = 0.7})
+    TakeOwn({.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 4, .until = 0.7})
         .IgnoreError();
   }
   search_.recomputes = options_.recomputes;
   if (!IsFastest() && options_.recomputes) {
     const absl::Status again =
-        TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.02, .most_tries = 5, .until = 1});
+        TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1});
     if (!status.ok()) status = again;
   }
   return status;
