@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "policies/transfers/transfer_dispatch.h"
 
@@ -130,10 +131,8 @@ class SetChanges {
   std::vector<std::size_t> by_bytes_;
 };
 
-}  // namespace
-
-std::vector<bool> EagerSet(const TransferProblem& problem) {
-  Excess excess(problem);
+// Returns the absences in the order in which they are taken: those of data needed last come first.
+std::vector<std::size_t> EagerOrder(const TransferProblem& problem) {
   std::vector<std::size_t> order(problem.absences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -143,12 +142,81 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
     if (one.is_at_home != other.is_at_home) return other.is_at_home;
     return one.needed > other.needed;
   });
-  std::vector<bool> set(problem.absences.size());
+  return order;
+}
+
+// Adds absences in an order, each where an operation in it does not fit yet.
+void AddUntilFits(const TransferProblem& problem, const std::vector<std::size_t>& order,
+                  Excess& excess, std::vector<bool>& set) {
   for (const std::size_t g : order) {
     const Absence& absence = problem.absences[g];
-    set[g] = absence.begins_away || excess.Most(absence.left, absence.needed) > 0;
+    if (set[g] || excess.Most(absence.left, absence.needed) <= 0) continue;
+    set[g] = true;
+    excess.Remove(absence.left, absence.needed, absence.bytes);
+  }
+}
+
+// Changes large absences, and then others the other way until the operations just fit: such a set
+// is many random changes away, and the first of them make schedules much slower.
+class LargeChanges {
+ public:
+  explicit LargeChanges(const TransferProblem& problem)
+      : problem_(problem), order_(EagerOrder(problem)), by_bytes_(order_) {
+    std::sort(by_bytes_.begin(), by_bytes_.end(), [&](std::size_t a, std::size_t b) {
+      const std::int64_t bytes = problem.absences[a].bytes;
+      return std::pair(-bytes, a) < std::pair(-problem.absences[b].bytes, b);
+    });
+    by_bytes_.resize(std::min(by_bytes_.size(), kLargest));
+  }
+
+  // Changes the next largest absence, and the largest again after the last.
+  std::vector<bool> Next(std::vector<bool> set) {
+    const std::size_t changed = by_bytes_[next_++ % by_bytes_.size()];
+    set[changed].flip();
+    Excess excess(problem_);
+    for (std::size_t g = 0; g < set.size(); ++g) {
+      const Absence& absence = problem_.absences[g];
+      if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
+    }
+    const bool is_away = set[changed];
+    set[changed] = true;  // so that it is not added again
+    AddUntilFits(problem_, order_, excess, set);
+    set[changed] = is_away;
+    for (std::size_t i = order_.size(); i-- > 0;) {
+      if (order_[i] != changed) TakeBack(order_[i], excess, set);
+    }
+    return set;
+  }
+
+ private:
+  static constexpr std::size_t kLargest = 16;
+
+  // Removes an absence without which all operations still fit.
+  void TakeBack(std::size_t g, Excess& excess, std::vector<bool>& set) const {
+    const Absence& absence = problem_.absences[g];
+    if (!set[g] || absence.begins_away) return;
+    if (excess.Most(absence.left, absence.needed) + absence.bytes > 0) return;
+    set[g] = false;
+    excess.Remove(absence.left, absence.needed, -absence.bytes);
+  }
+
+  const TransferProblem& problem_;
+  const std::vector<std::size_t> order_;
+  std::vector<std::size_t> by_bytes_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::vector<bool> EagerSet(const TransferProblem& problem) {
+  Excess excess(problem);
+  std::vector<bool> set(problem.absences.size());
+  for (std::size_t g = 0; g < set.size(); ++g) {
+    const Absence& absence = problem.absences[g];
+    set[g] = absence.begins_away;
     if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
   }
+  AddUntilFits(problem, EagerOrder(problem), excess, set);
   return set;
 }
 
@@ -156,11 +224,9 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
                   const GoOn& go_on, std::vector<bool>& set) {
   // A schedule that takes this share longer than the last one is taken in its place with a
   // probability of 1 / e at the start of a round. The share falls with the steps of the round. Each
-  // round begins with the best set. From the third on every other round is hot: to send a large
-  // datum in place of another takes many changes, and the first ones make the schedule much slower.
-  // The first two are not, because large graphs have no time for more. Each round that is not hot
-  // has twice as many steps as the one before it.
-  constexpr double kHotTemperature = 0.1;
+  // round begins with the best set. From the third on every other round changes a large absence
+  // first. The first two do not, because large graphs have no time for more. Each round that begins
+  // with the best set has twice as many steps as the one before it.
   constexpr double kFirstTemperature = 0.003;
   constexpr double kLastTemperature = 0.0001;
   constexpr double kFirstSteps = 2000;
@@ -173,24 +239,23 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   std::vector<bool> next;
   std::mt19937_64 random(seed);
   SetChanges changes(problem);
+  LargeChanges large_changes(problem);
   double steps = kFirstSteps;
-  bool is_hot = false;
-  double first_temperature = kFirstTemperature;
-  double temperature = first_temperature;
+  bool is_changed = false;
+  double temperature = kFirstTemperature;
   while (best > bound * (1 + kRounding) &&
          go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
     changes.Make(random, next);
     const double seconds = dispatcher.Run(next);
     const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
-    temperature *= std::pow(kLastTemperature / first_temperature, 1 / steps);
+    temperature *= std::pow(kLastTemperature / kFirstTemperature, 1 / steps);
     if (temperature < kLastTemperature) {
-      is_hot = !is_hot && steps > kFirstSteps;
-      first_temperature = is_hot ? kHotTemperature : kFirstTemperature;
-      temperature = first_temperature;
-      if (!is_hot) steps *= 2;
-      current = set;
-      current_seconds = best;
+      is_changed = !is_changed && steps > kFirstSteps;
+      temperature = kFirstTemperature;
+      if (!is_changed) steps *= 2;
+      current = is_changed ? large_changes.Next(set) : set;
+      current_seconds = is_changed ? dispatcher.Run(current) : best;
       continue;
     }
     const bool is_taken =

@@ -22,9 +22,11 @@ std::vector<bool> EagerSet(const TransferProblem& problem);
 using GoOn = std::function<bool(std::size_t work)>;
 
 // Improves `set` by simulated annealing with the dispatcher (Kirkpatrick, Gelatt and Vecchi,
-// Science 220, 1983) in rounds: absences are added, removed or exchanged at random. Ends at `bound`
-// seconds, which no set can beat. Returns the makespan of `set`, infinity when no set was found
-// that fits. The same seed and answers of `go_on` give the same set.
+// Science 220, 1983) in rounds: absences are added, removed or exchanged at random. Later rounds
+// begin with one of the largest absences changed (Lourenco, Martin and Stutzle, "Iterated Local
+// Search", Handbook of Metaheuristics, 2003). Ends at `bound` seconds, which no set can beat.
+// Returns the makespan of `set`, infinity when no set was found that fits. The same seed and
+// answers of `go_on` give the same set.
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set);
 
