@@ -89,7 +89,7 @@ TEST(KnownSchedules, NoNetworkIsSlowerInMoreMemory) {
       fits += ExpectNeverSlower(graph, ShortSearch(memory, fits % 2 == 0), memories);
     }
   }
-  EXPECT_GT(fits, testing::Rounds(20));
+  EXPECT_GE(fits, testing::Rounds(20));
 }
 
 TEST(KnownSchedules, TakesNoneThatIsNotValid) {
