@@ -70,8 +70,8 @@ ChainSchedule ScheduleOf(const Chain& chain, const ChainTransfers& transfers,
   }
   schedule.seconds = times.seconds;
   schedule.lower_bound_seconds = std::min(ChainOperationBound(chain), times.seconds);
-  constexpr double kRounding = 1e-12;
-  schedule.proved = times.seconds <= schedule.lower_bound_seconds * (1 + kRounding);
+  constexpr double kRoundingError = 1e-12;
+  schedule.proved = times.seconds <= schedule.lower_bound_seconds * (1 + kRoundingError);
   return schedule;
 }
 

@@ -32,7 +32,7 @@ class TIDEPOOL_EXPORT HostCompressor {
   // and then unpacks them. Bytes that the codec makes no smaller are sent as they are. So all data
   // arrives, and data that is denser than the schedule says takes longer than it says. On a host
   // that needs more time for the codec, the copy takes that time. InvalidArgument for a device
-  // without a compressor.
+  // without a compressor. O(bytes) on the stream; its thread keeps memory of the largest copy.
   virtual absl::Status Copy(const CompressedCopy& copy) = 0;
 
   // Returns the bytes that all copies have sent that ended.
