@@ -3,244 +3,24 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <optional>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "lib/emit/image_shape.h"
-#include "lib/emit/task_roles.h"
+#include "lib/emit/operation_calls.h"
+#include "lib/emit/task_calls.h"
 #include "lib/io/quote.h"
 
 namespace tidepool::emit {
 namespace {
 
-constexpr char kNull[] = "nullptr";
-
-// Collects the calls of one task. After a fault it adds nothing, and the fault is the answer.
-class Calls {
+// All operations without a file of their own (operation_calls.h). Their kernels take no workspace,
+// so they compute the whole batch at once, in micro-batches or not.
+class Layers final : public TaskCalls {
  public:
-  Calls(const Network& network, const PlacedTask& placed)
-      : network_(network), placed_(placed), task_(placed.task), roles_(placed) {}
-
-  absl::StatusOr<std::string> Make() {
-    const bool is_single =
-        task_.data_type == DataType::kFloat32 || task_.data_type == DataType::kUnknown;
-    if (!is_single) return AboutTask(task_, "has tensors of another type, expected float32");
-    if (!placed_.algorithm.micro_batches.empty()) {
-      return AboutTask(task_, "runs in micro-batches, expected an algorithm of the whole batch");
-    }
-    if (task_.phase == TaskPhase::kUpdate) {
-      AddUpdate();
-    } else {
-      AddLayer();
-    }
-    if (!status_.ok()) return status_;
-    return text_;
-  }
-
- private:
-  void AddLayer() {
-    struct Operation {
-      std::string_view name;
-      void (Calls::*add)();
-    };
-    static constexpr std::array<Operation, 14> kOperations = {
-        {{"conv", &Calls::AddConvolution},
-         {"transposed-conv", &Calls::AddTransposedConvolution},
-         {"linear", &Calls::AddLinear},
-         {"relu", &Calls::AddRelu},
-         {"tanh", &Calls::AddTanh},
-         {"max-pool", &Calls::AddMaxPool},
-         {"average-pool", &Calls::AddAveragePool},
-         {"batch-norm", &Calls::AddNormalization},
-         {"lrn", &Calls::AddResponseNormalization},
-         {"dropout", &Calls::AddDropout},
-         {"softmax", &Calls::AddSoftmax},
-         {"add", &Calls::AddSum},
-         {"concat", &Calls::AddConcatenation},
-         {"loss", &Calls::AddLoss}}};
-    const auto found = std::ranges::find(kOperations, task_.operation, &Operation::name);
-    if (found == kOperations.end()) {
-      std::string known;
-      for (const Operation& operation : kOperations) {
-        absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(operation.name));
-      }
-      Fault(absl::StrCat("has the operation ", io::Quoted(task_.operation), ", expected one of ",
-                         known, ", or callbacks in the place of kernels"));
-      return;
-    }
-    (this->*found->add)();
-  }
-
-  // Faults. ---------------------------------------------------------------------------------------
-
-  void Fault(const std::string& fault) {
-    if (status_.ok()) status_ = AboutTask(task_, fault);
-  }
-
-  // Returns the parameters, which must be of this kind and of numbers that cuDNN takes.
-  template <typename Parameters>
-  Parameters Get() {
-    const auto* found = std::get_if<Parameters>(&task_.parameters);
-    if (found == nullptr) {
-      Fault(absl::StrCat("has no layer parameters of the kind '", std::string(Parameters::kName),
-                         "', expected them for its kernels"));
-      return {};
-    }
-    return *found;
-  }
-
-  // Returns the use number `i` of a list, which must have so many elements; 0: any number.
-  RoleUse Use(const std::vector<RoleUse>& list, std::size_t i, const char* role,
-              std::int64_t elements = 0) {
-    if (i >= list.size()) {
-      Fault(absl::StrCat("has no ", role, " among its data, expected one"));
-      return {};
-    }
-    const std::int64_t bytes = placed_.graph.data[list[i].data].bytes;
-    if (elements != 0 && bytes != elements * kWordBytes) {
-      Fault(absl::StrCat("has ", bytes, " bytes of ", role, ", expected ", elements * kWordBytes,
-                         " by its layer parameters"));
-    }
-    return list[i];
-  }
-  RoleUse Input(std::size_t i, std::int64_t elements) {
-    return Use(roles_.inputs, i, "input", elements);
-  }
-  RoleUse Output(std::int64_t elements) { return Use(roles_.outputs, 0, "output", elements); }
-  RoleUse Weight(std::size_t i, std::int64_t elements) {
-    return Use(roles_.weights, i, "weight", elements);
-  }
-  RoleUse Gradient(std::int64_t elements) {
-    return Use(roles_.gradients, 0, "gradient of its output", elements);
-  }
-  RoleUse MadeGradient(std::int64_t elements) {
-    return Use(roles_.made_gradients, 0, "gradient of its input", elements);
-  }
-  RoleUse WeightGradient(std::size_t i, std::int64_t elements) {
-    return Use(roles_.made_weight_gradients, i, "gradient of its weights", elements);
-  }
-
-  // Text. -----------------------------------------------------------------------------------------
-
-  template <typename... Arguments>
-  void Call(const char* function, const Arguments&... arguments) {
-    std::string list;
-    (absl::StrAppend(&list, list.empty() ? "" : ", ", arguments), ...);
-    absl::StrAppend(&text_, "  ", function, "(", list, ");\n");
-  }
-  static std::string Braced(std::initializer_list<std::int64_t> numbers) {
-    std::string list;
-    for (const std::int64_t number : numbers) {
-      absl::StrAppend(&list, list.empty() ? "" : ", ", number);
-    }
-    return absl::StrCat("{", list, "}");
-  }
-  // cuDNN and cuBLAS count in int.
-  std::string ShapeOf(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w) {
-    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
-    if (n * c * h * w > kMost) {
-      Fault(absl::StrCat("has ", n * c * h * w, " numbers in a tensor, expected at most ", kMost));
-    }
-    return Braced({n, c, h, w});
-  }
-  // The gradients of weights of an iteration are sums over its passes.
-  static std::string AddsTo(const RoleUse& weight_gradient) {
-    return weight_gradient.adds ? "true" : "pass.adds";
-  }
-  static const char* Adds(const RoleUse& gradient) { return gradient.adds ? "true" : "false"; }
-  std::string WorkspaceText() const {
-    return absl::StrCat("{", placed_.workspace, ", ", placed_.algorithm.workspace_bytes, "}");
-  }
-
-  // Layers. ---------------------------------------------------------------------------------------
-
-  // Returns cuDNN's number of an algorithm: of forward convolutions, gradients of data and those of
-  // weights.
-  int AlgorithmNumber(std::size_t pass) {
-    struct Algorithm {
-      std::string_view name;
-      std::array<int, 3> numbers;
-    };
-    static constexpr std::array<Algorithm, 7> kAlgorithms = {{{"default", {0, 1, 1}},
-                                                              {"implicit-gemm", {0, 1, 1}},
-                                                              {"precomputed-gemm", {1, 1, 1}},
-                                                              {"gemm", {2, 0, 0}},
-                                                              {"fft", {4, 2, 2}},
-                                                              {"fft-tiling", {5, 3, 6}},
-                                                              {"winograd", {7, 5, 5}}}};
-    const auto found = std::ranges::find(kAlgorithms, placed_.algorithm.name, &Algorithm::name);
-    return found == kAlgorithms.end() ? kAlgorithms.front().numbers[pass] : found->numbers[pass];
-  }
-
-  // Returns the text of a convolution from an image of shape `input`.
-  static std::string ConvolutionShape(const ConvolutionParameters& c, const std::string& input,
-                                      std::int64_t outputs) {
-    return absl::StrCat("{", input, ", ", outputs, ", ", c.r, ", ", c.s, ", ", c.padding_height,
-                        ", ", c.padding_width, ", ", c.stride_height, ", ", c.stride_width, ", ",
-                        c.dilation_height, ", ", c.dilation_width, ", ", c.groups, "}");
-  }
-
-  void AddConvolution() {
-    const auto c = Get<ConvolutionParameters>();
-    if (!status_.ok()) return;
-    const std::int64_t inputs = c.n * c.c * c.h * c.w;
-    const std::int64_t weights = c.k * (c.c / c.groups) * c.r * c.s;
-    const std::int64_t outputs = c.n * OutputOf(c).elements();
-    const std::string shape = ConvolutionShape(c, ShapeOf(c.n, c.c, c.h, c.w), c.k);
-    if (task_.phase == TaskPhase::kForward) {
-      const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNull;
-      Call("Convolve", shape, AlgorithmNumber(0), Input(0, inputs).address,
-           Weight(0, weights).address, bias, Output(outputs).address, "false", WorkspaceText());
-      return;
-    }
-    const std::string dy = Gradient(outputs).address;
-    if (!roles_.made_weight_gradients.empty()) {
-      const RoleUse dw = WeightGradient(0, weights);
-      const bool has_bias = roles_.made_weight_gradients.size() > 1;
-      Call("ConvolveWeights", shape, AlgorithmNumber(2), Input(0, inputs).address, dy, dw.address,
-           has_bias ? WeightGradient(1, c.k).address : kNull, AddsTo(dw), WorkspaceText());
-    }
-    if (roles_.made_gradients.empty()) return;
-    const RoleUse dx = MadeGradient(inputs);
-    Call("ConvolveData", shape, AlgorithmNumber(1), Weight(0, weights).address, dy, dx.address,
-         Adds(dx), WorkspaceText());
-  }
-
-  // The gradient of a convolution from the output's pixels to the input's.
-  void AddTransposedConvolution() {
-    const auto c = Get<ConvolutionParameters>();
-    if (!status_.ok()) return;
-    const bool is_forward = task_.phase == TaskPhase::kForward;
-    const RoleUse y = is_forward ? Output(0) : Gradient(0);
-    if (!status_.ok()) return;
-    const ImageShape out = TransposedOutputOf(c, placed_.graph.data[y.data].bytes / kWordBytes);
-    const std::int64_t inputs = c.n * c.c * c.h * c.w;
-    const std::int64_t weights = c.c * (c.k / c.groups) * c.r * c.s;
-    const std::int64_t outputs = c.n * out.elements();
-    const std::string shape = ConvolutionShape(c, ShapeOf(c.n, c.k, out.height, out.width), c.c);
-    if (is_forward) {
-      const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNull;
-      Call("ConvolveTransposed", shape, AlgorithmNumber(1), Input(0, inputs).address,
-           Weight(0, weights).address, bias, Output(outputs).address, WorkspaceText());
-      return;
-    }
-    const std::string dy = Gradient(outputs).address;
-    if (!roles_.made_weight_gradients.empty()) {
-      const RoleUse dw = WeightGradient(0, weights);
-      const bool has_bias = roles_.made_weight_gradients.size() > 1;
-      Call("ConvolveTransposedWeights", shape, AlgorithmNumber(2), Input(0, inputs).address, dy,
-           dw.address, has_bias ? WeightGradient(1, c.k).address : kNull, AddsTo(dw),
-           WorkspaceText());
-    }
-    if (roles_.made_gradients.empty()) return;
-    const RoleUse dx = MadeGradient(inputs);
-    Call("Convolve", shape, AlgorithmNumber(0), dy, Weight(0, weights).address, kNull, dx.address,
-         Adds(dx), WorkspaceText());
-  }
+  using TaskCalls::TaskCalls;
 
   void AddLinear() {
     const auto l = Get<LinearParameters>();
@@ -250,7 +30,7 @@ class Calls {
     static_cast<void>(ShapeOf(rows, std::max(l.inputs, l.outputs), 1, 1));
     const std::string shape = Braced({rows, l.inputs, l.outputs});
     if (task_.phase == TaskPhase::kForward) {
-      const std::string bias = l.bias != 0 ? Weight(1, l.outputs).address : kNull;
+      const std::string bias = l.bias != 0 ? Weight(1, l.outputs).address : "nullptr";
       Call("Multiply", shape, Input(0, rows * l.inputs).address, Weight(0, weights).address, bias,
            Output(rows * l.outputs).address);
       return;
@@ -259,7 +39,7 @@ class Calls {
     if (!roles_.made_weight_gradients.empty()) {
       const RoleUse dw = WeightGradient(0, weights);
       Call("MultiplyWeights", shape, Input(0, rows * l.inputs).address, dy, dw.address,
-           l.bias != 0 ? WeightGradient(1, l.outputs).address : kNull, AddsTo(dw));
+           l.bias != 0 ? WeightGradient(1, l.outputs).address : "nullptr", AddsTo(dw));
     }
     if (roles_.made_gradients.empty()) return;
     const RoleUse dx = MadeGradient(rows * l.inputs);
@@ -416,147 +196,6 @@ class Calls {
          Adds(dx));
   }
 
-  void AddTransform(std::int64_t rows, std::int64_t columns, const std::string& from,
-                    const std::string& to, const char* adds) {
-    Call("Transform", rows, columns, from, to, adds);
-  }
-  static std::string Rows(const RoleUse& use, std::int64_t pitch, std::int64_t first = 0) {
-    return absl::StrCat("{", use.address, ", ", pitch, ", ", first, "}");
-  }
-
-  // In place: adds the input to the sum. Otherwise copies the first and adds the second. The
-  // gradient of each summand is that of the sum.
-  void AddSum() {
-    const auto e = Get<ElementwiseParameters>();
-    const std::int64_t elements = e.n * e.elements;
-    static_cast<void>(ShapeOf(e.n, e.elements, 1, 1));
-    if (task_.phase == TaskPhase::kBackward) {
-      const std::string dy = Rows(Gradient(elements), e.elements);
-      for (std::size_t i = 0; i < roles_.made_gradients.size(); ++i) {
-        const RoleUse dx = Use(roles_.made_gradients, i, "gradient of its input", elements);
-        AddTransform(e.n, e.elements, dy, Rows(dx, e.elements), Adds(dx));
-      }
-      return;
-    }
-    const bool is_in_place = roles_.outputs.empty();
-    const RoleUse sum =
-        is_in_place ? Use(roles_.in_place, 0, "output", elements) : Output(elements);
-    bool adds = is_in_place;
-    for (std::size_t i = 0; i < roles_.inputs.size(); ++i) {
-      AddTransform(e.n, e.elements, Rows(Input(i, elements), e.elements), Rows(sum, e.elements),
-                   adds ? "true" : "false");
-      adds = true;
-    }
-  }
-
-  // Each sample of the output is the samples of the inputs one after the other.
-  void AddConcatenation() {
-    const auto e = Get<ElementwiseParameters>();
-    if (!status_.ok()) return;
-    static_cast<void>(ShapeOf(e.n, e.elements, 1, 1));
-    const bool is_forward = task_.phase == TaskPhase::kForward;
-    const RoleUse whole = is_forward ? Output(e.n * e.elements) : Gradient(e.n * e.elements);
-    const std::vector<std::size_t> inputs = is_forward ? ReadsOf(task_) : InputsOfLayer();
-    std::int64_t numbers = 0;
-    const auto columns = [&](std::size_t input) {
-      return placed_.graph.data[input].bytes / kWordBytes / std::max<std::int64_t>(e.n, 1);
-    };
-    for (const std::size_t input : inputs) numbers += columns(input);
-    if (numbers != e.elements) return AddCroppedParts(e, inputs, whole, is_forward);
-    std::int64_t first = 0;
-    for (const std::size_t input : inputs) {
-      AddPart(input, {e.n, columns(input), e.elements, first}, whole, is_forward);
-      first += columns(input);
-    }
-  }
-
-  struct Part {
-    std::int64_t rows;
-    std::int64_t columns;
-    std::int64_t pitch;  // of the whole
-    std::int64_t first;
-  };
-  void AddPart(std::size_t input, const Part& part, const RoleUse& whole, bool is_forward) {
-    const std::optional<RoleUse> use = PartOf(input, is_forward);
-    if (!use.has_value()) return;
-    const std::string in_whole = Rows(whole, part.pitch, part.first);
-    const std::string alone = Rows(*use, part.columns);
-    AddTransform(part.rows, part.columns, is_forward ? alone : in_whole,
-                 is_forward ? in_whole : alone, Adds(*use));
-  }
-  // Returns an input of the concatenation, or its gradient; none where that is not wanted.
-  std::optional<RoleUse> PartOf(std::size_t input, bool is_forward) {
-    if (is_forward) return *std::ranges::find(roles_.inputs, input, &RoleUse::data);
-    const std::string name = placed_.graph.data[input].name + ".gradient";
-    const auto use = std::ranges::find_if(roles_.made_gradients, [&](const RoleUse& gradient) {
-      return placed_.graph.data[gradient.data].name == name;
-    });
-    if (use != roles_.made_gradients.end()) return *use;
-    if (placed_.graph.data[input].kind != DataKind::kInput) {
-      Fault(absl::StrCat("makes no gradient ", io::Quoted(name), ", expected one for each input"));
-    }
-    return std::nullopt;
-  }
-
-  // The output has the least height and width of the inputs, and of others the middle.
-  void AddCroppedParts(const ElementwiseParameters& e, const std::vector<std::size_t>& inputs,
-                       const RoleUse& whole, bool is_forward) {
-    std::vector<ImageShape> shapes;
-    shapes.reserve(inputs.size());
-    for (const std::size_t input : inputs) {
-      shapes.push_back(ShapeOfData(placed_.graph, input).value_or(ImageShape()));
-    }
-    const std::int64_t height = std::ranges::min(shapes, {}, &ImageShape::height).height;
-    const std::int64_t width = std::ranges::min(shapes, {}, &ImageShape::width).width;
-    std::int64_t first = 0;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const ImageShape part = {shapes[i].channels, height, width};
-      AddCroppedPart(inputs[i], shapes[i], part,
-                     Images(whole, e.elements, {part.channels, height, width}, first), is_forward);
-      first += part.elements();
-    }
-    if (first == e.elements) return;
-    Fault(absl::StrCat("has ", e.elements,
-                       " numbers a sample, expected as many as its inputs have, or images of "
-                       "convolutions, cropped to the smallest"));
-  }
-  // Returns images of this shape in memory, from number `first` of each sample on.
-  static std::string Images(const RoleUse& use, std::int64_t sample, const ImageShape& shape,
-                            std::int64_t first) {
-    return absl::StrCat("{", use.address, ", ", sample, ", ", shape.height * shape.width, ", ",
-                        shape.width, ", ", first, "}");
-  }
-  // A gradient is 0 beside the part.
-  void AddCroppedPart(std::size_t input, const ImageShape& image, const ImageShape& part,
-                      const std::string& in_whole, bool is_forward) {
-    const std::optional<RoleUse> use = PartOf(input, is_forward);
-    if (!use.has_value()) return;
-    const std::int64_t top = (image.height - part.height) / 2;
-    const std::int64_t left = (image.width - part.width) / 2;
-    const std::string alone = Images(*use, image.elements(), image, top * image.width + left);
-    const std::int64_t bytes = placed_.graph.data[input].bytes;
-    const std::int64_t samples = bytes / kWordBytes / std::max<std::int64_t>(image.elements(), 1);
-    const std::string shape = ShapeOf(samples, part.channels, part.height, part.width);
-    if (is_forward) {
-      Call("Crop", shape, alone, in_whole, "false");
-      return;
-    }
-    if (!use->adds && image.elements() != part.elements()) {
-      Call("Clear", placed_.stream, use->address, bytes);
-    }
-    Call("Crop", shape, in_whole, alone, Adds(*use));
-  }
-  static const std::vector<std::size_t>& ReadsOf(const GraphTask& task) { return task.reads; }
-  // Returns the inputs of the forward task of a backward task's layer.
-  std::vector<std::size_t> InputsOfLayer() {
-    for (const GraphTask& task : placed_.graph.tasks) {
-      if (task.phase == TaskPhase::kForward && task.layer == task_.layer) return task.reads;
-    }
-    Fault(absl::StrCat("has the layer ", io::Quoted(task_.layer),
-                       " without a forward task, expected one"));
-    return {};
-  }
-
   void AddLoss() {
     const auto e = Get<ElementwiseParameters>();
     const std::int64_t elements = e.n * network_.classes * network_.positions;
@@ -592,19 +231,57 @@ class Calls {
       }
     }
   }
-
-  const Network& network_;
-  const PlacedTask& placed_;
-  const GraphTask& task_;
-  const TaskRoles roles_;
-  absl::Status status_;
-  std::string text_;
 };
+
+using MadeCalls = absl::StatusOr<std::string>;
+
+template <void (Layers::*add)()>
+MadeCalls LayerCalls(const Network& network, const PlacedTask& placed) {
+  Layers calls(network, placed);
+  (calls.*add)();
+  return std::move(calls).Finish();
+}
+
+struct Operation {
+  std::string_view name;
+  MadeCalls (*calls)(const Network& network, const PlacedTask& placed);
+};
+constexpr std::array<Operation, 14> kOperations = {
+    {{"conv", ConvolutionCalls},
+     {"transposed-conv", TransposedConvolutionCalls},
+     {"linear", LayerCalls<&Layers::AddLinear>},
+     {"relu", LayerCalls<&Layers::AddRelu>},
+     {"tanh", LayerCalls<&Layers::AddTanh>},
+     {"max-pool", LayerCalls<&Layers::AddMaxPool>},
+     {"average-pool", LayerCalls<&Layers::AddAveragePool>},
+     {"batch-norm", LayerCalls<&Layers::AddNormalization>},
+     {"lrn", LayerCalls<&Layers::AddResponseNormalization>},
+     {"dropout", LayerCalls<&Layers::AddDropout>},
+     {"softmax", LayerCalls<&Layers::AddSoftmax>},
+     {"add", SumCalls},
+     {"concat", ConcatenationCalls},
+     {"loss", LayerCalls<&Layers::AddLoss>}}};
+
+absl::Status UnknownOperation(const GraphTask& task) {
+  std::string known;
+  for (const Operation& operation : kOperations) {
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(operation.name));
+  }
+  return AboutTask(
+      task, absl::StrCat("has the operation ", io::Quoted(task.operation), ", expected one of ",
+                         known, ", or callbacks in the place of kernels"));
+}
 
 }  // namespace
 
 absl::StatusOr<std::string> KernelCalls(const Network& network, const PlacedTask& placed) {
-  return Calls(network, placed).Make();
+  const GraphTask& task = placed.task;
+  const bool is_single =
+      task.data_type == DataType::kFloat32 || task.data_type == DataType::kUnknown;
+  if (!is_single) return AboutTask(task, "has tensors of another type, expected float32");
+  if (task.phase == TaskPhase::kUpdate) return LayerCalls<&Layers::AddUpdate>(network, placed);
+  const auto found = std::ranges::find(kOperations, task.operation, &Operation::name);
+  return found == kOperations.end() ? UnknownOperation(task) : found->calls(network, placed);
 }
 
 }  // namespace tidepool::emit

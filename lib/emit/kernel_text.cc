@@ -59,6 +59,11 @@ std::string_view KernelText() {
     }
     [[maybe_unused]] const float* Beta(bool adds) { return adds ? &one : &zero; }
 
+    // Returns the address of number `first` of a tensor: of a micro-batch.
+    [[maybe_unused]] void* From(void* tensor, std::int64_t first) {
+      return static_cast<float*>(tensor) + first;
+    }
+
     struct Convolution {
       Shape x;
       int k, r, s;

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -122,6 +123,37 @@ TEST(TrainedTest, UnetLearnsAtItsBoundsAsWithoutOffload) {
   constexpr double kHighRate = 0.1;
   ExpectNear(Losses(MakeFixed(family, "modnn", kSmallBatch, BoundOf(family, 3), 3), kHighRate),
              ExpectLearns(family, kHighRate, 0.9));
+}
+
+// Lets each task of a convolution run in two micro-batches, of different algorithms.
+TaskGraph InMicroBatches(TaskGraph graph) {
+  for (GraphTask& task : graph.tasks) {
+    if (!std::holds_alternative<ConvolutionParameters>(task.parameters)) continue;
+    if (task.phase == TaskPhase::kUpdate) continue;
+    TaskAlgorithm parts = task.algorithms.front();
+    parts.name = "parts";
+    parts.workspace_bytes = std::int64_t{1} << 20;
+    parts.micro_batches = {{"gemm", 5}, {"fft", kSmallBatch - 5}};
+    task.algorithms = {parts};
+  }
+  return graph;
+}
+
+TEST(TrainedTest, ConvolutionsLearnInMicroBatches) {
+  for (const auto add : {testing::AddSmallVgg, testing::AddSmallUnet}) {
+    const GraphFamily family = SmallFamily(add);
+    ScheduleRequest request;
+    request.machine.devices.front().memory_bytes = kAmple;
+    request.memory = ScheduleMemory::kFixed;
+    const TaskGraph graph = InMicroBatches(GraphAt(family, kSmallBatch).value());
+    const MadeSchedule made = MakeSchedule("none", graph, request).value();
+    const std::string text = EmitProgram(made.graphs, made.schedule, made.machine).value();
+    ProgramFolder folder;
+    ExpectNear(Losses(folder.Compile(text)),
+               Losses(MakeFixed(family, "none", kSmallBatch, kAmple)));
+    EXPECT_NE(text.find("Convolve({{3, "), std::string::npos);
+    EXPECT_EQ(text.find("Convolve({{8, "), std::string::npos);
+  }
 }
 
 // The update of an emitted program beside Kingma and Ba's Algorithm 1, with more weights than a
