@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,16 +59,28 @@ class CodecCompressor final : public HostCompressor {
   void Carry(const CompressedCopy& copy) {
     const Clock::time_point begin = Clock::now();
     const auto bytes = static_cast<std::size_t>(copy.bytes);
-    // The thread of a stream keeps it: new memory for each copy would cost more than the codec.
-    thread_local std::vector<std::byte> packed;
-    if (packed.size() < ZeroValueBound(bytes)) packed.resize(ZeroValueBound(bytes));
+    const absl::Span<std::byte> packed = PackedMemory(ZeroValueBound(bytes));
     const absl::StatusOr<std::size_t> size =
-        codec_->Compress({static_cast<const std::byte*>(copy.from), bytes}, absl::MakeSpan(packed));
+        codec_->Compress({static_cast<const std::byte*>(copy.from), bytes}, packed);
     const bool is_smaller = size.ok() && *size < bytes;
     const std::size_t sent = is_smaller ? *size : bytes;
     WaitForLink(copy, sent, begin);
-    Unpack(copy, is_smaller, {packed.data(), sent});
+    Unpack(copy, is_smaller, packed.first(is_smaller ? sent : 0));
     sent_bytes_ += static_cast<std::int64_t>(sent);
+  }
+
+  // Returns memory of the calling thread. It is empty where the host has none, and then the codec
+  // refuses it, so the bytes are sent as they are. The thread of a stream keeps its memory: new
+  // memory for each copy would cost more than the codec.
+  static absl::Span<std::byte> PackedMemory(std::size_t bytes) {
+    thread_local std::unique_ptr<std::byte[]> memory;
+    thread_local std::size_t size = 0;
+    if (size < bytes) {
+      memory.reset();
+      memory.reset(new (std::nothrow) std::byte[bytes]);
+      size = memory == nullptr ? 0 : bytes;
+    }
+    return {memory.get(), size};
   }
 
   void WaitForLink(const CompressedCopy& copy, std::size_t sent, Clock::time_point begin) const {

@@ -5,8 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <random>
 #include <vector>
@@ -97,6 +101,41 @@ TEST_F(HostCompressorTest, SendsBytesThatDoNotCompressAsTheyAre) {
   for (const std::size_t bytes : {1u, 2u, 7u, 1000u, 1u << 20}) {
     EXPECT_EQ(SendAndFetch(WordsOf(bytes, 1)), static_cast<std::int64_t>(bytes));
   }
+}
+
+// Lets the process map no more memory than it has and a little for threads.
+void ForbidMoreMemory() {
+  std::ifstream file("/proc/self/statm");
+  rlim_t pages = 0;
+  file >> pages;
+  const rlim_t bytes = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{16} << 20);
+  const rlimit limit = {bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(2);
+}
+
+TEST(HostCompressorDeathTest, SendsBytesAsTheyAreWithoutMemoryToPackThem) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map memory of their own";
+#endif
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const auto device = HostDevice::Create({}).value();
+        Device* const devices[] = {device.get()};
+        const auto compressor = HostCompressor::Create(devices, WithCompressor()).value();
+        const Stream stream = device->CreateStream().value();
+        const std::vector<std::byte> from(std::size_t{256} << 20, std::byte{0});
+        std::vector<std::byte> to(from.size(), std::byte{7});
+        ForbidMoreMemory();
+        const auto bytes = static_cast<std::int64_t>(from.size());
+        const bool is_sent =
+            compressor
+                ->Copy({.to = to.data(), .from = from.data(), .bytes = bytes, .stream = stream})
+                .ok() &&
+            device->SynchronizeStream(stream).ok();
+        std::_Exit(is_sent && to == from && compressor->sent_bytes() == bytes ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(HostCompressorTest, RefusesDevicesWithoutACompressor) {

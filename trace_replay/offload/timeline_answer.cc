@@ -57,8 +57,10 @@ std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
   return count;
 }
 
+// The peak counts aligned sizes, and a pool ends with the last byte of its last block, so the peak
+// may be a few bytes larger.
 double FragmentationOf(const Timeline& timeline) {
-  if (timeline.pool_bytes == 0) return 0;
+  if (timeline.pool_bytes <= timeline.peak_device_bytes) return 0;
   return 1 -
          static_cast<double>(timeline.peak_device_bytes) / static_cast<double>(timeline.pool_bytes);
 }
