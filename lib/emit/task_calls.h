@@ -79,7 +79,7 @@ class TaskCalls {
     absl::StrAppend(&text_, "  ", function, "(", list, ");\n");
   }
   static std::string Braced(std::initializer_list<std::int64_t> numbers);
-  // Returns a shape whose tensor has as many numbers as cuDNN and cuBLAS count, in int.
+  // Returns the shape of a tensor, of at most as many numbers as cuDNN and cuBLAS count, in int.
   std::string ShapeOf(std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w);
   // The gradients of weights of an iteration are sums over its passes.
   static std::string AddsTo(const RoleUse& weight_gradient) {
