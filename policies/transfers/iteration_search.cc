@@ -60,7 +60,7 @@ class IterationSearch {
   GraphProblem ProblemOf(const std::vector<TaskRun>& runs) const {
     GraphProblemOptions options = options_.problem;
     options.part_bytes = 0;
-    options.sends_data_at_home = false;
+    options.sends_data_at_home = sends_data_at_home_;
     return MakeGraphProblem(graph_, runs, options);
   }
   double Try(const Reruns& reruns);
@@ -79,6 +79,7 @@ class IterationSearch {
   const RerunOrder order_;
   Prices prices_;       // of the tasks alone
   Prices full_prices_;  // with the tasks that run again with them
+  bool sends_data_at_home_ = false;
   double best_seconds_ = kNever;
   Reruns best_reruns_;
 };
@@ -217,6 +218,10 @@ void IterationSearch::Climb() {
 
 Iteration IterationSearch::Search() {
   Try(best_reruns_);
+  if (best_seconds_ == kNever) {
+    sends_data_at_home_ = options_.problem.sends_data_at_home;
+    Try(best_reruns_);
+  }
   const bool begins_there = options_.recomputes && !options_.runs_again.empty();
   if (begins_there) Try(options_.runs_again);
   if (options_.recomputes) {

@@ -35,8 +35,9 @@ struct Iteration {
 // segments of equal size, and, in a search from the start, by the least seconds for a byte of their
 // results: those of the tasks alone, and those with the tasks that run again with them. Then these
 // choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far, and
-// weights stay. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as
-// `go_on_sending`. Each iteration that is tried takes O(runs + uses + absences log runs).
+// weights stay, unless nothing fits beside them when no task runs again. Then the data, or its
+// parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
+// tried takes O(runs + uses + absences log runs).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);
