@@ -43,14 +43,6 @@ int AlgorithmNumber(std::string_view name, std::size_t pass) {
   return found == kAlgorithms.end() ? kAlgorithms.front().numbers[pass] : found->numbers[pass];
 }
 
-// Returns the text of a convolution from an image of shape `input`.
-std::string ConvolutionShape(const ConvolutionParameters& c, const std::string& input,
-                             std::int64_t outputs) {
-  return absl::StrCat("{", input, ", ", outputs, ", ", c.r, ", ", c.s, ", ", c.padding_height, ", ",
-                      c.padding_width, ", ", c.stride_height, ", ", c.stride_width, ", ",
-                      c.dilation_height, ", ", c.dilation_width, ", ", c.groups, "}");
-}
-
 // Returns the address of the numbers from number `first` of a datum on.
 std::string From(const RoleUse& use, std::int64_t first) {
   if (first == 0) return use.address;
@@ -64,81 +56,87 @@ class Convolutions final : public TaskCalls {
   void Add() {
     const auto c = Get<ConvolutionParameters>();
     if (!status_.ok()) return;
-    const std::int64_t x = c.c * c.h * c.w;
-    const std::int64_t y = OutputOf(c).elements();
-    const std::int64_t weights = c.k * (c.c / c.groups) * c.r * c.s;
-    const std::vector<Part> parts = PartsOf(c.n);
-    const auto shape = [&](const Part& part) {
-      return ConvolutionShape(c, ShapeOf(part.samples, c.c, c.h, c.w), c.k);
-    };
-    if (task_.phase == TaskPhase::kForward) {
-      const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNoBias;
-      for (const Part& part : parts) {
-        Call("Convolve", shape(part), AlgorithmNumber(part.algorithm, 0),
-             From(Input(0, c.n * x), part.first * x), Weight(0, weights).address, bias,
-             From(Output(c.n * y), part.first * y), "false", WorkspaceText());
-      }
-      return;
-    }
-    const RoleUse dy = Gradient(c.n * y);
-    for (const Part& part : parts) {
-      if (roles_.made_weight_gradients.empty()) break;
-      const RoleUse dw = WeightGradient(0, weights);
-      Call("ConvolveWeights", shape(part), AlgorithmNumber(part.algorithm, 2),
-           From(Input(0, c.n * x), part.first * x), From(dy, part.first * y), dw.address,
-           GradientOfBias(c.k), AddsTo(dw, part), WorkspaceText());
-    }
-    for (const Part& part : parts) {
-      if (roles_.made_gradients.empty()) break;
-      const RoleUse dx = MadeGradient(c.n * x);
-      Call("ConvolveData", shape(part), AlgorithmNumber(part.algorithm, 1),
-           Weight(0, weights).address, From(dy, part.first * y), From(dx, part.first * x), Adds(dx),
-           WorkspaceText());
-    }
+    AddCalls(c, {.name = "Convolve",
+                 .passes = {0, 1},
+                 .image = {c.c, c.h, c.w},
+                 .outputs = c.k,
+                 .x = c.c * c.h * c.w,
+                 .y = OutputOf(c).elements(),
+                 .weights = c.k * (c.c / c.groups) * c.r * c.s});
   }
 
   // Adds the gradient of a convolution from the output's pixels to the input's.
   void AddTransposed() {
     const auto c = Get<ConvolutionParameters>();
     if (!status_.ok()) return;
-    const bool is_forward = task_.phase == TaskPhase::kForward;
-    const RoleUse out = is_forward ? Output(0) : Gradient(0);
+    const RoleUse out = task_.phase == TaskPhase::kForward ? Output(0) : Gradient(0);
     if (!status_.ok()) return;
     const ImageShape image = TransposedOutputOf(c, placed_.graph.data[out.data].bytes / kWordBytes);
-    const std::int64_t x = c.c * c.h * c.w;
-    const std::int64_t y = image.elements();
-    const std::int64_t weights = c.c * (c.k / c.groups) * c.r * c.s;
-    const std::vector<Part> parts = PartsOf(c.n);
-    const auto shape = [&](const Part& part) {
-      return ConvolutionShape(c, ShapeOf(part.samples, c.k, image.height, image.width), c.c);
-    };
-    if (is_forward) {
-      const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNoBias;
-      for (const Part& part : parts) {
-        Call("ConvolveTransposed", shape(part), AlgorithmNumber(part.algorithm, 1),
-             From(Input(0, c.n * x), part.first * x), Weight(0, weights).address, bias,
-             From(Output(c.n * y), part.first * y), WorkspaceText());
-      }
-      return;
+    AddCalls(c, {.name = "ConvolveTransposed",
+                 .passes = {1, 0},
+                 .image = {c.k, image.height, image.width},
+                 .outputs = c.c,
+                 .x = c.c * c.h * c.w,
+                 .y = image.elements(),
+                 .weights = c.c * (c.k / c.groups) * c.r * c.s});
+  }
+
+ private:
+  // The functions and the sizes of a layer.
+  struct Layer {
+    std::string name;                   // of the function of the forward pass
+    std::array<std::size_t, 2> passes;  // of cuDNN: those of y and of the gradient of x
+    ImageShape image;                   // the input of cuDNN's convolution
+    std::int64_t outputs;               // and its channels
+    std::int64_t x;                     // numbers of a sample
+    std::int64_t y;
+    std::int64_t weights;
+  };
+
+  void AddCalls(const ConvolutionParameters& c, const Layer& layer) {
+    task_.phase == TaskPhase::kForward ? AddForward(c, layer) : AddBackward(c, layer);
+  }
+
+  void AddForward(const ConvolutionParameters& c, const Layer& layer) {
+    const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNoBias;
+    for (const Part& part : PartsOf(c.n)) {
+      Call(layer.name, ShapeOf(c, layer, part), AlgorithmNumber(part.algorithm, layer.passes[0]),
+           From(Input(0, c.n * layer.x), part.first * layer.x), Weight(0, layer.weights).address,
+           bias, From(Output(c.n * layer.y), part.first * layer.y), "false", WorkspaceText());
     }
-    const RoleUse dy = Gradient(c.n * y);
-    for (const Part& part : parts) {
+  }
+
+  void AddBackward(const ConvolutionParameters& c, const Layer& layer) {
+    const RoleUse dy = Gradient(c.n * layer.y);
+    for (const Part& part : PartsOf(c.n)) {
       if (roles_.made_weight_gradients.empty()) break;
-      const RoleUse dw = WeightGradient(0, weights);
-      Call("ConvolveTransposedWeights", shape(part), AlgorithmNumber(part.algorithm, 2),
-           From(Input(0, c.n * x), part.first * x), From(dy, part.first * y), dw.address,
-           GradientOfBias(c.k), AddsTo(dw, part), WorkspaceText());
+      const RoleUse dw = WeightGradient(0, layer.weights);
+      const bool has_bias = roles_.made_weight_gradients.size() > 1;
+      Call(layer.name + "Weights", ShapeOf(c, layer, part), AlgorithmNumber(part.algorithm, 2),
+           From(Input(0, c.n * layer.x), part.first * layer.x), From(dy, part.first * layer.y),
+           dw.address, has_bias ? WeightGradient(1, c.k).address : kNoBias, AddsTo(dw, part),
+           WorkspaceText());
     }
-    for (const Part& part : parts) {
+    for (const Part& part : PartsOf(c.n)) {
       if (roles_.made_gradients.empty()) break;
-      const RoleUse dx = MadeGradient(c.n * x);
-      Call("Convolve", shape(part), AlgorithmNumber(part.algorithm, 0), From(dy, part.first * y),
-           Weight(0, weights).address, kNoBias, From(dx, part.first * x), Adds(dx),
+      const RoleUse dx = MadeGradient(c.n * layer.x);
+      Call(layer.name + "Data", ShapeOf(c, layer, part),
+           AlgorithmNumber(part.algorithm, layer.passes[1]), Weight(0, layer.weights).address,
+           From(dy, part.first * layer.y), From(dx, part.first * layer.x), Adds(dx),
            WorkspaceText());
     }
   }
 
- private:
+  std::string ShapeOf(const ConvolutionParameters& c, const Layer& layer, const Part& part) {
+    const ImageShape& image = layer.image;
+    const std::string input =
+        TaskCalls::ShapeOf(part.samples, image.channels, image.height, image.width);
+    return absl::StrCat("{", input, ", ", layer.outputs, ", ", c.r, ", ", c.s, ", ",
+                        c.padding_height, ", ", c.padding_width, ", ", c.stride_height, ", ",
+                        c.stride_width, ", ", c.dilation_height, ", ", c.dilation_width, ", ",
+                        c.groups, "}");
+  }
+
   // Returns the micro-batches of the algorithm, or the whole batch.
   std::vector<Part> PartsOf(std::int64_t samples) const {
     const TaskAlgorithm& algorithm = placed_.algorithm;
@@ -156,9 +154,6 @@ class Convolutions final : public TaskCalls {
   // The sum over a batch begins with the first micro-batch.
   static std::string AddsTo(const RoleUse& weight_gradient, const Part& part) {
     return part.first > 0 ? "true" : TaskCalls::AddsTo(weight_gradient);
-  }
-  std::string GradientOfBias(std::int64_t outputs) {
-    return roles_.made_weight_gradients.size() > 1 ? WeightGradient(1, outputs).address : kNoBias;
   }
   std::string WorkspaceText() const {
     return absl::StrCat("{", placed_.workspace, ", ", placed_.algorithm.workspace_bytes, "}");

@@ -160,9 +160,9 @@ std::string_view KernelText() {
     // A transposed convolution is the gradient of a convolution from its output to its input.
     // `shape` is that convolution's.
     [[maybe_unused]] void ConvolveTransposed(const Convolution& shape, int planned, const void* x,
-                                             const void* w, const void* bias, void* y,
+                                             const void* w, const void* bias, void* y, bool adds,
                                              const Workspace& workspace) {
-      ConvolveData(shape, planned, w, x, y, false, workspace);
+      ConvolveData(shape, planned, w, x, y, adds, workspace);
       if (bias == nullptr) return;
       CHECK(cudnnAddTensor(dnn, &one, Channels(shape.x.c), bias, &one, x_layout, y));
     }
@@ -175,6 +175,12 @@ std::string_view KernelText() {
       if (dbias == nullptr) return;
       CHECK(cudnnConvolutionBackwardBias(dnn, &one, x_layout, dy, Beta(adds), Channels(shape.x.c),
                                          dbias));
+    }
+
+    [[maybe_unused]] void ConvolveTransposedData(const Convolution& shape, int planned,
+                                                 const void* w, const void* dy, void* dx, bool adds,
+                                                 const Workspace& workspace) {
+      Convolve(shape, planned, dy, w, nullptr, dx, adds, workspace);
     }
 
     // Linear layers: rows of x by a weight of [inputs, outputs]. cuBLAS counts by columns, so it

@@ -73,7 +73,7 @@ class TaskCalls {
 
   // Adds a call with its arguments.
   template <typename... Arguments>
-  void Call(const char* function, const Arguments&... arguments) {
+  void Call(const std::string& function, const Arguments&... arguments) {
     std::string list;
     (absl::StrAppend(&list, list.empty() ? "" : ", ", arguments), ...);
     absl::StrAppend(&text_, "  ", function, "(", list, ");\n");
