@@ -426,7 +426,7 @@ def cudnn(results):
     command = "build/release/bench/cudnn_bench"
     return ("## cuDNN's convolutions in micro-batches\n\nThe time of the calling thread that `tidepool::CudnnHandle` adds to a convolution of one sample "
             "on the stand-in for cuDNN, whose descriptors are read in each call, and that of look-ups of many layers of one shape. A call of a graph also makes its pack of "
-            "pointers and destroys it, and gets more than a microsecond in all. Never run with NVIDIA's cuDNN:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
+            "pointers and destroys it. The stream waits meanwhile. Never run with NVIDIA's cuDNN:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
 
 
 def beaumont_figures(results):

@@ -350,16 +350,25 @@ std::unique_ptr<EnginePlan> EnginePlan::Make(const Functions& functions, cudnnHa
   return std::unique_ptr<EnginePlan>(new EnginePlan(functions, std::move(plan), bytes));
 }
 
-cudnnStatus_t EnginePlan::Run(cudnnHandle_t handle, const ConvolutionData& data,
-                              void* workspace) const {
+EnginePlan::Pack EnginePlan::PackOf(const Addresses& addresses) const {
+  const locks::MutexLock lock(&mutex_);
+  if (const auto found = packs_.find(addresses); found != packs_.end()) return found->second;
   const std::array<std::int64_t, 3> ids = {kX, kW, kY};
-  const std::array<void*, 3> pointers = {data.x, data.w, data.y};
-  const BackendDescriptor pack =
+  BackendDescriptor made =
       Maker(functions_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
           .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), 3)
-          .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers.data(), 3)
-          .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace)
+          .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses.data(), 3)
+          .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, addresses[3])
           .Finish();
+  if (made == nullptr) return nullptr;
+  // Data at ever new addresses must not fill the memory.
+  if (packs_.size() == kMostPacks) packs_.erase(packs_.begin());
+  return packs_[addresses] = Pack(std::move(made));
+}
+
+cudnnStatus_t EnginePlan::Run(cudnnHandle_t handle, const ConvolutionData& data,
+                              void* workspace) const {
+  const Pack pack = PackOf({data.x, data.w, data.y, workspace});
   if (pack == nullptr) return CUDNN_STATUS_INTERNAL_ERROR;
   return functions_.execute(handle, plan_.get(), pack.get());
 }

@@ -6,6 +6,7 @@
 
 #include <cudnn.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/functions.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cudnn {
 
@@ -79,7 +82,8 @@ std::vector<Engine> SuggestedEngines(const Functions& functions, cudnnHandle_t h
                                      const Convolution& convolution, std::int64_t samples,
                                      const Scales& scales);
 
-// A plan of an engine for a micro-batch. Immutable: any number of threads may run it.
+// A plan of an engine for a micro-batch. Any number of threads may run it. Keeps the packs of
+// recent runs: programs run a layer with the same data again and again.
 class EnginePlan {
  public:
   // Returns null where the engine does not run this, or a call of cuDNN fails.
@@ -92,12 +96,20 @@ class EnginePlan {
   cudnnStatus_t Run(cudnnHandle_t handle, const ConvolutionData& data, void* workspace) const;
 
  private:
+  using Addresses = std::array<void*, 4>;  // x, w, y and the workspace
+  using Pack = std::shared_ptr<void>;
+  static constexpr std::size_t kMostPacks = 256;
+
   EnginePlan(const Functions& functions, BackendDescriptor plan, std::int64_t workspace_bytes)
       : functions_(functions), plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
+  // Returns the pack of these addresses; null if a call of cuDNN fails.
+  Pack PackOf(const Addresses& addresses) const;
 
   const Functions& functions_;
   BackendDescriptor plan_;
   std::int64_t workspace_bytes_;
+  mutable locks::Mutex mutex_;
+  mutable absl::flat_hash_map<Addresses, Pack> packs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudnn

@@ -148,10 +148,11 @@ char* PointerOf(const Recorded& pack, std::int64_t id) {
   const RecordedAttribute* const ids = pack.Find(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const RecordedAttribute* const pointers = pack.Find(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (ids == nullptr || pointers == nullptr) return nullptr;
-  const auto all = ids->All<std::int64_t>();
-  const auto at = static_cast<std::size_t>(std::find(all.begin(), all.end(), id) - all.begin());
-  const auto its = pointers->All<char*>();
-  return at < its.size() ? its[at] : nullptr;
+  const std::size_t count = ids->Count<std::int64_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (ids->At<std::int64_t>(i, 0) == id) return pointers->At<char*>(i, nullptr);
+  }
+  return nullptr;
 }
 
 cudnnStatus_t Run(const Functions& functions, GraphPlan& plan, cudnnHandle_t handle,

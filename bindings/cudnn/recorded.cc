@@ -62,47 +62,67 @@ RecordedDescriptors& RecordedDescriptors::Get() {
   return *all;
 }
 
+// Descriptors are at least 16 bytes, so the lowest bits of their addresses say nothing.
+RecordedDescriptors::Shard& RecordedDescriptors::ShardOf(cudnnBackendDescriptor_t address) const {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return shards_[((bits >> 4) ^ (bits >> 8)) % kShards];
+}
+
 void RecordedDescriptors::Add(cudnnBackendDescriptor_t address, cudnnBackendDescriptorType_t type) {
-  auto made = std::make_shared<Recorded>();
-  made->address = address;
-  made->type = type;
-  made->attributes.reserve(4);  // of a variant pack, which programs make for each call
-  const locks::MutexLock lock(&mutex_);
-  all_[address] = std::move(made);
+  Shard& shard = ShardOf(address);
+  const locks::MutexLock lock(&shard.mutex);
+  RecordedRef& its = shard.all[address];
+  if (shard.spare.empty()) {
+    its = std::make_shared<Recorded>();
+  } else {
+    its = std::move(shard.spare.back());
+    shard.spare.pop_back();
+  }
+  its->address = address;
+  its->type = type;
 }
 
 void RecordedDescriptors::Remove(cudnnBackendDescriptor_t address) {
   RecordedRef gone;
-  const locks::MutexLock lock(&mutex_);
-  const auto found = all_.find(address);
-  if (found == all_.end()) return;
+  Shard& shard = ShardOf(address);
+  const locks::MutexLock lock(&shard.mutex);
+  const auto found = shard.all.find(address);
+  if (found == shard.all.end()) return;
   gone = std::move(found->second);
-  all_.erase(found);
+  shard.all.erase(found);
   gone->address = nullptr;
+  const bool is_ours = gone->type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR && gone.use_count() == 1;
+  if (!is_ours || shard.spare.size() == kMostSpare) return;
+  gone->attributes.clear();
+  shard.spare.push_back(std::move(gone));
 }
 
 RecordedRef RecordedDescriptors::Find(cudnnBackendDescriptor_t address) const {
-  const locks::MutexLock lock(&mutex_);
-  const auto found = all_.find(address);
-  return found == all_.end() ? nullptr : found->second;
+  const Shard& shard = ShardOf(address);
+  const locks::MutexLock lock(&shard.mutex);
+  const auto found = shard.all.find(address);
+  return found == shard.all.end() ? nullptr : found->second;
 }
 
+// A descriptor belongs to one thread until it is final, so only the search needs the lock.
 void RecordedDescriptors::Set(cudnnBackendDescriptor_t address, cudnnBackendAttributeName_t name,
                               cudnnBackendAttributeType_t type, std::int64_t count,
                               const void* elements) {
   const RecordedRef its = Find(address);
   if (its == nullptr) return;
-  RecordedAttribute attribute = {name, type, count};
+  auto found = std::ranges::find(its->attributes, name, &RecordedAttribute::name);
+  if (found == its->attributes.end()) found = its->attributes.emplace(found);
+  found->name = name;
+  found->type = type;
+  found->bytes.clear();
+  found->children.clear();
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     const auto* const children = static_cast<const cudnnBackendDescriptor_t*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) attribute.children.push_back(Find(children[i]));
+    for (std::int64_t i = 0; i < count; ++i) found->children.push_back(Find(children[i]));
   } else {
     const auto* const raw = static_cast<const std::byte*>(elements);
-    attribute.bytes.assign(raw, raw + static_cast<std::size_t>(count) * BytesOf(type));
+    found->bytes.assign(raw, raw + static_cast<std::size_t>(count) * BytesOf(type));
   }
-  std::erase_if(its->attributes,
-                [&](const RecordedAttribute& other) { return other.name == name; });
-  its->attributes.push_back(std::move(attribute));
 }
 
 }  // namespace tidepool::cudnn

@@ -6,6 +6,7 @@
 
 #include <cudnn.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "lib/locks/mutex.h"
 
 namespace tidepool::cudnn {
@@ -25,22 +27,30 @@ using RecordedRef = std::shared_ptr<Recorded>;
 struct RecordedAttribute {
   cudnnBackendAttributeName_t name = CUDNN_ATTR_TENSOR_DATA_TYPE;
   cudnnBackendAttributeType_t type = CUDNN_TYPE_INT64;
-  std::int64_t count = 0;
-  std::vector<std::byte> bytes = {};
-  std::vector<RecordedRef> children = {};  // null: not recorded
+  absl::InlinedVector<std::byte, 64> bytes = {};  // a pack of eight tensors takes no memory
+  std::vector<RecordedRef> children = {};         // null: not recorded
 
   template <typename Element>
-  std::vector<Element> All() const {
-    std::vector<Element> elements(bytes.size() / sizeof(Element));
-    if (elements.empty()) return elements;
-    std::memcpy(elements.data(), bytes.data(), elements.size() * sizeof(Element));
-    return elements;
+  std::size_t Count() const {
+    return bytes.size() / sizeof(Element);
   }
-  // Returns the first element, or `other` without elements.
+  // Returns an element, or `other` where there are fewer.
+  template <typename Element>
+  Element At(std::size_t i, Element other) const {
+    if (i < Count<Element>()) {
+      std::memcpy(&other, bytes.data() + i * sizeof(Element), sizeof other);
+    }
+    return other;
+  }
   template <typename Element>
   Element First(Element other) const {
-    if (bytes.size() >= sizeof(Element)) std::memcpy(&other, bytes.data(), sizeof other);
-    return other;
+    return At(0, other);
+  }
+  template <typename Element>
+  std::vector<Element> All() const {
+    std::vector<Element> elements(Count<Element>());
+    for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = At(i, Element());
+    return elements;
   }
 };
 
@@ -63,7 +73,8 @@ struct Recorded {
 // null.
 RecordedRef GraphOf(const RecordedRef& descriptor);
 
-// All descriptors of the process. Thread-safe.
+// All descriptors of the process. Thread-safe. Programs make a variant pack for each call, so its
+// record takes no memory of its own: those of destroyed packs are used again.
 class RecordedDescriptors {
  public:
   static RecordedDescriptors& Get();
@@ -76,8 +87,18 @@ class RecordedDescriptors {
            cudnnBackendAttributeType_t type, std::int64_t count, const void* elements);
 
  private:
-  mutable locks::Mutex mutex_;
-  absl::flat_hash_map<cudnnBackendDescriptor_t, RecordedRef> all_ ABSL_GUARDED_BY(mutex_);
+  static constexpr std::size_t kShards = 16;
+  static constexpr std::size_t kMostSpare = 16;
+
+  // Threads with descriptors of their own seldom meet.
+  struct Shard {
+    mutable locks::Mutex mutex;
+    absl::flat_hash_map<cudnnBackendDescriptor_t, RecordedRef> all ABSL_GUARDED_BY(mutex);
+    std::vector<RecordedRef> spare ABSL_GUARDED_BY(mutex);  // of destroyed packs
+  };
+  Shard& ShardOf(cudnnBackendDescriptor_t address) const;
+
+  mutable std::array<Shard, kShards> shards_;
 };
 
 }  // namespace tidepool::cudnn

@@ -191,6 +191,26 @@ TEST_F(GraphTest, DataMustBeAlignedAsTheGraphSays) {
   EXPECT_EQ(unaligned.workspace_bytes(), 2000);
 }
 
+// Packs of micro-batches are made once for the same data, and few are kept for other data.
+TEST_F(GraphTest, MicroBatchesUseTheirPacksAgain) {
+  Open({{"limit", "2000"}});
+  const Layer layer(kGraphLayer);
+  LayerData data(layer);
+  WrappedGraph graph(handle_, layer, {});
+  const auto made = [&](int offset) {
+    const long long before = cudnnHostCountCalls("cudnnBackendCreateDescriptor");
+    Must(graph.Execute(handle_, data.x.get(), data.w.get(), data.y.get(),
+                       static_cast<char*>(data.workspace.get()) + offset));
+    return cudnnHostCountCalls("cudnnBackendCreateDescriptor") - before;
+  };
+  EXPECT_EQ(made(0), 5);  // the pack of the program, and those of four micro-batches
+  EXPECT_EQ(made(0), 1);
+  EXPECT_EQ(made(16), 5);
+  EXPECT_EQ(made(16), 1);
+  for (int i = 2; i < 100; ++i) made(16 * i);
+  EXPECT_EQ(data.y.Get(), Whole(layer, {}));
+}
+
 TEST_F(GraphTest, WithATotalPlansNeedNoWorkspace) {
   Open({{"total", "8192"}});
   const Layer layer(kGraphLayer);
