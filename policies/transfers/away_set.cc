@@ -9,6 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "absl/types/span.h"
+#include "policies/transfers/sort_by_key.h"
 #include "policies/transfers/transfer_dispatch.h"
 
 namespace tidepool::transfers {
@@ -133,27 +135,84 @@ class SetChanges {
 
 // Returns the absences in the order in which they are taken: those of data needed last come first.
 std::vector<std::size_t> EagerOrder(const TransferProblem& problem) {
-  std::vector<std::size_t> order(problem.absences.size());
+  const std::vector<Absence>& absences = problem.absences;
+  const std::size_t operations = problem.seconds.size();
+  std::vector<std::size_t> order(absences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const Absence& one = problem.absences[a];
-    const Absence& other = problem.absences[b];
-    if (one.begins_away != other.begins_away) return one.begins_away;
-    if (one.is_at_home != other.is_at_home) return other.is_at_home;
-    return one.needed > other.needed;
-  });
+  SortByKey(
+      operations + 1, [&](std::size_t g) { return operations - absences[g].needed; }, order);
+  const auto stage = [&](std::size_t g) {
+    return absences[g].begins_away ? 0U : 1U + static_cast<unsigned>(absences[g].is_at_home);
+  };
+  SortByKey(3, stage, order);
   return order;
 }
 
-// Adds absences in an order, each where an operation in it does not fit yet.
-void AddUntilFits(const TransferProblem& problem, const std::vector<std::size_t>& order,
-                  Excess& excess, std::vector<bool>& set) {
-  for (const std::size_t g : order) {
-    const Absence& absence = problem.absences[g];
-    if (set[g] || excess.Most(absence.left, absence.needed) <= 0) continue;
-    set[g] = true;
-    excess.Remove(absence.left, absence.needed, absence.bytes);
+// Adds absences in their order, each where an operation in it does not fit yet. Operations that fit
+// do so for good, so from the last one on each is looked at once. O(operations + absences).
+class EagerWalk {
+ public:
+  EagerWalk(const TransferProblem& problem, std::vector<bool>& set)
+      : problem_(problem), set_(set) {}
+
+  // Walks through absences in descending order of `needed`.
+  void Add(absl::Span<const std::size_t> order, std::size_t skipped) {
+    FindExcess();
+    taken_.assign(operations() + 1, 0);
+    sum_ = 0;
+    at_ = operations();
+    for (const std::size_t g : order) {
+      if (!set_[g] && g != skipped && IsShort(problem_.absences[g])) Take(g);
+    }
   }
+
+ private:
+  std::size_t operations() const { return problem_.seconds.size(); }
+
+  void FindExcess() {
+    excess_.assign(operations() + 1, 0);
+    for (std::size_t g = 0; g < set_.size(); ++g) {
+      if (!set_[g]) continue;
+      excess_[problem_.absences[g].left] -= problem_.absences[g].bytes;
+      excess_[problem_.absences[g].needed] += problem_.absences[g].bytes;
+    }
+    std::partial_sum(excess_.begin(), excess_.end(), excess_.begin());
+    for (std::size_t k = 0; k < operations(); ++k) {
+      excess_[k] += problem_.running_bytes[k] - problem_.memory_bytes;
+    }
+  }
+
+  // Whether an operation in an absence does not fit. Goes on to the last one before its end.
+  bool IsShort(const Absence& absence) {
+    while (at_ > 0 && (at_ > absence.needed || excess_[at_ - 1] <= sum_)) sum_ -= taken_[--at_];
+    return at_ > absence.left;
+  }
+
+  void Take(std::size_t g) {
+    set_[g] = true;
+    taken_[problem_.absences[g].left] += problem_.absences[g].bytes;
+    sum_ += problem_.absences[g].bytes;
+  }
+
+  const TransferProblem& problem_;
+  std::vector<bool>& set_;
+  std::vector<std::int64_t> excess_;  // by operation: the bytes that do not fit, at first
+  std::vector<std::int64_t> taken_;   // by operation: the bytes of added absences from it on
+  std::size_t at_ = 0;                // operations, the last of which is looked at
+  std::int64_t sum_ = 0;              // of the bytes taken from operations up to that one on
+};
+
+// Adds absences in the order of EagerOrder, but not `skipped`, each where an operation in it does
+// not fit yet.
+void AddUntilFits(const TransferProblem& problem, absl::Span<const std::size_t> order,
+                  std::size_t skipped, std::vector<bool>& set) {
+  const auto at_home = std::find_if(order.begin(), order.end(), [&](std::size_t g) {
+    return problem.absences[g].is_at_home && !problem.absences[g].begins_away;
+  });
+  const auto others = static_cast<std::size_t>(at_home - order.begin());
+  EagerWalk walk(problem, set);
+  walk.Add(order.first(others), skipped);
+  if (others < order.size()) walk.Add(order.subspan(others), skipped);
 }
 
 // Changes large absences, and then others the other way until the operations just fit: such a set
@@ -173,15 +232,12 @@ class LargeChanges {
   std::vector<bool> Next(std::vector<bool> set) {
     const std::size_t changed = by_bytes_[next_++ % by_bytes_.size()];
     set[changed].flip();
+    AddUntilFits(problem_, order_, changed, set);
     Excess excess(problem_);
     for (std::size_t g = 0; g < set.size(); ++g) {
       const Absence& absence = problem_.absences[g];
       if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
     }
-    const bool is_away = set[changed];
-    set[changed] = true;  // so that it is not added again
-    AddUntilFits(problem_, order_, excess, set);
-    set[changed] = is_away;
     for (std::size_t i = order_.size(); i-- > 0;) {
       if (order_[i] != changed) TakeBack(order_[i], excess, set);
     }
@@ -209,14 +265,10 @@ class LargeChanges {
 }  // namespace
 
 std::vector<bool> EagerSet(const TransferProblem& problem) {
-  Excess excess(problem);
-  std::vector<bool> set(problem.absences.size());
-  for (std::size_t g = 0; g < set.size(); ++g) {
-    const Absence& absence = problem.absences[g];
-    set[g] = absence.begins_away;
-    if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
-  }
-  AddUntilFits(problem, EagerOrder(problem), excess, set);
+  std::vector<bool> set;
+  set.reserve(problem.absences.size());
+  for (const Absence& absence : problem.absences) set.push_back(absence.begins_away);
+  AddUntilFits(problem, EagerOrder(problem), set.size(), set);
   return set;
 }
 
@@ -247,8 +299,7 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
          go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
     changes.Make(random, next);
-    const double seconds = dispatcher.Run(next);
-    const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
+    const double chance = static_cast<double>((random() >> 11) + 1) * 0x1p-53;
     temperature *= std::pow(kLastTemperature / kFirstTemperature, 1 / steps);
     if (temperature < kLastTemperature) {
       is_changed = !is_changed && steps > kFirstSteps;
@@ -258,11 +309,10 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
       current_seconds = is_changed ? dispatcher.Run(current) : best;
       continue;
     }
-    const bool is_taken =
-        seconds <= current_seconds ||
-        (seconds < std::numeric_limits<double>::infinity() &&
-         chance < std::exp((current_seconds - seconds) / (current_seconds * temperature)));
-    if (!is_taken) continue;
+    // A schedule is taken with the probability exp((current - seconds) / (current * temperature)).
+    const double most_seconds = current_seconds * (1 - temperature * std::log(chance));
+    const double seconds = dispatcher.RunWithin(most_seconds, next);
+    if (seconds > most_seconds) continue;
     current.swap(next);
     current_seconds = seconds;
     if (seconds >= best) continue;

@@ -14,7 +14,7 @@ namespace tidepool::transfers {
 // Returns a set that makes all operations fit, where one does: data that is needed last is taken
 // first, as long as an operation in its absence does not fit. It is the eager set of Beaumont et
 // al., "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", section 4, for any
-// problem. Data at home on the device is taken last. O(operations + absences log operations).
+// problem. Data at home on the device is taken last. O(operations + absences).
 std::vector<bool> EagerSet(const TransferProblem& problem);
 
 // Whether a search goes on. It is asked after each schedule that was tried, with its operations and

@@ -3,10 +3,12 @@
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_GRAPH_PROBLEM_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_GRAPH_PROBLEM_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "policies/transfers/copy_rates.h"
 #include "policies/transfers/transfer_problem.h"
 #include "tidepool/schedule/graph.h"
@@ -46,8 +48,11 @@ struct TaskRun {
 struct GraphProblem {
   // The memory of a datum ends with a run.
   struct End {
+    std::size_t run = 0;
     std::size_t data = 0;
     bool is_made_again = false;  // by a later run
+
+    friend bool operator==(const End&, const End&) = default;
   };
 
   // The bytes [begin, end) of a datum that an absence moves; end -1: all of it. The host may have a
@@ -57,13 +62,17 @@ struct GraphProblem {
     bool is_clean = false;
     std::int64_t begin = 0;
     std::int64_t end = -1;
+
+    friend bool operator==(const Moved&, const Moved&) = default;
   };
 
   TransferProblem problem;
-  std::vector<Moved> moved;            // by absence
-  std::vector<std::vector<End>> ends;  // by run
+  std::vector<Moved> moved;  // by absence
+  std::vector<End> ends;     // by data
   // Data without memory once the iteration has started: gradients of the iteration before.
   std::vector<std::size_t> dropped;
+
+  friend bool operator==(const GraphProblem&, const GraphProblem&) = default;
 };
 
 // Returns the problem of runs in their order. Memory is counted in granules: each datum and each
@@ -77,6 +86,94 @@ struct GraphProblem {
 // that writes it: no run reads its value of the iteration before.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
+
+// Makes many problems of a graph: its lists stay, and each problem takes the memory of the last.
+// Not thread-safe.
+class GraphProblemMaker {
+ public:
+  // `graph` must outlive the maker.
+  GraphProblemMaker(const TaskGraph& graph, const GraphProblemOptions& options);
+
+  // Returns what MakeGraphProblem does. The next call changes it. O(runs + uses + data + parts).
+  const GraphProblem& Make(const std::vector<TaskRun>& runs);
+
+ private:
+  // All that a search needs of a datum, and of an algorithm, side by side.
+  struct Datum {
+    std::int64_t bytes = 0;
+    std::int64_t rounded = 0;
+    double out_seconds = 0;  // of all of it
+    double in_seconds = 0;
+    bool exists_before = false;
+    bool exists_after = false;
+    bool is_on_host = false;  // before the iteration
+    bool is_at_home = false;  // on the device before and after the iteration
+    bool is_old_gradient = false;
+  };
+  struct Algorithm {
+    double seconds = 0;
+    std::int64_t workspace = 0;  // rounded
+  };
+  struct TaskUse {
+    std::size_t data = 0;
+    bool changes = false;  // writes or updates it
+    bool makes = false;    // writes it
+  };
+  // One use of a datum.
+  struct Use {
+    std::size_t run = 0;
+    bool changes = false;
+    bool makes = false;
+  };
+
+  void AddTask(const GraphTask& task);
+  void Begin(std::size_t runs);
+  void FindUses(const std::vector<TaskRun>& runs);
+  bool LosesItsValue(std::size_t data) const;
+  void AddLives(std::size_t data);
+  void End(std::size_t data, std::size_t run, bool is_made_again);
+  void AddAbsences(std::size_t data);
+  void AddAbsencesAtHome(std::size_t data);
+  void AddAbsence(std::size_t data, const Absence& uses, bool clean);
+  void AddPart(const GraphProblem::Moved& moved, Absence absence);
+  void AddMemory(const std::vector<TaskRun>& runs);
+  void Reserve();
+
+  std::int64_t Rounded(std::int64_t bytes) const {
+    return (bytes + options_.granule - 1) / options_.granule * options_.granule;
+  }
+  std::int64_t PartBytes(std::int64_t bytes) const {
+    if (options_.part_bytes == 0) return bytes;
+    return Rounded(std::max(options_.part_bytes, (bytes + kMostParts - 1) / kMostParts));
+  }
+  double DensityOf(std::size_t data) const {
+    return options_.densities.empty() ? -1 : options_.densities[data];
+  }
+  const Algorithm& AlgorithmOf(const TaskRun& run) const {
+    return algorithms_[algorithms_of_[run.task] + run.algorithm];
+  }
+  absl::Span<const Use> UsesOf(std::size_t data) const {
+    return absl::MakeConstSpan(uses_).subspan(uses_of_[data], uses_of_[data + 1] - uses_of_[data]);
+  }
+
+  GraphProblemOptions options_;
+  bool sends_data_at_home_ = false;
+  std::vector<Datum> data_;
+  std::vector<Algorithm> algorithms_;       // of the first task, of the second, ...
+  std::vector<std::size_t> algorithms_of_;  // by task: the first
+  std::vector<TaskUse> task_uses_;          // of the first task, of the second, ...
+  std::vector<std::size_t> task_uses_of_;   // by task, and the end: the first
+  std::vector<bool> is_update_;             // by task
+
+  std::vector<Use> uses_;             // of the first datum, of the second, ...
+  std::vector<std::size_t> uses_of_;  // by data, and the end: the first
+  std::vector<bool> is_update_run_;
+  std::int64_t before_ = 0;          // bytes at the start
+  std::int64_t dropped_ = 0;         // bytes that are given back at the start
+  std::vector<std::int64_t> taken_;  // bytes that a run takes when it starts, for its data
+  std::vector<std::int64_t> given_back_;
+  GraphProblem made_;
+};
 
 }  // namespace tidepool::transfers
 

@@ -31,7 +31,10 @@ class StepMaker {
         runs_(runs),
         made_(made),
         is_there_(graph.data.size()),
-        left_by_(runs.size() + 1) {}
+        left_by_(runs.size() + 1),
+        ends_(runs.size()) {
+    for (const GraphProblem::End& one : made.ends) ends_[one.run].push_back(one);
+  }
 
   Schedule Make(const std::vector<TransferAction>& actions);
 
@@ -51,6 +54,7 @@ class StepMaker {
   std::vector<bool> is_there_;  // on the device or the host, by data
   // By number of runs: the absences that begin at their end, sent before, with the ends of copies.
   std::vector<std::vector<std::pair<std::size_t, double>>> left_by_;
+  std::vector<std::vector<GraphProblem::End>> ends_;  // by run
   std::vector<double> run_ends_;
   std::priority_queue<Release, std::vector<Release>, IsLater> releases_;
   std::size_t number_ = 0;
@@ -97,7 +101,7 @@ void StepMaker::Run(std::size_t run, double start) {
       {.kind = StepKind::kRun, .index = runs_[run].task, .algorithm = runs_[run].algorithm});
   const double end = start + made_.problem.seconds[run];
   run_ends_.push_back(end);
-  for (const GraphProblem::End& one : made_.ends[run]) {
+  for (const GraphProblem::End& one : ends_[run]) {
     const StepKind kind = one.is_made_again ? StepKind::kDrop : StepKind::kFree;
     ReleaseLater(end, {.kind = kind, .index = one.data}, true);
   }

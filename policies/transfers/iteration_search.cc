@@ -47,6 +47,7 @@ class IterationSearch {
         options_(options),
         go_on_(go_on),
         order_(graph, algorithms),
+        whole_(graph, WholeData(options.problem, false)),
         best_reruns_(graph.tasks.size()) {}
 
   Iteration Search();
@@ -57,11 +58,10 @@ class IterationSearch {
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
   }
-  GraphProblem ProblemOf(const std::vector<TaskRun>& runs) const {
-    GraphProblemOptions options = options_.problem;
+  static GraphProblemOptions WholeData(GraphProblemOptions options, bool sends_data_at_home) {
     options.part_bytes = 0;
-    options.sends_data_at_home = sends_data_at_home_;
-    return MakeGraphProblem(graph_, runs, options);
+    options.sends_data_at_home = sends_data_at_home;
+    return options;
   }
   double Try(const Reruns& reruns);
   void FindPrices();
@@ -77,22 +77,22 @@ class IterationSearch {
   const IterationOptions& options_;
   const GoOn& go_on_;
   const RerunOrder order_;
-  Prices prices_;       // of the tasks alone
-  Prices full_prices_;  // with the tasks that run again with them
-  bool sends_data_at_home_ = false;
+  GraphProblemMaker whole_;  // problems of whole data
+  Prices prices_;            // of the tasks alone
+  Prices full_prices_;       // with the tasks that run again with them
   double best_seconds_ = kNever;
   Reruns best_reruns_;
 };
 
-// Returns the makespan with the eager set; infinite when that does not fit. Computing alone may
-// take longer than the best iteration: then the time of the tasks.
+// Returns the makespan with the eager set; infinite when that does not fit or takes longer than the
+// best iteration. Computing alone may take as long: then the time of the tasks.
 double IterationSearch::Try(const Reruns& reruns) {
   const std::vector<TaskRun> runs = order_.Make(reruns);
   double seconds = 0;
   for (const TaskRun& run : runs) seconds += SecondsOf(run.task);
   if (seconds >= best_seconds_) return seconds;
-  const GraphProblem made = ProblemOf(runs);
-  seconds = TransferDispatcher(made.problem).Run(EagerSet(made.problem));
+  const TransferProblem& problem = whole_.Make(runs).problem;
+  seconds = TransferDispatcher(problem).RunWithin(best_seconds_, EagerSet(problem));
   if (seconds < best_seconds_) {
     best_seconds_ = seconds;
     best_reruns_ = reruns;
@@ -218,8 +218,8 @@ void IterationSearch::Climb() {
 
 Iteration IterationSearch::Search() {
   Try(best_reruns_);
-  if (best_seconds_ == kNever) {
-    sends_data_at_home_ = options_.problem.sends_data_at_home;
+  if (best_seconds_ == kNever && options_.problem.sends_data_at_home) {
+    whole_ = GraphProblemMaker(graph_, WholeData(options_.problem, true));
     Try(best_reruns_);
   }
   const bool begins_there = options_.recomputes && !options_.runs_again.empty();

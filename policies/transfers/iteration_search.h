@@ -37,7 +37,7 @@ struct Iteration {
 // choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far, and
 // weights stay, unless nothing fits beside them when no task runs again. Then the data, or its
 // parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
-// tried takes O(runs + uses + absences log runs).
+// tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

@@ -4,33 +4,41 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
+
+#include "policies/transfers/sort_by_key.h"
 
 namespace tidepool::transfers {
 
 TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
-    : problem_(problem), by_written_(problem.absences.size()), by_needed_(problem.absences.size()) {
+    : problem_(problem),
+      by_written_(problem.absences.size()),
+      by_needed_(problem.absences.size()),
+      operation_tails_(problem.seconds.size() + 1),
+      out_tails_(problem.absences.size()),
+      in_tails_(problem.absences.size()) {
+  for (std::size_t k = operations(); k-- > 0;) {
+    operation_tails_[k] = operation_tails_[k + 1] + problem.seconds[k];
+  }
   std::iota(by_written_.begin(), by_written_.end(), std::size_t{0});
   std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
   // Two data that can be sent at the same time go in the order that lets the one that is needed
   // last go first, and the other way round.
-  std::stable_sort(by_written_.begin(), by_written_.end(), [&](std::size_t a, std::size_t b) {
-    const Absence& one = problem.absences[a];
-    const Absence& other = problem.absences[b];
-    return std::tie(one.written, other.needed) < std::tie(other.written, one.needed);
-  });
-  std::stable_sort(by_needed_.begin(), by_needed_.end(), [&](std::size_t a, std::size_t b) {
-    const Absence& one = problem.absences[a];
-    const Absence& other = problem.absences[b];
-    return std::tie(one.needed, other.written) < std::tie(other.needed, one.written);
-  });
+  const std::size_t keys = operations() + 1;
+  const auto written = [&](std::size_t g) { return problem.absences[g].written; };
+  const auto needed = [&](std::size_t g) { return problem.absences[g].needed; };
+  SortByKey(
+      keys, [&](std::size_t g) { return operations() - needed(g); }, by_written_);
+  SortByKey(keys, written, by_written_);
+  SortByKey(
+      keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
+  SortByKey(keys, needed, by_needed_);
 }
 
 void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   outs_.clear();
   ins_.clear();
   window_.clear();
-  window_end_ = started_ = next_out_ = next_in_ = 0;
+  window_begin_ = window_end_ = started_ = next_out_ = next_in_ = 0;
   last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = 0;
   away_ = fetched_ = held_ = 0;
   held_until_.assign(operations() + 1, 0);
@@ -49,8 +57,8 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
 }
 
 // Data that was fetched does not leave again, so it takes from the memory of all operations before
-// the one that needs it.
-void TransferDispatcher::FindLimits() {
+// the one that needs it. Returns false where the data that is needed alone is too much.
+bool TransferDispatcher::FindLimits() {
   most_fetched_.assign(operations() + 1, 0);
   // First the changes from one operation to the next, then their sums.
   for (const std::size_t g : ins_) {
@@ -59,9 +67,34 @@ void TransferDispatcher::FindLimits() {
     // No longer away, but needed before the next operations: these two cancel out.
   }
   std::int64_t sum = 0;
+  std::int64_t fetched = 0;
+  auto next = ins_.begin();
   for (std::size_t k = 0; k < operations(); ++k) {
     sum += most_fetched_[k];
     most_fetched_[k] = problem_.memory_bytes - problem_.running_bytes[k] + sum;
+    for (; next != ins_.end() && problem_.absences[*next].needed <= k; ++next) {
+      fetched += problem_.absences[*next].bytes;
+    }
+    if (fetched > most_fetched_[k]) return false;
+  }
+  return true;
+}
+
+// Copies go in their order, one after the other. The operation that needs one starts after it.
+void TransferDispatcher::FindTails() {
+  copy_seconds_ = 0;
+  double tail = 0;
+  for (std::size_t i = ins_.size(); i-- > 0;) {
+    const Absence& absence = problem_.absences[ins_[i]];
+    tail = absence.in_seconds + std::max(tail, operation_tails_[absence.needed]);
+    in_tails_[ins_[i]] = tail;
+    copy_seconds_ += absence.in_seconds;
+  }
+  tail = 0;
+  for (std::size_t i = outs_.size(); i-- > 0;) {
+    tail = problem_.absences[outs_[i]].out_seconds + std::max(tail, in_tails_[outs_[i]]);
+    out_tails_[outs_[i]] = tail;
+    copy_seconds_ += problem_.absences[outs_[i]].out_seconds;
   }
 }
 
@@ -69,14 +102,15 @@ void TransferDispatcher::FindLimits() {
 // operations from the next one on.
 std::int64_t TransferDispatcher::MostFetched(std::size_t needed) {
   for (; window_end_ < std::min(needed, operations()); ++window_end_) {
-    while (!window_.empty() && most_fetched_[window_.back()] >= most_fetched_[window_end_]) {
+    while (window_.size() > window_begin_ &&
+           most_fetched_[window_.back()] >= most_fetched_[window_end_]) {
       window_.pop_back();
     }
     window_.push_back(window_end_);
   }
-  while (!window_.empty() && window_.front() < started_) window_.pop_front();
-  return window_.empty() ? std::numeric_limits<std::int64_t>::max()
-                         : most_fetched_[window_.front()];
+  while (window_begin_ < window_.size() && window_[window_begin_] < started_) ++window_begin_;
+  return window_begin_ == window_.size() ? std::numeric_limits<std::int64_t>::max()
+                                         : most_fetched_[window_[window_begin_]];
 }
 
 // Returns the bytes in use at `time`, which is not before the last start.
@@ -149,6 +183,7 @@ void TransferDispatcher::StartOperation(double time) {
 
 void TransferDispatcher::StartOut(double time) {
   const std::size_t g = outs_[next_out_++];
+  copy_seconds_ -= problem_.absences[g].out_seconds;
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, g, time});
   out_until_ = time + problem_.absences[g].out_seconds;
   if (!problem_.full_duplex) in_until_ = out_until_;
@@ -164,6 +199,7 @@ void TransferDispatcher::StartOut(double time) {
 
 void TransferDispatcher::StartIn(double time) {
   const std::size_t g = ins_[next_in_++];
+  copy_seconds_ -= problem_.absences[g].in_seconds;
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
   in_until_ = fetched_until_ = time + problem_.absences[g].in_seconds;
   if (!problem_.full_duplex) out_until_ = in_until_;
@@ -175,21 +211,37 @@ void TransferDispatcher::StartIn(double time) {
 double TransferDispatcher::Run(const std::vector<bool>& is_away,
                                std::vector<TransferAction>* actions) {
   actions_ = actions;
+  return RunUntil(kNever, is_away);
+}
+
+double TransferDispatcher::RunWithin(double most_seconds, const std::vector<bool>& is_away) {
+  constexpr double kRounding = 1e-9;  // more than sums in another order differ
+  actions_ = nullptr;
+  return RunUntil(most_seconds * (1 + kRounding), is_away);
+}
+
+double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>& is_away) {
   Begin(is_away);
-  FindLimits();
+  if (!FindLimits()) return kNever;
+  FindTails();
   while (started_ < operations() || next_in_ < ins_.size()) {
     const double operation = OperationStart();
     const double out = OutStart();
     const double in = InStart();
     const double first = std::min({operation, out, in});
     if (first == kNever) return kNever;
+    double tail = 0;
     if (operation == first) {
+      tail = operation_tails_[started_];
       StartOperation(first);
     } else if (out == first) {
+      tail = CopyTail(out_tails_[outs_[next_out_]]);
       StartOut(first);
     } else {
+      tail = CopyTail(in_tails_[ins_[next_in_]]);
       StartIn(first);
     }
+    if (first + tail > most_seconds) return kNever;
   }
   return std::max(busy_until_, in_until_);
 }

@@ -4,9 +4,9 @@
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <vector>
 
@@ -27,17 +27,27 @@ class TransferDispatcher {
   // before anything is fetched. O(operations + absences).
   double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
 
+  // Returns the makespan as Run does if it is at most `most_seconds`. A longer one may come back as
+  // infinity: the schedule is left as soon as the operations and copies that remain take too long.
+  double RunWithin(double most_seconds, const std::vector<bool>& is_away);
+
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr std::size_t kNothing = std::numeric_limits<std::size_t>::max();
 
+  double RunUntil(double most_seconds, const std::vector<bool>& is_away);
   void Begin(const std::vector<bool>& is_away);
-  void FindLimits();
+  bool FindLimits();
+  void FindTails();
   std::int64_t Used(double time) const;
   double WhenFree(std::int64_t bytes, double time) const;
   double OperationStart() const;
   double OutStart() const;
   double InStart();
+  // Returns the seconds that remain when a copy with a tail starts.
+  double CopyTail(double tail) const {
+    return problem_.full_duplex ? tail : std::max(tail, copy_seconds_);
+  }
   std::int64_t MostFetched(std::size_t needed);
   void StartOperation(double time);
   void StartOut(double time);
@@ -50,16 +60,23 @@ class TransferDispatcher {
   const TransferProblem& problem_;
   std::vector<std::size_t> by_written_;  // absences, in the order in which they can be sent
   std::vector<std::size_t> by_needed_;   // absences, in the order in which they end
+  // Seconds that remain when an operation starts: of it and of all later ones.
+  std::vector<double> operation_tails_;
 
   std::vector<TransferAction>* actions_ = nullptr;
   std::vector<std::size_t> outs_;
   std::vector<std::size_t> ins_;
+  // Seconds that remain at least when the copy of an absence starts.
+  std::vector<double> out_tails_;
+  std::vector<double> in_tails_;
+  double copy_seconds_ = 0;  // of the copies that have not started
   // By operation: the bytes that may be fetched before it, with those that are needed before it.
   std::vector<std::int64_t> most_fetched_;
   // Operations of which each has a smaller limit than those before it: the least of a window is
   // that of its first one.
-  std::deque<std::size_t> window_;
-  std::size_t window_end_ = 0;
+  std::vector<std::size_t> window_;
+  std::size_t window_begin_ = 0;    // in window_
+  std::size_t window_end_ = 0;      // the next operation
   std::vector<double> sent_at_;     // by absence: the end of the copy out; kNever: not started
   std::size_t sending_ = kNothing;  // the absence of the last copy out, which may have ended
   // Bytes that were sent before their last use, by the operations that have ended when they leave;

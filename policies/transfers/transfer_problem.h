@@ -21,6 +21,8 @@ struct Absence {
   double in_seconds = 0;
   bool begins_away = false;  // it is on the host when the first operation starts
   bool is_at_home = false;   // its home is the device: a search begins with it there if it can
+
+  friend bool operator==(const Absence&, const Absence&) = default;
 };
 
 struct TransferProblem {
@@ -32,6 +34,8 @@ struct TransferProblem {
   std::vector<Absence> absences;
   std::int64_t memory_bytes = 0;
   bool full_duplex = false;  // a copy out and a copy in run beside each other
+
+  friend bool operator==(const TransferProblem&, const TransferProblem&) = default;
 };
 
 // A start in a schedule of the problem.

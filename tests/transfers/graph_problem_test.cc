@@ -109,5 +109,24 @@ TEST(GraphProblem, GradientsThatNoUpdateReadsStay) {
   EXPECT_EQ(made.problem.resting_bytes.front(), 512 + 1024 + 512);
 }
 
+// A maker keeps its lists from problem to problem.
+TEST(GraphProblem, DependsOnNoProblemMadeBefore) {
+  const TaskGraph graph = WithLargeKernel();
+  const GraphProblemOptions options = {
+      .memory_bytes = 10000,
+      .reserve_bytes = 1000,
+      .granule = 256,
+      .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 2},
+      .part_bytes = kLeastAbsenceBytes / 4};
+  std::vector<TaskRun> all(graph.tasks.size());
+  for (std::size_t task = 0; task < all.size(); ++task) all[task].task = task;
+  std::vector<TaskRun> twice = all;
+  twice.insert(twice.end(), all.begin(), all.end());
+  GraphProblemMaker maker(graph, options);
+  for (const std::vector<TaskRun>& runs : {all, twice, {}, all}) {
+    EXPECT_EQ(maker.Make(runs), MakeGraphProblem(graph, runs, options)) << runs.size();
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::transfers

@@ -163,6 +163,58 @@ TEST(TransferDispatcher, GivesTheSameAnswerAgain) {
   }
 }
 
+TEST(TransferDispatcher, FindsTheMakespanWhereItIsWithinALimit) {
+  RandomTransfers random(9);
+  int longer = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const TransferProblem problem = random.Next(10, 6);
+    TransferDispatcher dispatcher(problem);
+    const std::vector<bool> set = EagerSet(problem);
+    const double seconds = dispatcher.Run(set);
+    const auto most = static_cast<double>(random.Below(40));
+    SCOPED_TRACE(i);
+    if (seconds <= most) {
+      EXPECT_EQ(dispatcher.RunWithin(most, set), seconds);
+    } else {
+      EXPECT_GT(dispatcher.RunWithin(most, set), most);
+      longer += seconds < kNever ? 1 : 0;
+    }
+    EXPECT_EQ(dispatcher.RunWithin(seconds, set), seconds);
+  }
+  EXPECT_GT(longer, 300);
+}
+
+// Whether an operation in an absence does not fit with a set.
+bool IsShort(const TransferProblem& problem, const std::vector<bool>& set, const Absence& where) {
+  for (std::size_t k = where.left; k < where.needed; ++k) {
+    std::int64_t bytes = problem.running_bytes[k];
+    for (std::size_t g = 0; g < set.size(); ++g) {
+      const Absence& absence = problem.absences[g];
+      if (set[g] && absence.left <= k && k < absence.needed) bytes -= absence.bytes;
+    }
+    if (bytes > problem.memory_bytes) return true;
+  }
+  return false;
+}
+
+TEST(EagerSet, TakesAbsencesThatEndLastWhereAnOperationDoesNotFit) {
+  RandomTransfers random(10);
+  for (int i = 0; i < 1000; ++i) {
+    TransferProblem problem = random.Next(12, 8);
+    for (Absence& absence : problem.absences) absence.is_at_home = random.Below(3) == 0;
+    std::vector<std::size_t> order(problem.absences.size());
+    for (std::size_t g = 0; g < order.size(); ++g) order[g] = g;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const Absence& one = problem.absences[a];
+      const Absence& other = problem.absences[b];
+      return std::tie(one.is_at_home, other.needed) < std::tie(other.is_at_home, one.needed);
+    });
+    std::vector<bool> expected(order.size());
+    for (const std::size_t g : order) expected[g] = IsShort(problem, expected, problem.absences[g]);
+    EXPECT_EQ(EagerSet(problem), expected) << i;
+  }
+}
+
 TEST(EagerSet, MakesOperationsFit) {
   RandomTransfers random(7);
   for (int i = 0; i < 1000; ++i) {
