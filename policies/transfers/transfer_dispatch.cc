@@ -32,28 +32,37 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
   SortByKey(
       keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
   SortByKey(keys, needed, by_needed_);
+  for (const Absence& absence : problem.absences) {
+    begins_away_.push_back(absence.begins_away);
+    if (absence.begins_away) begin_away_bytes_ += absence.bytes;
+  }
+  std::erase_if(by_written_, [&](std::size_t g) { return problem.absences[g].begins_away; });
 }
 
 void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
-  outs_.clear();
-  ins_.clear();
   window_.clear();
   window_begin_ = window_end_ = started_ = next_out_ = next_in_ = 0;
-  last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = 0;
-  away_ = fetched_ = held_ = 0;
+  last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = sending_until_ = 0;
+  last_needed_ = kNothing;
+  away_ = begin_away_bytes_;
+  fetched_ = held_ = 0;
   held_until_.assign(operations() + 1, 0);
   sent_at_.assign(problem_.absences.size(), kNever);
-  sending_ = kNothing;
+  // Without branches, which a processor could not predict.
+  std::size_t outs = 0;
+  outs_.resize(by_written_.size());
   for (const std::size_t g : by_written_) {
-    if (problem_.absences[g].begins_away) {
-      away_ += problem_.absences[g].bytes;
-    } else if (is_away[g]) {
-      outs_.push_back(g);
-    }
+    outs_[outs] = g;
+    outs += is_away[g] ? 1 : 0;
   }
+  outs_.resize(outs);
+  std::size_t ins = 0;
+  ins_.resize(by_needed_.size());
   for (const std::size_t g : by_needed_) {
-    if (is_away[g] || problem_.absences[g].begins_away) ins_.push_back(g);
+    ins_[ins] = g;
+    ins += static_cast<std::size_t>(is_away[g]) | static_cast<std::size_t>(begins_away_[g]);
   }
+  ins_.resize(ins);
 }
 
 // Data that was fetched does not leave again, so it takes from the memory of all operations before
@@ -120,10 +129,7 @@ std::int64_t TransferDispatcher::Used(double time) const {
   std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
   used += held_ - away_;
   if (runs) used += held_until_[started_];
-  const bool is_sending = sending_ != kNothing && sent_at_[sending_] > time;
-  if (is_sending && problem_.absences[sending_].left <= ended) {
-    used += problem_.absences[sending_].bytes;
-  }
+  if (sending_until_ > time && sending_left_ <= ended) used += sending_bytes_;
   return used;
 }
 
@@ -131,9 +137,7 @@ std::int64_t TransferDispatcher::Used(double time) const {
 double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
   while (Used(time) > problem_.memory_bytes - bytes) {
     double next = busy_until_ > time ? busy_until_ : kNever;
-    if (sending_ != kNothing && sent_at_[sending_] > time) {
-      next = std::min(next, sent_at_[sending_]);
-    }
+    if (sending_until_ > time) next = std::min(next, sending_until_);
     if (next == kNever) return kNever;
     time = next;
   }
@@ -141,27 +145,21 @@ double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
 }
 
 double TransferDispatcher::OperationStart() const {
-  if (started_ == operations()) return kNever;
-  if (next_in_ < ins_.size() && NextIn().needed <= started_) return kNever;
+  if (started_ == operations() || next_needed_ <= started_) return kNever;
   double time = std::max(busy_until_, last_start_);
-  if (next_in_ > 0 && problem_.absences[ins_[next_in_ - 1]].needed <= started_) {
-    time = std::max(time, fetched_until_);
-  }
+  if (last_needed_ <= started_) time = std::max(time, fetched_until_);
   return WhenFree(problem_.running_bytes[started_] - problem_.resting_bytes[started_], time);
 }
 
 double TransferDispatcher::OutStart() const {
-  if (next_out_ == outs_.size() || NextOut().written > started_) return kNever;
+  if (next_out_from_ > started_) return kNever;
   const double time = std::max(out_until_, last_start_);
-  return NextOut().written == started_ ? std::max(time, busy_until_) : time;
+  return next_out_from_ == started_ ? std::max(time, busy_until_) : time;
 }
 
 double TransferDispatcher::InStart() {
-  if (next_in_ == ins_.size() || NextIn().left > started_) return kNever;
+  if (next_in_from_ > started_) return kNever;
   const Absence& absence = NextIn();
-  // On a link of one direction at a time a copy in delays copies out, which operations wait for.
-  const bool is_early = next_out_ < outs_.size() && NextOut().written <= absence.needed;
-  if (!problem_.full_duplex && is_early && absence.needed > started_) return kNever;
   double time = std::max(in_until_, last_start_);
   if (!absence.begins_away) {
     if (sent_at_[ins_[next_in_]] == kNever) return kNever;
@@ -170,6 +168,19 @@ double TransferDispatcher::InStart() {
   if (absence.left == started_) time = std::max(time, busy_until_);
   if (fetched_ + absence.bytes > MostFetched(absence.needed)) return kNever;
   return WhenFree(absence.bytes, time);
+}
+
+// Finds the operations from which on the next copies may start.
+void TransferDispatcher::FindNext() {
+  const bool has_out = next_out_ < outs_.size();
+  next_out_from_ = has_out ? problem_.absences[outs_[next_out_]].written : kNothing;
+  next_in_from_ = next_needed_ = kNothing;
+  if (next_in_ == ins_.size()) return;
+  const Absence& in = NextIn();
+  next_needed_ = in.needed;
+  // On a link of one direction at a time a copy in delays copies out, which operations wait for.
+  const bool delays = !problem_.full_duplex && has_out && next_out_from_ <= in.needed;
+  next_in_from_ = delays ? std::max(in.left, in.needed) : in.left;
 }
 
 void TransferDispatcher::StartOperation(double time) {
@@ -189,9 +200,11 @@ void TransferDispatcher::StartOut(double time) {
   if (!problem_.full_duplex) in_until_ = out_until_;
   last_start_ = time;
   away_ += problem_.absences[g].bytes;
-  sent_at_[g] = out_until_;
-  sending_ = g;
   const std::size_t left = problem_.absences[g].left;
+  sent_at_[g] = sending_until_ = out_until_;
+  sending_bytes_ = problem_.absences[g].bytes;
+  sending_left_ = left;
+  FindNext();
   if (left < started_) return;
   held_until_[left] += problem_.absences[g].bytes;
   if (left > started_) held_ += problem_.absences[g].bytes;
@@ -206,6 +219,8 @@ void TransferDispatcher::StartIn(double time) {
   last_start_ = time;
   away_ -= problem_.absences[g].bytes;
   fetched_ += problem_.absences[g].bytes;
+  last_needed_ = problem_.absences[g].needed;
+  FindNext();
 }
 
 double TransferDispatcher::Run(const std::vector<bool>& is_away,
@@ -223,7 +238,8 @@ double TransferDispatcher::RunWithin(double most_seconds, const std::vector<bool
 double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>& is_away) {
   Begin(is_away);
   if (!FindLimits()) return kNever;
-  FindTails();
+  if (most_seconds < kNever) FindTails();
+  FindNext();
   while (started_ < operations() || next_in_ < ins_.size()) {
     const double operation = OperationStart();
     const double out = OutStart();

@@ -39,6 +39,7 @@ class TransferDispatcher {
   void Begin(const std::vector<bool>& is_away);
   bool FindLimits();
   void FindTails();
+  void FindNext();
   std::int64_t Used(double time) const;
   double WhenFree(std::int64_t bytes, double time) const;
   double OperationStart() const;
@@ -53,13 +54,15 @@ class TransferDispatcher {
   void StartOut(double time);
   void StartIn(double time);
 
-  const Absence& NextOut() const { return problem_.absences[outs_[next_out_]]; }
   const Absence& NextIn() const { return problem_.absences[ins_[next_in_]]; }
   std::size_t operations() const { return problem_.seconds.size(); }
 
   const TransferProblem& problem_;
-  std::vector<std::size_t> by_written_;  // absences, in the order in which they can be sent
-  std::vector<std::size_t> by_needed_;   // absences, in the order in which they end
+  // Absences that do not begin away, in the order in which they can be sent.
+  std::vector<std::size_t> by_written_;
+  std::vector<std::size_t> by_needed_;  // absences, in the order in which they end
+  std::vector<bool> begins_away_;       // by absence
+  std::int64_t begin_away_bytes_ = 0;
   // Seconds that remain when an operation starts: of it and of all later ones.
   std::vector<double> operation_tails_;
 
@@ -75,15 +78,23 @@ class TransferDispatcher {
   // Operations of which each has a smaller limit than those before it: the least of a window is
   // that of its first one.
   std::vector<std::size_t> window_;
-  std::size_t window_begin_ = 0;    // in window_
-  std::size_t window_end_ = 0;      // the next operation
-  std::vector<double> sent_at_;     // by absence: the end of the copy out; kNever: not started
-  std::size_t sending_ = kNothing;  // the absence of the last copy out, which may have ended
+  std::size_t window_begin_ = 0;  // in window_
+  std::size_t window_end_ = 0;    // the next operation
+  std::vector<double> sent_at_;   // by absence: the end of the copy out; kNever: not started
+  // Of the last copy out, which may have ended: its end, its bytes, and its absence's `left`.
+  double sending_until_ = 0;
+  std::int64_t sending_bytes_ = 0;
+  std::size_t sending_left_ = 0;
   // Bytes that were sent before their last use, by the operations that have ended when they leave;
   // and those that leave after the end of the operations that have started.
   std::vector<std::int64_t> held_until_;
   std::int64_t held_ = 0;
   std::size_t started_ = 0;  // operations
+  // Numbers of started operations; kNothing: no such copy is left.
+  std::size_t next_out_from_ = kNothing;  // the next copy out may start from so many on
+  std::size_t next_in_from_ = kNothing;   // the next copy in
+  std::size_t next_needed_ = kNothing;    // so many have started when the next copy in has ended
+  std::size_t last_needed_ = kNothing;    // and the last one that started
   std::size_t next_out_ = 0;
   std::size_t next_in_ = 0;
   double last_start_ = 0;
