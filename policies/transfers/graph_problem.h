@@ -94,7 +94,8 @@ class GraphProblemMaker {
   // `graph` must outlive the maker.
   GraphProblemMaker(const TaskGraph& graph, const GraphProblemOptions& options);
 
-  // Returns what MakeGraphProblem does. The next call changes it. O(runs + uses + data + parts).
+  // Returns the problem as MakeGraphProblem does. The next call changes it. O(runs + uses + data +
+  // parts).
   const GraphProblem& Make(const std::vector<TaskRun>& runs);
 
  private:
