@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "bindings/cudnn/fusion.h"
 
 namespace tidepool::cudnn {
 namespace {
@@ -192,8 +193,13 @@ KernelPrecision Convolution::precision() const {
                                          : KernelPrecision::kPseudoHalf;
 }
 
-std::int64_t Convolution::XStepBytes() const { return x.strides[0] * BytesOf(x.type); }
-std::int64_t Convolution::YStepBytes() const { return y.strides[0] * BytesOf(y.type); }
+std::int64_t Convolution::StepBytesIn(const Tensor& tensor) {
+  return tensor.strides[0] * BytesOf(tensor.type);
+}
+std::int64_t Convolution::XStepBytes() const { return StepBytesIn(x); }
+std::int64_t Convolution::YStepBytes() const { return StepBytesIn(y); }
+
+bool Convolution::HasKnownType(const Tensor& tensor) { return BytesOf(tensor.type) > 0; }
 
 std::array<std::int64_t, Convolution::kMostDimensions> Convolution::FilterStrides() const {
   std::array<std::int64_t, kMostDimensions> packed = {};
@@ -209,12 +215,11 @@ std::array<std::int64_t, Convolution::kMostDimensions> Convolution::FilterStride
   return packed;
 }
 
-std::int64_t Convolution::XBytes(std::int64_t samples) const {
-  return ExtentOf(x, dimensions, samples) * BytesOf(x.type);
+std::int64_t Convolution::BytesIn(const Tensor& tensor, std::int64_t samples) const {
+  return ExtentOf(tensor, dimensions, samples) * BytesOf(tensor.type);
 }
-std::int64_t Convolution::YBytes(std::int64_t samples) const {
-  return ExtentOf(y, dimensions, samples) * BytesOf(y.type);
-}
+std::int64_t Convolution::XBytes(std::int64_t samples) const { return BytesIn(x, samples); }
+std::int64_t Convolution::YBytes(std::int64_t samples) const { return BytesIn(y, samples); }
 std::int64_t Convolution::FilterBytes() const {
   std::int64_t elements = 1;
   for (int i = 0; i < dimensions; ++i) elements *= filter_sizes[static_cast<std::size_t>(i)];
@@ -231,6 +236,7 @@ ProfileKey Convolution::KeyOf(const ProfiledMachine& machine, std::int64_t sampl
       " pad=", Joined(pads, 0, spatial), " stride=", Joined(strides, 0, spatial),
       " dilation=", Joined(dilations, 0, spatial), " groups=", groups,
       " mode=", static_cast<int>(mode));
+  if (fusion != 0) absl::StrAppend(&key.layer, " then=", TextOfFusion(fusion));
   key.layout =
       absl::StrCat("x=", Joined(x.strides, 0, dimensions), " y=", Joined(y.strides, 0, dimensions),
                    " w=", filter_format == CUDNN_TENSOR_NHWC ? "NHWC" : "NCHW");

@@ -73,6 +73,11 @@ class Convolution {
   std::int64_t XBytes(std::int64_t samples) const;
   std::int64_t YBytes(std::int64_t samples) const;
   std::int64_t FilterBytes() const;
+  // Returns the bytes of a tensor, and of a sample's step in it.
+  std::int64_t BytesIn(const Tensor& tensor, std::int64_t samples) const;
+  static std::int64_t StepBytesIn(const Tensor& tensor);
+  // Returns whether a tensor is of a type that is divided.
+  static bool HasKnownType(const Tensor& tensor);
   // Returns the key of a measurement, without its algorithm.
   ProfileKey KeyOf(const ProfiledMachine& machine, std::int64_t samples) const;
 
@@ -80,7 +85,7 @@ class Convolution {
   template <typename H>
   friend H AbslHashValue(H state, const Convolution& its) {
     return H::combine(std::move(state), its.pass, its.x.sizes, its.x.strides, its.y.sizes,
-                      its.filter_sizes, its.pads, its.x.type, its.groups);
+                      its.filter_sizes, its.pads, its.x.type, its.groups, its.fusion);
   }
 
   Pass pass = Pass::kForward;
@@ -103,6 +108,7 @@ class Convolution {
   Source source = Source::kAlgorithms;
   std::uint32_t notes = UINT32_MAX;  // bits of the numerical notes that engines may have
   int alignment = kEngineAlignment;  // of the data that engines get, in bytes
+  std::int64_t fusion = 0;           // the number of the operations that follow; 0: none
 };
 
 }  // namespace tidepool::cudnn

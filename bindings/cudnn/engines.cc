@@ -11,16 +11,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "bindings/cudnn/fusion.h"
 #include "bindings/cudnn/operation.h"
 #include "lib/locks/mutex.h"
 
 namespace tidepool::cudnn {
 namespace {
 
-// The unique ids of the tensors of a graph.
+// The unique ids of the tensors of a graph. Those of a fusion follow.
 constexpr std::int64_t kX = 1;
 constexpr std::int64_t kW = 2;
 constexpr std::int64_t kY = 3;
+constexpr std::int64_t kFused = kX + kFirstFusedTensor;
 
 using Name = cudnnBackendAttributeName_t;
 
@@ -52,6 +54,16 @@ class Maker {
     cudnnBackendDescriptor_t raw = child.get();
     return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw);
   }
+  Maker& Set(Name name, const std::vector<BackendDescriptor>& children) {
+    std::vector<cudnnBackendDescriptor_t> raw;
+    raw.reserve(children.size());
+    for (const BackendDescriptor& child : children) {
+      if (child == nullptr) made_.reset();
+      raw.push_back(child.get());
+    }
+    return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.data(),
+               static_cast<std::int64_t>(raw.size()));
+  }
 
   BackendDescriptor Finish() {
     if (made_ != nullptr && functions_.finalize_backend(made_.get()) != CUDNN_STATUS_SUCCESS) {
@@ -79,31 +91,87 @@ std::array<std::int64_t, Convolution::kMostSpatial> Wide(
   return wide;
 }
 
-BackendDescriptor TensorOf(const Functions& functions, std::int64_t id, cudnnDataType_t type,
-                           std::int64_t dimensions,
-                           const std::array<std::int64_t, Convolution::kMostDimensions>& sizes,
-                           const std::array<std::int64_t, Convolution::kMostDimensions>& strides,
-                           std::int64_t alignment) {
-  return Maker(functions, CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-      .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type)
-      .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, sizes.data(), dimensions)
-      .Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.data(), dimensions)
-      .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id)
-      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment)
-      .Finish();
+// A tensor of a graph for so many samples.
+struct TensorPart {
+  std::int64_t id = 0;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  std::array<std::int64_t, Convolution::kMostDimensions> sizes = {};
+  std::array<std::int64_t, Convolution::kMostDimensions> strides = {};
+  std::int64_t alignment = Convolution::kEngineAlignment;
+  bool is_virtual = false;
+};
+
+BackendDescriptor TensorOf(const Functions& functions, const TensorPart& its,
+                           std::int64_t dimensions) {
+  Maker tensor(functions, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, its.type)
+      .Set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, its.sizes.data(), dimensions)
+      .Set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, its.strides.data(), dimensions)
+      .Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, its.id)
+      .Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, its.alignment);
+  if (its.is_virtual) tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, true);
+  return tensor.Finish();
 }
 
-// Makes x or y with so many samples. A micro-batch begins at a multiple of a sample's bytes.
-BackendDescriptor WithSamples(const Functions& functions, const Convolution& its, bool is_x,
-                              std::int64_t samples) {
-  const Convolution::Tensor& tensor = is_x ? its.x : its.y;
-  auto sizes = Wide(tensor.sizes);
-  sizes[0] = samples;
-  const std::int64_t step = is_x ? its.XStepBytes() : its.YStepBytes();
-  const std::int64_t alignment =
-      samples == its.batch() ? its.alignment : std::gcd(std::int64_t{its.alignment}, step);
-  return TensorOf(functions, is_x ? kX : kY, tensor.type, its.dimensions, sizes,
-                  Wide(tensor.strides), alignment);
+// Returns a part with so many samples. A micro-batch begins at a multiple of a sample's bytes.
+TensorPart WithSamples(const Convolution& its, std::int64_t id, const Convolution::Tensor& tensor,
+                       std::int64_t samples) {
+  TensorPart part = {id, tensor.type, Wide(tensor.sizes), Wide(tensor.strides), its.alignment};
+  part.sizes[0] = samples;
+  if (samples != its.batch()) {
+    part.alignment = std::gcd(std::int64_t{its.alignment}, Convolution::StepBytesIn(tensor));
+  }
+  return part;
+}
+
+// Returns whether the graph of a convolution has its output, x or y, in no memory.
+bool IsVirtual(const Convolution& its, Pass writer) {
+  const Fusion* const fusion = FusionOf(its.fusion);
+  return fusion != nullptr && !fusion->keeps_output && its.pass == writer;
+}
+
+// Makes the tensors of a graph with so many samples, by number: x, w, y and those of a fusion.
+std::vector<BackendDescriptor> TensorsOf(const Functions& functions, const Convolution& its,
+                                         std::int64_t samples) {
+  std::vector<TensorPart> parts = {
+      WithSamples(its, kX, its.x, samples),
+      {kW, its.filter_type, Wide(its.filter_sizes), its.FilterStrides(), its.alignment},
+      WithSamples(its, kY, its.y, samples)};
+  parts[0].is_virtual = IsVirtual(its, Pass::kData);
+  parts[2].is_virtual = IsVirtual(its, Pass::kForward);
+  if (const Fusion* const fusion = FusionOf(its.fusion); fusion != nullptr) {
+    std::int64_t id = kFused;
+    for (const FusedTensor& tensor : fusion->tensors) {
+      parts.push_back(WithSamples(its, id++, tensor.its, samples));
+      parts.back().is_virtual = tensor.is_virtual;
+      if (!tensor.has_batch) {
+        parts.back().sizes[0] = 1;
+        parts.back().alignment = its.alignment;
+      }
+    }
+  }
+  std::vector<BackendDescriptor> made;
+  made.reserve(parts.size());
+  for (const TensorPart& part : parts) made.push_back(TensorOf(functions, part, its.dimensions));
+  return made;
+}
+
+void SetAll(Maker& maker, const std::vector<FixedAttribute>& attributes) {
+  for (const FixedAttribute& its : attributes) {
+    maker.Set(its.name, its.type, its.bytes.data(), its.count);
+  }
+}
+
+BackendDescriptor FusedOperationOf(const Functions& functions, const FusedOperation& its,
+                                   const std::vector<BackendDescriptor>& tensors) {
+  Maker pointwise(functions, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  SetAll(pointwise, its.settings);
+  const BackendDescriptor settings = pointwise.Finish();
+  Maker operation(functions, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, settings);
+  SetAll(operation, its.scales);
+  for (const auto& [name, tensor] : its.tensors) operation.Set(name, tensors[tensor]);
+  return operation.Finish();
 }
 
 // Scales are double for double data, and otherwise float.
@@ -132,17 +200,24 @@ BackendDescriptor GraphOf(const Functions& functions, cudnnHandle_t handle, cons
           .Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, Wide(its.strides).data(),
                spatial)
           .Finish();
-  const BackendDescriptor x = WithSamples(functions, its, true, samples);
-  const BackendDescriptor y = WithSamples(functions, its, false, samples);
-  const BackendDescriptor w = TensorOf(functions, kW, its.filter_type, its.dimensions,
-                                       Wide(its.filter_sizes), its.FilterStrides(), its.alignment);
+  const std::vector<BackendDescriptor> tensors = TensorsOf(functions, its, samples);
   const Operation& names = kOperations[static_cast<std::size_t>(its.pass)];
   Maker operation(functions, names.type);
-  operation.Set(names.convolution, convolution).Set(names.x, x).Set(names.w, w).Set(names.y, y);
+  operation.Set(names.convolution, convolution)
+      .Set(names.x, tensors[0])
+      .Set(names.w, tensors[1])
+      .Set(names.y, tensors[2]);
   SetScale(operation, its, names.alpha, scales.alpha);
   SetScale(operation, its, names.beta, scales.beta);
+  std::vector<BackendDescriptor> operations;
+  operations.push_back(operation.Finish());
+  if (const Fusion* const fusion = FusionOf(its.fusion); fusion != nullptr) {
+    for (const FusedOperation& next : fusion->operations) {
+      operations.push_back(FusedOperationOf(functions, next, tensors));
+    }
+  }
   return Maker(functions, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
-      .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation.Finish())
+      .Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
       .Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle)
       .Finish();
 }
@@ -320,22 +395,16 @@ std::unique_ptr<EnginePlan> EnginePlan::Make(const Functions& functions, cudnnHa
           .Set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, engine.index)
           .Finish();
   std::vector<BackendDescriptor> knobs;
-  std::vector<cudnnBackendDescriptor_t> raw_knobs;
   for (const auto& [type, choice] : engine.knobs) {
     knobs.push_back(Maker(functions, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
                         .Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE,
                              static_cast<cudnnBackendKnobType_t>(type))
                         .Set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, choice)
                         .Finish());
-    if (knobs.back() == nullptr) return nullptr;
-    raw_knobs.push_back(knobs.back().get());
   }
   Maker configuration(functions, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   configuration.Set(CUDNN_ATTR_ENGINECFG_ENGINE, its_engine);
-  if (!knobs.empty()) {
-    configuration.Set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                      raw_knobs.data(), static_cast<std::int64_t>(raw_knobs.size()));
-  }
+  if (!knobs.empty()) configuration.Set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
   BackendDescriptor plan = Maker(functions, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
                                .Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.Finish())
                                .Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle)
@@ -353,12 +422,20 @@ std::unique_ptr<EnginePlan> EnginePlan::Make(const Functions& functions, cudnnHa
 EnginePlan::Pack EnginePlan::PackOf(const Addresses& addresses) const {
   const locks::MutexLock lock(&mutex_);
   if (const auto found = packs_.find(addresses); found != packs_.end()) return found->second;
-  const std::array<std::int64_t, 3> ids = {kX, kW, kY};
+  std::array<std::int64_t, std::tuple_size_v<Addresses>> ids = {};
+  Addresses data = {};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i + 1 < addresses.size(); ++i) {
+    if (addresses[i] == nullptr) continue;  // virtual, or no tensor
+    ids[count] = kX + static_cast<std::int64_t>(i);
+    data[count++] = addresses[i];
+  }
+  const auto all = static_cast<std::int64_t>(count);
   BackendDescriptor made =
       Maker(functions_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
-          .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), 3)
-          .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, addresses.data(), 3)
-          .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, addresses[3])
+          .Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), all)
+          .Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, data.data(), all)
+          .Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, addresses.back())
           .Finish();
   if (made == nullptr) return nullptr;
   // Data at ever new addresses must not fill the memory.
@@ -368,7 +445,10 @@ EnginePlan::Pack EnginePlan::PackOf(const Addresses& addresses) const {
 
 cudnnStatus_t EnginePlan::Run(cudnnHandle_t handle, const ConvolutionData& data,
                               void* workspace) const {
-  const Pack pack = PackOf({data.x, data.w, data.y, workspace});
+  Addresses addresses = {data.x, data.w, data.y};
+  std::copy(data.fused.begin(), data.fused.end(), addresses.begin() + kFirstFusedTensor);
+  addresses.back() = workspace;
+  const Pack pack = PackOf(addresses);
   if (pack == nullptr) return CUDNN_STATUS_INTERNAL_ERROR;
   return functions_.execute(handle, plan_.get(), pack.get());
 }

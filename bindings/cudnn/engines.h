@@ -68,11 +68,14 @@ struct Scales {
   }
 };
 
-// The data of a convolution, by roles.
+// The data of a convolution, by roles, and of the other tensors of a fusion. Virtual ones have
+// none.
+inline constexpr std::size_t kMostFusedTensors = 9;
 struct ConvolutionData {
   char* x = nullptr;
   char* w = nullptr;
   char* y = nullptr;
+  std::array<char*, kMostFusedTensors> fused = {};
 };
 
 // Returns the engines that cuDNN's heuristics suggest for so many samples, the best first, with
@@ -96,7 +99,8 @@ class EnginePlan {
   cudnnStatus_t Run(cudnnHandle_t handle, const ConvolutionData& data, void* workspace) const;
 
  private:
-  using Addresses = std::array<void*, 4>;  // x, w, y and the workspace
+  // x, w, y, other tensors, and the workspace.
+  using Addresses = std::array<void*, 3 + kMostFusedTensors + 1>;
   using Pack = std::shared_ptr<void>;
   static constexpr std::size_t kMostPacks = 256;
 

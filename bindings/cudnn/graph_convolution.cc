@@ -5,9 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "bindings/cudnn/fusion.h"
 #include "bindings/cudnn/operation.h"
 
 namespace tidepool::cudnn {
@@ -53,13 +56,14 @@ struct GraphTensor {
   std::int64_t id = 0;
   std::int64_t alignment = 0;
   int dimensions = 0;
+  bool is_virtual = false;
 };
 
 std::optional<GraphTensor> ReadGraphTensor(const RecordedRef& descriptor) {
   if (descriptor == nullptr || descriptor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR ||
       !HasOnly(*descriptor, {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS,
                              CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_UNIQUE_ID,
-                             CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT})) {
+                             CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_ATTR_TENSOR_IS_VIRTUAL})) {
     return std::nullopt;
   }
   const std::vector<std::int64_t> sizes = Numbers(*descriptor, CUDNN_ATTR_TENSOR_DIMENSIONS);
@@ -69,6 +73,7 @@ std::optional<GraphTensor> ReadGraphTensor(const RecordedRef& descriptor) {
   its.id = First<std::int64_t>(*descriptor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
   its.alignment = First<std::int64_t>(*descriptor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1);
   its.dimensions = static_cast<int>(sizes.size());
+  its.is_virtual = First(*descriptor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, false);
   if (sizes.size() < 3 || sizes.size() != strides.size() || its.alignment < 1 ||
       !Store(sizes, 1, its.tensor.sizes) || !Store(strides, 0, its.tensor.strides)) {
     return std::nullopt;
@@ -118,14 +123,138 @@ std::optional<double> ReadScale(const Recorded& operation, Name name) {
   return static_cast<double>(scale->First(0.0F));
 }
 
+// Reads the operations after a convolution.
+class FusionReader {
+ public:
+  explicit FusionReader(const Convolution& convolution) : its_(convolution) {}
+
+  // Adds a tensor of the convolution, or another one. Returns false where it cannot be divided.
+  bool AddTensor(const GraphTensor& tensor) {
+    if (!numbers_.try_emplace(tensor.id, ids_.size()).second) return false;
+    ids_.push_back(tensor.is_virtual ? std::nullopt : std::optional(tensor.id));
+    if (!tensor.is_virtual) alignment_ = std::gcd(alignment_, tensor.alignment);
+    if (ids_.size() <= kFirstFusedTensor) return true;
+    FusedTensor fused = {tensor.tensor, tensor.tensor.sizes[0] == its_.batch(), tensor.is_virtual};
+    const bool is_divided = tensor.dimensions == its_.dimensions &&
+                            (fused.has_batch || tensor.tensor.sizes[0] == 1) &&
+                            (tensor.is_virtual || Convolution::HasKnownType(tensor.tensor));
+    fused.its.sizes[0] = 1;
+    fusion_.tensors.push_back(fused);
+    return is_divided && fusion_.tensors.size() <= kMostFusedTensors;
+  }
+
+  bool AddOperation(const Recorded& operation) {
+    const RecordedRef settings = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    FusedOperation made;
+    if (operation.type != CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || settings == nullptr ||
+        !IsElementwise(*settings) || !CopyAll(*settings, made.settings)) {
+      return false;
+    }
+    // Backward operations read y, and write dx.
+    const Name output = operation.Find(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC) != nullptr
+                            ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC
+                            : CUDNN_ATTR_OPERATION_POINTWISE_YDESC;
+    for (const RecordedAttribute& attribute : operation.attributes) {
+      if (attribute.name == CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR) continue;
+      if (attribute.type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+        if (attribute.name == output) continue;
+        if (!AddInput(operation, attribute.name, made)) return false;
+      } else if (!Copy(attribute, made.scales)) {
+        return false;
+      }
+    }
+    return AddOutput(operation, output, made);
+  }
+
+  // Returns the number of the operations.
+  std::int64_t Finish(bool keeps_output) {
+    fusion_.keeps_output = keeps_output;
+    return NumberOf(fusion_, its_.dimensions);
+  }
+  std::int64_t alignment() const { return alignment_; }
+  const std::vector<std::optional<std::int64_t>>& ids() const { return ids_; }
+
+ private:
+  // An index counts from a micro-batch's first sample.
+  static bool IsElementwise(const Recorded& settings) {
+    const auto mode = First(settings, CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_GEN_INDEX);
+    return settings.type == CUDNN_BACKEND_POINTWISE_DESCRIPTOR &&
+           (mode < CUDNN_POINTWISE_GEN_INDEX || mode == CUDNN_POINTWISE_BINARY_SELECT);
+  }
+  // Fails for attributes of types that are not known.
+  static bool Copy(const RecordedAttribute& from, std::vector<FixedAttribute>& to) {
+    to.push_back({from.name, from.type, from.count, {from.bytes.begin(), from.bytes.end()}});
+    return !from.bytes.empty();
+  }
+  static bool CopyAll(const Recorded& from, std::vector<FixedAttribute>& to) {
+    return std::ranges::all_of(from.attributes,
+                               [&](const RecordedAttribute& its) { return Copy(its, to); });
+  }
+
+  // A virtual input was written by an operation before.
+  bool AddInput(const Recorded& operation, Name name, FusedOperation& made) {
+    const std::optional<GraphTensor> tensor = ReadGraphTensor(operation.Child(name));
+    if (!tensor.has_value()) return false;
+    if (!numbers_.contains(tensor->id) && (tensor->is_virtual || !AddTensor(*tensor))) return false;
+    // A filter has no batch, though its first size may be equal.
+    const std::size_t number = numbers_[tensor->id];
+    if (number == kFilterNumber) return false;
+    made.tensors.emplace_back(name, number);
+    return true;
+  }
+  // All outputs have the batch: each micro-batch writes its own samples.
+  bool AddOutput(const Recorded& operation, Name name, FusedOperation& made) {
+    const std::optional<GraphTensor> tensor = ReadGraphTensor(operation.Child(name));
+    if (!tensor.has_value() || !AddTensor(*tensor) || !fusion_.tensors.back().has_batch) {
+      return false;
+    }
+    made.tensors.emplace_back(name, numbers_[tensor->id]);
+    fusion_.operations.push_back(std::move(made));
+    return true;
+  }
+
+  static constexpr std::size_t kFilterNumber = 1;
+
+  const Convolution& its_;
+  Fusion fusion_;
+  std::map<std::int64_t, std::size_t> numbers_;  // by the program's unique ids
+  std::vector<std::optional<std::int64_t>> ids_;
+  std::int64_t alignment_ = Convolution::kEngineAlignment;
+};
+
+// Reads the operations after the first one into a convolution. Returns the program's ids of the
+// tensors by their numbers.
+std::optional<std::vector<std::optional<std::int64_t>>> ReadFusion(
+    const std::array<GraphTensor, 3>& tensors, const std::vector<RecordedRef>& operations,
+    Convolution& its) {
+  const bool is_fused = operations.size() > 1;
+  if (is_fused && its.pass == Pass::kFilter) return std::nullopt;
+  FusionReader reader(its);
+  const std::size_t output = its.pass == Pass::kForward ? 2 : its.pass == Pass::kData ? 0 : 1;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const bool may_be_virtual = is_fused && i == output;
+    if ((tensors[i].is_virtual && !may_be_virtual) || !reader.AddTensor(tensors[i])) {
+      return std::nullopt;
+    }
+  }
+  for (std::size_t i = 1; i < operations.size(); ++i) {
+    if (!reader.AddOperation(*operations[i])) return std::nullopt;
+  }
+  its.alignment = static_cast<int>(reader.alignment());
+  if (is_fused) its.fusion = reader.Finish(!tensors[output].is_virtual);
+  return reader.ids();
+}
+
 }  // namespace
 
 std::optional<GraphConvolution> ReadGraph(const Recorded& graph) {
-  const RecordedRef operation = graph.Child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (operation == nullptr ||
+  const RecordedAttribute* const operations = graph.Find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (operations == nullptr || operations->children.empty() ||
+      std::ranges::find(operations->children, nullptr) != operations->children.end() ||
       !HasOnly(graph, {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_ATTR_OPERATIONGRAPH_HANDLE})) {
     return std::nullopt;
   }
+  const RecordedRef& operation = operations->children.front();
   const auto names = std::ranges::find(kOperations, operation->type, &Operation::type);
   if (names == kOperations.end() ||
       !HasOnly(*operation,
@@ -157,10 +286,9 @@ std::optional<GraphConvolution> ReadGraph(const Recorded& graph) {
   }
   // Groups follow from the channels.
   its.groups = its.x.sizes[1] / its.filter_sizes[1];
-  const std::int64_t most = Convolution::kEngineAlignment;
-  its.alignment = static_cast<int>(
-      std::gcd(std::gcd(most, x->alignment), std::gcd(w->alignment, y->alignment)));
-  return GraphConvolution{its, {*alpha, *beta}, x->id, w->id, y->id};
+  const auto ids = ReadFusion({*x, *w, *y}, operations->children, its);
+  if (!ids.has_value()) return std::nullopt;
+  return GraphConvolution{its, {*alpha, *beta}, *ids};
 }
 
 }  // namespace tidepool::cudnn

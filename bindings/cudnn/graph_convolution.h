@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/engines.h"
@@ -17,14 +18,14 @@ namespace tidepool::cudnn {
 struct GraphConvolution {
   Convolution convolution;  // that engines run
   Scales scales;
-  std::int64_t x = 0;  // unique ids of the tensors
-  std::int64_t w = 0;
-  std::int64_t y = 0;
+  // The program's unique ids of the tensors that have memory, by their numbers in a fusion.
+  std::vector<std::optional<std::int64_t>> ids;
 };
 
-// Reads a graph. Returns nothing for a graph of other or more operations, and for a convolution
-// that is not divided: as Convolution::Read, and one with other paddings after than before, or with
-// a filter that is not packed.
+// Reads a graph: a convolution, and pointwise operations on its output unless that is a filter's
+// gradient. Their tensors have the convolution's batch, or one sample for all of it. Returns
+// nothing for other graphs, and for a convolution that is not divided: as Convolution::Read, and
+// one with other paddings after than before, or with a filter that is not packed.
 std::optional<GraphConvolution> ReadGraph(const Recorded& graph);
 
 }  // namespace tidepool::cudnn

@@ -10,6 +10,7 @@
 
 #include "absl/hash/hash.h"
 #include "bindings/cudnn/engines.h"
+#include "bindings/cudnn/fusion.h"
 #include "bindings/cudnn/graph_convolution.h"
 #include "bindings/cudnn/handles.h"
 #include "bindings/cudnn/planner.h"
@@ -49,10 +50,11 @@ class CallScales {
   float beta_;
 };
 
-// Returns the handle that a graph or its plan has; null: none.
-cudnnHandle_t HandleOf(const Recorded& graph, const Recorded& plan) {
-  for (const RecordedAttribute* const handle : {graph.Find(CUDNN_ATTR_OPERATIONGRAPH_HANDLE),
-                                                plan.Find(CUDNN_ATTR_EXECUTION_PLAN_HANDLE)}) {
+// Returns the handle that a plan or its graph, unless that is null, has; null: none.
+cudnnHandle_t HandleOf(const Recorded* graph, const Recorded& plan) {
+  for (const RecordedAttribute* const handle :
+       {graph == nullptr ? nullptr : graph->Find(CUDNN_ATTR_OPERATIONGRAPH_HANDLE),
+        plan.Find(CUDNN_ATTR_EXECUTION_PLAN_HANDLE)}) {
     if (handle != nullptr) return static_cast<cudnnHandle_t>(handle->First<void*>(nullptr));
   }
   return nullptr;
@@ -113,13 +115,17 @@ std::shared_ptr<GraphPlan> Divided(const Functions& functions, const Recorded& r
   return plan;
 }
 
+// A plan without a handle counts on the current device. One from JSON has no graph.
 std::shared_ptr<GraphPlan> TakeOver(const Functions& functions, const RecordedRef& recorded) {
-  const RecordedRef graph = GraphOf(recorded);
-  const cudnnHandle_t handle = graph == nullptr ? nullptr : HandleOf(*graph, *recorded);
   std::int64_t bytes = 0;
-  if (handle == nullptr ||
-      functions.get_attribute(recorded->address, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+  if (functions.get_attribute(recorded->address, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                               CUDNN_TYPE_INT64, 1, nullptr, &bytes) != CUDNN_STATUS_SUCCESS) {
+    return nullptr;
+  }
+  const RecordedRef graph = GraphOf(recorded);
+  const cudnnHandle_t handle = HandleOf(graph.get(), *recorded);
+  if (graph == nullptr || handle == nullptr) {
+    Handles::Get().CountGraphLeft(bytes);
     return nullptr;
   }
   HandleState& state = Handles::Get().Find(functions, handle);
@@ -155,6 +161,20 @@ char* PointerOf(const Recorded& pack, std::int64_t id) {
   return nullptr;
 }
 
+// Finds the data of all tensors that have memory. Returns false where a pack lacks one.
+bool FindData(const GraphConvolution& its, const Recorded& pack, ConvolutionData& data) {
+  for (std::size_t i = 0; i < its.ids.size(); ++i) {
+    if (!its.ids[i].has_value()) continue;
+    char*& found = i == 0   ? data.x
+                   : i == 1 ? data.w
+                   : i == 2 ? data.y
+                            : data.fused[i - kFirstFusedTensor];
+    found = PointerOf(pack, *its.ids[i]);
+    if (found == nullptr) return false;
+  }
+  return true;
+}
+
 cudnnStatus_t Run(const Functions& functions, GraphPlan& plan, cudnnHandle_t handle,
                   const Recorded& pack) {
   if (handle == nullptr) return CUDNN_STATUS_BAD_PARAM;
@@ -164,11 +184,7 @@ cudnnStatus_t Run(const Functions& functions, GraphPlan& plan, cudnnHandle_t han
   const CallScales scales(plan.its.convolution, plan.its.scales);
   Call call;
   call.handle = handle;
-  call.data = {PointerOf(pack, plan.its.x), PointerOf(pack, plan.its.w),
-               PointerOf(pack, plan.its.y)};
-  if (call.data.x == nullptr || call.data.w == nullptr || call.data.y == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  if (!FindData(plan.its, pack, call.data)) return CUDNN_STATUS_BAD_PARAM;
   call.alpha = scales.alpha();
   call.beta = scales.beta();
   const RecordedAttribute* const workspace = pack.Find(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

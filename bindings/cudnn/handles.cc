@@ -77,6 +77,15 @@ bool Handles::IsAlive(cudnnHandle_t handle) const {
   return state != nullptr && state->planner.load(std::memory_order_acquire) != nullptr;
 }
 
+void Handles::CountGraphLeft(std::int64_t workspace_bytes) {
+  int ordinal = 0;
+  if (cudaGetDevice(&ordinal) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  const locks::MutexLock lock(&mutex_);
+  const auto found = planners_.find(ordinal);
+  Planner* const planner = found == planners_.end() ? nullptr : found->second.planner.get();
+  if (planner != nullptr && workspace_bytes > planner->MostOfOwnPlans()) planner->CountGraph(false);
+}
+
 bool Handles::SetOption(std::string_view name, std::string_view value) {
   const locks::MutexLock lock(&mutex_);
   for (const CudnnOption& option : CudnnOptions()) {

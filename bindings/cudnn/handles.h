@@ -6,6 +6,7 @@
 #include <cudnn.h>
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -38,6 +39,9 @@ class Handles {
   HandleState& Find(const Functions& functions, cudnnHandle_t handle);
   // Returns whether the handle was added and not destroyed since.
   bool IsAlive(cudnnHandle_t handle) const;
+  // Counts a plan of a graph on the current device as left to cuDNN, if its workspace exceeds the
+  // limit.
+  void CountGraphLeft(std::int64_t workspace_bytes);
   // Sets an option for planners that are made later. Returns false for a bad one.
   bool SetOption(std::string_view name, std::string_view value);
 

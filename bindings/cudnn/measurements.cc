@@ -505,12 +505,12 @@ KernelTable Measurements::MeasureAlgorithms(cudnnHandle_t handle, const Convolut
       status = pass.find(handle, of[0], of[1], its.convolution, of[2], kMostResults, &count,
                          results.data());
     } else {
-      const auto [x_data, w_data, y_data] = memory->data();
-      char* const a = convolution.pass == Pass::kData ? w_data : x_data;
-      char* const b = convolution.pass == Pass::kForward ? w_data : y_data;
-      char* const c = convolution.pass == Pass::kForward ? y_data
-                      : convolution.pass == Pass::kData  ? x_data
-                                                         : w_data;
+      const ConvolutionData& data = memory->data();
+      char* const a = convolution.pass == Pass::kData ? data.w : data.x;
+      char* const b = convolution.pass == Pass::kForward ? data.w : data.y;
+      char* const c = convolution.pass == Pass::kForward ? data.y
+                      : convolution.pass == Pass::kData  ? data.x
+                                                         : data.w;
       status = pass.find_ex(handle, of[0], a, of[1], b, its.convolution, of[2], c, kMostResults,
                             &count, results.data(), workspace,
                             static_cast<std::size_t>(*options_.measuring_bytes));

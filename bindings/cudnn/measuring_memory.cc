@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "bindings/cudnn/fusion.h"
+
 namespace tidepool::cudnn {
 
 std::unique_ptr<MeasuringMemory> MeasuringMemory::Create(const Functions& functions,
@@ -22,11 +24,31 @@ std::unique_ptr<MeasuringMemory> MeasuringMemory::Create(const Functions& functi
   const absl::StatusOr<Stream> stream = (*pool)->NameOf(native);
   if (!stream.ok()) return nullptr;
   std::unique_ptr<MeasuringMemory> made(new MeasuringMemory(*std::move(pool), *stream));
-  made->data_ = {made->Take(convolution.XBytes(samples)), made->Take(convolution.FilterBytes()),
-                 made->Take(convolution.YBytes(samples))};
-  const ConvolutionData& data = made->data_;
-  if (data.x == nullptr || data.w == nullptr || data.y == nullptr) return nullptr;
+  if (!made->TakeAll(convolution, samples)) return nullptr;
   return made;
+}
+
+bool MeasuringMemory::TakeAll(const Convolution& convolution, std::int64_t samples) {
+  const Fusion* const fusion = FusionOf(convolution.fusion);
+  const bool is_virtual = fusion != nullptr && !fusion->keeps_output;
+  bool has_all = true;
+  const auto take = [&](std::int64_t bytes) {
+    char* const data = Take(bytes);
+    has_all = has_all && data != nullptr;
+    return data;
+  };
+  if (!is_virtual || convolution.pass != Pass::kData) data_.x = take(convolution.XBytes(samples));
+  if (!is_virtual || convolution.pass != Pass::kForward) {
+    data_.y = take(convolution.YBytes(samples));
+  }
+  data_.w = take(convolution.FilterBytes());
+  if (fusion == nullptr) return has_all;
+  for (std::size_t i = 0; i < fusion->tensors.size(); ++i) {
+    const FusedTensor& tensor = fusion->tensors[i];
+    if (tensor.is_virtual) continue;
+    data_.fused[i] = take(convolution.BytesIn(tensor.its, tensor.has_batch ? samples : 1));
+  }
+  return has_all;
 }
 
 MeasuringMemory::~MeasuringMemory() {

@@ -38,6 +38,9 @@ class MeasuringMemory {
   MeasuringMemory(std::unique_ptr<Workspaces> pool, Stream stream)
       : pool_(std::move(pool)), stream_(stream) {}
   char* Take(std::int64_t bytes);
+  // Takes memory for all tensors that are not virtual. Returns false where the device has too
+  // little.
+  bool TakeAll(const Convolution& convolution, std::int64_t samples);
 
   std::unique_ptr<Workspaces> pool_;
   Stream stream_;

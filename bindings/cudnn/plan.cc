@@ -104,8 +104,18 @@ Scales Plan::ScalesAt(const Step& step, const Scales& scales) const {
 }
 
 ConvolutionData Plan::DataAt(const Step& step, const Call& call) const {
-  return {call.data.x + step.first_sample * convolution_.XStepBytes(), call.data.w,
-          call.data.y + step.first_sample * convolution_.YStepBytes()};
+  ConvolutionData data = call.data;
+  const auto advance = [&](char*& its, std::int64_t step_bytes) {
+    if (its != nullptr) its += step.first_sample * step_bytes;
+  };
+  advance(data.x, convolution_.XStepBytes());
+  advance(data.y, convolution_.YStepBytes());
+  if (fusion_ == nullptr) return data;
+  for (std::size_t i = 0; i < fusion_->tensors.size(); ++i) {
+    const FusedTensor& tensor = fusion_->tensors[i];
+    if (tensor.has_batch) advance(data.fused[i], Convolution::StepBytesIn(tensor.its));
+  }
+  return data;
 }
 
 // Steps of one size, engine and beta share a plan.
@@ -138,7 +148,8 @@ bool Plan::IsAligned(const Call& call) const {
   const auto is_aligned = [&](const char* data) {
     return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
   };
-  return is_aligned(call.data.x) && is_aligned(call.data.w) && is_aligned(call.data.y);
+  return is_aligned(call.data.x) && is_aligned(call.data.w) && is_aligned(call.data.y) &&
+         std::ranges::all_of(call.data.fused, is_aligned);
 }
 
 const Plan::EnginePlans* Plan::PlansFor(const Call& call) const {
@@ -189,7 +200,10 @@ cudnnStatus_t Plan::RunStep(const Step& step, const Call& call, void* workspace,
   if (step.x != nullptr) its.x = step.x;
   if (step.y != nullptr) its.y = step.y;
   if (step.convolution != nullptr) its.convolution = step.convolution;
-  const auto [x, w, y] = DataAt(step, call);
+  const ConvolutionData data = DataAt(step, call);
+  char* const x = data.x;
+  char* const w = data.w;
+  char* const y = data.y;
   if (call.epilogue != nullptr) {
     const Epilogue& end = *call.epilogue;
     return functions_.run_fused(call.handle, call.alpha, its.x, x, its.w, w, its.convolution,

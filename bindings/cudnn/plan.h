@@ -15,6 +15,7 @@
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/engines.h"
 #include "bindings/cudnn/functions.h"
+#include "bindings/cudnn/fusion.h"
 #include "lib/locks/mutex.h"
 #include "tidepool/schedule/workspace_policy.h"
 
@@ -116,7 +117,10 @@ class Plan {
 
   Plan(const Functions& functions, const Convolution& convolution,
        const KernelConfiguration& configuration)
-      : functions_(functions), convolution_(convolution), configuration_(configuration) {}
+      : functions_(functions),
+        convolution_(convolution),
+        configuration_(configuration),
+        fusion_(FusionOf(convolution.fusion)) {}
 
   // The plans of engines by step, null for an algorithm.
   using EnginePlans = std::vector<std::shared_ptr<const EnginePlan>>;
@@ -140,6 +144,7 @@ class Plan {
   const Functions& functions_;
   const Convolution convolution_;
   const KernelConfiguration configuration_;
+  const Fusion* const fusion_;  // null: none
   std::vector<Step> steps_;
   std::vector<TensorDescriptor> tensors_;
   std::vector<ConvolutionDescriptor> arithmetics_;

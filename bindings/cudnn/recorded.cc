@@ -7,7 +7,10 @@
 namespace tidepool::cudnn {
 namespace {
 
-// Returns the bytes of an element; 0 for a type that no convolution has.
+// CUDNN_TYPE_NAN_PROPOGATION, a name that newer versions of cuDNN warn of.
+constexpr auto kNanPropagation = static_cast<cudnnBackendAttributeType_t>(10);
+
+// Returns the bytes of an element; 0 for a type that no convolution and no pointwise operation has.
 std::size_t BytesOf(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:
@@ -17,6 +20,8 @@ std::size_t BytesOf(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_CONVOLUTION_MODE:
     case CUDNN_TYPE_HEUR_MODE:
     case CUDNN_TYPE_KNOB_TYPE:
+    case CUDNN_TYPE_POINTWISE_MODE:
+    case kNanPropagation:
       return 4;
     case CUDNN_TYPE_HANDLE:
     case CUDNN_TYPE_INT64:
@@ -114,6 +119,7 @@ void RecordedDescriptors::Set(cudnnBackendDescriptor_t address, cudnnBackendAttr
   if (found == its->attributes.end()) found = its->attributes.emplace(found);
   found->name = name;
   found->type = type;
+  found->count = count;
   found->bytes.clear();
   found->children.clear();
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {

@@ -27,6 +27,7 @@ using RecordedRef = std::shared_ptr<Recorded>;
 struct RecordedAttribute {
   cudnnBackendAttributeName_t name = CUDNN_ATTR_TENSOR_DATA_TYPE;
   cudnnBackendAttributeType_t type = CUDNN_TYPE_INT64;
+  std::int64_t count = 0;
   absl::InlinedVector<std::byte, 64> bytes = {};  // a pack of eight tensors takes no memory
   std::vector<RecordedRef> children = {};         // null: not recorded
 

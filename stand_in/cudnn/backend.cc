@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace tidepool::cudart_host {
 namespace {
@@ -91,8 +92,39 @@ double Scale(const BackendObject& operation, cudnnBackendAttributeName_t name) {
   return static_cast<double>(operation.Get(name, 0.0F));
 }
 
-std::int64_t IdOf(const BackendObject& tensor) {
-  return tensor.Get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
+// Returns a tensor with a shape that was read already.
+GraphTensor TensorOf(const BackendObject& tensor, const TensorShape& shape) {
+  return {shape, tensor.Get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0),
+          tensor.Get(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false)};
+}
+
+std::optional<GraphTensor> TensorOf(const BackendObject* object) {
+  cudnnTensorStruct tensor;
+  if (!Read(object, tensor) || tensor.dimensions > 5) return std::nullopt;
+  return TensorOf(*object, ShapeOfTensor(tensor.type, tensor.dimensions, tensor.sizes.data(),
+                                         tensor.strides.data()));
+}
+
+// Adds the operations after the convolution. Returns false where one reads a virtual tensor that no
+// other has written.
+bool AddPointwise(const std::vector<BackendRef>& operations, GraphConvolution& its) {
+  std::set<std::int64_t> written = {its.output().id};
+  for (const GraphTensor& tensor : {its.x, its.w, its.y}) {
+    if (tensor.is_virtual && !written.contains(tensor.id)) return false;
+  }
+  for (std::size_t i = 1; i < operations.size(); ++i) {
+    const std::optional<Pointwise> operation = PointwiseOfOperation(*operations[i]);
+    if (!operation.has_value()) return false;
+    const auto is_there = [&](const GraphTensor& tensor) {
+      return !tensor.is_virtual || written.contains(tensor.id);
+    };
+    if (!is_there(operation->x) || (operation->b.has_value() && !is_there(*operation->b)) ||
+        !written.insert(operation->y.id).second) {
+      return false;
+    }
+    its.pointwise.push_back(*operation);
+  }
+  return !its.output().is_virtual || !its.pointwise.empty();
 }
 
 cudnnMathType_t MathOf(const BackendObject& configuration) {
@@ -127,9 +159,13 @@ std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& oper
   filter.sizes = w_tensor.sizes;
   const auto shape = ShapeOf(&x_tensor, &filter, &convolution, &y_tensor);
   if (!shape.has_value()) return std::nullopt;
-  GraphConvolution its = {
-      names->pass, *shape,  Scale(operation, names->alpha), Scale(operation, names->beta), IdOf(*x),
-      IdOf(*w),    IdOf(*y)};
+  GraphConvolution its = {names->pass,
+                          *shape,
+                          Scale(operation, names->alpha),
+                          Scale(operation, names->beta),
+                          TensorOf(*x, shape->x),
+                          TensorOf(*w, shape->w),
+                          TensorOf(*y, shape->y)};
   // The filter has strides of its own here. Dimensions without use come first.
   const int unused = 5 - w_tensor.dimensions;
   for (int i = 0; i < w_tensor.dimensions; ++i) {
@@ -137,14 +173,43 @@ std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& oper
     its.shape.w.strides[static_cast<std::size_t>(at)] =
         w_tensor.strides[static_cast<std::size_t>(i)];
   }
+  its.w.shape = its.shape.w;
+  return its;
+}
+
+std::optional<Pointwise> PointwiseOfOperation(const BackendObject& operation) {
+  const BackendObject* const settings =
+      operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+  const BackendObject* const b = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  const auto x = TensorOf(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
+  const auto y = TensorOf(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
+  if (settings == nullptr || !x.has_value() || !y.has_value()) return std::nullopt;
+  Pointwise its;
+  its.mode = settings->Get(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_GEN_INDEX);
+  its.least = settings->Get(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, its.least);
+  its.most = settings->Get(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, its.most);
+  if (operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1)) {
+    its.alpha1 = Scale(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1);
+  }
+  if (operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2)) {
+    its.alpha2 = Scale(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2);
+  }
+  its.x = *x;
+  its.y = *y;
+  if (b != nullptr) its.b = TensorOf(b);
+  if ((b != nullptr && !its.b.has_value()) || !IsSupported(its)) return std::nullopt;
   return its;
 }
 
 std::optional<GraphConvolution> ConvolutionOf(const BackendObject& object) {
   switch (object.type) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
-      const BackendObject* const operation = object.Child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-      return operation == nullptr ? std::nullopt : ConvolutionOfOperation(*operation);
+      const auto found = object.attributes.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+      if (found == object.attributes.end()) return std::nullopt;
+      const std::vector<BackendRef>& operations = found->second.children;
+      auto its = ConvolutionOfOperation(*operations.front());
+      if (its.has_value() && !AddPointwise(operations, *its)) its.reset();
+      return its;
     }
     case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
     case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "stand_in/cudnn/algorithms.h"
+#include "stand_in/cudnn/pointwise.h"
 #include "stand_in/cudnn/shape.h"
 
 namespace tidepool::cudart_host {
@@ -64,22 +65,31 @@ struct BackendObject {
   }
 };
 
-// A graph's convolution.
+// A graph's convolution, and the operations on its output.
 struct GraphConvolution {
   Pass pass = Pass::kForward;
   ConvolutionShape shape;
   double alpha = 1;
   double beta = 0;
-  std::int64_t x = 0;  // unique ids
-  std::int64_t w = 0;
-  std::int64_t y = 0;
+  GraphTensor x;
+  GraphTensor w;
+  GraphTensor y;
+  std::vector<Pointwise> pointwise = {};
+
+  const GraphTensor& output() const {
+    return pass == Pass::kForward ? y : pass == Pass::kData ? x : w;
+  }
 };
 
 // Returns the convolution of an operation, or nothing where its descriptors do not suit each other.
 // Paddings before and after must be equal.
 std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& operation);
 
-// Returns the convolution of a graph, engine, engine configuration or plan.
+// Returns a pointwise operation, or nothing where it is not supported.
+std::optional<Pointwise> PointwiseOfOperation(const BackendObject& operation);
+
+// Returns the convolution of a graph, engine, engine configuration or plan. Nothing for other
+// graphs: the convolution comes first, and pointwise operations use its output and each other's.
 std::optional<GraphConvolution> ConvolutionOf(const BackendObject& object);
 
 // Returns the cost of the algorithm that an engine configuration names. The index of an engine is

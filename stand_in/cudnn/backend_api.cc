@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of cuDNN's graph interface.
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -34,6 +35,7 @@ std::size_t BytesOfElement(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_HEUR_MODE:
     case CUDNN_TYPE_KNOB_TYPE:
     case CUDNN_TYPE_NUMERICAL_NOTE:
+    case CUDNN_TYPE_POINTWISE_MODE:
       return 4;
     default:
       return 8;
@@ -59,11 +61,19 @@ cudnnStatus_t Check(const BackendObject& object) {
                        CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
                        CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
                        CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS});
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+      return required({CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC});
+    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+      if (!HasAll(object,
+                  {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+                   CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC})) {
+        return CUDNN_STATUS_BAD_PARAM;
+      }
+      return PointwiseOfOperation(object).has_value() ? CUDNN_STATUS_SUCCESS
+                                                      : CUDNN_STATUS_NOT_SUPPORTED;
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
-      const auto operations = object.attributes.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-      if (operations == object.attributes.end()) return CUDNN_STATUS_BAD_PARAM;
-      return operations->second.count == 1 ? required({CUDNN_ATTR_OPERATIONGRAPH_HANDLE})
-                                           : CUDNN_STATUS_NOT_SUPPORTED;
+      if (!object.Has(CUDNN_ATTR_OPERATIONGRAPH_OPS)) return CUDNN_STATUS_BAD_PARAM;
+      return ConvolutionOf(object).has_value() ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
     }
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
       return required({CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH});
@@ -218,6 +228,37 @@ void* PointerOf(const BackendObject& pack, std::int64_t id) {
   return at < pointers.size() ? pointers[at] : nullptr;
 }
 
+// Finds the data of a graph's tensors, and makes those of virtual ones. Returns false where a
+// pointer is missing.
+bool AddData(const BackendObject& pack, GraphConvolution& its, ConvolutionWork& work) {
+  std::map<std::int64_t, void*> virtual_data;
+  bool has_all = true;
+  const auto add = [&](GraphTensor& tensor) {
+    if (tensor.is_virtual) {
+      void*& data = virtual_data[tensor.id];
+      if (data == nullptr) {
+        const std::int64_t bytes = ExtentOf(tensor.shape) * BytesOf(tensor.shape.type);
+        data = work.virtual_data.emplace_back(static_cast<std::size_t>(bytes)).data();
+      }
+      tensor.data = data;
+    } else {
+      tensor.data = PointerOf(pack, tensor.id);
+    }
+    has_all = has_all && tensor.data != nullptr;
+  };
+  for (GraphTensor* const tensor : {&its.x, &its.w, &its.y}) add(*tensor);
+  for (Pointwise& operation : its.pointwise) {
+    add(operation.x);
+    add(operation.y);
+    if (operation.b.has_value()) add(*operation.b);
+  }
+  work.x = its.x.data;
+  work.w = its.w.data;
+  work.y = its.y.data;
+  work.pointwise = its.pointwise;
+  return has_all;
+}
+
 }  // namespace
 }  // namespace tidepool::cudart_host
 
@@ -316,7 +357,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     return CUDNN_STATUS_BAD_PARAM;
   }
   const BackendObject& configuration = *(*its_plan)->Child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const std::optional<GraphConvolution> its = ConvolutionOf(configuration);
+  std::optional<GraphConvolution> its = ConvolutionOf(configuration);
   const std::optional<AlgorithmCost> cost = CostOfConfiguration(configuration);
   if (!its.has_value() || !cost.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
   auto work = std::make_unique<ConvolutionWork>();
@@ -325,15 +366,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   work->shape.math = cost->math;
   work->alpha = its->alpha;
   work->beta = its->beta;
-  work->x = PointerOf(**its_pack, its->x);
-  work->w = PointerOf(**its_pack, its->w);
-  work->y = PointerOf(**its_pack, its->y);
   work->workspace = (*its_pack)->Get<char*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
   // A variant pack says no size: the program promises the size that the plan told.
   work->workspace_bytes = work->workspace == nullptr ? 0 : cost->workspace_bytes;
-  if (work->x == nullptr || work->w == nullptr || work->y == nullptr) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
+  if (!AddData(**its_pack, *its, *work)) return CUDNN_STATUS_BAD_PARAM;
   return QueueConvolution(handle, cost->algorithm, std::move(work));
 }
 

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "stand_in/cudnn/objects.h"
+#include "stand_in/cudnn/pointwise.h"
 #include "stand_in/cudnn/shape.h"
 
 namespace tidepool::cudart_host {
@@ -23,6 +25,8 @@ struct ConvolutionWork {
   char* workspace = nullptr;
   std::size_t workspace_bytes = 0;
   std::optional<Epilogue> epilogue = {};  // of a fused convolution
+  std::vector<Pointwise> pointwise = {};  // of a graph, after the convolution
+  std::vector<std::vector<std::byte>> virtual_data = {};
 };
 
 // Queues a convolution by an algorithm in the stream of the handle. On the clock of events it takes

@@ -43,6 +43,7 @@ void Run(const ConvolutionWork& work) {
   } else {
     Convolve(work.pass, work.shape, work.alpha, work.x, work.w, work.y, work.beta);
   }
+  for (const Pointwise& operation : work.pointwise) Compute(operation);
   bool has_raced = false;
   ForEachMark(work, [&](const char* place) {
     std::uint64_t found = 0;

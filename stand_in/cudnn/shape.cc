@@ -22,18 +22,6 @@ std::size_t Spatial(int dimensions, int i) {
   return static_cast<std::size_t>(at);
 }
 
-TensorShape ShapeOfTensor(cudnnDataType_t type, int dimensions, const int* sizes,
-                          const int* strides) {
-  TensorShape shape;
-  shape.type = type;
-  for (int i = 0; i < dimensions; ++i) {
-    const std::size_t at = i < 2 ? static_cast<std::size_t>(i) : Spatial(dimensions - 2, i - 2) + 2;
-    shape.sizes[at] = sizes[i];
-    shape.strides[at] = strides[i];
-  }
-  return shape;
-}
-
 // Returns the size of the output of a spatial dimension.
 std::int64_t Reached(const ConvolutionShape& shape, std::size_t i) {
   const std::int64_t reach = shape.dilations[i] * (shape.w.sizes[i + 2] - 1) + 1;
@@ -88,13 +76,6 @@ void ForEachTap(const ConvolutionShape& s, std::int64_t n, std::int64_t k, std::
       }
     }
   }
-}
-
-// Returns the highest offset of a tensor, plus one.
-std::int64_t ExtentOf(const TensorShape& tensor) {
-  std::int64_t last = 0;
-  for (std::size_t i = 0; i < 5; ++i) last += (tensor.sizes[i] - 1) * tensor.strides[i];
-  return last + 1;
 }
 
 // Calls `body` with the channel and the offset of each element of a tensor.
@@ -170,6 +151,24 @@ void ConvolveFusedOf(const ConvolutionShape& shape, double alpha, void* x, void*
 }
 
 }  // namespace
+
+TensorShape ShapeOfTensor(cudnnDataType_t type, int dimensions, const int* sizes,
+                          const int* strides) {
+  TensorShape shape;
+  shape.type = type;
+  for (int i = 0; i < dimensions; ++i) {
+    const std::size_t at = i < 2 ? static_cast<std::size_t>(i) : Spatial(dimensions - 2, i - 2) + 2;
+    shape.sizes[at] = sizes[i];
+    shape.strides[at] = strides[i];
+  }
+  return shape;
+}
+
+std::int64_t ExtentOf(const TensorShape& tensor) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < 5; ++i) last += (tensor.sizes[i] - 1) * tensor.strides[i];
+  return last + 1;
+}
 
 std::int64_t BytesOf(cudnnDataType_t type) {
   switch (type) {

@@ -22,6 +22,13 @@ struct TensorShape {
   std::array<std::int64_t, 5> strides = {0, 0, 0, 0, 0};
 };
 
+// Returns the shape of a tensor of up to five dimensions.
+TensorShape ShapeOfTensor(cudnnDataType_t type, int dimensions, const int* sizes,
+                          const int* strides);
+
+// Returns the elements from the first to the last of a tensor.
+std::int64_t ExtentOf(const TensorShape& tensor);
+
 struct ConvolutionShape {
   TensorShape x;
   TensorShape w;  // k, c of a group, spatial

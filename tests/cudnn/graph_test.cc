@@ -104,6 +104,88 @@ INSTANTIATE_TEST_SUITE_P(
                           .n = 6, .type = CUDNN_DATA_DOUBLE, .compute_type = CUDNN_DATA_DOUBLE},
                       LayerShape{.n = 6, .type = CUDNN_DATA_HALF}));
 
+// Operations on each element follow a convolution in its graph, and cuDNN runs all as one kernel.
+// Returns what the graph wrote: its output, and the convolution's own.
+using Written = std::pair<std::vector<double>, std::vector<double>>;
+
+template <typename Graph, typename Handle>
+Written RunFused(Handle handle, const Layer& layer, GraphOptions options) {
+  LayerData data(layer);
+  const std::size_t count = options.pass == 0   ? layer.y_count
+                            : options.pass == 1 ? layer.x_count
+                                                : layer.w_count;
+  DeviceNumbers z(layer.shape().type, count);
+  DeviceNumbers bias(layer.shape().type, 64);
+  z.Set(WholeNumbers(count, 4));
+  bias.Set(WholeNumbers(64, 5));
+  options.z = z.get();
+  options.bias = bias.get();
+  Graph graph(handle, layer, options);
+  if (graph.status() != CUDNN_STATUS_SUCCESS ||
+      graph.Execute(handle, data.x.get(), data.w.get(), data.y.get(), data.workspace.get()) !=
+          CUDNN_STATUS_SUCCESS) {
+    return {};
+  }
+  return {data.OutputOf(static_cast<Direction>(options.pass)).Get(), z.Get()};
+}
+
+Written WholeFused(const Layer& layer, GraphOptions options) {
+  options.engine = 0;
+  cudnnHandle_t plain = nullptr;
+  Must(::cudnnCreate(&plain));
+  Written whole = RunFused<PlainGraph>(plain, layer, options);
+  ::cudnnDestroy(plain);
+  return whole;
+}
+
+class FusedTest : public GraphTest, public ::testing::WithParamInterface<LayerShape> {};
+
+TEST_P(FusedTest, AnswersAreThoseOfTheUndividedBatch) {
+  Open({{"limit", "2000"}});
+  const Layer layer(GetParam());
+  int graphs = 0;
+  for (const int pass : {0, 1}) {
+    for (GraphOptions options : {GraphOptions{},
+                                 {.alpha = -1, .z_scale = 2},
+                                 {.last = CUDNN_POINTWISE_MUL},
+                                 {.last = CUDNN_POINTWISE_IDENTITY, .keeps_output = true}}) {
+      options.pass = pass;
+      const Written whole = WholeFused(layer, options);
+      ASSERT_FALSE(whole.first.empty());
+      EXPECT_EQ(RunFused<WrappedGraph>(handle_, layer, options), whole) << pass << " " << graphs;
+      ++graphs;
+    }
+  }
+  EXPECT_EQ(Statistics().graphs, graphs);
+  EXPECT_EQ(Statistics().divided, graphs);
+  // Graphs with other operations, or other scales of these, are other kernels.
+  EXPECT_EQ(Statistics().kernels, graphs);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, FusedTest,
+                         ::testing::Values(LayerShape{.n = 7},
+                                           LayerShape{.n = 6, .format = CUDNN_TENSOR_NHWC},
+                                           LayerShape{.n = 6,
+                                                      .type = CUDNN_DATA_DOUBLE,
+                                                      .compute_type = CUDNN_DATA_DOUBLE},
+                                           LayerShape{.n = 6, .type = CUDNN_DATA_HALF}));
+
+TEST_F(GraphTest, AFilterWithMoreOperationsIsLeftToCudnnAndCounted) {
+  Open({{"limit", "2000"}});
+  const Layer layer(kGraphLayer);
+  EXPECT_EQ(RunFused<WrappedGraph>(handle_, layer, {.pass = 2}), WholeFused(layer, {.pass = 2}));
+  EXPECT_EQ(Statistics().graphs, 0);
+  EXPECT_EQ(Statistics().graphs_left, 1);
+}
+
+TEST_F(GraphTest, OperationsThatCudnnRefusesAreErrors) {
+  Open({{"limit", "2000"}});
+  const Layer layer(kGraphLayer);
+  DeviceNumbers z(CUDNN_DATA_FLOAT, layer.y_count);
+  const WrappedGraph graph(handle_, layer,
+                           {.z = z.get(), .bias = z.get(), .last = CUDNN_POINTWISE_GEN_INDEX});
+  EXPECT_EQ(graph.status(), CUDNN_STATUS_NOT_SUPPORTED);
+}
+
 TEST_F(GraphTest, APlanWithinTheLimitIsCudnns) {
   Open({{"limit", "8000"}});
   const Layer layer(kGraphLayer);
@@ -124,6 +206,30 @@ TEST_F(GraphTest, OtherGraphsAreLeftToCudnnAndCounted) {
   EXPECT_EQ(graph.workspace_bytes(), 8000);
   EXPECT_EQ(Statistics().graphs, 0);
   EXPECT_EQ(Statistics().graphs_left, 1);
+}
+
+TEST_F(GraphTest, AGraphWithoutAHandleIsLeftToCudnnAndCounted) {
+  Open({{"limit", "2000"}});
+  const Layer layer(kGraphLayer);
+  WrappedGraph graph(handle_, layer, {.has_handle = false});
+  EXPECT_EQ(graph.workspace_bytes(), 8000);
+  EXPECT_EQ(Output(graph, handle_, layer, 0), Whole(layer, {}));
+  EXPECT_EQ(Statistics().graphs_left, 1);
+}
+
+// As of a plan from JSON, nothing is known of its graph.
+TEST_F(GraphTest, APlanOfAnUnknownGraphIsLeftToCudnnAndCounted) {
+  Open({{"limit", "2000"}});
+  const Layer layer(kGraphLayer);
+  const PlainGraph graph(static_cast<cudnnHandle_t>(handle_), layer, {});
+  cudnnBackendDescriptor_t configuration = graph.configuration();
+  CudnnBackendDescriptor plan = nullptr;
+  Must(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan));
+  Must(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &configuration));
+  Must(cudnnBackendFinalize(plan));
+  EXPECT_EQ(Statistics().graphs_left, 1);
+  Must(cudnnBackendDestroyDescriptor(plan));
 }
 
 TEST_F(GraphTest, NoPlanThatFitsIsLeftToCudnnAndCounted) {
@@ -322,6 +428,31 @@ TEST_F(EnginesTest, MeasurementsKeepToTheirBound) {
 // Each call of cuDNN fails once while a graph is built and run. The program gets an error or the
 // right numbers, nothing is lost, and afterwards all is well.
 class GraphFaultsTest : public GraphTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_F(GraphTest, EveryCallOfAFusedGraphMayFailOnce) {
+  Open({{"limit", "2000"}, {"policy", "4"}});
+  Close();
+  const Layer layer({.n = 8, .c = 2, .h = 4, .w = 4, .k = 2});
+  const Written whole = WholeFused(layer, {});
+  for (int n = 1; n < 2000; ++n) {
+    Must(cudnnCreate(&handle_));
+    const long long calls = cudnnHostCountCalls(nullptr);
+    cudnnHostFailCall(nullptr, n, CUDNN_STATUS_INTERNAL_ERROR);
+    const Written written = RunFused<WrappedGraph>(handle_, layer, {});
+    const bool has_failed = cudnnHostCountCalls(nullptr) - calls >= n;
+    cudnnHostFailCall(nullptr, 0, 0);
+    if (!written.first.empty()) {
+      EXPECT_EQ(written, whole) << n;
+    }
+    EXPECT_EQ(RunFused<WrappedGraph>(handle_, layer, {}), whole) << n;
+    Close();
+    if (!has_failed) {
+      EXPECT_GT(n, 150);
+      return;
+    }
+  }
+  FAIL() << "the calls never end";
+}
 
 TEST_P(GraphFaultsTest, EveryCallMayFailOnce) {
   const bool has_total = std::string(GetParam()) == "total";

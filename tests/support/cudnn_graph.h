@@ -25,6 +25,13 @@ struct GraphOptions {
   int filter_gap = 0;             // elements between the filters of two outputs
   std::int64_t alignment = 16;    // of the data, in bytes
   bool chooses_by_index = false;  // without heuristics
+  bool has_handle = true;         // in the graph
+  // Adds z_scale * z, a bias of each channel, and a ReLU, all with virtual tensors between them.
+  void* z = nullptr;  // like the output; null: none of this
+  void* bias = nullptr;
+  double z_scale = 1;
+  cudnnPointwiseMode_t last = CUDNN_POINTWISE_RELU_FWD;
+  bool keeps_output = false;  // the convolution's own output has memory, that of z
 };
 
 template <typename Descriptor, typename Handle>
@@ -36,9 +43,12 @@ class GraphLayer {
   GraphLayer(Handle handle, const Layer& layer, const GraphOptions& options)
       : handle_(handle), layer_(layer), options_(options) {
     const LayerShape& its = layer.shape();
-    const Descriptor x = Tensor('x', {its.n, its.c, its.h, its.w}, 0);
-    const Descriptor w = Tensor('w', {its.k, its.c / its.groups, its.r, its.s}, options.filter_gap);
-    const Descriptor y = Tensor('y', {its.n, its.k, layer.out_h, layer.out_w}, 0);
+    const std::array<Sizes, 3> sizes = {Sizes{its.n, its.k, layer.out_h, layer.out_w},
+                                        Sizes{its.n, its.c, its.h, its.w},
+                                        Sizes{its.k, its.c / its.groups, its.r, its.s}};
+    const Descriptor x = OfConvolution('x', sizes[1], 0);
+    const Descriptor w = OfConvolution('w', sizes[2], options.filter_gap);
+    const Descriptor y = OfConvolution('y', sizes[0], 0);
     const Descriptor convolution = Make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
     const std::array<std::int64_t, 2> pads = {its.pad, its.pad};
     const std::array<std::int64_t, 2> strides = {its.stride, its.stride};
@@ -53,10 +63,19 @@ class GraphLayer {
     Set(convolution, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, strides.data(), 2);
     Set(convolution, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dilations.data(), 2);
     Finalize(convolution);
-    const Descriptor operation = Operation(x, w, y, convolution);
+    std::vector<Descriptor> operations = {Operation(x, w, y, convolution)};
+    if (options.z != nullptr) {
+      AddPointwise(options.pass == 0   ? y
+                   : options.pass == 1 ? x
+                                       : w,
+                   sizes[static_cast<std::size_t>(options.pass)], operations);
+    }
     graph_ = Make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    Set(graph_, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, &operation, 1);
-    Set(graph_, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle_, 1);
+    Set(graph_, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.data(),
+        static_cast<std::int64_t>(operations.size()));
+    if (options.has_handle) {
+      Set(graph_, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, &handle_, 1);
+    }
     Finalize(graph_);
     configuration_ = options.chooses_by_index ? ByIndex() : BySuggestion();
     plan_ = Make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -84,6 +103,7 @@ class GraphLayer {
 
   cudnnStatus_t status() const { return status_; }
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  Descriptor configuration() const { return configuration_; }
   Descriptor plan() const { return plan_; }
 
   // Queues the convolution, with a variant pack of its own.
@@ -98,11 +118,12 @@ class GraphLayer {
     return status_;
   }
   Descriptor Pack(void* x, void* w, void* y, void* workspace) {
-    const std::array<std::int64_t, 3> ids = {'y', 'w', 'x'};
-    const std::array<void*, 3> pointers = {y, w, x};
+    const std::array<std::int64_t, 6> ids = {'y', 'w', 'x', 'z', 'b', 'C'};
+    const std::array<void*, 6> pointers = {y, w, x, options_.z, options_.bias, options_.z};
+    const std::int64_t count = options_.z == nullptr ? 3 : options_.keeps_output ? 6 : 5;
     const Descriptor pack = Make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    Set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), 3);
-    Set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers.data(), 3);
+    Set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.data(), count);
+    Set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers.data(), count);
     Set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, &workspace, 1);
     Finalize(pack);
     return pack;
@@ -110,6 +131,7 @@ class GraphLayer {
 
  private:
   static constexpr std::int64_t kMostResults = 16;
+  using Sizes = std::array<std::int64_t, 4>;
 
   void Keep(cudnnStatus_t status) {
     if (status_ == CUDNN_STATUS_SUCCESS) status_ = status;
@@ -130,7 +152,13 @@ class GraphLayer {
     if (status_ == CUDNN_STATUS_SUCCESS) Keep(cudnnBackendFinalize(descriptor));
   }
 
-  Descriptor Tensor(std::int64_t id, std::array<std::int64_t, 4> sizes, std::int64_t gap) {
+  // Makes x, w or y. The output of a convolution with more operations is C.
+  Descriptor OfConvolution(std::int64_t id, Sizes sizes, std::int64_t gap) {
+    if (options_.z == nullptr || id != "yxw"[options_.pass]) return Tensor(id, sizes, gap);
+    return Tensor('C', sizes, gap, !options_.keeps_output);
+  }
+
+  Descriptor Tensor(std::int64_t id, Sizes sizes, std::int64_t gap, bool is_virtual = false) {
     const bool is_nhwc = layer_.shape().format == CUDNN_TENSOR_NHWC;
     const auto [n, c, h, w] = sizes;
     const std::array<std::int64_t, 4> strides =
@@ -142,8 +170,44 @@ class GraphLayer {
     Set(tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides.data(), 4);
     Set(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, &id, 1);
     Set(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, &options_.alignment, 1);
+    if (is_virtual) Set(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, &is_virtual, 1);
     Finalize(tensor);
     return tensor;
+  }
+
+  // Adds what PyTorch adds to a convolution: A = output + z_scale * z, B = A + bias, and the last
+  // operation.
+  void AddPointwise(const Descriptor& output, Sizes sizes, std::vector<Descriptor>& operations) {
+    const Descriptor a = Tensor('A', sizes, 0, true);
+    const Descriptor b = Tensor('B', sizes, 0, true);
+    const Descriptor last = Tensor("yxw"[options_.pass], sizes, 0);
+    const Descriptor z = Tensor('z', sizes, 0);
+    const Descriptor bias = Tensor('b', {1, sizes[1], 1, 1}, 0);
+    operations.push_back(Pointwise(CUDNN_POINTWISE_ADD, output, &z, a, options_.z_scale));
+    operations.push_back(Pointwise(CUDNN_POINTWISE_ADD, a, &bias, b, 1));
+    const bool has_two = options_.last == CUDNN_POINTWISE_MUL;
+    operations.push_back(Pointwise(options_.last, b, has_two ? &bias : nullptr, last, 1));
+  }
+
+  Descriptor Pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
+                       const Descriptor& y, double scale) {
+    const Descriptor settings = Make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    Set(settings, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &mode, 1);
+    Set(settings, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE,
+        &layer_.shape().compute_type, 1);
+    Finalize(settings);
+    const Descriptor operation = Make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    const auto alpha = static_cast<float>(scale);
+    Set(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+        &settings, 1);
+    Set(operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, &x, 1);
+    Set(operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, &y, 1);
+    if (b != nullptr) {
+      Set(operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, b, 1);
+      Set(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, &alpha, 1);
+    }
+    Finalize(operation);
+    return operation;
   }
 
   Descriptor Operation(const Descriptor& x, const Descriptor& w, const Descriptor& y,
