@@ -50,8 +50,8 @@ struct Fusion {
 // Returns all that a fusion says, as a text without blanks.
 std::string FusionText(const Fusion& fusion, int dimensions);
 
-// Fusions have numbers of this process; 0 is none. Return the number of a fusion, the fusion of a
-// number, null for 0, and its text. Thread-safe.
+// Fusions have numbers of this process from 1 on. Return the number of a fusion, the fusion of a
+// number (null for 0), and its text. Thread-safe.
 std::int64_t NumberOf(const Fusion& fusion, int dimensions);
 const Fusion* FusionOf(std::int64_t number);
 const std::string& TextOfFusion(std::int64_t number);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that take the place of cuDNN's graph interface. A plan of one convolution that
-// needs more workspace than the limit is taken over: it runs in micro-batches, with the engines
-// that the planner chooses. All other plans are cuDNN's.
+// The functions that take the place of cuDNN's graph interface. A plan of one convolution, perhaps
+// with pointwise operations after it, that needs more workspace than the limit is taken over: it
+// runs in micro-batches, with the engines that the planner chooses. All other plans are cuDNN's.
 #ifndef TIDEPOOL_BINDINGS_CUDNN_GRAPHS_H_
 #define TIDEPOOL_BINDINGS_CUDNN_GRAPHS_H_
 

@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(
                       LayerShape{.n = 6, .type = CUDNN_DATA_HALF}));
 
 // Operations on each element follow a convolution in its graph, and cuDNN runs all as one kernel.
-// Returns what the graph wrote: its output, and the convolution's own.
+// Returns the data that the graph wrote: its output, and the convolution's own.
 using Written = std::pair<std::vector<double>, std::vector<double>>;
 
 template <typename Graph, typename Handle>
@@ -217,7 +217,7 @@ TEST_F(GraphTest, AGraphWithoutAHandleIsLeftToCudnnAndCounted) {
   EXPECT_EQ(Statistics().graphs_left, 1);
 }
 
-// As of a plan from JSON, nothing is known of its graph.
+// Nothing is known of its graph, as of that of a plan from JSON.
 TEST_F(GraphTest, APlanOfAnUnknownGraphIsLeftToCudnnAndCounted) {
   Open({{"limit", "2000"}});
   const Layer layer(kGraphLayer);

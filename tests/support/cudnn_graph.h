@@ -175,8 +175,8 @@ class GraphLayer {
     return tensor;
   }
 
-  // Adds what PyTorch adds to a convolution: A = output + z_scale * z, B = A + bias, and the last
-  // operation.
+  // Adds the operations that PyTorch adds to a convolution: A = output + z_scale * z, B = A + bias,
+  // and the last operation.
   void AddPointwise(const Descriptor& output, Sizes sizes, std::vector<Descriptor>& operations) {
     const Descriptor a = Tensor('A', sizes, 0, true);
     const Descriptor b = Tensor('B', sizes, 0, true);
