@@ -421,6 +421,11 @@ absl::StatusOr<std::string> EmitProgram(absl::Span<const TaskGraph> graphs,
     return absl::InvalidArgumentError(
         absl::StrCat("the schedule has ", schedule.devices, " devices, expected 1 for a program"));
   }
+  const auto on_host = std::ranges::find(schedule.steps, kHostDevice, &ScheduleStep::device);
+  if (on_host != schedule.steps.end()) {
+    return emit::AboutTask(graphs.front().tasks[on_host->index],
+                           "runs on the host, expected tasks of the device for a program");
+  }
   const absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
   if (!program.ok()) return program.status();
   return emit::Writer(graphs, schedule, *program, options).Write();

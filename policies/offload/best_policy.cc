@@ -20,7 +20,8 @@ namespace {
 
 absl::Status CheckWeightHomes(const TaskGraph& graph) {
   for (const GraphData& data : graph.data) {
-    if (!ExistsAfter(data) || data.before != DataHome::kHost) continue;
+    const bool stays = ExistsAfter(data) && data.kind != DataKind::kInput;
+    if (!stays || data.before != DataHome::kHost) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(InQuotes(data.name), " is at home on the host, expected weights and their ",
                      "states on the device"));

@@ -84,7 +84,7 @@ class RoundComposer {
     }
   }
 
-  bool UpdatesOnHost() const { return devices_ > 1; }
+  bool UpdatesOnHost() const { return cores_ > 0; }
   bool IsUpdated(std::size_t data) const { return uses_[data].last_update != kNever; }
   DataHome HomeOf(std::size_t data) const { return graph_.data[data].after; }
   bool IsShared(std::size_t data) const {

@@ -26,7 +26,7 @@ struct BatchDivision {
 struct Composition {
   BatchDivision division;
   std::size_t devices = 1;
-  std::size_t cores = 0;  // of the host, for the updates of several devices
+  std::size_t cores = 0;  // of the host, for the updates; 0: each device runs them
 };
 
 // Returns the schedule of an iteration of `graph`. `rounds` has the schedule of a round graph
@@ -34,8 +34,8 @@ struct Composition {
 // fixed addresses that are the same for data that stays. The iteration has the same memory.
 //
 // Weights, their gradients and optimizer state have their memory from the begin to the end.
-// Updates follow the last round: on the device or, for several devices, on the host, which gets the
-// gradients as they are ready and sends weights back. Rounds name their batches. O(steps x
+// Updates follow the last round: on the device or on the host, which gets the gradients as they are
+// ready and sends weights back. Rounds name their batches. O(steps x
 // devices).
 Schedule ComposeRounds(const TaskGraph& graph, const RoundGraph& round_graph,
                        absl::Span<const Schedule> rounds, const Composition& composition);

@@ -13,6 +13,7 @@
 #include "policies/offload/compose_rounds.h"
 #include "policies/offload/in_pages.h"
 #include "policies/offload/leaving_rounds.h"
+#include "policies/offload/request_check.h"
 #include "policies/offload/round_graph.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
@@ -127,7 +128,7 @@ class RoundsMaker {
     if (status.ok() && division.rest > 0) status = AddGraph(division.rest, made);
     if (status.ok()) status = CheckNormalization(division, made.graphs.front());
     if (!status.ok()) return status;
-    const bool is_whole = division.sub_batch == batch_ && request_.devices == 1;
+    const bool is_whole = division.sub_batch == batch_ && !UpdatesOnHost(request_);
     status = is_whole ? AddWhole(made) : AddRounds(division, made);
     if (!is_whole && MayLeave(made.graphs.front()) && absl::IsResourceExhausted(status)) {
       status = AddLeavingRounds(division, made);
@@ -167,7 +168,7 @@ class RoundsMaker {
 
   // Policies with addresses of their own can give weights memory again and again.
   bool MayLeave(const TaskGraph& graph) const {
-    return policy_.make_rounds != nullptr && request_.devices == 1 && !WantsPages(request_) &&
+    return policy_.make_rounds != nullptr && !UpdatesOnHost(request_) && !WantsPages(request_) &&
            WeightsMayLeave(graph);
   }
 
@@ -182,7 +183,7 @@ class RoundsMaker {
     std::vector<Schedule> rounds;
     RoundGraph first;
     for (const TaskGraph& graph : made.graphs) {
-      absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
+      absl::StatusOr<RoundGraph> round = RoundGraphOf(graph, UpdatesOnHost(request_));
       if (!round.ok()) return round.status();
       absl::StatusOr<Schedule> schedule = policy_.ForRounds()(policy_.name, round->graph, request_);
       if (!schedule.ok()) return schedule.status();
@@ -190,17 +191,19 @@ class RoundsMaker {
       rounds.push_back(keeps_addresses ? *std::move(schedule) : InPages(*std::move(schedule)));
       if (rounds.size() == 1) first = *std::move(round);
     }
-    made.schedule = ComposeRounds(
-        made.graphs.front(), first, rounds,
-        {.division = division, .devices = request_.devices, .cores = request_.machine.host.cores});
+    made.schedule =
+        ComposeRounds(made.graphs.front(), first, rounds,
+                      {.division = division,
+                       .devices = request_.devices,
+                       .cores = UpdatesOnHost(request_) ? request_.machine.host.cores : 0});
     return absl::OkStatus();
   }
 
-  // The host runs the updates of several devices at rates of its own, so they do not count there.
+  // The host runs updates at rates of its own, so they do not count there.
   // A table without costs at the whole batch tells the time of the rounds.
   double IdealSeconds(const BatchDivision& division, const std::vector<TaskGraph>& graphs) const {
     const IterationSeconds full = LeastSecondsOf(graphs.front());
-    const double updates = request_.devices == 1 ? full.updates : 0;
+    const double updates = UpdatesOnHost(request_) ? 0 : full.updates;
     const absl::StatusOr<TaskGraph> at_once = GraphAt(family_, batch_);
     if (at_once.ok()) return LeastSecondsOf(*at_once).round + updates;
     const double rest = division.rest > 0 ? LeastSecondsOf(graphs.back()).round : 0;

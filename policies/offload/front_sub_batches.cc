@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "policies/offload/request_check.h"
 #include "policies/offload/round_graph.h"
 #include "policies/sub_batch/task_memory.h"
 #include "tidepool/schedule/lower_bound.h"
@@ -27,13 +28,12 @@ absl::StatusOr<FrontSubBatch> SubBatchOf(const GraphFamily& family, std::int64_t
                                          const ScheduleRequest& request, std::int64_t samples) {
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, samples);
   if (!graph.ok()) return graph.status();
-  // The host runs the updates of several devices.
-  const bool is_alone = request.devices == 1;
-  const StayingData staying = (samples == batch && is_alone) || HasWeightsOnHost(*graph)
+  const bool has_updates = !UpdatesOnHost(request);
+  const StayingData staying = (samples == batch && has_updates) || HasWeightsOnHost(*graph)
                                   ? StayingData::kAtHome
                                   : StayingData::kWeights;
   FrontSubBatch sub_batch(samples);
-  sub_batch.AddRound(*graph, request.alignment, staying, batch / samples, is_alone);
+  sub_batch.AddRound(*graph, request.alignment, staying, batch / samples, has_updates);
   if (batch % samples == 0) return sub_batch;
   const absl::StatusOr<TaskGraph> rest = GraphAt(family, batch % samples);
   if (!rest.ok()) return rest.status();
@@ -73,7 +73,7 @@ void FrontSubBatch::AddRound(const TaskGraph& graph, std::int64_t alignment, Sta
     ideal_seconds_ += sub_batch::FastestOf(task).seconds * repetitions;
     tasks_.push_back(std::move(choices));
   }
-  const absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
+  const absl::StatusOr<RoundGraph> round = RoundGraphOf(graph, /*updates_on_host=*/false);
   const bool is_whole = times == 1 && has_updates;
   rounds_.push_back({.graph = is_whole || !round.ok() ? graph : round->graph,
                      .times = static_cast<double>(times)});
@@ -118,10 +118,11 @@ absl::StatusOr<std::vector<FrontSubBatch>> FindSubBatches(const GraphOrFamily& g
     sub_batches.back().AddRound(*graph, request.alignment, StayingData::kAtHome, 1, true);
     return sub_batches;
   }
+  const auto& family = std::get<GraphFamily>(graphs);
+  const GraphFamily on_device = UpdatesOnHost(request) ? WithoutUpdates(family) : family;
   absl::Status first;
   for (const std::int64_t samples : SamplesOf(batch, request.sub_batch, has_rounds)) {
-    absl::StatusOr<FrontSubBatch> sub_batch =
-        SubBatchOf(std::get<GraphFamily>(graphs), batch, request, samples);
+    absl::StatusOr<FrontSubBatch> sub_batch = SubBatchOf(on_device, batch, request, samples);
     if (sub_batch.ok()) {
       sub_batches.insert(sub_batches.begin(), *std::move(sub_batch));
     } else {

@@ -114,7 +114,7 @@ absl::StatusOr<Schedule> MakeLeavingRounds(const OffloadPolicy& policy,
                                            const BatchDivision& division,
                                            const ScheduleRequest& request) {
   const TaskGraph& graph = graphs.front();
-  const absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
+  const absl::StatusOr<RoundGraph> round = RoundGraphOf(graph, /*updates_on_host=*/false);
   if (!round.ok()) return round.status();
   Parts parts(policy, request);
   const std::int64_t count = division.rounds();

@@ -9,6 +9,8 @@
 #include "policies/offload/leaving_rounds.h"
 #include "policies/offload/modnn/modnn.h"
 #include "policies/offload/policy_options.h"
+#include "policies/offload/request_check.h"
+#include "policies/offload/round_graph.h"
 #include "tidepool/schedule/sub_batch.h"
 
 namespace tidepool::offload_policies {
@@ -50,12 +52,13 @@ absl::StatusOr<std::int64_t> ChooseModnnSubBatch(const GraphFamily& family, std:
                                                  const ScheduleRequest& request) {
   const absl::StatusOr<ModnnOptions> options = OptionsOf<ModnnOptions>(request);
   if (!options.ok()) return options.status();
+  const GraphFamily on_device = UpdatesOnHost(request) ? WithoutUpdates(family) : family;
   const absl::StatusOr<SubBatchChoice> choice =
-      ChooseSubBatch(family, batch, request.machine.devices.front().memory_bytes, request.alignment,
-                     options->sub_batch);
+      ChooseSubBatch(on_device, batch, request.machine.devices.front().memory_bytes,
+                     request.alignment, options->sub_batch);
   if (choice.ok()) return choice->sub_batch;
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
-  const bool may_leave = graph.ok() && request.devices == 1 && WeightsMayLeave(*graph) &&
+  const bool may_leave = graph.ok() && !UpdatesOnHost(request) && WeightsMayLeave(*graph) &&
                          request.memory != ScheduleMemory::kPaged;
   if (!may_leave || !absl::IsResourceExhausted(choice.status())) return choice.status();
   return LargestWithoutWeights(family, batch, request);

@@ -108,13 +108,14 @@ absl::StatusOr<MakeForGraph> MakerFor(const OffloadPolicy& policy, const Schedul
       request.memory.value_or(has_pool ? ScheduleMemory::kPool : ScheduleMemory::kFixed);
   if (memory == ScheduleMemory::kPool) {
     if (has_pool) return policy.make_pooled;
-    return LacksMemory(policy, is_divided ? "a pool for rounds or several devices" : "a pool",
-                       "fixed or paged memory");
+    return LacksMemory(
+        policy, is_divided ? "a pool for rounds, several devices or updates on the host" : "a pool",
+        "fixed or paged memory");
   }
   const bool has_addresses = memory == ScheduleMemory::kFixed && !is_divided;
   if (has_addresses && policy.make_fixed != nullptr) return policy.make_fixed;
   if (policy.ForRounds() != nullptr) return nullptr;
-  return LacksPages(policy, is_divided      ? "rounds and several devices"
+  return LacksPages(policy, is_divided      ? "rounds, several devices and updates on the host"
                             : has_addresses ? "fixed addresses"
                                             : "pages");
 }
@@ -198,7 +199,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   const absl::StatusOr<std::int64_t> batch = offload_policies::BatchOfDevice(request);
   if (!batch.ok()) return batch.status();
   const bool is_whole = request.sub_batch == kWholeBatch || request.sub_batch == *batch;
-  const bool is_divided = !is_whole || request.devices > 1;
+  const bool is_divided = !is_whole || offload_policies::UpdatesOnHost(request);
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {

@@ -32,20 +32,23 @@ absl::Status CheckMachine(const ScheduleRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(request.devices, " devices, expected 1 to ",
                                                    devices, ", the devices of the machine"));
   }
-  if (request.devices == 1 || request.machine.host.cores > 0) return absl::OkStatus();
+  if (!UpdatesOnHost(request) || request.machine.host.cores > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a machine with no cores of the host, expected at least one: the host runs "
-                   "the updates of ",
-                   request.devices, " devices"));
+      "a machine with no cores of the host, expected at least one: the host runs the updates");
 }
 
 absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& request) {
   const bool is_whole = request.sub_batch < 0 || request.sub_batch == graph.batch;
   const bool is_own = request.batch == 0 || request.batch == graph.batch;
-  if (is_whole && is_own && request.devices == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "a graph of batch ", graph.batch,
-      " has no other batch, expected a family of graphs for sub-batches and several devices"));
+  if (is_whole && is_own && !UpdatesOnHost(request)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a graph of batch ", graph.batch,
+                                                 " has no other batch, expected a family of graphs "
+                                                 "for sub-batches, several devices and updates "
+                                                 "on the host"));
+}
+
+bool UpdatesOnHost(const ScheduleRequest& request) {
+  return request.devices > 1 || request.host_updates;
 }
 
 absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request) {

@@ -16,6 +16,9 @@ namespace tidepool::offload_policies {
 absl::Status CheckMachine(const ScheduleRequest& request);
 absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& request);
 
+// Tells whether cores of the host run the updates.
+bool UpdatesOnHost(const ScheduleRequest& request);
+
 // Returns the samples of one device. InvalidArgument for a batch or a sub-batch out of range, and
 // for a batch that the devices do not divide.
 absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request);

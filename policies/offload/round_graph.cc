@@ -34,6 +34,21 @@ absl::Status CheckHomes(const TaskGraph& graph) {
   return absl::OkStatus();
 }
 
+// An input that no task reads takes no memory of a device.
+void LeaveHostDataOut(TaskGraph& round) {
+  std::vector<bool> is_used(round.data.size());
+  for (const GraphTask& task : round.tasks) {
+    for (const auto* uses : {&task.reads, &task.updates, &task.writes}) {
+      for (const std::size_t data : *uses) is_used[data] = true;
+    }
+  }
+  for (std::size_t i = 0; i < round.data.size(); ++i) {
+    GraphData& data = round.data[i];
+    const bool is_at_home = data.before == DataHome::kHost && data.after == DataHome::kHost;
+    if (StaysAcrossRounds(data) && is_at_home && !is_used[i]) data.kind = DataKind::kInput;
+  }
+}
+
 }  // namespace
 
 bool StaysAcrossRounds(const GraphData& data) {
@@ -41,7 +56,7 @@ bool StaysAcrossRounds(const GraphData& data) {
          data.kind == DataKind::kOptimizerState;
 }
 
-absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph) {
+absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph, bool updates_on_host) {
   if (absl::Status status = CheckHomes(graph); !status.ok()) return status;
   RoundGraph round;
   round.graph = graph;
@@ -56,6 +71,7 @@ absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph) {
       round.graph.tasks.push_back(task);
     }
   }
+  if (updates_on_host) LeaveHostDataOut(round.graph);
   for (GraphData& data : round.graph.data) {
     if (StaysAcrossRounds(data)) data.before = data.after = DataHome::kDevice;
   }
@@ -64,6 +80,19 @@ absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph) {
         absl::StrCat("without its updates the graph is not valid: ", status.message()));
   }
   return round;
+}
+
+GraphFamily WithoutUpdates(const GraphFamily& family) {
+  GraphFamily rounds = family;
+  rounds.graph.tasks.clear();
+  rounds.costs.clear();
+  for (std::size_t i = 0; i < family.graph.tasks.size(); ++i) {
+    if (family.graph.tasks[i].phase == TaskPhase::kUpdate) continue;
+    rounds.graph.tasks.push_back(family.graph.tasks[i]);
+    if (!family.costs.empty()) rounds.costs.push_back(family.costs[i]);
+  }
+  LeaveHostDataOut(rounds.graph);
+  return rounds;
 }
 
 }  // namespace tidepool::offload_policies

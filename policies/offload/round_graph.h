@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 
 namespace tidepool::offload_policies {
 
@@ -25,8 +26,13 @@ bool StaysAcrossRounds(const GraphData& data);
 // Returns the round graph of a valid graph. InvalidArgument, with the task and the data, for an
 // update that uses data of one round or writes data, and for other data than weights that stays on
 // the device after the iteration.
-// O(graph).
-absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph);
+//
+// Where the host runs the updates, data at home there that they alone use takes no memory of
+// devices, as the state of an optimizer. O(graph).
+absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph, bool updates_on_host);
+
+// Returns a family of graphs without updates, which the host runs, and without the data above.
+GraphFamily WithoutUpdates(const GraphFamily& family);
 
 }  // namespace tidepool::offload_policies
 

@@ -96,6 +96,8 @@ void GraphProblemMaker::AddLives(std::size_t data) {
   const Datum& datum = data_[data];
   const absl::Span<const Use> uses = UsesOf(data);
   const std::int64_t bytes = datum.rounded;
+  // Data that no task uses stays on the host.
+  if (uses.empty() && datum.is_on_host) return;
   if (LosesItsValue(data)) {
     made_.dropped.push_back(data);
     dropped_ += bytes;

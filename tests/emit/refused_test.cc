@@ -92,6 +92,16 @@ TEST(RefusedTest, TheScheduleIsOfThisGraphOneDeviceAndFixedAddresses) {
       HasSubstr("memory of the kind pool, expected fixed addresses"));
 }
 
+TEST(RefusedTest, NamesTheTaskThatTheHostRuns) {
+  ScheduleRequest request = {.batch = 4, .host_updates = true};
+  request.machine.devices.front().memory_bytes = std::int64_t{1} << 30;
+  request.machine.host.cores = 1;
+  const GraphFamily family = ::tidepool::testing::SmallFamily(::tidepool::testing::AddSmallResNet);
+  const MadeSchedule made = MakeSchedule("none", family, request).value();
+  EXPECT_THAT(std::string(EmitProgram(made.graphs, made.schedule, made.machine).status().message()),
+              HasSubstr(".update' runs on the host, expected tasks of the device for a program"));
+}
+
 TEST(RefusedTest, ALossComesAfterASoftmax) {
   TaskGraph graph = SmallGraph();
   TaskNamed(graph, "softmax.forward").operation = "tanh";

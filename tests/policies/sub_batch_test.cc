@@ -31,6 +31,12 @@ ScheduleRequest RequestOf(std::int64_t batch, std::int64_t sub_batch, std::size_
   return request;
 }
 
+std::int64_t BytesOf(const TaskGraph& graph, DataKind kind) {
+  std::int64_t bytes = 0;
+  for (const GraphData& data : graph.data) bytes += data.kind == kind ? data.bytes : 0;
+  return bytes;
+}
+
 TEST(SubBatch, RoundsTakeTheWholeBatch) {
   const GraphFamily family = FamilyOf("alexnet");
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("none", family, RequestOf(10, 3));
@@ -96,30 +102,70 @@ TEST(SubBatch, TakesTheTimeOfItsTasks) {
 TEST(SubBatch, InputsComeInEveryRound) {
   const GraphFamily family = FamilyOf("alexnet");
   const MadeSchedule made = MakeSchedule("none", family, RequestOf(12, 5)).value();
-  std::int64_t bytes = 0;
-  const TaskGraph whole = GraphAt(family, 12).value();
-  for (const GraphData& data : whole.data) {
-    if (data.kind == DataKind::kInput) bytes += data.bytes;
-  }
   const Timeline timeline = Simulate(made).value();
-  EXPECT_EQ(timeline.bytes_in, bytes);
+  EXPECT_EQ(timeline.bytes_in, BytesOf(GraphAt(family, 12).value(), DataKind::kInput));
   EXPECT_EQ(timeline.bytes_out, 0);
 }
 
 TEST(SubBatch, SeveralDevicesMoveEachWeightAndGradientOnce) {
   const GraphFamily family = FamilyOf("alexnet", {.weights = DataHome::kHost});
-  std::int64_t weights = 0;
-  std::int64_t inputs = 0;
   const TaskGraph whole = GraphAt(family, 12).value();
-  for (const GraphData& data : whole.data) {
-    if (data.kind == DataKind::kWeight) weights += data.bytes;
-    if (data.kind == DataKind::kInput) inputs += data.bytes;
-  }
+  const std::int64_t weights = BytesOf(whole, DataKind::kWeight);
+  const std::int64_t inputs = BytesOf(whole, DataKind::kInput);
   for (const std::int64_t sub_batch : {1, 2, 6}) {
     const MadeSchedule made = MakeSchedule("none", family, RequestOf(12, sub_batch, 2)).value();
     const Timeline timeline = Simulate(made).value();
     EXPECT_EQ(timeline.bytes_in, inputs + 2 * weights);
     EXPECT_EQ(timeline.bytes_out, 2 * weights);
+  }
+}
+
+TEST(SubBatch, TheHostUpdatesTheWeightsOfOneDevice) {
+  for (const DataHome weights : {DataHome::kDevice, DataHome::kHost}) {
+    const GraphFamily family =
+        FamilyOf("alexnet", {.optimizer = Optimizer::kAdam, .weights = weights});
+    for (const char* policy : {"none", "modnn", "best"}) {
+      for (const std::int64_t sub_batch : {4, 3}) {
+        SCOPED_TRACE(::testing::Message()
+                     << policy << " " << sub_batch << " weights " << static_cast<int>(weights));
+        ScheduleRequest request = RequestOf(4, sub_batch);
+        request.host_updates = true;
+        const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, family, request);
+        ASSERT_TRUE(made.ok()) << made.status();
+        ExpectValid(*made);
+        const TaskGraph& graph = made->graphs.front();
+        for (const ScheduleStep& step : made->schedule.steps) {
+          const bool is_update =
+              step.kind == StepKind::kRun && graph.tasks[step.index].phase == TaskPhase::kUpdate;
+          EXPECT_EQ(step.device == kHostDevice, is_update);
+        }
+      }
+    }
+  }
+}
+
+// Weights come, and gradients leave. State of the optimizer does neither, and takes no memory.
+TEST(SubBatch, StateOfTheOptimizerStaysWithTheUpdatesOnTheHost) {
+  const GraphFamily family =
+      FamilyOf("alexnet", {.optimizer = Optimizer::kAdam, .weights = DataHome::kHost});
+  const TaskGraph graph = GraphAt(family, 4).value();
+  const std::int64_t weights = BytesOf(graph, DataKind::kWeight);
+  const std::int64_t states = BytesOf(graph, DataKind::kOptimizerState);
+  ASSERT_GT(states, 0);
+  ScheduleRequest request = RequestOf(4, kWholeBatch);
+  const Timeline on_device = Simulate(MakeSchedule("none", family, request).value()).value();
+  request.host_updates = true;
+  const MadeSchedule made = MakeSchedule("none", family, request).value();
+  const Timeline timeline = Simulate(made).value();
+  EXPECT_EQ(timeline.bytes_in, BytesOf(graph, DataKind::kInput) + weights);
+  EXPECT_EQ(timeline.bytes_out, weights);
+  EXPECT_GE(on_device.bytes_out, weights + states);
+  EXPECT_LE(timeline.peak_device_bytes + states, on_device.peak_device_bytes);
+  request.machine.devices.front().memory_bytes = timeline.pool_bytes;
+  for (const char* policy : {"none", "modnn", "best"}) {
+    const absl::StatusOr<MadeSchedule> fits = MakeSchedule(policy, family, request);
+    ASSERT_TRUE(fits.ok()) << policy << ": " << fits.status();
+    ExpectValid(*fits);
   }
 }
 
@@ -210,6 +256,15 @@ TEST(SubBatch, NumbersOutOfRangeAreErrors) {
   request = RequestOf(8, 1, 2);
   request.machine.host.cores = 0;
   EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("no cores of the host"));
+  request = RequestOf(8, kWholeBatch);
+  request.host_updates = true;
+  request.machine.host.cores = 0;
+  EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("no cores of the host"));
+  request.machine.host.cores = 1;
+  EXPECT_THAT(
+      std::string(MakeSchedule("none", GraphAt(family, 8).value(), request).status().message()),
+      HasSubstr("expected a family of graphs for sub-batches, several devices and updates"));
+  EXPECT_THAT(ErrorOf("vdnn", family, request), HasSubstr("updates on the host"));
   request = RequestOf(8, 1);
   request.alignment = 3;
   EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("alignment 3, expected a power of two"));

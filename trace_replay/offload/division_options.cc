@@ -46,14 +46,19 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
                  "Divide the batch into equal parts for so many devices on one link; the host "
                  "updates the weights")
       ->group(kDivision);
+  app.add_flag(
+         "--host-updates", options.host_updates,
+         "Let the host update the weights of one device too: with --weights host of `tidepool "
+         "model`, state of the optimizer stays there")
+      ->group(kDivision);
   AddWholeOption(app, "--host-cores", options.host_cores,
                  {.least = 1, .most = static_cast<int>(kMostHostCores)},
-                 "Cores of the host for updates of several devices")
+                 "Cores of the host for updates")
       ->group(kDivision);
 }
 
 bool DividesBatch(const OffloadCommandOptions& options) {
-  return options.sub_batch != kWholeBatch || options.devices > 1;
+  return options.sub_batch != kWholeBatch || options.devices > 1 || options.host_updates;
 }
 
 Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options) {
@@ -72,6 +77,7 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
   request.batch = batch;
   request.sub_batch = options.sub_batch;
   request.devices = static_cast<std::size_t>(options.devices);
+  request.host_updates = options.host_updates;
   absl::StatusOr<MadeSchedule> made = MakeSchedule(options.policy, family, request);
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   if (made.ok()) {
@@ -100,12 +106,15 @@ const TaskGraph& GraphOfRound(const std::vector<TaskGraph>& graphs, const Schedu
 double LeastSecondsOf(const std::vector<TaskGraph>& graphs, const Schedule& schedule) {
   std::vector<ScheduleRound> rounds = schedule.rounds;
   if (rounds.empty()) rounds = {ScheduleRound()};
+  const bool updates_on_host =
+      std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                  [](const ScheduleStep& step) { return step.device == kHostDevice; });
   double seconds = 0;
   for (const ScheduleRound& round : rounds) {
     const bool is_last = &round == &rounds.back();
     for (const GraphTask& task : GraphOfRound(graphs, round).tasks) {
       const bool is_update = task.phase == TaskPhase::kUpdate;
-      if (is_update && (!is_last || schedule.devices > 1)) continue;
+      if (is_update && (!is_last || updates_on_host)) continue;
       seconds += LeastSeconds(task) * static_cast<double>(is_update ? 1 : round.times);
     }
   }

@@ -56,6 +56,7 @@ struct OffloadCommandOptions {
   bool json = false;
   std::int64_t sub_batch = kWholeBatch;  // or kLargestSubBatch, or samples
   int devices = 1;
+  bool host_updates = false;
   int host_cores = 8;
   PolicyChoice offload = {.machine = {.placement = "planned"}};
 };

@@ -140,6 +140,10 @@ struct ScheduleRequest {
   // Devices that divide the batch into equal parts. They are the first of the machine, and cores of
   // the host run the updates.
   std::size_t devices = 1;
+  // Cores of the host run the updates of one device too. Its gradients leave as they are ready, and
+  // state of the optimizer at home on the host takes no memory of the device (Ren et al.,
+  // "ZeRO-Offload", USENIX ATC 2021).
+  bool host_updates = false;
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
   // is one device and one round, and fixed addresses otherwise.
   std::optional<ScheduleMemory> memory = std::nullopt;
