@@ -13,6 +13,7 @@
 #include "policies/offload/in_pages.h"
 #include "policies/offload/late_memory.h"
 #include "policies/offload/memory_cuts.h"
+#include "policies/offload/modnn_policy.h"
 #include "policies/offload/option_names.h"
 #include "policies/offload/other_schedules.h"
 #include "policies/transfers/graph_steps.h"
@@ -61,6 +62,13 @@ bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
       std::count_if(schedule.steps.begin(), schedule.steps.end(),
                     [](const ScheduleStep& step) { return step.kind == StepKind::kRun; });
   return static_cast<std::size_t>(runs) > graph.tasks.size();
+}
+
+// The search has no data that begins and ends an iteration on the host.
+bool HasWeightsOnHost(const TaskGraph& graph) {
+  return std::any_of(graph.data.begin(), graph.data.end(), [](const GraphData& data) {
+    return ExistsAfter(data) && data.before == DataHome::kHost && data.kind != DataKind::kInput;
+  });
 }
 
 std::string NameOfTaken(const std::string& policy) {
@@ -234,12 +242,22 @@ void BestMaker::TakeLate() {
   for (const Schedule& schedule : std::exchange(late_, {})) TakeOther(schedule);
 }
 
+// moDNN has addresses of its own, and also sends weights that are at home on the host.
+void BestMaker::TakeModnn() {
+  ScheduleRequest own = request_;
+  own.options = ModnnOptions();
+  own.memory = ScheduleMemory::kFixed;
+  absl::StatusOr<Schedule> schedule = MakeModnn("modnn", graph_, own);
+  if (schedule.ok()) TakeKnown(*std::move(schedule));
+}
+
 // Other policies come first, because they take little time. Each kind of search has the same share
 // whether others run or not, so that parts and tasks that run again never make a schedule slower.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
   for (const Schedule& schedule : options_.known) TakeKnown(schedule);
+  TakeModnn();
   MakeSending(graph_, request_, take);
   absl::Status status = SearchOwn();
   if (!IsFastest() && options_.recomputes) MakeRunningAgain(graph_, request_, take);
@@ -250,6 +268,7 @@ absl::StatusOr<Schedule> BestMaker::Make() {
 
 absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
+  if (HasWeightsOnHost(graph_)) return DoesNotFit();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
   absl::Status status =

@@ -52,6 +52,7 @@ class BestMaker {
   };
 
   void TakeKnown(Schedule schedule);
+  void TakeModnn();
   bool TakeOther(const Schedule& schedule);
   absl::Status SearchOwn();
   absl::Status TakeOwn(const Shares& shares);

@@ -18,17 +18,6 @@
 namespace tidepool::offload_policies {
 namespace {
 
-absl::Status CheckWeightHomes(const TaskGraph& graph) {
-  for (const GraphData& data : graph.data) {
-    const bool stays = ExistsAfter(data) && data.kind != DataKind::kInput;
-    if (!stays || data.before != DataHome::kHost) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(InQuotes(data.name), " is at home on the host, expected weights and their ",
-                     "states on the device"));
-  }
-  return absl::OkStatus();
-}
-
 // Searches for a schedule on one stream without compression, and then in the time that is left
 // for those with it and on several streams. Each begins with the answer of the one before, so that
 // no option of the machine makes an answer slower.
@@ -114,7 +103,6 @@ absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& 
         absl::StrCat("parts of ", options->part_bytes, " bytes, expected 0 or more"));
   }
   absl::Status status = CheckDensities(graph, options->densities);
-  if (status.ok()) status = CheckWeightHomes(graph);
   if (!status.ok()) return status;
   return BestInStages(graph, request, *options).Make();
 }

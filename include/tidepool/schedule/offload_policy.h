@@ -201,11 +201,11 @@ struct OffloadPolicyInfo {
 //   all memory from LeastMemory on, with fixed addresses. Data at home on the device after the
 //   iteration stays.
 // - "best": searches for the fastest iteration of any graph, over the data that is sent and the
-//   tasks that run again. Weights stay on the device; those at home on the host are refused. It
-//   also makes the schedules of the other policies, but "modnn", with their default options, those
-//   of pools without waits, and takes one that is faster. "recompute" and "pofo" take seconds where
-//   the chain of the graph is longer than 32 operations, and are left out then. The same seed gives
-//   the same schedule, unless the time limit ends a search or a plan before its work ends.
+//   tasks that run again. It also makes the schedules of the other policies with their default
+//   options, those of pools without waits, and takes one that is faster. Where weights are at home
+//   on the host, these alone are made. "recompute" and "pofo" take seconds where the chain of the
+//   graph is longer than 32 operations, and are left out then. The same seed gives the same
+//   schedule, unless the time limit ends a search or a plan before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
