@@ -39,16 +39,6 @@ merged=$(profile --merge "$folder/node.sqlite" --store "$folder/all.sqlite")
 output=$(TIDEPOOL_CUDNN_DATABASE=$folder/all.sqlite TIDEPOOL_CUDNN_STATISTICS=1 "$program" 2>&1)
 [[ $output == *" 0 micro-batches measured"* ]] || fail "$output"
 
-# The GPU suite asks whether micro-batches pay.
-suite() { LD_LIBRARY_PATH=$cudart:$cudnn python3 "$(dirname "$0")/../../bench/gpu/cudnn_workspaces.py" "$tool" "$@" 2>&1; }
-networks=$(suite alexnet-grouped:8 --policy all)
-[[ $networks == *" kernels gain at 8 MiB"*'"kernels": 15'*'"needs_division": true'* ]] || fail "$networks"
-networks=$(suite --type half --layout NHWC deepbench:1)
-[[ $networks == *'"kernels": 282'*'"needs_division": '* ]] || fail "$networks"
-# A policy without micro-batches gains nothing, and the suite says so.
-networks=$(suite alexnet-grouped:4 --policy undivided)
-[[ $networks == *"alexnet-grouped:4, float, undivided: needs no division"*'"needs_division": false'* ]] || fail "$networks"
-
 # Wrong questions are errors of one line.
 refused() {
   local expected=$1 status=0

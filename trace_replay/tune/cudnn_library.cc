@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the library by its name, beside the installed tool, or in the build tree of the tool. The
-// tool itself has no cuDNN.
+// Finds the library in the program itself, where that is linked statically, by its name, beside the
+// installed tool, or in the build tree of the tool. The tool itself has no cuDNN.
 #include "trace_replay/tune/cudnn_library.h"
 
 #include <dlfcn.h>
@@ -13,6 +13,12 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+
+// Null in a program that loads the library.
+extern "C" {
+[[gnu::weak]] int tidepoolCudnnSetOption(const char* name, const char* value);
+[[gnu::weak]] int tidepoolCudnnMeasure(const std::int64_t* sizes, std::int64_t* measured);
+}
 
 namespace tidepool::tool {
 namespace {
@@ -48,6 +54,8 @@ Sizes SizesOf(const ConvolutionParameters& its, const ConvolutionLayout& layout)
 }
 
 absl::StatusOr<CudnnLibrary> Load() {
+  if (tidepoolCudnnMeasure != nullptr)
+    return CudnnLibrary{tidepoolCudnnSetOption, tidepoolCudnnMeasure};
   std::error_code unknown;
   const std::filesystem::path folder =
       std::filesystem::read_symlink("/proc/self/exe", unknown).parent_path();
