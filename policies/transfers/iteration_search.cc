@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <unordered_set>
 #include <utility>
 
 #include "policies/transfers/rerun_order.h"
@@ -64,6 +65,7 @@ class IterationSearch {
     return options;
   }
   double Try(const Reruns& reruns);
+  void TryOnce(const Reruns& reruns);
   void FindPrices();
   void TrySegments();
   Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
@@ -80,6 +82,7 @@ class IterationSearch {
   GraphProblemMaker whole_;  // problems of whole data
   Prices prices_;            // of the tasks alone
   Prices full_prices_;       // with the tasks that run again with them
+  std::unordered_set<Reruns> tried_;
   double best_seconds_ = kNever;
   Reruns best_reruns_;
 };
@@ -98,6 +101,11 @@ double IterationSearch::Try(const Reruns& reruns) {
     best_reruns_ = reruns;
   }
   return seconds;
+}
+
+// Tries a choice that was not tried by this function before: equal choices come from many prices.
+void IterationSearch::TryOnce(const Reruns& reruns) {
+  if (tried_.insert(reruns).second) Try(reruns);
 }
 
 void IterationSearch::FindPrices() {
@@ -158,7 +166,7 @@ void IterationSearch::TrySegments() {
   for (std::int64_t segments = 4; segments <= kMostSegments; segments *= 2) {
     for (std::size_t part = 1; part <= kParts; ++part) {
       if (!go_on_(graph_.tasks.size())) return;
-      Try(InSegments(bytes / segments, order_.forward_tasks() * part / kParts));
+      TryOnce(InSegments(bytes / segments, order_.forward_tasks() * part / kParts));
     }
   }
 }
@@ -171,7 +179,7 @@ void IterationSearch::TryPrices() {
     for (const double price : prices_.Steps(kPrices)) {
       for (std::size_t part = 1; part <= kParts; ++part) {
         if (!go_on_(graph_.tasks.size())) return;
-        Try(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
+        TryOnce(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
       }
     }
   }
@@ -190,7 +198,7 @@ void IterationSearch::TryCheapest() {
         const bool is_first = task < order_.forward_tasks() * part / kParts;
         reruns[task] = full_prices_.of_task[task] <= (is_first ? price : below);
       }
-      Try(reruns);
+      TryOnce(reruns);
     }
     below = price;
   }
@@ -209,6 +217,7 @@ void IterationSearch::Climb() {
     for (std::size_t task = from; task < std::min(order_.forward_tasks(), from + count); ++task) {
       if (order_.CanRunAgain(task)) next[task] = runs_again;
     }
+    if (next == current) continue;
     const double seconds = Try(next);
     if (seconds > current_seconds) continue;
     current_seconds = seconds;
