@@ -65,7 +65,7 @@ bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
 }
 
 // The search has no data that begins and ends an iteration on the host.
-bool HasWeightsOnHost(const TaskGraph& graph) {
+bool WeightsComeFromHost(const TaskGraph& graph) {
   return std::any_of(graph.data.begin(), graph.data.end(), [](const GraphData& data) {
     return ExistsAfter(data) && data.before == DataHome::kHost && data.kind != DataKind::kInput;
   });
@@ -268,7 +268,7 @@ absl::StatusOr<Schedule> BestMaker::Make() {
 
 absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
-  if (HasWeightsOnHost(graph_)) return DoesNotFit();
+  if (WeightsComeFromHost(graph_)) return DoesNotFit();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
   absl::Status status =
