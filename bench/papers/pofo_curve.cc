@@ -5,14 +5,16 @@
 // GB/s. Prints the overhead of each chain policy over the time of all operations, for parts of the
 // memory that the chain needs without any policy. Times come from the cost model.
 //
-// Two columns are `best` on the graph itself: tasks instead of the chain's operations, with
-// recomputation, the same link with one transfer at a time, with fixed addresses and in pages. A
+// Three columns are `best` on the graph itself: tasks instead of the chain's operations, with
+// recomputation, the same link with one transfer at a time, with fixed addresses, in pages, and in
+// pages with copies in parts. A
 // task that changes a result in place, as ReLU does, is joined with the task of the result. All
 // tasks have their algorithms of the least workspace, as in the chain. The memory is the part of
 // the chain's, and that of weights and their gradients. A schedule in
 // which these stay needs room for the other data of the largest task beside them.
 //
-// Arguments: policies of chains; without any, all of them.
+// Arguments: policies of chains; without any, all of them. With --graphs FOLDER, it writes the
+// graphs for bench/papers/flow_bound.py, and prints the memories, instead of the curve.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +34,8 @@ namespace tidepool::bench {
 namespace {
 
 constexpr double kLink = 12.2e9;
+constexpr std::int64_t kPartBytes = std::int64_t{64} << 20;
+constexpr int kParts[] = {2, 3, 4, 5, 6, 8};  // of the memory that all data takes
 constexpr double kGib = 1024.0 * 1024 * 1024;
 
 struct Network {
@@ -170,11 +174,11 @@ struct GraphOverhead {
   double percent = 0;
   bool is_proved = false;
 };
-// The overheads of `best` on a graph, with fixed addresses and in pages; empty where it does not
-// fit.
+// The overheads of `best` on a graph; empty where it does not fit.
 struct GraphOverheads {
   std::optional<GraphOverhead> fixed;
   std::optional<GraphOverhead> paged;
+  std::optional<GraphOverhead> in_parts;  // and in pages
 };
 
 // Hands the schedule on to the request of the next memory.
@@ -187,6 +191,13 @@ std::optional<GraphOverhead> OverheadOf(const TaskGraph& graph, ScheduleRequest&
   return GraphOverhead{100 * (timeline->seconds / made->ideal_seconds - 1), made->proved};
 }
 
+// Adds the schedules that `from` knows.
+void AddKnown(const ScheduleRequest& from, ScheduleRequest& to) {
+  const std::vector<Schedule>& known = std::get<BestOptions>(from.options).known;
+  std::vector<Schedule>& all = std::get<BestOptions>(to.options).known;
+  all.insert(all.end(), known.begin(), known.end());
+}
+
 // Returns the overheads in each memory.
 std::map<std::int64_t, GraphOverheads> OverheadsOf(const TaskGraph& graph,
                                                    const std::set<std::int64_t>& memories) {
@@ -197,11 +208,18 @@ std::map<std::int64_t, GraphOverheads> OverheadsOf(const TaskGraph& graph,
   fixed.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 2};
   ScheduleRequest paged = fixed;
   paged.memory = ScheduleMemory::kPaged;
+  ScheduleRequest in_parts = paged;
+  std::get<BestOptions>(in_parts.options).part_bytes = kPartBytes;
   std::map<std::int64_t, GraphOverheads> overheads;
   for (const std::int64_t memory : memories) {
-    fixed.machine.devices.front().memory_bytes = memory;
-    paged.machine.devices.front().memory_bytes = memory;
-    overheads[memory] = {OverheadOf(graph, fixed), OverheadOf(graph, paged)};
+    for (ScheduleRequest* request : {&fixed, &paged, &in_parts}) {
+      request->machine.devices.front().memory_bytes = memory;
+    }
+    GraphOverheads& found = overheads[memory];
+    found.fixed = OverheadOf(graph, fixed);
+    found.paged = OverheadOf(graph, paged);
+    AddKnown(paged, in_parts);
+    found.in_parts = OverheadOf(graph, in_parts);
   }
   return overheads;
 }
@@ -222,19 +240,39 @@ void PrintRow(const std::string& label, const Chain& chain, const GraphOverheads
   for (const std::string& policy : policies) bound = std::max(bound, PrintOverhead(policy, chain));
   PrintGraphOverhead(overheads.fixed);
   PrintGraphOverhead(overheads.paged);
+  PrintGraphOverhead(overheads.in_parts);
   if (bound > 0) std::printf(" %10.1f", Percent(bound, chain));
   std::printf("\n");
   std::fflush(stdout);
 }
 
-void PrintClaim(const Network& network, int part, const std::optional<GraphOverhead>& overhead) {
+void PrintClaim(const Network& network, int part, const GraphOverheads& overheads) {
   constexpr double kMostPercent = 20;
-  const bool is_held = overhead.has_value() && overhead->percent < kMostPercent;
-  std::printf(
-      "%s: best in pages on the graph of %s, %ld px, in 1/%d at less than 20 %% more time: ",
-      is_held ? "held" : "not held", network.name, static_cast<long>(network.image), part);
-  overhead.has_value() ? std::printf("%.1f %%\n", overhead->percent)
-                       : std::printf("does not fit\n");
+  const auto print = [&](const char* name, const std::optional<GraphOverhead>& overhead) {
+    const bool is_held = overhead.has_value() && overhead->percent < kMostPercent;
+    std::printf("%s: best in %s on the graph of %s, %ld px, in 1/%d at less than 20 %% more time: ",
+                is_held ? "held" : "not held", name, network.name, static_cast<long>(network.image),
+                part);
+    overhead.has_value() ? std::printf("%.1f %%\n", overhead->percent)
+                         : std::printf("does not fit\n");
+  };
+  print("pages", overheads.paged);
+  print("parts", overheads.in_parts);
+}
+
+// Writes the graph to a folder, and prints the memory of each part.
+void WriteMemories(const Network& network, const std::string& folder) {
+  const TaskGraph graph = GraphOf(network);
+  const GraphChain made = ChainOf(graph);
+  const std::string path = absl::StrCat(folder, "/", network.name, "-", network.image, ".json");
+  if (absl::Status status = WriteGraph(graph, path); !status.ok()) {
+    std::printf("%s\n", std::string(status.message()).c_str());
+    std::exit(1);
+  }
+  for (const int part : kParts) {
+    std::printf("%s %ld\n", path.c_str(),
+                static_cast<long>(made.resident_bytes + ChainPeak(made.chain) / part));
+  }
 }
 
 void PrintCurve(const Network& network, const std::vector<std::string>& policies) {
@@ -253,11 +291,10 @@ void PrintCurve(const Network& network, const std::vector<std::string>& policies
       static_cast<double>(peak) / static_cast<double>(task));
   std::printf("%-9s", "memory");
   for (const std::string& policy : policies) std::printf(" %11s", policy.c_str());
-  std::printf(" %11s %11s %10s\n", "graph: best", "in pages", "bound");
+  std::printf(" %11s %11s %11s %10s\n", "graph: best", "in pages", "in parts", "bound");
   const auto whole_memory = [&](std::int64_t chain_memory) {
     return made.resident_bytes + chain_memory;
   };
-  constexpr int kParts[] = {2, 3, 4, 5, 6, 8};
   std::set<std::int64_t> memories = {whole_memory(least)};
   for (const int part : kParts) memories.insert(whole_memory(peak / part));
   const std::map<std::int64_t, GraphOverheads> overheads = OverheadsOf(graph, memories);
@@ -269,7 +306,7 @@ void PrintCurve(const Network& network, const std::vector<std::string>& policies
   made.chain.memory_bytes = least;
   PrintRow("least", made.chain, overheads.at(whole_memory(least)), policies);
   for (const int part : {4, 5, 6}) {
-    PrintClaim(network, part, overheads.at(whole_memory(peak / part)).paged);
+    PrintClaim(network, part, overheads.at(whole_memory(peak / part)));
   }
 }
 
@@ -278,11 +315,18 @@ void PrintCurve(const Network& network, const std::vector<std::string>& policies
 
 int main(int argc, char** argv) {
   std::vector<std::string> policies(argv + 1, argv + argc);
+  if (policies.size() == 2 && policies.front() == "--graphs") {
+    for (const tidepool::bench::Network& network : tidepool::bench::kNetworks) {
+      tidepool::bench::WriteMemories(network, policies.back());
+    }
+    return 0;
+  }
   if (policies.empty()) policies = tidepool::ChainPolicyNames();
   std::printf(
       "Overhead in %% over the time of all operations, for parts of the memory that all data "
       "takes.\n"
-      "*: proved to be the least of the policy's class. -: does not run. bound: of pofo.\n");
+      "*: proved to be the least of the policy's class. -: does not run. bound: of pofo. in parts: "
+      "in pages, copies in parts of 64 MiB.\n");
   for (const tidepool::bench::Network& network : tidepool::bench::kNetworks) {
     tidepool::bench::PrintCurve(network, policies);
   }
