@@ -12,12 +12,11 @@ namespace {
 // More sums than these, or sums of more sizes, are not enumerated: the bytes themselves are the
 // bound then. Hundreds of equal sizes would take longer than the search.
 constexpr std::size_t kMostSums = 4096;
-constexpr std::size_t kMostSizes = 64;
+constexpr std::int64_t kMostSizes = 64;
 
-// Returns the smallest sum of some of `sizes` that is at least `bytes`, or `bytes` where there are
-// too many sums to look at.
+// Returns the smallest sum of some of at most kMostSizes sizes that is at least `bytes`, or `bytes`
+// where there are too many sums to look at.
 std::int64_t SmallestSum(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
-  if (sizes.size() > kMostSizes) return bytes;
   std::vector<std::int64_t> sums = {0};
   std::vector<std::int64_t> merged;
   for (const std::int64_t size : sizes) {
@@ -80,28 +79,38 @@ bool TransferBounds::IsFast(const Absence& absence) const {
 void TransferBounds::FindNeeds(const TransferProblem& problem) {
   needed_.resize(problem.seconds.size());
   clean_.resize(problem.seconds.size());
+  const std::vector<Away> away = MostAway(problem);
   std::vector<std::int64_t> sizes;
   for (std::size_t k = 0; k < needed_.size(); ++k) {
     const std::int64_t excess = problem.running_bytes[k] - problem.memory_bytes;
     if (excess <= 0) continue;
+    if (away[k].bytes < excess) first_unfit_ = std::min(first_unfit_, k);
+    clean_[k] = away[k].clean;
+    needed_[k] = std::max<std::int64_t>(0, excess - away[k].fast);
+    if (away[k].slow > kMostSizes) continue;
     sizes.clear();
-    std::int64_t possible = 0;
-    std::int64_t clean = 0;
-    std::int64_t fast = 0;
     for (const Absence& absence : problem.absences) {
-      if (absence.left > k || absence.needed <= k) continue;
-      possible += absence.bytes;
-      if (IsFast(absence)) {
-        fast += absence.bytes;
-        continue;
-      }
+      if (absence.left > k || absence.needed <= k || IsFast(absence)) continue;
       sizes.push_back(absence.bytes);
-      if (absence.out_seconds <= 0) clean += absence.bytes;
     }
-    if (possible < excess) first_unfit_ = std::min(first_unfit_, k);
-    needed_[k] = SmallestSum(sizes, std::max<std::int64_t>(0, excess - fast));
-    clean_[k] = clean;
+    needed_[k] = SmallestSum(sizes, needed_[k]);
   }
+}
+
+// Returns, by operation, the data that may be away beside it.
+std::vector<TransferBounds::Away> TransferBounds::MostAway(const TransferProblem& problem) const {
+  // First the changes from one operation to the next, then their sums.
+  std::vector<Away> away(problem.seconds.size() + 1);
+  for (const Absence& absence : problem.absences) {
+    if (absence.left >= absence.needed) continue;
+    const bool is_fast = IsFast(absence);
+    const std::int64_t fast = is_fast ? absence.bytes : 0;
+    const std::int64_t clean = !is_fast && absence.out_seconds <= 0 ? absence.bytes : 0;
+    away[absence.left].Add({absence.bytes, clean, fast, is_fast ? 0 : 1});
+    away[absence.needed].Add({-absence.bytes, -clean, -fast, is_fast ? 0 : -1});
+  }
+  for (std::size_t k = 1; k < away.size(); ++k) away[k].Add(away[k - 1]);
+  return away;
 }
 
 void TransferBounds::FindCritical(const TransferProblem& problem) {

@@ -23,7 +23,7 @@ struct Progress {
 // Immutable after its construction, so thread-safe.
 class TransferBounds {
  public:
-  // O(operations x absences).
+  // O(operations + absences), and O(absences) for each operation beside which few may be away.
   explicit TransferBounds(const TransferProblem& problem);
 
   // Returns the first operation that does not fit even if everything that may be away is away, or
@@ -46,6 +46,22 @@ class TransferBounds {
     double after = 0;       // its own seconds and the least time after it
   };
 
+  // Data that may be away beside an operation.
+  struct Away {
+    std::int64_t bytes = 0;
+    std::int64_t clean = 0;  // bytes with a copy on the host, without fast ones
+    std::int64_t fast = 0;   // bytes of fast copies
+    std::int64_t slow = 0;   // number of the others
+
+    void Add(const Away& other) {
+      bytes += other.bytes;
+      clean += other.clean;
+      fast += other.fast;
+      slow += other.slow;
+    }
+  };
+
+  std::vector<Away> MostAway(const TransferProblem& problem) const;
   void FindRates(const TransferProblem& problem);
   bool IsFast(const Absence& absence) const;
   void FindNeeds(const TransferProblem& problem);
