@@ -36,7 +36,7 @@ class Searcher {
         keys_(keys),
         weights_(weights),
         budget_(budget),
-        offsets_(instance.size.size()) {}
+        offsets_(static_cast<std::size_t>(instance.count())) {}
 
   ExactAnswer Run() {
     Level& all = LevelAt(0);

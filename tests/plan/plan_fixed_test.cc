@@ -5,8 +5,13 @@
 
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/exact_search.h"
+#include "lib/plan/instance.h"
+#include "lib/plan/order.h"
 #include "lib/plan/twins.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/rounds.h"
@@ -222,6 +227,18 @@ TEST(FixedProperty, ReachAndProveTheSmallestHeightInHoles) {
 }
 
 // No byte is free, neither in the rectangle nor in the obstacles that cut through it.
+TEST(FixedBuffers, HaveNoOffsetsInTheAnswersOfTheExactSearch) {
+  const PlanProblem problem = {{Fixed(0, 9, 10, 5), {0, 9, 5}, {0, 4, 7}, {4, 9, 7}}};
+  const std::vector<plan::Instance> instances = plan::ToInstances(problem);
+  ASSERT_EQ(instances.size(), 1u);
+  plan::Deadline deadline(kNoLimit, {});
+  plan::Budget budget(deadline, 1000);
+  const plan::Key keys[] = {plan::Key::kArea};
+  const plan::ExactAnswer answer = plan::ExactSearch(instances.front(), 1).Find(22, keys, budget);
+  ASSERT_EQ(answer.kind, plan::ExactAnswer::Kind::kFound);
+  EXPECT_THAT(answer.offsets, ElementsAre(0, 15, 15));
+}
+
 TEST(FixedProperty, RectanglesArePutTogetherAgainBetweenObstacles) {
   std::mt19937_64 random(5);
   for (const int pieces : {2, 10, 30, 60}) {
