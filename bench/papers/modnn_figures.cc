@@ -11,7 +11,7 @@
 // 15 and 16, power and energy: the text gives no numbers but a change of power below 3 %, and no
 // model from which watts follow.
 //
-// usage: modnn_figures memory|time|budgets|devices|date|front|utilisation|check
+// usage: modnn_figures memory|time|budgets|devices|ring|date|front|utilisation|check
 #include <time.h>
 
 #include <algorithm>
@@ -115,6 +115,8 @@ struct Point {
 struct Devices {
   std::size_t count = 1;
   std::size_t host_cores = 1;
+  GradientReduction reduction = GradientReduction::kHost;
+  PeerLinks peers = {};
 };
 
 std::optional<Point> Modnn(const GraphFamily& family, std::int64_t batch, std::int64_t memory,
@@ -124,6 +126,8 @@ std::optional<Point> Modnn(const GraphFamily& family, std::int64_t batch, std::i
   request.machine.devices.assign(devices.count, {.memory_bytes = memory});
   request.machine.links.front() = {.out_bytes_per_second = kLink, .in_bytes_per_second = kLink};
   request.machine.host.cores = devices.host_cores;
+  request.machine.peers = devices.peers;
+  request.reduction = devices.reduction;
   request.options = ModnnOptions{.sub_batch = {.rule = rule}};
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("modnn", family, request);
   if (!made.ok()) return std::nullopt;
@@ -339,18 +343,13 @@ void PrintBudgets(double half) {
       fastest.mean.value(), convolutions.mean.value(), fastest.slower, convolutions.slower);
 }
 
-// Returns an iteration with all data on each device, and gradients that are summed on device 0
-// after it: they go through the host, and so do the weights that come back.
-double NaiveSeconds(const GraphFamily& family, std::int64_t batch, std::size_t devices) {
-  const TaskGraph part = GraphAt(family, batch / static_cast<std::int64_t>(devices)).value();
-  std::int64_t weights = 0;
-  for (const GraphData& data : part.data) {
-    if (data.kind == DataKind::kWeightGradient) weights += data.bytes;
-  }
-  const double copies = 4 * static_cast<double>(devices - 1) * static_cast<double>(weights) / kLink;
-  return TaskSeconds(part, true) + copies;
+// Returns an iteration of four K40s that add up their gradients themselves, in 12 GB.
+double ExchangeSeconds(const ModnnNetwork& network, const GraphFamily& family,
+                       GradientReduction reduction, const PeerLinks& peers) {
+  return Modnn(family, network.batch, kCard, kLargestSubBatch, {4, 1, reduction, peers})->seconds;
 }
 
+// The naive sum is that of the first device. Copies between devices cross the link twice.
 void PrintDevices() {
   std::printf(
       "Figures 17 to 19: four K40s on one link, one core of the host; the ideal of one "
@@ -362,9 +361,10 @@ void PrintDevices() {
   for (const ModnnNetwork& network : kModnnNetworks) {
     const GraphFamily family = FamilyOf(network, true);
     const double ideal = IdealSeconds(family, network.batch);
-    const double summed_last = ideal / NaiveSeconds(family, network.batch, 4);
-    naive.Add(summed_last);
-    std::printf("%-12s %7.2fx ", network.name, summed_last);
+    const double summed = ideal / ExchangeSeconds(network, family, GradientReduction::kFirstDevice,
+                                                  {.bytes_per_second = kLink / 2, .is_bus = true});
+    naive.Add(summed);
+    std::printf("%-12s %7.2fx ", network.name, summed);
     std::size_t column = 0;
     double last = 0;
     for (const std::int64_t gigabytes : {12, 6, 3}) {
@@ -381,6 +381,36 @@ void PrintDevices() {
   std::printf("%-12s %7.2fx %9.2fx %7.2fx %7.2fx %19.2fx\n", "mean", naive.value(),
               means[0].value(), means[1].value(), means[2].value(), means[3].value());
   std::printf("%-12s %7.2fx %9.2fx %7.2fx %7.2fx %19.2fx\n", "the paper", 3.1, 3.7, 3.4, 3.1, 3.1);
+}
+
+void PrintRing() {
+  std::printf(
+      "Four K40s with 12 GB: the host's sums, and a ring at several rates between devices; the "
+      "ideal of one over the time\n");
+  const std::vector<double> rates = {0.25e9, 0.5e9, 1e9, 3e9, 12e9, 50e9};
+  std::printf("%-12s %8s", "", "host");
+  for (const double rate : rates) std::printf(" %3g GB/s", rate / 1e9);
+  std::printf("\n");
+  std::vector<Mean> means(rates.size() + 1);
+  for (const ModnnNetwork& network : kModnnNetworks) {
+    const GraphFamily family = FamilyOf(network, true);
+    const double ideal = IdealSeconds(family, network.batch);
+    std::vector<double> all = {
+        ideal / Modnn(family, network.batch, kCard, kLargestSubBatch, {4, 1})->seconds};
+    for (const double rate : rates) {
+      all.push_back(ideal / ExchangeSeconds(network, family, GradientReduction::kRing,
+                                            {.bytes_per_second = rate}));
+    }
+    std::printf("%-12s", network.name);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      means[i].Add(all[i]);
+      std::printf(" %7.3fx", all[i]);
+    }
+    std::printf("\n");
+  }
+  std::printf("%-12s", "mean");
+  for (const Mean& mean : means) std::printf(" %7.3fx", mean.value());
+  std::printf("\n");
 }
 
 void PrintDate() {
@@ -563,16 +593,21 @@ void PrintUtilisation() {
 int Main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
   if (what == "check") return CheckAll();
-  const std::pair<std::string_view, void (*)()> parts[] = {
-      {"memory", PrintMemory},          {"time", PrintTime}, {"budgets", [] { PrintBudgets(0); }},
-      {"devices", PrintDevices},        {"date", PrintDate}, {"front", [] { PrintFront(0); }},
-      {"utilisation", PrintUtilisation}};
+  const std::pair<std::string_view, void (*)()> parts[] = {{"memory", PrintMemory},
+                                                           {"time", PrintTime},
+                                                           {"budgets", [] { PrintBudgets(0); }},
+                                                           {"devices", PrintDevices},
+                                                           {"ring", PrintRing},
+                                                           {"date", PrintDate},
+                                                           {"front", [] { PrintFront(0); }},
+                                                           {"utilisation", PrintUtilisation}};
   for (const auto& [name, print] : parts) {
     if (name != what) continue;
     print();
     return 0;
   }
-  std::printf("usage: modnn_figures memory|time|budgets|devices|date|front|utilisation|check\n");
+  std::printf(
+      "usage: modnn_figures memory|time|budgets|devices|ring|date|front|utilisation|check\n");
   return 1;
 }
 

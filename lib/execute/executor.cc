@@ -86,6 +86,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
   if (options.probe_every != 0) {
     return absl::InvalidArgumentError("densities are probed in schedules of a pool only");
   }
+  const bool adds = std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                                [](const ScheduleStep& one) { return one.kind == StepKind::kAdd; });
+  if (adds && options.add_received == nullptr) {
+    return absl::InvalidArgumentError(
+        "devices add gradients up, and no function was given, expected `add_received`");
+  }
   status = execute::CheckAddresses(graphs, schedule, machine);
   if (!status.ok()) return status;
   absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);

@@ -15,13 +15,16 @@ namespace {
 
 TimelineEvent::Kind EventKindOf(const QueuedOperation& operation) {
   if (operation.kind == QueuedOperation::Kind::kTask) return TimelineEvent::Kind::kTask;
+  if (operation.kind == QueuedOperation::Kind::kAdd) return TimelineEvent::Kind::kAdd;
+  if (operation.direction == CopyDirection::kOnDevice) return TimelineEvent::Kind::kReceive;
   return operation.direction == CopyDirection::kFromDevice ? TimelineEvent::Kind::kOffload
                                                            : TimelineEvent::Kind::kPrefetch;
 }
 
 bool IsEvent(const QueuedOperation& operation) {
   return operation.kind == QueuedOperation::Kind::kTask ||
-         operation.kind == QueuedOperation::Kind::kCopy;
+         operation.kind == QueuedOperation::Kind::kCopy ||
+         operation.kind == QueuedOperation::Kind::kAdd;
 }
 
 }  // namespace
@@ -35,6 +38,7 @@ FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const
       launch_(std::move(launch)),
       fill_(std::move(fill)),
       copy_compressed_(options.copy_compressed),
+      add_received_(options.add_received),
       measures_(options.measures),
       clock_(ClockOf(options)),
       on_step_(options.on_step),
@@ -100,6 +104,8 @@ absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
       return launch_(plan_.launches[operation.index]);
     case QueuedOperation::Kind::kCopy:
       return Copy(operation);
+    case QueuedOperation::Kind::kAdd:
+      return Add(operation);
     case QueuedOperation::Kind::kEnd:
       break;
   }
@@ -118,6 +124,16 @@ absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
   }
   return resources_.device_of(operation.stream)
       .Copy(operation.to, operation.from, operation.bytes, operation.direction, stream);
+}
+
+absl::Status FixedExecutor::Add(const QueuedOperation& operation) {
+  if (absl::Status status = Copy(operation); !status.ok()) return status;
+  return add_received_({.data = operation.index,
+                        .device = DeviceOfStream(program_.streams[operation.stream]),
+                        .sum = operation.sum,
+                        .received = operation.to,
+                        .bytes = operation.bytes,
+                        .stream = resources_.streams()[operation.stream]});
 }
 
 // Fills inputs in every iteration, and the rest before the first.
@@ -159,9 +175,11 @@ Timeline FixedExecutor::Measure() const {
   }
   timeline.peak_host_bytes = program_.host_bytes;
   for (const QueuedOperation& operation : plan_.operations) {
-    if (operation.kind != QueuedOperation::Kind::kCopy) continue;
+    if (operation.kind == QueuedOperation::Kind::kTask || !IsEvent(operation)) continue;
     const bool is_out = operation.direction == CopyDirection::kFromDevice;
-    (is_out ? timeline.bytes_out : timeline.bytes_in) += operation.bytes;
+    (is_out                                            ? timeline.bytes_out
+     : operation.direction == CopyDirection::kOnDevice ? timeline.bytes_received
+                                                       : timeline.bytes_in) += operation.bytes;
   }
   if (measures_) ReadStamps(timeline);
   return timeline;

@@ -36,6 +36,7 @@ class FixedExecutor final : public Executor {
   absl::Status Perform(std::size_t at);
   absl::Status Work(const QueuedOperation& operation);
   absl::Status Copy(const QueuedOperation& operation);
+  absl::Status Add(const QueuedOperation& operation);
   absl::Status Fill(const HomeFill& fill);
   absl::Status Measured(std::size_t at, const QueuedOperation& operation);
   void Abandon();
@@ -48,6 +49,7 @@ class FixedExecutor final : public Executor {
   const LaunchTask launch_;
   const FillHome fill_;
   const CopyCompressed copy_compressed_;
+  const AddReceived add_received_;
   const bool measures_;
   const std::function<double()> clock_;
   const std::function<void(std::size_t)> on_step_;

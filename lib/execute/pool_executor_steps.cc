@@ -32,7 +32,9 @@ absl::Status PoolExecutor::PerformStep(std::size_t at) {
     case StepKind::kSynchronize:
       status = Synchronize();
       break;
-    case StepKind::kDrop:  // not in a pool's schedule
+    case StepKind::kDrop:  // not in a pool's schedule, and so are the next
+    case StepKind::kReceive:
+    case StepKind::kAdd:
       break;
   }
   const std::size_t event = step_events_.recorded[at];

@@ -57,6 +57,8 @@ class PlanBuilder {
       case StepKind::kRun:
       case StepKind::kOffload:
       case StepKind::kPrefetch:
+      case StepKind::kReceive:
+      case StepKind::kAdd:
         AddOperation(step);
         break;
       case StepKind::kAwait:  // not in a program
@@ -75,6 +77,8 @@ class PlanBuilder {
         .stream = operation.stream, .step = operation.step, .repetition = operation.repetition};
     if (operation.kind == OperationKind::kTask) {
       AddTask(step, operation, queued);
+    } else if (operation.kind == OperationKind::kReceive || operation.kind == OperationKind::kAdd) {
+      AddExchange(step, operation, queued);
     } else {
       AddCopy(step, operation, queued);
     }
@@ -107,6 +111,23 @@ class PlanBuilder {
     Touch(on_device, device - operation.begin, queued);
     Touch(on_host, HostAddress(copy), queued);
     instances_.SetExists(is_out ? on_host : on_device);
+  }
+
+  void AddExchange(const ScheduleStep& step, const ProgramOperation& operation,
+                   QueuedOperation& queued) {
+    const std::int64_t* const offset = &program_.offsets[operation.first_offset];
+    std::byte* const own = places_.devices[step.device] + offset[0];
+    std::byte* const other = places_.devices[step.source] + offset[1];
+    const bool adds = operation.kind == OperationKind::kAdd;
+    queued.kind = adds ? QueuedKind::kAdd : QueuedKind::kCopy;
+    queued.direction = CopyDirection::kOnDevice;
+    queued.to = adds ? places_.devices[step.device] + offset[2] : own;
+    queued.from = other;
+    queued.sum = adds ? own : nullptr;
+    queued.index = static_cast<std::uint32_t>(step.index);
+    queued.bytes = operation.end - operation.begin;
+    Touch(instances_.OnDevice(step.device, step.index), own - operation.begin, queued);
+    Touch(instances_.OnDevice(step.source, step.index), other - operation.begin, queued);
   }
 
   std::byte* HostAddress(std::size_t copy) const { return places_.host + copies_.OffsetOf(copy); }

@@ -23,7 +23,8 @@ struct QueuedOperation {
   enum class Kind : std::uint8_t {
     kFill,  // fills data at home, before its first use
     kTask,  // launches a task
-    kCopy,  // in either direction
+    kCopy,  // in either direction, or from another device
+    kAdd,   // copies from another device, and adds
     kEnd,   // only waits: for the ends of all streams
   };
 
@@ -39,6 +40,7 @@ struct QueuedOperation {
   std::uint32_t waits = 0;
   void* to = nullptr;
   const void* from = nullptr;
+  void* sum = nullptr;  // of kAdd; `to` is its buffer
   std::int64_t bytes = 0;
 };
 

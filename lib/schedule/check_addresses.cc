@@ -76,6 +76,8 @@ class AddressCheck {
     return {step.begin, step.end == -1 ? graph_->data[step.index].bytes : step.end};
   }
 
+  static std::int64_t SizeOf(ByteRange range) { return range.end - range.begin; }
+
   // The memory of resident data is in use before the step that allocates it, except in the first
   // iteration.
   absl::Status TakeResident() {
@@ -108,6 +110,8 @@ class AddressCheck {
         return absl::OkStatus();
       case StepKind::kRun:
         return CheckWorkspace(step);
+      case StepKind::kAdd:
+        return CheckRange(step.device, {step.offset, step.offset + SizeOf(RangeOf(step))});
       default:
         return absl::OkStatus();
     }

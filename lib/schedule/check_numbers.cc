@@ -11,14 +11,18 @@ namespace {
 
 bool IsDensity(double density) { return density == -1 || (density >= 0 && density <= 1); }
 
+bool Exchanges(StepKind kind) { return kind == StepKind::kReceive || kind == StepKind::kAdd; }
+
+bool IsElement(std::int64_t bytes) { return bytes % kElementBytes == 0; }
+
 class StepNumbers {
  public:
   StepNumbers(const TaskGraph& graph, const Schedule& schedule, std::size_t at)
       : graph_(graph), schedule_(schedule), at_(at), step_(schedule.steps[at]) {}
 
   absl::Status Check() const {
-    if (step_.kind > StepKind::kDrop) {
-      return Wrong("of kind ", static_cast<int>(step_.kind), ", expected one of eight");
+    if (step_.kind > StepKind::kAdd) {
+      return Wrong("of kind ", static_cast<int>(step_.kind), ", expected one of ten");
     }
     absl::Status status = step_.kind == StepKind::kRun ? CheckTask() : CheckData();
     if (status.ok()) status = CheckStream();
@@ -32,10 +36,20 @@ class StepNumbers {
     return status.ok() ? CheckOffset() : status;
   }
 
+  absl::Status CheckSource() const {
+    if (!Exchanges(step_.kind)) {
+      if (step_.source == 0) return absl::OkStatus();
+      return Wrong("source ", step_.source, ", expected 0 for all steps but receive and add");
+    }
+    if (step_.source < schedule_.devices && step_.source != step_.device) return absl::OkStatus();
+    return Wrong("source ", step_.source, " of device ", step_.device,
+                 ", expected another device, with a number below ", schedule_.devices);
+  }
+
   absl::Status CheckDevice() const {
     const bool is_task = step_.kind == StepKind::kRun;
     if (step_.device < schedule_.devices || (is_task && step_.device == kHostDevice)) {
-      return absl::OkStatus();
+      return CheckSource();
     }
     if (step_.device == kHostDevice) return Wrong("on the host, expected a device");
     return Wrong("device ", step_.device, ", expected a number below ", schedule_.devices);
@@ -77,6 +91,9 @@ class StepNumbers {
   }
 
   absl::Status CheckPool() const {
+    if (Exchanges(step_.kind)) {
+      return Wrong("a pool has one device, expected no exchange between devices");
+    }
     if (step_.kind == StepKind::kDrop) {
       return Wrong("a pool gives memory back when an offload is awaited, expected no drop");
     }
@@ -98,13 +115,17 @@ class StepNumbers {
 
   absl::Status CheckRange() const {
     const bool has_range = step_.kind == StepKind::kOffload || step_.kind == StepKind::kPrefetch ||
-                           step_.kind == StepKind::kDrop;
+                           step_.kind == StepKind::kDrop || Exchanges(step_.kind);
     if (!has_range && step_.begin == 0 && step_.end == -1) return absl::OkStatus();
     const std::int64_t bytes = has_range ? graph_.data[step_.index].bytes : 0;
     const std::int64_t end = step_.end == -1 ? bytes : step_.end;
     if (!has_range || step_.begin < 0 || step_.begin >= end || end > bytes) {
       return Wrong("bytes [", step_.begin, ", ", step_.end, "), expected ",
                    has_range ? absl::StrCat("a range in [0, ", bytes, ")") : "[0, -1)");
+    }
+    if (Exchanges(step_.kind)) {
+      if (IsElement(step_.begin) && (end == bytes || IsElement(end))) return absl::OkStatus();
+      return Wrong("bytes [", step_.begin, ", ", end, "), expected multiples of ", kElementBytes);
     }
     if (IsPaged(step_.begin) && (end == bytes || IsPaged(end))) return absl::OkStatus();
     return Wrong("bytes [", step_.begin, ", ", end, "), expected whole granules of ",
@@ -126,7 +147,8 @@ class StepNumbers {
   bool NeedsOffset() const {
     if (schedule_.memory != ScheduleMemory::kFixed || step_.device == kHostDevice) return false;
     if (step_.kind != StepKind::kRun) {
-      return step_.kind == StepKind::kAllocate || step_.kind == StepKind::kPrefetch;
+      return step_.kind == StepKind::kAllocate || step_.kind == StepKind::kPrefetch ||
+             step_.kind == StepKind::kAdd;
     }
     return graph_.tasks[step_.index].algorithms[step_.algorithm].workspace_bytes > 0;
   }

@@ -67,7 +67,8 @@ class TimeCheck {
         on_device_(schedule.devices * graphs.front().data.size()),
         has_begun_(on_device_.size()),
         on_host_((schedule.devices + 1) * graphs.front().data.size()),
-        links_(2 * machine.links.size()) {
+        links_(2 * machine.links.size()),
+        peers_(schedule.devices) {
     const std::vector<GraphData>& data = graphs.front().data;
     for (std::size_t i = 0; i < on_host_.size(); ++i) {
       const GraphData& own = data[i % data.size()];
@@ -116,7 +117,8 @@ class TimeCheck {
       steps += round.steps * times;
       for (std::size_t i = 0; i < round.steps; ++i) {
         const StepKind kind = schedule_.steps[round.first_step + i].kind;
-        if (kind == StepKind::kRun || kind == StepKind::kOffload || kind == StepKind::kPrefetch) {
+        if (kind == StepKind::kRun || kind == StepKind::kOffload || kind == StepKind::kPrefetch ||
+            kind == StepKind::kReceive || kind == StepKind::kAdd) {
           operations += times;
         }
       }
@@ -145,6 +147,8 @@ class TimeCheck {
       case StepKind::kRun:
       case StepKind::kOffload:
       case StepKind::kPrefetch:
+      case StepKind::kReceive:
+      case StepKind::kAdd:
         return CheckOperation();
       case StepKind::kAwait:
         break;
@@ -159,7 +163,10 @@ class TimeCheck {
     }
     const bool is_copy = step().kind != StepKind::kRun;
     const bool is_on_host = step().device == kHostDevice;
-    absl::Status status = is_copy ? CheckCopy() : is_on_host ? CheckHostTask() : CheckTask();
+    absl::Status status = IsExchange() ? CheckExchange()
+                          : is_copy    ? CheckCopy()
+                          : is_on_host ? CheckHostTask()
+                                       : CheckTask();
     if (status.ok()) status = CheckStart(synchronized_, "a synchronisation");
     double& tail = tails_[Stream()];
     if (status.ok()) status = CheckStart(tail, "its stream");
@@ -189,6 +196,7 @@ class TimeCheck {
   // Returns a number for the stream of the operation: device, kind and number.
   std::pair<std::size_t, std::size_t> Stream() const {
     if (step().kind == StepKind::kRun) return {step().device, 2 + step().stream};
+    if (IsExchange()) return {step().device, kPeerStream};
     const bool is_out = step().kind == StepKind::kOffload;
     return {step().device, is_out || !LinkOf(step().device).full_duplex ? 0 : 1};
   }
@@ -238,6 +246,45 @@ class TimeCheck {
     return CheckDuration(seconds);
   }
 
+  bool IsExchange() const {
+    return step().kind == StepKind::kReceive || step().kind == StepKind::kAdd;
+  }
+
+  absl::Status CheckExchange() {
+    const PeerLinks& peers = machine_.peers;
+    if (!peers.exist()) return Wrong("expected a machine with connections between its devices");
+    const std::int64_t end = EndOfRange();
+    const auto bytes = static_cast<double>(end - step().begin);
+    double seconds = bytes / peers.bytes_per_second;
+    absl::Status status = CheckUse(on_device_[step().source * graph_->data.size() + step().index],
+                                   step().begin, end, Use::kRead, step().index);
+    if (status.ok()) {
+      status = CheckUse(OnDevice(step().index), step().begin, end, Use::kWrite, step().index);
+    }
+    if (step().kind == StepKind::kAdd) {
+      seconds += bytes / peers.addition_bytes_per_second;
+      held_[step().device].push_back(
+          {now().start, now().end, Granules(0, end - step().begin), step().offset, at_});
+    }
+    LinkDirection& own = peers_[peers.is_bus ? 0 : step().device];
+    own.copies.push_back({now().start, now().end, seconds, at_});
+    NoteDevice(own);
+    return status;
+  }
+
+  // Notes that the device copies over a link.
+  void NoteDevice(LinkDirection& direction) const {
+    const auto known = std::find(direction.devices.begin(), direction.devices.end(), step().device);
+    if (known == direction.devices.end()) direction.devices.push_back(step().device);
+  }
+
+  static absl::Status CheckDirection(LinkDirection& direction, double latency, LinkSharing sharing,
+                                     double tolerance) {
+    const LinkSharing own =
+        direction.devices.size() > 1 ? sharing : LinkSharing::kFirstComeFirstServed;
+    return schedule::CheckLinkCopies(std::move(direction.copies), latency, own, tolerance);
+  }
+
   absl::Status CheckCopy() {
     const bool is_out = step().kind == StepKind::kOffload;
     const std::int64_t end = EndOfRange();
@@ -254,8 +301,7 @@ class TimeCheck {
     LinkDirection& direction =
         links_[2 * machine_.devices[step().device].link + (is_second ? 1 : 0)];
     direction.copies.push_back({now().start, now().end, *seconds, at_});
-    const auto known = std::find(direction.devices.begin(), direction.devices.end(), step().device);
-    if (known == direction.devices.end()) direction.devices.push_back(step().device);
+    NoteDevice(direction);
     return status;
   }
 
@@ -362,10 +408,14 @@ class TimeCheck {
     }
     for (std::size_t i = 0; i < links_.size(); ++i) {
       const MachineLink& link = machine_.links[i / 2];
-      const LinkSharing sharing =
-          links_[i].devices.size() > 1 ? link.sharing : LinkSharing::kFirstComeFirstServed;
-      absl::Status status = schedule::CheckLinkCopies(std::move(links_[i].copies),
-                                                      link.latency_seconds, sharing, tolerance());
+      absl::Status status =
+          CheckDirection(links_[i], link.latency_seconds, link.sharing, tolerance());
+      if (!status.ok()) return status;
+    }
+    const PeerLinks& peers = machine_.peers;
+    for (LinkDirection& direction : peers_) {
+      absl::Status status =
+          CheckDirection(direction, peers.latency_seconds, peers.sharing, tolerance());
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -393,6 +443,7 @@ class TimeCheck {
     return on_host_[owner * graph_->data.size() + data];
   }
 
+  static constexpr std::size_t kPeerStream = kMostComputeStreams + 2;  // after those of tasks
   static constexpr double kForever = std::numeric_limits<double>::infinity();
 
   const absl::Span<const TaskGraph> graphs_;
@@ -411,6 +462,7 @@ class TimeCheck {
   std::vector<bool> has_begun_;       // by device and data: has had the memory of its home
   std::vector<ByteMap> on_host_;      // by device and data, the host's own at the end
   std::vector<LinkDirection> links_;  // two for each link; one transfer at a time uses the first
+  std::vector<LinkDirection> peers_;  // by receiving device; a bus uses the first
 };
 
 absl::Status CheckInputs(absl::Span<const TaskGraph> graphs, const Schedule& schedule,

@@ -40,7 +40,8 @@ struct DataPlace {
   std::int64_t offset = -1;  // of the whole datum on the device, while any byte is there
   bool began = false;        // got the value that it has before the iteration
   bool freed = false;
-  std::size_t done = 0;  // first runs in this pass of tasks that read or update it
+  std::size_t done = 0;          // first runs in this pass of tasks that read or update it
+  std::size_t updates_done = 0;  // those that are updates of weights
   // The last step that moved it, for errors.
   std::size_t moved_at = 0;
   StepKind moved_by = StepKind::kSynchronize;

@@ -33,6 +33,9 @@ DeviceCheck::DeviceCheck(absl::Span<const TaskGraph> graphs, const Schedule& sch
       devices_(DevicesOf(schedule)),
       graph_(GraphOf(graphs, rounds_.front())),
       places_(graphs.front(), schedule.devices),
+      gradients_(schedule.devices > 1 ? schedule.devices * graphs.front().data.size() : 0),
+      round_uses_(UsesInRound(graphs.front())),
+      updates_begun_(graphs.front().data.size()),
       ran_at_(schedule.devices),
       passes_(schedule.devices),
       before_(schedule.devices) {}
@@ -51,6 +54,10 @@ absl::Status DeviceCheck::CheckStep(const ScheduleStep& step) {
       return Prefetch(step);
     case StepKind::kDrop:
       return Drop(step);
+    case StepKind::kReceive:
+      return Receive(step);
+    case StepKind::kAdd:
+      return AddFrom(step);
     case StepKind::kAwait:
     case StepKind::kSynchronize:
       break;

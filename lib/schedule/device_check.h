@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "lib/schedule/data_places.h"
 #include "lib/schedule/data_versions.h"
+#include "lib/schedule/gradient_parts.h"
 #include "lib/schedule/rounds.h"
 #include "lib/schedule/step_text.h"
 #include "tidepool/schedule/schedule.h"
@@ -54,6 +55,21 @@ class DeviceCheck {
   ByteRange RangeOf(const ScheduleStep& step) const;
   std::string Past(std::size_t device, std::size_t data);
 
+  // Exchanges between devices (device_check_exchange.cc).
+  absl::Status Receive(const ScheduleStep& step);
+  absl::Status AddFrom(const ScheduleStep& step);
+  absl::Status CheckBothSides(const ScheduleStep& step);
+  absl::Status CheckGradient(std::size_t device, std::size_t data);
+  absl::Status CheckNewValues(const ScheduleStep& step);
+  absl::Status CheckGradientOfUpdate(const ScheduleStep& step, std::size_t device,
+                                     std::size_t data);
+  DeviceSet AllDevices() const;
+  bool IsGradient(std::size_t data) const;
+  GradientParts& GradientsOf(std::size_t device, std::size_t data) {
+    return gradients_[device * graph_->data.size() + data];
+  }
+  static std::vector<std::size_t> UsesInRound(const TaskGraph& graph);
+
   // Tasks (device_check_runs.cc).
   absl::Status Run(const ScheduleStep& step);
   absl::Status CheckRerun(const ScheduleStep& step);
@@ -70,7 +86,9 @@ class DeviceCheck {
   std::vector<std::size_t> InstancesOf(const ScheduleStep& step) const;
   std::size_t TaskOfVersion(std::size_t data, int version) const;
   std::size_t NextUser(std::size_t device, std::size_t data);
-  std::size_t& RanAt(std::size_t device, std::size_t task);
+  std::size_t& RanAt(std::size_t device, std::size_t task) { return ran_at_[device][task]; }
+  bool RanAnywhere(std::size_t task);
+  void NoteGradient(std::size_t device, std::size_t data);
 
   // Rounds and homes (device_check_rounds.cc).
   absl::Status StartRound(const ScheduleRound& round);
@@ -104,7 +122,10 @@ class DeviceCheck {
   std::size_t round_ = 0;
   std::size_t at_ = 0;
   DataPlaces places_;
-  // Steps of the first run in this round, by device and task; updates count for device 0.
+  std::vector<GradientParts> gradients_;    // by device and data
+  std::vector<std::size_t> round_uses_;     // by data: reads and updates by tasks of a round
+  std::vector<std::size_t> updates_begun_;  // by data: uses by updates that ran on any device
+  // Steps of the first run in this round, by device and task.
   std::vector<std::vector<std::size_t>> ran_at_;
   std::vector<std::int64_t> passes_;  // by device: rounds with tasks, with their repetitions
   std::vector<std::vector<DataPlace>> before_;  // places before a repeated round, by device

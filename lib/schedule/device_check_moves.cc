@@ -37,6 +37,10 @@ std::string DeviceCheck::Past(std::size_t device, std::size_t data) {
       return absl::StrCat(" was copied in at step ", place.moved_at);
     case StepKind::kDrop:
       return absl::StrCat(" was dropped at step ", place.moved_at);
+    case StepKind::kReceive:
+      return absl::StrCat(" was received at step ", place.moved_at);
+    case StepKind::kAdd:
+      return absl::StrCat(" was added to at step ", place.moved_at);
     default:
       return places_.HostOf(device, data).bytes.empty() ? " was not allocated"
                                                         : " begins on the host";
@@ -80,7 +84,8 @@ absl::Status DeviceCheck::Free(const ScheduleStep& step) {
   const DataVersions::Datum& versions = versions_[step.index];
   const bool is_unwritten =
       versions.writer != DataVersions::kNoTask && RanAt(step.device, versions.writer) == kNotYet;
-  if (is_unwritten || place.done < versions.uses) {
+  const std::size_t done = place.done - place.updates_done + updates_begun_[step.index];
+  if (is_unwritten || done < versions.uses) {
     return Wrong("task ", TaskName(NextUser(step.device, step.index)),
                  " needs the data later, expected it to stay");
   }

@@ -41,7 +41,7 @@ void DeviceCheck::StartData(std::size_t device, std::size_t data) {
   DataPlace& place = places_.At(device, data);
   const bool is_new = round_ == 0 || !LivesAcrossRounds(graph_data);
   if (is_new) place = {};
-  place.done = 0;
+  place.done = place.updates_done = 0;
   place.freed = false;
   const bool is_written = versions_[data].writer != DataVersions::kNoTask;
   if (!is_new || is_written || graph_data.before != DataHome::kHost) return;
@@ -77,7 +77,8 @@ absl::Status DeviceCheck::CheckTasksRan(const ScheduleRound& round) {
     const bool must_have_run = ran || (IsLastRound() && passes_[device] == 0);
     for (std::size_t task = 0; task < graph_->tasks.size(); ++task) {
       const bool is_update = graph_->tasks[task].phase == TaskPhase::kUpdate;
-      if (RanAt(device, task) != kNotYet || !(is_update ? IsLastRound() : must_have_run)) continue;
+      const bool has_run = is_update ? RanAnywhere(task) : RanAt(device, task) != kNotYet;
+      if (has_run || !(is_update ? IsLastRound() : must_have_run)) continue;
       return WrongRound("task ", TaskName(task), " did not run on device ", device,
                         ", expected all tasks to run");
     }
@@ -107,6 +108,10 @@ absl::Status DeviceCheck::CheckHome(std::size_t device, std::size_t data, bool r
     return WrongRound("data ", DataName(data), " of device ", device, Past(device, data),
                       ", expected it to be freed");
   }
+  // The device that runs all updates keeps the state of the optimizer.
+  const bool is_elsewhere = devices_.size() > 1 && !place.began && place.is_nowhere() &&
+                            graph_->data[data].kind == DataKind::kOptimizerState;
+  if (is_elsewhere && home == DataHome::kDevice) return absl::OkStatus();
   const DataSide& side = home == DataHome::kHost ? host : place.device;
   const bool is_left = home == DataHome::kHost && !place.device.bytes.empty();
   const DataValue last = {ran ? versions_[data].after_iteration : 0, 0};

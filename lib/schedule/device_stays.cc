@@ -85,6 +85,8 @@ class StayFinder {
         return GiveBack(at, RangeOf(step));
       case StepKind::kRun:
         return TakeWorkspace(at);
+      case StepKind::kAdd:
+        return TakeBuffer(at);
       default:
         return;
     }
@@ -101,6 +103,23 @@ class StayFinder {
     const auto lower = static_cast<std::int64_t>(at);
     stays_.stay_at[at] = Begin(bytes);
     stays_.parts.push_back({stays_.stay_at[at], {0, bytes}, lower, EndOfRun(at)});
+  }
+
+  // The buffer of an addition lives up to the next one, so that no other operation soon waits for
+  // the copy.
+  void TakeBuffer(std::size_t at) {
+    const ByteRange range = RangeOf(schedule_.steps[at]);
+    const auto is_next = [&](const ScheduleStep& step) {
+      return step.kind == StepKind::kAdd && step.device == device_;
+    };
+    const auto from = schedule_.steps.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+    const auto next = std::find_if(from, schedule_.steps.end(), is_next);
+    const auto end = next == schedule_.steps.end() ? from : next;
+    stays_.stay_at[at] = Begin(range.end - range.begin);
+    stays_.parts.push_back({stays_.stay_at[at],
+                            {0, range.end - range.begin},
+                            static_cast<std::int64_t>(at),
+                            end - schedule_.steps.begin()});
   }
 
   // Returns the step at which a task has ended.

@@ -114,6 +114,7 @@ class BoundFinder {
 
   // Adds the gaps of a datum that must be somewhere while no task uses it.
   void AddData(std::size_t data) {
+    if (choices_.is_received[data]) return;  // without the link
     const GraphData& datum = graph_.data[data];
     const bool is_given = !is_written_[data] && ExistsBefore(datum);
     if (is_given && BeginsOnHost(datum)) {

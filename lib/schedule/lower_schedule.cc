@@ -30,6 +30,10 @@ absl::Status CheckStep(const TaskGraph& graph, const Schedule& schedule, const M
     return WrongStep(graph, schedule, at, "compressed, expected a raw copy of device ", step.device,
                      ", which has no compressor");
   }
+  if ((step.kind == StepKind::kReceive || step.kind == StepKind::kAdd) && !machine.peers.exist()) {
+    return WrongStep(graph, schedule, at, "from device ", step.source,
+                     ", expected a machine with connections between its devices");
+  }
   if (step.kind != StepKind::kRun) return absl::OkStatus();
   const bool is_host = step.device == kHostDevice;
   const std::size_t streams =
@@ -80,8 +84,9 @@ absl::StatusOr<std::size_t> CountOperations(const Schedule& schedule,
     steps += repeated * round.steps;
     for (std::size_t i = 0; i < round.steps; ++i) {
       const StepKind kind = schedule.steps[round.first_step + i].kind;
-      const bool is_operation =
-          kind == StepKind::kRun || kind == StepKind::kOffload || kind == StepKind::kPrefetch;
+      const bool is_operation = kind == StepKind::kRun || kind == StepKind::kOffload ||
+                                kind == StepKind::kPrefetch || kind == StepKind::kReceive ||
+                                kind == StepKind::kAdd;
       if (is_operation) operations += repeated;
     }
   }

@@ -62,6 +62,9 @@ absl::Status Lowering::AddStep(std::size_t at, std::uint32_t repetition) {
       return Prefetch(step);
     case StepKind::kDrop:
       return Drop(step);
+    case StepKind::kReceive:
+    case StepKind::kAdd:
+      return Exchange(step);
     case StepKind::kSynchronize:
       queue_.Synchronize();
       break;
@@ -129,16 +132,21 @@ absl::Status Lowering::RunOnDevice(const ScheduleStep& step) {
   pages_[step.device].FindIdle(at.stream,
                                [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
   if (workspace > 0) {
-    GiveMemory(step.device, step.offset, 0, workspace, StreamEnds(at));
-    DataPart part = {.span = AddSpan({.device = step.device,
-                                      .offset = step.offset,
-                                      .bytes = Rounded(workspace),
-                                      .first = at.operation}),
-                     .state = DataPart::State::kWritten,
-                     .users = StreamEnds(at)};
-    EndSpan(part, Rounded(workspace));
+    GiveBuffer(step, workspace, at);
   }
   return absl::OkStatus();
+}
+
+// Gives back memory that one operation alone has used.
+void Lowering::GiveBuffer(const ScheduleStep& step, std::int64_t bytes, StreamEnd at) {
+  GiveMemory(step.device, step.offset, 0, bytes, StreamEnds(at));
+  DataPart part = {.span = AddSpan({.device = step.device,
+                                    .offset = step.offset,
+                                    .bytes = Rounded(bytes),
+                                    .first = at.operation}),
+                   .state = DataPart::State::kWritten,
+                   .users = StreamEnds(at)};
+  EndSpan(part, Rounded(bytes));
 }
 
 void Lowering::RunOnHost(const ScheduleStep& step) {
@@ -215,6 +223,47 @@ absl::Status Lowering::Prefetch(const ScheduleStep& step) {
                 .end = end},
                at);
   return absl::OkStatus();
+}
+
+// A copy from another device reads the data there and writes it here.
+absl::Status Lowering::Exchange(const ScheduleStep& step) {
+  const std::int64_t end = EndOf(step);
+  const bool adds = step.kind == StepKind::kAdd;
+  const StreamEnd at = queue_.Next(streams_.Peer(step.device));
+  if (adds) {
+    StreamEnds users;
+    absl::Status status = TakeMemory(step, step.offset, 0, end - step.begin, users);
+    if (!status.ok()) return status;
+    queue_.Await(users, Reason::kMemory);
+  }
+  const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
+  for (const std::size_t device : {step.device, step.source}) {
+    DataParts& parts = OnDevice(device, step.index);
+    std::int64_t offset = -1;
+    parts.Within(step.begin, end, [&](DataPart& part) {
+      UsePart(part, device == step.device ? Use::kWrite : Use::kRead, at);
+      offset = part.offset;
+    });
+    if (absl::Status status = CheckParts(parts); !status.ok()) return status;
+    if (IsFixed()) program_.offsets.push_back(offset + step.begin);
+  }
+  if (IsFixed() && adds) program_.offsets.push_back(step.offset);
+  AddOperation({.kind = adds ? OperationKind::kAdd : OperationKind::kReceive,
+                .first_offset = first_offset,
+                .seconds = ExchangeSeconds(step),
+                .begin = step.begin,
+                .end = end},
+               at);
+  if (adds) GiveBuffer(step, end - step.begin, at);
+  return absl::OkStatus();
+}
+
+double Lowering::ExchangeSeconds(const ScheduleStep& step) const {
+  const PeerLinks& peers = machine_.peers;
+  const auto bytes = static_cast<double>(EndOf(step) - step.begin);
+  const double seconds = peers.latency_seconds + bytes / peers.bytes_per_second;
+  if (step.kind == StepKind::kReceive) return seconds;
+  return seconds + bytes / peers.addition_bytes_per_second;
 }
 
 void Lowering::AddOperation(ProgramOperation operation, StreamEnd at) {

@@ -43,6 +43,9 @@ class Lowering {
   void RunOnHost(const ScheduleStep& step);
   absl::Status Offload(const ScheduleStep& step);
   absl::Status Prefetch(const ScheduleStep& step);
+  absl::Status Exchange(const ScheduleStep& step);
+  void GiveBuffer(const ScheduleStep& step, std::int64_t bytes, StreamEnd at);
+  double ExchangeSeconds(const ScheduleStep& step) const;
 
   // Waits of the next operation, `at`.
   void UsePart(DataPart& part, Use use, StreamEnd at);

@@ -35,21 +35,32 @@ absl::Status CheckMemory(const std::string& owner, std::int64_t bytes) {
       absl::StrCat(owner, ": memory of ", bytes, " bytes, expected 0 or more"));
 }
 
+absl::Status CheckTransfers(const std::string& owner, double latency, LinkSharing sharing) {
+  if (!(latency >= 0 && latency <= kMostTaskSeconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(owner, ": a latency of ", latency, " seconds, expected 0 to 10^9"));
+  }
+  if (sharing > LinkSharing::kFirstComeFirstServed) {
+    return absl::InvalidArgumentError(absl::StrCat(owner, ": sharing ", static_cast<int>(sharing),
+                                                   ", expected equal parts or first come"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckLink(const MachineLink& link, std::size_t number) {
   const std::string owner = absl::StrCat("link ", number);
   absl::Status status = CheckRate(owner, "a rate out", link.out_bytes_per_second);
   if (status.ok()) status = CheckRate(owner, "a rate in", link.in_bytes_per_second);
-  if (!status.ok()) return status;
-  if (!(link.latency_seconds >= 0 && link.latency_seconds <= kMostTaskSeconds)) {
-    return absl::InvalidArgumentError(absl::StrCat(owner, ": a latency of ", link.latency_seconds,
-                                                   " seconds, expected 0 to 10^9"));
-  }
-  if (link.sharing > LinkSharing::kFirstComeFirstServed) {
-    return absl::InvalidArgumentError(absl::StrCat(owner, ": sharing ",
-                                                   static_cast<int>(link.sharing),
-                                                   ", expected equal parts or first come"));
-  }
-  return absl::OkStatus();
+  return status.ok() ? CheckTransfers(owner, link.latency_seconds, link.sharing) : status;
+}
+
+// A machine without connections between devices has the defaults.
+absl::Status CheckPeers(const PeerLinks& peers) {
+  if (peers == PeerLinks()) return absl::OkStatus();
+  const std::string owner = "links of peers";
+  absl::Status status = CheckRate(owner, "a rate", peers.bytes_per_second);
+  if (status.ok()) status = CheckRate(owner, "additions", peers.addition_bytes_per_second);
+  return status.ok() ? CheckTransfers(owner, peers.latency_seconds, peers.sharing) : status;
 }
 
 absl::Status CheckDevice(const Machine& machine, std::size_t number) {
@@ -101,7 +112,8 @@ absl::Status ValidateMachine(const Machine& machine) {
   for (std::size_t i = 0; i < machine.devices.size() && status.ok(); ++i) {
     status = CheckDevice(machine, i);
   }
-  return status.ok() ? CheckHost(machine.host) : status;
+  if (status.ok()) status = CheckHost(machine.host);
+  return status.ok() ? CheckPeers(machine.peers) : status;
 }
 
 }  // namespace tidepool

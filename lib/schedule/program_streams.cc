@@ -22,6 +22,16 @@ void AddChannels(const Machine& machine, Program& program) {
   }
 }
 
+// Adds a stream for each device that receives, with a channel of its own or that of the bus.
+void AddPeers(const Machine& machine, std::size_t devices, Program& program) {
+  const ProgramChannel channel = {machine.links.size(), 0, machine.peers.latency_seconds,
+                                  machine.peers.sharing};
+  for (std::size_t device = 0; device < devices; ++device) {
+    if (device == 0 || !machine.peers.is_bus) program.channels.push_back(channel);
+    AddStream(program, StreamKind::kPeer, device, 0, program.channels.size() - 1);
+  }
+}
+
 }  // namespace
 
 StreamNumbers AddStreams(const Machine& machine, std::size_t devices, Program& program) {
@@ -46,6 +56,8 @@ StreamNumbers AddStreams(const Machine& machine, std::size_t devices, Program& p
   for (std::size_t core = 0; core < machine.host.cores; ++core) {
     AddStream(program, StreamKind::kHost, kHostDevice, core);
   }
+  numbers.peers_ = program.streams.size();
+  if (machine.peers.exist()) AddPeers(machine, devices, program);
   return numbers;
 }
 

@@ -19,6 +19,8 @@ class StreamNumbers {
   }
   std::size_t Out(std::size_t device) const { return devices_[device].out; }
   std::size_t In(std::size_t device) const { return devices_[device].in; }
+  // Returns the stream of a device that receives; the machine has connections between devices.
+  std::size_t Peer(std::size_t device) const { return peers_ + device; }
   std::size_t Host(std::size_t core) const { return host_ + core; }
 
  private:
@@ -32,10 +34,11 @@ class StreamNumbers {
 
   std::vector<Device> devices_;
   std::size_t host_ = 0;
+  std::size_t peers_ = 0;
 };
 
-// Adds the streams of the first `devices` devices of a machine, those of the host's cores, and the
-// channels of the links.
+// Adds the streams of the first `devices` devices of a machine, those of the host's cores and of
+// connections between devices, and the channels of the links.
 StreamNumbers AddStreams(const Machine& machine, std::size_t devices, Program& program);
 
 // Counts for each channel the streams that have operations.

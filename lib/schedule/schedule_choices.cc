@@ -14,6 +14,7 @@ class ChoiceReader {
   ChoiceReader(absl::Span<const TaskGraph> graphs, const Schedule& schedule)
       : graphs_(graphs), schedule_(schedule), round_of_run_(graphs.front().tasks.size()) {
     choices_.changed_by_host.resize(graphs.front().data.size());
+    choices_.is_received.resize(graphs.front().data.size());
   }
 
   ScheduleChoices Read() {
@@ -24,6 +25,7 @@ class ChoiceReader {
       for (std::size_t i = 0; i < round.steps; ++i) {
         const ScheduleStep& step = schedule_.steps[round.first_step + i];
         if (step.kind == StepKind::kRun) NoteRun(step);
+        if (step.kind == StepKind::kReceive) choices_.is_received[step.index] = true;
         if (step.density < 0) continue;
         choices_.has_compressed_copies = true;
         choices_.least_density = std::min(choices_.least_density, step.density);

@@ -23,6 +23,7 @@ struct ScheduleChoices {
   std::vector<FirstRun> order;        // on that device
   double round_seconds = 0;           // of the first runs in all rounds, by the fastest algorithms
   std::vector<bool> changed_by_host;  // by data
+  std::vector<bool> is_received;      // by data: a device has it from another one
   bool has_streams = false;           // runs tasks beside each other
   bool has_reruns = false;            // runs a task again in its round
   bool has_compressed_copies = false;

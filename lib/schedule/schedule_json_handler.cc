@@ -25,13 +25,16 @@ constexpr std::array<KnownKey, 11> kScheduleKeys = {{{"tidepool_schedule", true}
                                                      {"machine"},
                                                      {"rounds"},
                                                      {"steps", true}}};
-constexpr std::array<KnownKey, 3> kMachineKeys = {{{"devices", true}, {"links", true}, {"host"}}};
+constexpr std::array<KnownKey, 4> kMachineKeys = {
+    {{"devices", true}, {"links", true}, {"host"}, {"peers"}}};
 constexpr std::array<KnownKey, 5> kDeviceKeys = {
     {{"memory", true}, {"link"}, {"compute_streams"}, {"compressor"}, {"decompressor"}}};
 constexpr std::array<KnownKey, 5> kLinkKeys = {
     {{"out", true}, {"in", true}, {"latency"}, {"full_duplex"}, {"sharing"}}};
 constexpr std::array<KnownKey, 4> kHostKeys = {
     {{"memory"}, {"cores"}, {"accumulation"}, {"update"}}};
+constexpr std::array<KnownKey, 5> kPeersKeys = {
+    {{"rate", true}, {"latency"}, {"bus"}, {"sharing"}, {"addition"}}};
 constexpr std::array<KnownKey, 3> kRoundKeys = {{{"steps", true}, {"times"}, {"batch"}}};
 
 }  // namespace
@@ -63,6 +66,7 @@ const ScheduleHandler::Object& ScheduleHandler::object() const {
   static const Object device = {"a device", kDeviceKeys};
   static const Object link = {"a link", kLinkKeys};
   static const Object host = {"the host", kHostKeys};
+  static const Object peers = {"the links of peers", kPeersKeys};
   static const Object round = {"a round", kRoundKeys};
   switch (place_) {
     case Place::kMachine:
@@ -73,6 +77,8 @@ const ScheduleHandler::Object& ScheduleHandler::object() const {
       return link;
     case Place::kHost:
       return host;
+    case Place::kPeers:
+      return peers;
     case Place::kRound:
       return round;
     default:
@@ -112,9 +118,10 @@ bool ScheduleHandler::FailPlace(const std::string& shown) {
       break;
   }
   const bool is_list = key_ == "devices" || key_ == "links" || key_ == "rounds" || key_ == "steps";
-  return FailValue(shown, is_list && place_ != Place::kRound    ? "an array"
-                          : key_ == "machine" || key_ == "host" ? "an object"
-                                                                : "a text or a number");
+  return FailValue(shown, is_list && place_ != Place::kRound ? "an array"
+                          : key_ == "machine" || key_ == "host" || key_ == "peers"
+                              ? "an object"
+                              : "a text or a number");
 }
 
 bool ScheduleHandler::Take(const Value& value) {
@@ -130,6 +137,8 @@ bool ScheduleHandler::Take(const Value& value) {
       return TakeOfLink(value);
     case Place::kHost:
       return TakeOfHost(value);
+    case Place::kPeers:
+      return TakeOfPeers(value);
     case Place::kRound:
       return TakeOfRound(value);
     default:
@@ -166,6 +175,8 @@ bool ScheduleHandler::StartObject() {
     file_.machine = {.devices = {}, .links = {}};
   } else if (place_ == Place::kMachine && key_ == "host") {
     place_ = Place::kHost;
+  } else if (place_ == Place::kMachine && key_ == "peers") {
+    place_ = Place::kPeers;
   } else if (place_ == Place::kDeviceList) {
     place_ = Place::kDevice;
     file_.machine->devices.emplace_back();
@@ -193,6 +204,7 @@ bool ScheduleHandler::EndObject(rapidjson::SizeType /*members*/) {
            : place_ == Place::kLink    ? Place::kLinkList
            : place_ == Place::kRound   ? Place::kRoundList
            : place_ == Place::kHost    ? Place::kMachine
+           : place_ == Place::kPeers   ? Place::kMachine
            : place_ == Place::kMachine ? Place::kSchedule
                                        : Place::kStart;
   return true;

@@ -50,6 +50,7 @@ class ScheduleHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, S
     kLinkList,
     kLink,
     kHost,
+    kPeers,
     kRoundList,
     kRound,
     kStepList,
@@ -74,6 +75,7 @@ class ScheduleHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, S
   bool TakeOfDevice(const Value& value);
   bool TakeOfLink(const Value& value);
   bool TakeOfHost(const Value& value);
+  bool TakeOfPeers(const Value& value);
   bool TakeOfRound(const Value& value);
   bool TakeText(const Value& value, std::string* text);
   bool TakeWhole(const Value& value, std::int64_t* number);
@@ -82,7 +84,7 @@ class ScheduleHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, S
   bool TakeBool(const Value& value, bool* is);
   bool TakeFingerprint(const Value& value);
   bool TakeMemory(const Value& value);
-  bool TakeSharing(const Value& value);
+  bool TakeSharing(const Value& value, LinkSharing* sharing);
   bool TakeNormalization(const Value& value);
 
   // Steps (schedule_json_steps.cc).
@@ -97,7 +99,7 @@ class ScheduleHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, S
   ScheduleFile file_;
   Place place_ = Place::kStart;
   std::string_view key_;
-  unsigned seen_[12] = {};  // bits of keys, by place
+  unsigned seen_[13] = {};  // bits of keys, by place
   Columns columns_ = {};    // of the current step
   std::size_t column_ = 0;  // the number of values of the current step so far
   std::int64_t line_ = 1;

@@ -13,7 +13,7 @@ namespace {
 
 // Returns whether the kind has the name; `*kind` is changed only then.
 bool ParseKind(std::string_view name, StepKind* kind) {
-  for (int i = 0; i <= static_cast<int>(StepKind::kDrop); ++i) {
+  for (int i = 0; i <= static_cast<int>(StepKind::kAdd); ++i) {
     if (name != StepKindName(static_cast<StepKind>(i))) continue;
     *kind = static_cast<StepKind>(i);
     return true;
@@ -50,7 +50,7 @@ bool ScheduleHandler::TakeKind(const Value& value) {
   StepKind& kind = file_.schedule.steps.back().kind;
   if (value.type != Value::Type::kText || !ParseKind(value.text, &kind)) {
     return Fail(absl::StrCat(Shown(value), " begins a step, expected allocate, free, run, ",
-                             "offload, await, prefetch, synchronize or drop"));
+                             "offload, await, prefetch, synchronize, drop, receive or add"));
   }
   columns_ = ColumnsOf(kind);
   column_ = 1;
@@ -90,9 +90,11 @@ bool ScheduleHandler::TakeColumn(const Value& value, Column column) {
   }
   std::int64_t number = 0;
   if (!io::ParseWholeNumber(value.text, &number)) return false;
-  if (column == Column::kIndex || column == Column::kAlgorithm || column == Column::kStream) {
+  if (column == Column::kIndex || column == Column::kAlgorithm || column == Column::kStream ||
+      column == Column::kSource) {
     (column == Column::kIndex    ? step.index
      : column == Column::kStream ? step.stream
+     : column == Column::kSource ? step.source
                                  : step.algorithm) = static_cast<std::size_t>(number);
     return number >= 0;
   }

@@ -64,10 +64,10 @@ bool ScheduleHandler::TakeMemory(const Value& value) {
   return FailValue(Shown(value), "'pool', 'fixed' or 'paged'");
 }
 
-bool ScheduleHandler::TakeSharing(const Value& value) {
+bool ScheduleHandler::TakeSharing(const Value& value, LinkSharing* link) {
   for (const LinkSharing sharing : {LinkSharing::kEqualParts, LinkSharing::kFirstComeFirstServed}) {
     if (value.type != Value::Type::kText || value.text != LinkSharingName(sharing)) continue;
-    file_.machine->links.back().sharing = sharing;
+    *link = sharing;
     return true;
   }
   return FailValue(Shown(value), "'equal-parts' or 'first-come-first-served'");
@@ -115,7 +115,7 @@ bool ScheduleHandler::TakeOfLink(const Value& value) {
   if (key_ == "in") return TakeNumber(value, &link.in_bytes_per_second);
   if (key_ == "latency") return TakeNumber(value, &link.latency_seconds);
   if (key_ == "full_duplex") return TakeBool(value, &link.full_duplex);
-  return TakeSharing(value);
+  return TakeSharing(value, &link.sharing);
 }
 
 bool ScheduleHandler::TakeOfHost(const Value& value) {
@@ -124,6 +124,15 @@ bool ScheduleHandler::TakeOfHost(const Value& value) {
   if (key_ == "cores") return TakeCount(value, &host.cores);
   return TakeNumber(value, key_ == "update" ? &host.update_bytes_per_second
                                             : &host.accumulation_bytes_per_second);
+}
+
+bool ScheduleHandler::TakeOfPeers(const Value& value) {
+  PeerLinks& peers = file_.machine->peers;
+  if (key_ == "rate") return TakeNumber(value, &peers.bytes_per_second);
+  if (key_ == "latency") return TakeNumber(value, &peers.latency_seconds);
+  if (key_ == "bus") return TakeBool(value, &peers.is_bus);
+  if (key_ == "sharing") return TakeSharing(value, &peers.sharing);
+  return TakeNumber(value, &peers.addition_bytes_per_second);
 }
 
 bool ScheduleHandler::TakeOfRound(const Value& value) {

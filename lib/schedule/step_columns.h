@@ -22,10 +22,12 @@ enum class Column : std::uint8_t {
   kStream,
   kHint,
   kDensity,
+  kSource,
   kNoColumn,
 };
-constexpr std::array<const char*, 9> kColumnNames = {
-    "number", "algorithm", "begin", "end", "offset", "device", "stream", "hint", "density"};
+constexpr std::array<const char*, 10> kColumnNames = {"number",  "algorithm", "begin",  "end",
+                                                      "offset",  "device",    "stream", "hint",
+                                                      "density", "source"};
 
 constexpr std::size_t kMostColumns = 6;
 using Columns = std::array<Column, kMostColumns>;
@@ -48,6 +50,10 @@ constexpr Columns ColumnsOf(StepKind kind) {
       return {kIndex, kBegin, kEnd, kOffset, kDevice, kHint};
     case StepKind::kDrop:
       return {kIndex, kBegin, kEnd, kDevice, kNoColumn, kNoColumn};
+    case StepKind::kReceive:
+      return {kIndex, kBegin, kEnd, kDevice, kSource, kNoColumn};
+    case StepKind::kAdd:
+      return {kIndex, kBegin, kEnd, kOffset, kDevice, kSource};
     case StepKind::kSynchronize:
       break;
   }

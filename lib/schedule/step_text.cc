@@ -4,7 +4,7 @@
 namespace tidepool::schedule {
 
 std::string StepText(const TaskGraph& graph, const ScheduleStep& step) {
-  if (step.kind > StepKind::kDrop) return "unknown";
+  if (step.kind > StepKind::kAdd) return "unknown";
   std::string kind(StepKindName(step.kind));
   if (step.kind == StepKind::kSynchronize) return kind;
   const bool runs = step.kind == StepKind::kRun;

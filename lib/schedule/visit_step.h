@@ -26,7 +26,9 @@ absl::Status VisitStep(const ScheduleStep& step, Visitor& visitor) {
     case StepKind::kPrefetch:
       return visitor.Prefetch(step);
     case StepKind::kSynchronize:
-    case StepKind::kDrop:  // not in a pool's schedule
+    case StepKind::kDrop:  // not in a pool's schedule, and so are the next
+    case StepKind::kReceive:
+    case StepKind::kAdd:
       break;
   }
   return visitor.Synchronize();

@@ -45,6 +45,8 @@ bool IsDefault(const ScheduleStep& step, Column column) {
       return step.hint == plain.hint;
     case Column::kDensity:
       return step.density == plain.density;
+    case Column::kSource:
+      return step.source == plain.source;
     case Column::kNoColumn:
       break;
   }
@@ -73,6 +75,8 @@ void AppendColumn(const ScheduleStep& step, Column column, std::string& json) {
           &json, step.hint == Hint::kOffloadable ? ",\"offloadable\"" : ",\"resident\"");
     case Column::kDensity:
       return absl::StrAppend(&json, ",", NumberText(step.density));
+    case Column::kSource:
+      return absl::StrAppend(&json, ",", step.source);
     case Column::kNoColumn:
       break;
   }
@@ -123,6 +127,14 @@ void AppendMachineLink(const MachineLink& link, std::string& json) {
                   ", \"sharing\": \"", std::string(LinkSharingName(link.sharing)), "\"}");
 }
 
+void AppendPeers(const PeerLinks& peers, std::string& json) {
+  absl::StrAppend(&json, ",\n \"peers\": {\"rate\": ", NumberText(peers.bytes_per_second),
+                  ", \"latency\": ", NumberText(peers.latency_seconds),
+                  ", \"bus\": ", peers.is_bus ? "true" : "false", ", \"sharing\": \"",
+                  std::string(LinkSharingName(peers.sharing)),
+                  "\", \"addition\": ", NumberText(peers.addition_bytes_per_second), "}");
+}
+
 void AppendMachine(const Machine& machine, std::string& json) {
   json += ",\n \"machine\": {";
   std::string lists;
@@ -133,7 +145,9 @@ void AppendMachine(const Machine& machine, std::string& json) {
   absl::StrAppend(&json, ",\n \"host\": {\"memory\": ", host.memory_bytes,
                   ", \"cores\": ", host.cores,
                   ", \"accumulation\": ", NumberText(host.accumulation_bytes_per_second),
-                  ", \"update\": ", NumberText(host.update_bytes_per_second), "}}");
+                  ", \"update\": ", NumberText(host.update_bytes_per_second), "}");
+  if (machine.peers.exist()) AppendPeers(machine.peers, json);
+  json += '}';
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ using simulate::MemoryCurve;
 
 // By ProgramOperation::Kind.
 constexpr TimelineEvent::Kind kEventKinds[] = {
-    TimelineEvent::Kind::kTask, TimelineEvent::Kind::kOffload, TimelineEvent::Kind::kPrefetch};
+    TimelineEvent::Kind::kTask, TimelineEvent::Kind::kOffload, TimelineEvent::Kind::kPrefetch,
+    TimelineEvent::Kind::kReceive, TimelineEvent::Kind::kAdd};
 
 // Changes of memory at the start and at the end of each operation.
 struct MemoryChanges {
@@ -66,6 +67,8 @@ class ProgramTimeline {
         timeline_.bytes_out += operation.end - operation.begin;
       } else if (operation.kind == OperationKind::kPrefetch) {
         timeline_.bytes_in += operation.end - operation.begin;
+      } else if (operation.kind != OperationKind::kTask) {
+        timeline_.bytes_received += operation.end - operation.begin;
       } else if (IsOnDevice(operation)) {
         timeline_.compute_seconds += operation.seconds;
       }

@@ -24,8 +24,9 @@ namespace tidepool {
 namespace {
 
 // By TimelineEvent::Kind.
-constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
-constexpr std::array<const char*, 3> kCategories = {"task", "offload", "prefetch"};
+constexpr std::array<const char*, 5> kTracks = {"compute", "out", "in", "peers", "peers"};
+constexpr std::array<const char*, 5> kCategories = {"task", "offload", "prefetch", "receive",
+                                                    "add"};
 constexpr double kNeverStarts = std::numeric_limits<double>::infinity();
 
 // Viewers count nanoseconds in 64 bits. Both ends of a span are rounded, not its length, so that
@@ -38,7 +39,11 @@ std::int64_t ShownNanoseconds(double seconds) {
 // A stream of a device, or a core of the host.
 using Track = std::tuple<std::size_t, TimelineEvent::Kind, std::size_t>;
 
-Track TrackOf(const TimelineEvent& event) { return {event.device, event.kind, event.stream}; }
+// Additions run on the stream of copies from other devices.
+Track TrackOf(const TimelineEvent& event) {
+  const bool adds = event.kind == TimelineEvent::Kind::kAdd;
+  return {event.device, adds ? TimelineEvent::Kind::kReceive : event.kind, event.stream};
+}
 
 // Returns "compute", "compute 1", "device 1 out", "host core 0".
 std::string TrackName(const Track& track) {

@@ -2,8 +2,11 @@
 // Builds the rounds one after the other: the first brings the weights, the last has the updates.
 #include "policies/offload/compose_rounds.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
+
+#include "policies/offload/exchange_gradients.h"
 
 namespace tidepool::offload_policies {
 namespace {
@@ -28,6 +31,8 @@ class RoundComposer {
         division_(composition.division),
         devices_(composition.devices),
         cores_(composition.cores),
+        reduction_(composition.reduction),
+        buffer_offset_(composition.buffer_offset),
         uses_(graph.data.size()),
         offsets_(graph.data.size(), -1) {
     for (const GraphTask& task : round_graph.graph.tasks) NoteRoundUses(task);
@@ -85,6 +90,19 @@ class RoundComposer {
   }
 
   bool UpdatesOnHost() const { return cores_ > 0; }
+  bool Exchanges() const { return devices_ > 1 && !UpdatesOnHost(); }
+  // Returns how many devices, from the first on, run the updates.
+  std::size_t UpdatingDevices() const {
+    return reduction_ == GradientReduction::kRing ? devices_ : 1;
+  }
+  // Whether only the device that runs the updates has the datum.
+  bool IsOfUpdates(std::size_t data) const {
+    return Exchanges() && graph_.data[data].kind == DataKind::kOptimizerState &&
+           !uses_[data].in_rounds;
+  }
+  bool IsOn(std::size_t data, std::size_t device) const {
+    return device < UpdatingDevices() || !IsOfUpdates(data);
+  }
   bool IsUpdated(std::size_t data) const { return uses_[data].last_update != kNever; }
   DataHome HomeOf(std::size_t data) const { return graph_.data[data].after; }
   bool IsShared(std::size_t data) const {
@@ -114,7 +132,7 @@ class RoundComposer {
   void AddBegin() {
     for (std::size_t device = 0; device < devices_; ++device) {
       for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-        if (StaysAcrossRounds(graph_.data[data])) Begin(data, device);
+        if (StaysAcrossRounds(graph_.data[data]) && IsOn(data, device)) Begin(data, device);
       }
     }
   }
@@ -127,6 +145,7 @@ class RoundComposer {
   }
 
   void AddRound(const Schedule& round, bool is_last) {
+    if (is_last && Exchanges()) return AddExchangingRound(round);
     for (std::size_t device = 0; device < devices_; ++device) {
       const std::vector<std::size_t> last_runs = LastRuns(round);
       if (is_last && UpdatesOnHost()) SendUnused(device);
@@ -136,6 +155,45 @@ class RoundComposer {
         SendAfter(round_graph_.graph.tasks[round.steps[i].index], i, last_runs, device);
       }
     }
+  }
+
+  // All devices take the same step before the next, so that a ring exchanges a gradient as soon as
+  // all have it.
+  void AddExchangingRound(const Schedule& round) {
+    const std::vector<std::size_t> last_runs = LastRuns(round);
+    for (std::size_t i = 0; i < round.steps.size(); ++i) {
+      for (std::size_t device = 0; device < devices_; ++device) {
+        AddRoundStep(round.steps[i], device);
+      }
+      const bool is_run = round.steps[i].kind == StepKind::kRun;
+      if (!is_run || reduction_ != GradientReduction::kRing) continue;
+      const GraphTask& task = round_graph_.graph.tasks[round.steps[i].index];
+      for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+        for (const std::size_t data : *uses) {
+          if (last_runs[data] == i && IsSummed(data)) {
+            AddSteps(RingSteps(data, graph_.data[data].bytes, devices_, buffer_offset_));
+          }
+        }
+      }
+    }
+    if (reduction_ == GradientReduction::kFirstDevice) SumOnFirst();
+  }
+
+  bool IsSummed(std::size_t data) const {
+    return graph_.data[data].kind == DataKind::kWeightGradient && IsUpdated(data) &&
+           uses_[data].written_in_rounds;
+  }
+
+  // No gradient leaves before all tasks have ended.
+  void SumOnFirst() {
+    schedule_.steps.push_back({.kind = StepKind::kSynchronize});
+    for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+      if (IsSummed(data)) AddSteps(StepsToFirst(data, devices_, buffer_offset_));
+    }
+  }
+
+  void AddSteps(const std::vector<ScheduleStep>& steps) {
+    schedule_.steps.insert(schedule_.steps.end(), steps.begin(), steps.end());
   }
 
   // Memory of data that stays is taken at the begin of the iteration.
@@ -192,12 +250,7 @@ class RoundComposer {
   void AddUpdates() {
     for (std::size_t i = 0; i < round_graph_.updates.size(); ++i) {
       const std::size_t task = round_graph_.updates[i];
-      ScheduleStep step = {.kind = StepKind::kRun, .index = task};
-      if (UpdatesOnHost()) {
-        step.device = kHostDevice;
-        step.stream = i % cores_;
-      }
-      schedule_.steps.push_back(step);
+      AddUpdate(task, i);
       for (const auto* uses : {&graph_.tasks[task].reads, &graph_.tasks[task].updates}) {
         for (const std::size_t data : *uses) {
           if (uses_[data].last_update == i) EndAfterUpdate(data);
@@ -206,8 +259,33 @@ class RoundComposer {
     }
   }
 
+  void AddUpdate(std::size_t task, std::size_t number) {
+    ScheduleStep step = {.kind = StepKind::kRun, .index = task};
+    if (UpdatesOnHost()) {
+      step.device = kHostDevice;
+      step.stream = number % cores_;
+      schedule_.steps.push_back(step);
+      return;
+    }
+    for (step.device = 0; step.device < UpdatingDevices(); ++step.device) {
+      schedule_.steps.push_back(step);
+    }
+  }
+
+  // Sends new values from the device that runs the updates on, from device to device.
+  void Distribute(std::size_t data) {
+    if (!uses_[data].changed_by_update || HomeOf(data) == DataHome::kNowhere) return;
+    for (std::size_t device = UpdatingDevices(); device < devices_; ++device) {
+      if (!IsOn(data, device)) continue;
+      schedule_.steps.push_back(
+          {.kind = StepKind::kReceive, .index = data, .device = device, .source = device - 1});
+    }
+  }
+
   void EndAfterUpdate(std::size_t data) {
+    if (Exchanges()) Distribute(data);
     for (std::size_t device = 0; device < devices_; ++device) {
+      if (!IsOn(data, device)) continue;
       if (HomeOf(data) == DataHome::kNowhere) {
         Add(StepKind::kFree, data, device);
       } else if (!UpdatesOnHost()) {
@@ -244,6 +322,8 @@ class RoundComposer {
   const BatchDivision division_;
   const std::size_t devices_;
   const std::size_t cores_;
+  const GradientReduction reduction_;
+  const std::int64_t buffer_offset_;
   std::vector<StayingUses> uses_;      // by data
   std::vector<std::int64_t> offsets_;  // by data that stays; -1: pages
   Schedule schedule_;

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "policies/offload/round_graph.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool::offload_policies {
@@ -27,6 +28,8 @@ struct Composition {
   BatchDivision division;
   std::size_t devices = 1;
   std::size_t cores = 0;  // of the host, for the updates; 0: each device runs them
+  GradientReduction reduction = GradientReduction::kHost;  // of several devices
+  std::int64_t buffer_offset = -1;  // of additions, for rounds with fixed addresses
 };
 
 // Returns the schedule of an iteration of `graph`. `rounds` has the schedule of a round graph
@@ -34,9 +37,9 @@ struct Composition {
 // fixed addresses that are the same for data that stays. The iteration has the same memory.
 //
 // Weights, their gradients and optimizer state have their memory from the begin to the end.
-// Updates follow the last round: on the device or on the host, which gets the gradients as they are
-// ready and sends weights back. Rounds name their batches. O(steps x
-// devices).
+// Updates follow the last round: on the host, which gets the gradients as they are ready and sends
+// weights back; or on devices, around which gradients go as they are ready, or which send them to
+// the first one after the round. Rounds name their batches. O(steps x devices).
 Schedule ComposeRounds(const TaskGraph& graph, const RoundGraph& round_graph,
                        absl::Span<const Schedule> rounds, const Composition& composition);
 

@@ -2,6 +2,7 @@
 #include "policies/offload/device_iteration.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/schedule_planning.h"
 #include "policies/offload/compose_rounds.h"
+#include "policies/offload/exchange_gradients.h"
 #include "policies/offload/in_pages.h"
 #include "policies/offload/leaving_rounds.h"
 #include "policies/offload/request_check.h"
@@ -82,6 +84,37 @@ IterationSeconds LeastSecondsOf(const TaskGraph& graph) {
   return seconds;
 }
 
+// Returns the largest buffer for additions of gradients.
+std::int64_t BufferBytes(const TaskGraph& graph, const ScheduleRequest& request) {
+  std::int64_t most = 0;
+  if (request.devices == 1 || request.reduction == GradientReduction::kHost) return most;
+  const bool is_ring = request.reduction == GradientReduction::kRing;
+  for (const GraphData& data : graph.data) {
+    if (data.kind != DataKind::kWeightGradient) continue;
+    most = std::max(most, is_ring ? RingPartBytes(data.bytes, request.devices) : data.bytes);
+  }
+  return most;
+}
+
+// Returns the request for rounds. A policy with addresses of its own leaves the highest ones to the
+// buffer for additions.
+ScheduleRequest RequestOfRounds(const OffloadPolicy& policy, const TaskGraph& graph,
+                                ScheduleRequest request) {
+  const std::int64_t buffer = BufferBytes(graph, request);
+  if (policy.make_rounds == nullptr || buffer == 0) return request;
+  std::int64_t& memory = request.machine.devices.front().memory_bytes;
+  memory = std::max<std::int64_t>(memory - buffer, 0) / request.alignment * request.alignment;
+  return request;
+}
+
+absl::StatusOr<std::int64_t> ChooseSubBatch(const OffloadPolicy& policy, const GraphFamily& family,
+                                            std::int64_t batch, const ScheduleRequest& request) {
+  const std::int64_t some = family.cost_model != nullptr ? batch : family.batches.front();
+  const absl::StatusOr<TaskGraph> graph = GraphAt(family, some);
+  if (!graph.ok()) return graph.status();
+  return policy.choose_sub_batch(family, batch, RequestOfRounds(policy, *graph, request));
+}
+
 // An iteration of a family in rounds.
 class RoundsMaker {
  public:
@@ -123,12 +156,13 @@ class RoundsMaker {
     MadeSchedule made = {.machine = MachineOf(request_),
                          .batch = request_.batch,
                          .sub_batch = division.sub_batch,
-                         .rounds = division.rounds()};
+                         .rounds = division.rounds(),
+                         .reduction = request_.reduction};
     absl::Status status = AddGraph(division.sub_batch, made);
     if (status.ok() && division.rest > 0) status = AddGraph(division.rest, made);
     if (status.ok()) status = CheckNormalization(division, made.graphs.front());
     if (!status.ok()) return status;
-    const bool is_whole = division.sub_batch == batch_ && !UpdatesOnHost(request_);
+    const bool is_whole = division.sub_batch == batch_ && IsAlone();
     status = is_whole ? AddWhole(made) : AddRounds(division, made);
     if (!is_whole && MayLeave(made.graphs.front()) && absl::IsResourceExhausted(status)) {
       status = AddLeavingRounds(division, made);
@@ -137,6 +171,9 @@ class RoundsMaker {
     made.ideal_seconds = IdealSeconds(division, made.graphs);
     return made;
   }
+
+  // Whether one device does all of the iteration.
+  bool IsAlone() const { return request_.devices == 1 && !UpdatesOnHost(request_); }
 
   absl::Status CheckNormalization(const BatchDivision& division, const TaskGraph& graph) const {
     const auto* options = std::get_if<ModnnOptions>(&request_.options);
@@ -168,7 +205,7 @@ class RoundsMaker {
 
   // Policies with addresses of their own can give weights memory again and again.
   bool MayLeave(const TaskGraph& graph) const {
-    return policy_.make_rounds != nullptr && !UpdatesOnHost(request_) && !WantsPages(request_) &&
+    return policy_.make_rounds != nullptr && IsAlone() && !WantsPages(request_) &&
            WeightsMayLeave(graph);
   }
 
@@ -182,20 +219,25 @@ class RoundsMaker {
   absl::Status AddRounds(const BatchDivision& division, MadeSchedule& made) const {
     std::vector<Schedule> rounds;
     RoundGraph first;
+    const ScheduleRequest round_request = RequestOfRounds(policy_, made.graphs.front(), request_);
+    const bool keeps_addresses = policy_.make_rounds != nullptr;
     for (const TaskGraph& graph : made.graphs) {
       absl::StatusOr<RoundGraph> round = RoundGraphOf(graph, UpdatesOnHost(request_));
       if (!round.ok()) return round.status();
-      absl::StatusOr<Schedule> schedule = policy_.ForRounds()(policy_.name, round->graph, request_);
+      absl::StatusOr<Schedule> schedule =
+          policy_.ForRounds()(policy_.name, round->graph, round_request);
       if (!schedule.ok()) return schedule.status();
-      const bool keeps_addresses = policy_.make_rounds != nullptr;
       rounds.push_back(keeps_addresses ? *std::move(schedule) : InPages(*std::move(schedule)));
       if (rounds.size() == 1) first = *std::move(round);
     }
-    made.schedule =
-        ComposeRounds(made.graphs.front(), first, rounds,
-                      {.division = division,
-                       .devices = request_.devices,
-                       .cores = UpdatesOnHost(request_) ? request_.machine.host.cores : 0});
+    made.schedule = ComposeRounds(
+        made.graphs.front(), first, rounds,
+        {.division = division,
+         .devices = request_.devices,
+         .cores = UpdatesOnHost(request_) ? request_.machine.host.cores : 0,
+         .reduction = request_.reduction,
+         .buffer_offset =
+             keeps_addresses ? round_request.machine.devices.front().memory_bytes : -1});
     return absl::OkStatus();
   }
 
@@ -265,17 +307,67 @@ absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const Ta
   return made;
 }
 
-absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const GraphFamily& family,
-                                           std::int64_t batch, const ScheduleRequest& request,
-                                           const schedule::PlanEffort& effort) {
+namespace {
+
+absl::StatusOr<MadeSchedule> MakeReduced(const OffloadPolicy& policy, const GraphFamily& family,
+                                         std::int64_t batch, const ScheduleRequest& request,
+                                         const schedule::PlanEffort& effort) {
   const RoundsMaker maker(policy, family, batch, request, effort);
   if (request.sub_batch != kLargestSubBatch) {
     return maker.Make(request.sub_batch == kWholeBatch ? batch : request.sub_batch);
   }
   if (policy.choose_sub_batch == nullptr) return maker.MakeLargest();
-  const absl::StatusOr<std::int64_t> chosen = policy.choose_sub_batch(family, batch, request);
+  const absl::StatusOr<std::int64_t> chosen = ChooseSubBatch(policy, family, batch, request);
   if (!chosen.ok()) return chosen.status();
   return maker.Make(*chosen);
+}
+
+absl::StatusOr<double> SecondsOf(const MadeSchedule& made) {
+  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
+  if (!program.ok()) return program.status();
+  return SecondsOf(*program);
+}
+
+// Makes the iteration with each reduction, and returns the fastest. An error is that of the first.
+absl::StatusOr<MadeSchedule> MakeFastest(const OffloadPolicy& policy, const GraphFamily& family,
+                                         std::int64_t batch, ScheduleRequest request,
+                                         const schedule::PlanEffort& effort) {
+  absl::StatusOr<MadeSchedule> fastest = absl::InternalError("no reduction was tried");
+  double least = std::numeric_limits<double>::infinity();
+  absl::Status first;
+  for (const GradientReduction reduction :
+       {GradientReduction::kHost, GradientReduction::kFirstDevice, GradientReduction::kRing}) {
+    if (reduction == GradientReduction::kHost && request.machine.host.cores == 0) continue;
+    request.reduction = reduction;
+    absl::StatusOr<MadeSchedule> made = MakeReduced(policy, family, batch, request, effort);
+    if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
+    if (!made.ok()) {
+      first.Update(made.status());
+      continue;
+    }
+    const absl::StatusOr<double> seconds = SecondsOf(*made);
+    if (!seconds.ok()) return seconds.status();
+    if (*seconds >= least) continue;
+    least = *seconds;
+    fastest = std::move(made);
+  }
+  return fastest.ok() ? std::move(fastest) : first;
+}
+
+}  // namespace
+
+absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const GraphFamily& family,
+                                           std::int64_t batch, const ScheduleRequest& request,
+                                           const schedule::PlanEffort& effort) {
+  if (request.reduction != GradientReduction::kAutomatic) {
+    return MakeReduced(policy, family, batch, request, effort);
+  }
+  if (request.devices > 1 && request.machine.peers.exist() && !request.host_updates) {
+    return MakeFastest(policy, family, batch, request, effort);
+  }
+  ScheduleRequest on_host = request;
+  on_host.reduction = GradientReduction::kHost;
+  return MakeReduced(policy, family, batch, on_host, effort);
 }
 
 }  // namespace tidepool::offload_policies

@@ -58,8 +58,8 @@ absl::StatusOr<std::int64_t> ChooseModnnSubBatch(const GraphFamily& family, std:
                      request.alignment, options->sub_batch);
   if (choice.ok()) return choice->sub_batch;
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
-  const bool may_leave = graph.ok() && !UpdatesOnHost(request) && WeightsMayLeave(*graph) &&
-                         request.memory != ScheduleMemory::kPaged;
+  const bool may_leave = graph.ok() && request.devices == 1 && !UpdatesOnHost(request) &&
+                         WeightsMayLeave(*graph) && request.memory != ScheduleMemory::kPaged;
   if (!may_leave || !absl::IsResourceExhausted(choice.status())) return choice.status();
   return LargestWithoutWeights(family, batch, request);
 }

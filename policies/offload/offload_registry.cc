@@ -152,6 +152,20 @@ absl::StatusOr<MadeSchedule> MarkStop(const ScheduleRequest& request,
 
 }  // namespace
 
+std::string_view GradientReductionName(GradientReduction reduction) {
+  switch (reduction) {
+    case GradientReduction::kHost:
+      return "cpu";
+    case GradientReduction::kFirstDevice:
+      return "gpu0";
+    case GradientReduction::kRing:
+      return "ring";
+    case GradientReduction::kAutomatic:
+      break;
+  }
+  return "auto";
+}
+
 ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options) {
   return {.machine = MachineOf(pool), .pool = pool, .options = std::move(options)};
 }
@@ -199,7 +213,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   const absl::StatusOr<std::int64_t> batch = offload_policies::BatchOfDevice(request);
   if (!batch.ok()) return batch.status();
   const bool is_whole = request.sub_batch == kWholeBatch || request.sub_batch == *batch;
-  const bool is_divided = !is_whole || offload_policies::UpdatesOnHost(request);
+  const bool is_divided = !is_whole || request.devices > 1 || request.host_updates;
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {

@@ -95,7 +95,9 @@ bool PagedSteps::Perform(const ScheduleStep& step) {
       return true;
     case StepKind::kAwait:
     case StepKind::kSynchronize:
-    case StepKind::kDrop:  // not in a pool's schedule
+    case StepKind::kDrop:  // not in a pool's schedule, and so are the next
+    case StepKind::kReceive:
+    case StepKind::kAdd:
       return true;
   }
   return true;

@@ -26,7 +26,9 @@ class LiveBytes {
             Aligned(graph_.tasks[step.index].algorithms[step.algorithm].workspace_bytes));
       case StepKind::kAwait:
       case StepKind::kSynchronize:
-      case StepKind::kDrop:  // not in a pool's schedule
+      case StepKind::kDrop:  // not in a pool's schedule, and so are the next
+      case StepKind::kReceive:
+      case StepKind::kAdd:
         return;
     }
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/offload/request_check.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 
 namespace tidepool::offload_policies {
@@ -21,6 +23,22 @@ absl::Status CheckSubBatch(std::int64_t sub_batch, std::int64_t most) {
       "a sub-batch of ", sub_batch, " samples, expected 1 to ", most, ", the batch of one device"));
 }
 
+absl::Status CheckReduction(const ScheduleRequest& request) {
+  const bool is_exchange = request.reduction == GradientReduction::kFirstDevice ||
+                           request.reduction == GradientReduction::kRing;
+  if (request.devices == 1 || !is_exchange) return absl::OkStatus();
+  const std::string name(GradientReductionName(request.reduction));
+  if (request.host_updates) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the reduction ", name, " with updates on the host, expected updates on devices"));
+  }
+  if (request.machine.peers.exist()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the reduction ", name,
+                   " on a machine without links of peers, expected a rate at which devices reach "
+                   "each other, or a reduction by the host"));
+}
+
 }  // namespace
 
 absl::Status CheckMachine(const ScheduleRequest& request) {
@@ -32,7 +50,11 @@ absl::Status CheckMachine(const ScheduleRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(request.devices, " devices, expected 1 to ",
                                                    devices, ", the devices of the machine"));
   }
-  if (!UpdatesOnHost(request) || request.machine.host.cores > 0) return absl::OkStatus();
+  if (absl::Status status = CheckReduction(request); !status.ok()) return status;
+  const bool may_do_without = request.devices > 1 && request.machine.peers.exist() &&
+                              request.reduction == GradientReduction::kAutomatic;
+  const bool needs_cores = UpdatesOnHost(request) && (!may_do_without || request.host_updates);
+  if (!needs_cores || request.machine.host.cores > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "a machine with no cores of the host, expected at least one: the host runs the updates");
 }
@@ -40,7 +62,8 @@ absl::Status CheckMachine(const ScheduleRequest& request) {
 absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& request) {
   const bool is_whole = request.sub_batch < 0 || request.sub_batch == graph.batch;
   const bool is_own = request.batch == 0 || request.batch == graph.batch;
-  if (is_whole && is_own && !UpdatesOnHost(request)) return absl::OkStatus();
+  const bool is_alone = request.devices == 1 && !request.host_updates;
+  if (is_whole && is_own && is_alone) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a graph of batch ", graph.batch,
                                                  " has no other batch, expected a family of graphs "
                                                  "for sub-batches, several devices and updates "
@@ -48,7 +71,9 @@ absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& 
 }
 
 bool UpdatesOnHost(const ScheduleRequest& request) {
-  return request.devices > 1 || request.host_updates;
+  const bool is_exchange = request.reduction == GradientReduction::kFirstDevice ||
+                           request.reduction == GradientReduction::kRing;
+  return request.devices > 1 ? !is_exchange : request.host_updates;
 }
 
 absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request) {

@@ -345,9 +345,10 @@ TEST(DeviceSchedule, SeveralDevicesUpdateOnTheHost) {
   schedule.steps = steps;
   EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
   schedule.steps[update].device = 1;
-  EXPECT_EQ(ValidateSchedule(graph, schedule).message(),
-            "step 31, run 'update': an update on device 1 sees the gradients of one of 2 devices, "
-            "expected it on the host");
+  EXPECT_EQ(
+      ValidateSchedule(graph, schedule).message(),
+      "step 31, run 'update': data 'step', which the task reads, was dropped at step 29, expected "
+      "all of it on the device");
   schedule.steps = steps;
   schedule.steps.erase(schedule.steps.begin() + static_cast<std::ptrdiff_t>(update) + 4);
   EXPECT_EQ(ValidateSchedule(graph, schedule).message(),

@@ -41,6 +41,7 @@ class RandomPrograms {
         return;
       case 2:
         step.kind = static_cast<StepKind>(Below(9));
+        if (step.kind > StepKind::kDrop) step.kind = static_cast<StepKind>(10);  // unknown
         return;
       case 3:
         step.index = Below(graphs[0].data.size() + 1);

@@ -178,7 +178,7 @@ TEST(ScheduleFile, RefusesWrongValues) {
 TEST(ScheduleFile, RefusesWrongSteps) {
   EXPECT_EQ(ErrorOf(With("\"drop\"", "\"dorp\"")),
             "s.json:14: 'dorp' begins a step, expected allocate, free, run, offload, await, "
-            "prefetch, synchronize or drop");
+            "prefetch, synchronize, drop, receive or add");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[\"free\"]")),
             "s.json:15: a step is cut off, expected its kind and its number");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[]")),

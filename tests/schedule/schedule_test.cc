@@ -147,8 +147,8 @@ TEST(ValidateSchedule, RefusesAnotherGraph) {
 }
 
 TEST(ValidateSchedule, RefusesNumbersThatAreNone) {
-  EXPECT_EQ(StepsErrorOf(PlainStepsWith(0, {.kind = static_cast<StepKind>(8)})),
-            "step 0, unknown: of kind 8, expected one of eight");
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(0, {.kind = static_cast<StepKind>(10)})),
+            "step 0, unknown: of kind 10, expected one of ten");
   EXPECT_EQ(StepsErrorOf(PlainStepsWith(2, Allocate(6))),
             "step 2, allocate 6: no such data, expected a number below 6");
   for (const StepKind kind :

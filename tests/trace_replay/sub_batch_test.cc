@@ -92,6 +92,39 @@ TEST_F(SubBatchOptions, FilesOfRoundsAreSimulatedAndRun) {
               HasSubstr("an iteration of 6 samples, expected that --batch or none"));
 }
 
+TEST_F(SubBatchOptions, DevicesAddGradientsUp) {
+  const std::vector<std::string> four = {"--memory",  "4GiB", "--batch", "16",
+                                         "--devices", "4",    "-o",      schedule_};
+  const auto made = [&](std::vector<std::string> more) {
+    more.insert(more.end(), four.begin(), four.end());
+    return Schedule(more);
+  };
+  EXPECT_EQ(made({})["reduction"], "cpu");
+  EXPECT_EQ(made({"--peer-bandwidth", "1MB/s"})["reduction"], "cpu");
+  EXPECT_EQ(made({"--peer-bandwidth", "1MB/s", "--reduction", "gpu0"})["reduction"], "gpu0");
+  const json ring = made({"--peer-bandwidth", "300GB/s"});
+  EXPECT_EQ(ring["reduction"], "ring");
+  EXPECT_GT(ring["bytes_received"], 0);
+  const json simulated = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+  for (const char* key : {"seconds", "bytes_received", "reduction"}) {
+    EXPECT_EQ(simulated[key], ring[key]) << key;
+  }
+  const json slower = Answer({"simulate", path_, "--schedule", schedule_, "--peer-bandwidth",
+                              "1MB/s", "--peer-bus", "--json"});
+  EXPECT_GT(slower["seconds"], ring["seconds"]);
+  const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--iterations",
+                           "1", "--link", "1e12", "--json"});
+  EXPECT_EQ(run["bytes_received"], ring["bytes_received"]);
+  EXPECT_THAT(
+      Refusal({"--batch", "8", "--devices", "2", "--policy", "none", "--reduction", "ring"}),
+      HasSubstr("on a machine without links of peers"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--devices", "2", "--policy", "none", "--peer-bus"}),
+              HasSubstr("links of peers: a rate of 0"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--reduction", "tree"}),
+              HasSubstr("'tree', expected auto, cpu, gpu0 or ring"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--peer-bandwidth", "0"}), HasSubstr("--peer-bandwidth"));
+}
+
 TEST_F(SubBatchOptions, AutoTakesTheLargestThatFits) {
   const json all = Schedule({"--memory", "100GiB", "--batch", "16", "--sub-batch", "auto"});
   EXPECT_EQ(all["sub_batch"], 16);

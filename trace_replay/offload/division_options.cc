@@ -25,6 +25,16 @@ std::int64_t ParseSubBatch(const std::string& text) {
                                           kMostBatch, " samples"));
 }
 
+GradientReduction ParseReduction(const std::string& text) {
+  for (const GradientReduction reduction :
+       {GradientReduction::kAutomatic, GradientReduction::kHost, GradientReduction::kFirstDevice,
+        GradientReduction::kRing}) {
+    if (text == GradientReductionName(reduction)) return reduction;
+  }
+  throw CLI::ValidationError("--reduction", absl::StrCat("'", absl::CHexEscape(text),
+                                                         "', expected auto, cpu, gpu0 or ring"));
+}
+
 double LeastSeconds(const GraphTask& task) {
   double least = task.algorithms.front().seconds;
   for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
@@ -43,8 +53,7 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(kDivision);
   AddWholeOption(app, "--devices", options.devices,
                  {.least = 1, .most = static_cast<int>(kMostMachineDevices)},
-                 "Divide the batch into equal parts for so many devices on one link; the host "
-                 "updates the weights")
+                 "Divide the batch into equal parts for so many devices on one link")
       ->group(kDivision);
   app.add_flag(
          "--host-updates", options.host_updates,
@@ -54,6 +63,22 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddWholeOption(app, "--host-cores", options.host_cores,
                  {.least = 1, .most = static_cast<int>(kMostHostCores)},
                  "Cores of the host for updates")
+      ->group(kDivision);
+  AddRateOption(
+      app, "--peer-bandwidth", options.peer_bytes_per_second,
+      "Rate at which each device receives from another one, such as 50GB/s; none: devices "
+      "reach each other through the host")
+      ->group(kDivision);
+  app.add_flag("--peer-bus", options.has_peer_bus, "All devices share that rate, as on one bus")
+      ->group(kDivision);
+  app.add_option_function<std::string>(
+         "--reduction",
+         [&options](const std::string& text) { options.reduction = ParseReduction(text); },
+         "Where the gradients of several devices are added up: on the host, which updates the "
+         "weights (cpu); on the first device, which sends the weights on (gpu0); around a ring of "
+         "devices, which all update them (ring); auto: the fastest of them by a simulation where "
+         "--peer-bandwidth is given, and cpu elsewhere")
+      ->type_name("auto|cpu|gpu0|ring")
       ->group(kDivision);
 }
 
@@ -65,6 +90,8 @@ Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOpti
   Machine machine = MachineOf(device);
   machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
   machine.host.cores = static_cast<std::size_t>(options.host_cores);
+  machine.peers.bytes_per_second = options.peer_bytes_per_second.value_or(0);
+  machine.peers.is_bus = options.has_peer_bus;
   return machine;
 }
 
@@ -78,6 +105,7 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
   request.sub_batch = options.sub_batch;
   request.devices = static_cast<std::size_t>(options.devices);
   request.host_updates = options.host_updates;
+  request.reduction = options.reduction;
   absl::StatusOr<MadeSchedule> made = MakeSchedule(options.policy, family, request);
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   if (made.ok()) {
@@ -119,6 +147,16 @@ double LeastSecondsOf(const std::vector<TaskGraph>& graphs, const Schedule& sche
     }
   }
   return seconds;
+}
+
+GradientReduction ReductionOf(const Schedule& schedule) {
+  GradientReduction reduction = GradientReduction::kHost;
+  for (const ScheduleStep& step : schedule.steps) {
+    if (step.kind != StepKind::kAdd) continue;
+    if (step.device != 0) return GradientReduction::kRing;
+    reduction = GradientReduction::kFirstDevice;
+  }
+  return reduction;
 }
 
 std::int64_t SamplesOf(const Schedule& schedule) {

@@ -12,7 +12,7 @@
 
 namespace tidepool::tool {
 
-// Adds --sub-batch, --devices and --host-cores.
+// Adds --sub-batch, --devices, --host-cores, --reduction and the links of peers.
 void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options);
 
 // Whether options divide the batch, which needs a family.
@@ -31,6 +31,9 @@ const TaskGraph& GraphOfRound(const std::vector<TaskGraph>& graphs, const Schedu
 // Returns the seconds of the fastest algorithms of all tasks of a schedule, on one device. Updates
 // count once, and not at all where the host runs them for several devices.
 double LeastSecondsOf(const std::vector<TaskGraph>& graphs, const Schedule& schedule);
+
+// Returns how devices add up gradients by the steps of a schedule.
+GradientReduction ReductionOf(const Schedule& schedule);
 
 // Returns the samples of a schedule's iteration on all devices; 0: no round names its batch.
 std::int64_t SamplesOf(const Schedule& schedule);

@@ -58,7 +58,8 @@ absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
       [&self](const HomeFill& fill) { return self.Fill(fill); },
       {.measures = true,
        .on_step = std::move(on_step),
-       .copy_compressed = std::move(copy_compressed)});
+       .copy_compressed = std::move(copy_compressed),
+       .add_received = [&self](const ReceivedGradient& gradient) { return self.Add(gradient); }});
   if (!executor.ok()) return executor.status();
   self.executor_ = *std::move(executor);
   return iteration;
@@ -109,6 +110,16 @@ absl::Status FixedIteration::Sleep(const TaskLaunch& launch) {
   while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
   const std::chrono::duration<double> time(program_.operations[next_++].seconds);
   return DeviceOf(launch).CallHost(launch.stream, [time] { std::this_thread::sleep_for(time); });
+}
+
+// Adds the words as numbers, as a kernel would.
+absl::Status FixedIteration::Add(const ReceivedGradient& gradient) {
+  return devices_[gradient.device]->CallHost(gradient.stream, [gradient] {
+    auto* const sum = static_cast<float*>(gradient.sum);
+    const auto* const received = static_cast<const float*>(gradient.received);
+    const auto count = static_cast<std::size_t>(gradient.bytes) / sizeof(float);
+    for (std::size_t i = 0; i < count; ++i) sum[i] += received[i];
+  });
 }
 
 absl::Status FixedIteration::WriteWords(const TaskLaunch& launch) {

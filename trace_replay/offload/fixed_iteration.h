@@ -46,6 +46,7 @@ class FixedIteration {
                            const Machine& machine);
   absl::Status MakeCompressor(const Schedule& schedule, const Machine& machine);
   absl::Status Sleep(const TaskLaunch& launch);
+  absl::Status Add(const ReceivedGradient& gradient);
   absl::Status WriteWords(const TaskLaunch& launch);
   absl::Status WriteOutputs(const TaskLaunch& launch);
   absl::Status Fill(const HomeFill& fill);

@@ -58,6 +58,9 @@ struct OffloadCommandOptions {
   int devices = 1;
   bool host_updates = false;
   int host_cores = 8;
+  GradientReduction reduction = GradientReduction::kAutomatic;
+  std::optional<double> peer_bytes_per_second;  // empty: devices reach each other by the host alone
+  bool has_peer_bus = false;
   PolicyChoice offload = {.machine = {.placement = "planned"}};
 };
 

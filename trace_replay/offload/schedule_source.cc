@@ -58,6 +58,10 @@ void Override(const OffloadCommandOptions& options, Machine& machine) {
     if (given.transfer_latency_seconds != 0) link.latency_seconds = given.transfer_latency_seconds;
     link.full_duplex = link.full_duplex && !given.one_transfer_at_a_time;
   }
+  if (options.peer_bytes_per_second.has_value()) {
+    machine.peers.bytes_per_second = *options.peer_bytes_per_second;
+  }
+  if (options.has_peer_bus) machine.peers.is_bus = true;
   if (given.host_bytes != TimelineOptions().host_bytes) {
     machine.host.memory_bytes = given.host_bytes;
   }
@@ -121,10 +125,10 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     return absl::InvalidArgumentError(
         "--memory is missing, expected the memory of the device, or a file with --schedule");
   }
-  std::vector<const char*> names = {"--policy",      "--offload", "--algorithms", "--order",
-                                    "--memory-kind", "--density", "--sub-batch",  "--devices",
-                                    "--host-cores",  "--slots",   "--time-limit", "--seed",
-                                    "--recompute",   "--part"};
+  std::vector<const char*> names = {"--policy",      "--offload",   "--algorithms", "--order",
+                                    "--memory-kind", "--density",   "--sub-batch",  "--devices",
+                                    "--host-cores",  "--reduction", "--slots",      "--time-limit",
+                                    "--seed",        "--recompute", "--part"};
   names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
   for (const char* name : names) {
     if (app.count(name) == 0) continue;

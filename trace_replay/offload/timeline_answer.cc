@@ -148,6 +148,9 @@ std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
     absl::StrAppend(&text, ", batch normalisation over each of them");
   }
   if (schedule.devices > 1) absl::StrAppend(&text, ", ", schedule.devices, " devices");
+  const GradientReduction reduction = ReductionOf(schedule);
+  if (reduction == GradientReduction::kRing) text += ", gradients added up around a ring";
+  if (reduction == GradientReduction::kFirstDevice) text += ", gradients added up on the first";
   return text;
 }
 
@@ -292,6 +295,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["rounds"] = RoundsOf(schedule);
   json["batch_normalization"] = NormalizationJson(graph, schedule);
   json["devices"] = schedule.devices;
+  if (schedule.devices > 1) json["reduction"] = GradientReductionName(ReductionOf(schedule));
   for (const Reason reason : kReasons) {
     json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
   }
@@ -301,6 +305,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["stayed"] = timeline.stayed;
   json["bytes_out"] = timeline.bytes_out;
   json["bytes_in"] = timeline.bytes_in;
+  if (schedule.devices > 1) json["bytes_received"] = timeline.bytes_received;
   json["peak_device_bytes"] = timeline.peak_device_bytes;
   json["peak_host_bytes"] = timeline.peak_host_bytes;
   json["pool_bytes"] = timeline.pool_bytes;

@@ -134,7 +134,7 @@ def schedule(graph: Graph, *, memory: Size, policy: Optional[str] = None, batch:
 
     A graph at any batch needs `batch`. The policy `best` is no slower than the schedules of `known` that keep to the
     memory, such as those for less memory. Options are those of `tidepool schedule`, such as `link`, `offload`,
-    `sub_batch` and `devices`.
+    `sub_batch`, `devices`, `peer_bandwidth` and `reduction`.
     """
     texts = {f"known{i}": one.text for i, one in enumerate(known) if one.fits}
     with _files(graph=graph.text, **texts) as files:

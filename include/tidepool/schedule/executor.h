@@ -96,6 +96,18 @@ struct CompressedCopy {
 // Queues the copy and does not wait for it.
 using CopyCompressed = std::function<absl::Status(const CompressedCopy& copy)>;
 
+// Bytes of a weight gradient that have arrived from another device in a buffer.
+struct ReceivedGradient {
+  std::size_t data = 0;    // index in the graph
+  std::size_t device = 0;  // that adds them
+  void* sum = nullptr;
+  const void* received = nullptr;
+  std::int64_t bytes = 0;  // whole elements
+  Stream stream;
+};
+// Queues the addition of the received bytes to the sum and does not wait for it.
+using AddReceived = std::function<absl::Status(const ReceivedGradient& gradient)>;
+
 struct ExecutorOptions {
   // Makes Run measure the start and the end of each task and copy, with host functions on streams.
   bool measures = false;
@@ -114,6 +126,9 @@ struct ExecutorOptions {
   // those in of data that was last sent by such a one. Null: they are raw, as of a device without a
   // compressor. Copies of a pool's schedule are the offloader's.
   CopyCompressed copy_compressed = nullptr;
+  // Adds up gradients in schedules with steps kAdd. Only the caller knows the type of their
+  // elements.
+  AddReceived add_received = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
@@ -137,7 +152,8 @@ class TIDEPOOL_EXPORT Executor {
   // are undefined.
   // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateAddresses and
   // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
-  // schedule has, for probes, and for schedules of a pool or with pages; those of the devices.
+  // schedule has, for probes, for steps kAdd without `add_received`, and for schedules of a pool or
+  // with pages; those of the devices.
   static absl::StatusOr<std::unique_ptr<Executor>> CreateFixed(absl::Span<Device* const> devices,
                                                                absl::Span<const TaskGraph> graphs,
                                                                const Schedule& schedule,

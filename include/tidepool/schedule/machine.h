@@ -47,6 +47,23 @@ struct MachineLink {
   friend bool operator==(const MachineLink&, const MachineLink&) = default;
 };
 
+// Connections between devices, such as NVLink. Each device receives over one of its own, or all
+// over a bus.
+struct PeerLinks {
+  // Bytes per second that a device receives, or that the bus carries: at least 1, possibly
+  // infinite. 0: devices reach each other through the host alone.
+  double bytes_per_second = 0;
+  double latency_seconds = 0;  // before each copy, up to kMostTaskSeconds
+  bool is_bus = false;
+  LinkSharing sharing = LinkSharing::kEqualParts;  // of the bus, among devices that receive
+  // Bytes per second of received data that a device adds to its own: at least 1, possibly infinite.
+  // The addition follows the copy, and holds the connection.
+  double addition_bytes_per_second = std::numeric_limits<double>::infinity();
+
+  bool exist() const { return bytes_per_second > 0; }
+  friend bool operator==(const PeerLinks&, const PeerLinks&) = default;
+};
+
 // A compressor between the memory of a device and its link, as the compressing DMA engine of Rhu et
 // al., "Compressing DMA Engine: Leveraging Activation Sparsity for Training Deep Neural Networks",
 // HPCA 2018, and as the decompression engine in the copy engine of Blackwell GPUs, which NVIDIA
@@ -96,6 +113,7 @@ struct Machine {
   std::vector<MachineDevice> devices = {{}};
   std::vector<MachineLink> links = {{}};
   MachineHost host = {};
+  PeerLinks peers = {};
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };

@@ -128,6 +128,25 @@ inline constexpr std::int64_t kWholeBatch = -1;
 // The largest that fits the memory; of "modnn", that of ChooseSubBatch (sub_batch.h).
 inline constexpr std::int64_t kLargestSubBatch = -2;
 
+// How several devices add up the gradients of weights, and which one updates the weights.
+enum class GradientReduction : std::uint8_t {
+  // kHost for a machine without connections between devices. Otherwise the fastest of the others in
+  // a simulation; of equals the first.
+  kAutomatic,
+  // Cores of the host add up the gradients and update the weights (moDNN, section 6).
+  kHost,
+  // After all tasks of the rounds, the first device adds up the gradients and updates the weights,
+  // which go on from device to device: the baseline of moDNN's section 6. Only the first device has
+  // the optimizer's state.
+  kFirstDevice,
+  // Each device adds up a part of each gradient, around a ring, and all devices update all weights:
+  // Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+  // Journal of Parallel and Distributed Computing 69(2), 2009.
+  kRing,
+};
+// Returns the name in options: "auto", "cpu", "gpu0", "ring".
+TIDEPOOL_EXPORT std::string_view GradientReductionName(GradientReduction reduction);
+
 // The question to a policy, beside the graph or the family.
 struct ScheduleRequest {
   Machine machine = {};
@@ -137,13 +156,13 @@ struct ScheduleRequest {
   // iteration of fewer samples than the batch has several rounds, and the last one takes the rest.
   // Gradients of weights add up, and updates follow the last round.
   std::int64_t sub_batch = kWholeBatch;
-  // Devices that divide the batch into equal parts. They are the first of the machine, and cores of
-  // the host run the updates.
+  // Devices that divide the batch into equal parts. They are the first of the machine.
   std::size_t devices = 1;
   // Cores of the host run the updates of one device too. Its gradients leave as they are ready, and
   // state of the optimizer at home on the host takes no memory of the device (Ren et al.,
   // "ZeRO-Offload", USENIX ATC 2021).
   bool host_updates = false;
+  GradientReduction reduction = GradientReduction::kAutomatic;  // of several devices
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
   // is one device and one round, and fixed addresses otherwise.
   std::optional<ScheduleMemory> memory = std::nullopt;
@@ -174,6 +193,7 @@ struct MadeSchedule {
   double lower_bound_seconds = 0;
   bool proved = false;   // the schedule takes that time; false for a pool, which Simulate times
   bool stopped = false;  // a stop ended the search before a proof
+  GradientReduction reduction = GradientReduction::kHost;  // of several devices: the one in use
 };
 
 struct OffloadPolicyInfo {

@@ -35,6 +35,7 @@ struct ProgramStream {
     kIn,        // copies from the host to a device
     kBothWays,  // both, over a link with one transfer at a time
     kHost,      // tasks of one core of the host
+    kPeer,      // copies from other devices to a device
   };
 
   Kind kind = Kind::kCompute;
@@ -45,7 +46,7 @@ struct ProgramStream {
 
 // A link, or one direction of it, which copies of one or more streams divide.
 struct ProgramChannel {
-  std::size_t link = 0;     // of the machine
+  std::size_t link = 0;     // of the machine; the number of its links: a connection of devices
   std::size_t streams = 0;  // with operations
   double latency_seconds = 0;
   LinkSharing sharing = LinkSharing::kEqualParts;
@@ -64,7 +65,8 @@ struct ProgramWait {
 };
 
 struct ProgramOperation {
-  enum class Kind : std::uint8_t { kTask, kOffload, kPrefetch };
+  // kReceive and kAdd are copies from other devices, on streams kPeer.
+  enum class Kind : std::uint8_t { kTask, kOffload, kPrefetch, kReceive, kAdd };
 
   Kind kind = Kind::kTask;
   std::uint16_t stream = 0;      // index in the program's streams
@@ -77,7 +79,8 @@ struct ProgramOperation {
   std::uint32_t waits = 0;
   // First of its entries in the program's offsets: for a task those of the data that it reads,
   // writes and updates, in the order of the graph, and of its workspace; for a copy that of its
-  // bytes. Not set with paged memory, and for tasks of the host.
+  // bytes; for a copy from another device those of its bytes on the own device, on the other one,
+  // and of kAdd in the buffer. Not set with paged memory, and for tasks of the host.
   std::uint32_t first_offset = 0;
   // Duration: of a copy with the link to itself, with the latency.
   double seconds = 0;
@@ -135,12 +138,15 @@ struct LowerOptions {
 // For each other stream only the latest such operation counts, and none that the own stream has
 // passed.
 //
+// A copy from another device waits as a task does that reads the data there and writes it here.
+//
 // Times: a task of the host adds up the data that it reads, from all devices, and updates or writes
 // the rest, at the rates of the host. Other tasks and copies take the times of the graph, the link
 // and the compressor. On the host a compressed copy has the room of a raw one, because its size
 // depends on the data.
 //
-// Errors: ValidateMachine's; InvalidArgument for a schedule of a pool; for a device, stream or
+// Errors: ValidateMachine's; InvalidArgument for a schedule of a pool; for copies between devices
+// of a machine without connections between them; for a device, stream or
 // batch that is not there; for ranges other than whole granules, compressed copies of a
 // device without a compressor, too many steps, and data that another iteration would need at
 // another address. ResourceExhausted for an address outside the device, for too few granules, and

@@ -86,10 +86,21 @@ enum class StepKind : std::uint8_t {
   // their copy out. A clean copy on the host remains, or a task that may run again makes the data
   // before its next use.
   kDrop,
+  // Fixed, paged only, of several devices: copies the bytes [begin, end) from the memory of device
+  // `source` to that of `device`, where the data has memory, in place of the values there. Of data
+  // other than weight gradients all bytes.
+  kReceive,
+  // Fixed, paged only, of several devices: copies the bytes [begin, end) of a weight gradient from
+  // device `source` into a buffer of `device`, and adds them to the values there. The buffer is
+  // memory of this step, as the workspace of a task is.
+  kAdd,
 };
 // Returns the name in files: "allocate", "free", "run", "offload", "await", "prefetch",
-// "synchronize", "drop".
+// "synchronize", "drop", "receive", "add".
 TIDEPOOL_EXPORT std::string_view StepKindName(StepKind kind);
+
+// Ranges that devices exchange begin and end at multiples, which no element of a tensor crosses.
+inline constexpr std::int64_t kElementBytes = 16;
 
 // The device of a kRun that cores of the host run, on the host's copies of the data.
 inline constexpr std::size_t kHostDevice = std::numeric_limits<std::size_t>::max();
@@ -106,12 +117,15 @@ struct ScheduleStep {
   // The fields below stay as they are in the schedule of a pool.
   std::size_t device = 0;  // number of the machine's device, or kHostDevice
   std::size_t stream = 0;  // of kRun: among the device's compute streams, or the host's cores
-  // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, and of the
-  // workspace of kRun; -1: no memory, or not kFixed.
+  // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, of the workspace
+  // of kRun, and of the buffer of kAdd; -1: no memory, or not kFixed.
   std::int64_t offset = -1;
-  // The bytes [begin, end) of the data of kOffload, kPrefetch and kDrop; end -1: all from begin.
+  // The bytes [begin, end) of the data of kOffload, kPrefetch, kDrop, kReceive and kAdd; end -1:
+  // all from begin. Those of kReceive and kAdd are whole elements: multiples of kElementBytes, or
+  // the end of the data.
   std::int64_t begin = 0;
   std::int64_t end = -1;
+  std::size_t source = 0;  // of kReceive and kAdd: the number of another device
 
   friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
 };
@@ -169,9 +183,14 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - A drop keeps a copy on the host, or the task that wrote the data may run again.
 // - Bytes that come back belong to those that stayed: the same version, and the same offset.
 // - In a round, a device runs all tasks but updates, or none. Updates run once, in the last round;
-//   for several devices the host runs them. Only weights, their gradients and optimizer state live
-//   across rounds. A weight gradient from an earlier round is added to, once in a round, and an
-//   update needs the sum of all rounds. A round that is repeated leaves that data where it was.
+//   for several devices the host runs them, or devices that have the gradients of all. Only
+//   weights, their gradients and optimizer state live across rounds. A weight gradient from an
+//   earlier round is added to, once in a round, and an update needs the sum of all rounds. A round
+//   that is repeated leaves that data where it was.
+// - Devices exchange data in the last round, when the gradient of the round is complete. A device
+//   adds the gradient of each other device once. Weights that have new values arrive after the
+//   tasks that need the old ones. Steps are in one order for all devices, and each waits for
+//   earlier ones alone, so no devices wait for each other.
 // Otherwise InvalidArgument, with the number of the step, the names, and the expectation. Neither
 // the size of the memory nor overlap of addresses is checked. Thread-safe.
 // O((steps + uses) log ranges), independent of the repetitions of rounds.

@@ -61,7 +61,8 @@ struct TimelineOptions {
 
 // A task or copy of one stream. Seconds count from the start of the iteration.
 struct TimelineEvent {
-  enum class Kind : std::uint8_t { kTask, kOffload, kPrefetch };
+  // kReceive and kAdd are copies from another device.
+  enum class Kind : std::uint8_t { kTask, kOffload, kPrefetch, kReceive, kAdd };
 
   Kind kind = Kind::kTask;
   std::size_t index = 0;  // task or data
@@ -116,7 +117,8 @@ struct Timeline {
   std::vector<TimelineStall> stalls;  // in the order of tasks
   std::int64_t bytes_out = 0;
   std::int64_t bytes_in = 0;
-  std::int64_t stayed = 0;  // offloads that did not begin because the host had no room
+  std::int64_t bytes_received = 0;  // by devices from other devices
+  std::int64_t stayed = 0;          // offloads that did not begin because the host had no room
   // Curves of the bytes live on the device, in aligned sizes, and of the bytes kept on the host,
   // from the start of an offload to the end of its prefetch. Times ascend and differ, and so do the
   // bytes of neighbouring points.

@@ -332,8 +332,10 @@ class HostDeviceOfThreads final : public HostDevice {
                               ? CheckHostMemory("the destination", to, bytes)
                               : CheckDeviceMemory("the destination", to, bytes);
     if (!status.ok()) return status;
-    return direction == CopyDirection::kToDevice ? CheckHostMemory("the source", from, bytes)
-                                                 : CheckDeviceMemory("the source", from, bytes);
+    if (direction == CopyDirection::kToDevice) return CheckHostMemory("the source", from, bytes);
+    // Memory of other devices is not known here.
+    if (direction == CopyDirection::kOnDevice) return CheckRange("the source", from, bytes);
+    return CheckDeviceMemory("the source", from, bytes);
   }
 
   absl::Status CheckDeviceMemory(const char* subject, const void* address,
