@@ -415,8 +415,8 @@ def modnn_figures(results):
              part("devices", "The naive sum is a schedule in 12 GB (`--reduction gpu0`): after the rounds the first device receives the gradients, and then sends the weights on. "
                              "All copies between devices cross the link of 12 GB/s twice. Ours is faster than the paper's, because smaller sub-batches cost little here."),
              part("ring", "A ring of devices instead of the host (`--reduction ring`), without a limit on the additions. An iteration of these batches takes "
-                          "seconds, so either way the exchange is hidden behind tasks; what differs is the last gradients and the updates, which the host's one "
-                          "core makes beside tasks of the next layers, and the devices themselves make after the last."),
+                          "seconds, so from 3 GB/s on the exchange is hidden behind tasks. The devices make the updates themselves, after the last task, so a ring is "
+                          "faster than the host only where the host's one core is late: VGG-101."),
              part("date", "Equation (3) takes larger sub-batches than (8), so data moves, and the loss is near the paper's. vDNN's mean lacks the two networks that "
                           "do not fit.")]
     command = "build/release/bench/modnn_figures check"

@@ -388,8 +388,8 @@ void PrintRing() {
       "Four K40s with 12 GB: the host's sums, and a ring at several rates between devices; the "
       "ideal of one over the time\n");
   const std::vector<double> rates = {0.25e9, 0.5e9, 1e9, 3e9, 12e9, 50e9};
-  std::printf("%-12s %8s", "", "host");
-  for (const double rate : rates) std::printf(" %3g GB/s", rate / 1e9);
+  std::printf("%-12s %9s", "", "host");
+  for (const double rate : rates) std::printf(" %4g GB/s", rate / 1e9);
   std::printf("\n");
   std::vector<Mean> means(rates.size() + 1);
   for (const ModnnNetwork& network : kModnnNetworks) {
@@ -404,12 +404,12 @@ void PrintRing() {
     std::printf("%-12s", network.name);
     for (std::size_t i = 0; i < all.size(); ++i) {
       means[i].Add(all[i]);
-      std::printf(" %7.3fx", all[i]);
+      std::printf(" %8.3fx", all[i]);
     }
     std::printf("\n");
   }
   std::printf("%-12s", "mean");
-  for (const Mean& mean : means) std::printf(" %7.3fx", mean.value());
+  for (const Mean& mean : means) std::printf(" %8.3fx", mean.value());
   std::printf("\n");
 }
 
