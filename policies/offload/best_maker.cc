@@ -278,13 +278,16 @@ absl::Status BestMaker::SearchOwn() {
     TakeOwn({.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 4, .until = 0.7})
         .IgnoreError();
   }
-  search_.recomputes = options_.recomputes;
-  if (!IsFastest() && options_.recomputes) {
-    const absl::Status again =
-        TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1});
-    if (!status.ok()) status = again;
+  if (IsFastest() || !options_.recomputes) return status;
+  search_.recomputes = true;
+  search_.problem.part_bytes = 0;
+  const absl::Status again =
+      TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1});
+  search_.problem.part_bytes = options_.part_bytes;
+  if (!IsFastest() && options_.part_bytes > 0) {
+    TakeOwn({.first = 0.1, .again = 0.02, .plan = 0.01, .most_tries = 3, .until = 1}).IgnoreError();
   }
-  return status;
+  return status.ok() ? status : again;
 }
 
 // Searches with more and more memory in reserve until a plan of addresses fits, and then with less
