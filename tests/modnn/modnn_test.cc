@@ -187,6 +187,19 @@ TEST_P(ModnnNetworks, MoveNothingWhereAllFits) {
               1e-9 * timeline.compute_seconds);
 }
 
+// Inputs at home on the device have memory from the begin on.
+TEST_P(ModnnNetworks, RunWithInputsOnTheDevice) {
+  const TaskGraph graph = GraphAt(Family({.inputs = DataHome::kDevice}), 4).value();
+  const std::int64_t least = LeastMemory(graph, 512, StayingData::kAtHome).bytes;
+  for (const std::int64_t memory : {least, least + least / 4}) {
+    ScheduleRequest request;
+    request.machine.devices.front().memory_bytes = memory;
+    const absl::StatusOr<MadeSchedule> made = MakeSchedule("modnn", graph, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(CheckMade(*made), absl::OkStatus());
+  }
+}
+
 TEST_P(ModnnNetworks, RunOnSeveralDevices) {
   for (const DataHome weights : {DataHome::kDevice, DataHome::kHost}) {
     const GraphFamily family = Family({.weights = weights});

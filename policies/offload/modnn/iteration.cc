@@ -43,8 +43,7 @@ Iteration::Iteration(const TaskGraph& graph, const Settings& settings)
 }
 
 // Data that stays lies at the low end of the memory. A weight gradient at home on the host is
-// written over, so it has no values before its task. An input at home on the device gets its memory
-// before its first use.
+// written over, so it has no values before its task.
 void Iteration::Begin(std::size_t data, std::int64_t& offset) {
   const GraphData& one = graph_.data[data];
   State& state = state_[data];
@@ -56,6 +55,18 @@ void Iteration::Begin(std::size_t data, std::int64_t& offset) {
   }
   state.has_values = one.before == DataHome::kHost && !uses_.IsWritten(data);
   state.has_copy = state.has_values;
+}
+
+// An input may leave before its first use, as if a task had used it.
+std::optional<std::size_t> Iteration::PlaceInputs() {
+  for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+    if (Stays(data) || graph_.data[data].before != DataHome::kDevice) continue;
+    const std::optional<MemoryMap::Block> block = memory_.Allocate(Bytes(data), data);
+    if (!block.has_value()) return data;
+    Place(data, *block);
+    state_[data].has_values = state_[data].was_used = true;
+  }
+  return std::nullopt;
 }
 
 double Iteration::UsedUntil(std::size_t data) const {

@@ -31,6 +31,10 @@ class Iteration {
   const MemoryMap& memory() const { return memory_; }
   const CopyQueues& copies() const { return copies_; }
 
+  // Gives inputs at home on the device their memory, which they have from the start. Returns the
+  // first one without room, if any.
+  std::optional<std::size_t> PlaceInputs();
+
   // The time at which the next task can begin, as far as it is known.
   double now() const { return now_; }
   void WaitUntil(double time) { now_ = std::max(now_, time); }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/offload/modnn/modnn.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +31,13 @@ absl::Status CheckBound(const TaskGraph& graph, const Settings& settings) {
 absl::StatusOr<Schedule> Modnn(const TaskGraph& graph, const Settings& settings) {
   if (absl::Status status = CheckBound(graph, settings); !status.ok()) return status;
   Iteration iteration(graph, settings);
+  if (const std::optional<std::size_t> input = iteration.PlaceInputs(); input.has_value()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "data \"", absl::CHexEscape(graph.data[*input].name), "\" of ", graph.data[*input].bytes,
+        " bytes is at home on the device and has no room beside other data at home there; the "
+        "memory has ",
+        settings.memory_bytes, " bytes"));
+  }
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
     const auto least_workspace = PrepareTask(iteration, task);
     const ChosenAlgorithm chosen = ChooseAlgorithm(iteration, task, least_workspace);
