@@ -57,7 +57,12 @@ struct PhysicalMemory {
 // the first. Implementations of Device call it to name streams, events and memory. Thread-safe.
 TIDEPOOL_EXPORT std::uint64_t TakeDeviceNames(std::uint64_t count);
 
-enum class CopyDirection : std::uint8_t { kToDevice, kFromDevice, kOnDevice };
+enum class CopyDirection : std::uint8_t {
+  kToDevice,
+  kFromDevice,
+  kOnDevice,
+  kFromPeer,  // to this device from memory of another device of the same kind
+};
 
 class TIDEPOOL_EXPORT Device {
  public:
@@ -110,6 +115,7 @@ class TIDEPOOL_EXPORT Device {
 
   // Queues a copy of `bytes` bytes. Until it finishes, the caller keeps both buffers mapped and
   // does not use them otherwise. InvalidArgument for a null address. A copy of zero bytes is valid.
+  // A source on a peer is not known here, so it is not checked further.
   virtual absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                             Stream stream) = 0;
   // Queues setting each of `bytes` bytes of device memory to `value`.

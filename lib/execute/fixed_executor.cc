@@ -16,7 +16,7 @@ namespace {
 TimelineEvent::Kind EventKindOf(const QueuedOperation& operation) {
   if (operation.kind == QueuedOperation::Kind::kTask) return TimelineEvent::Kind::kTask;
   if (operation.kind == QueuedOperation::Kind::kAdd) return TimelineEvent::Kind::kAdd;
-  if (operation.direction == CopyDirection::kOnDevice) return TimelineEvent::Kind::kReceive;
+  if (operation.direction == CopyDirection::kFromPeer) return TimelineEvent::Kind::kReceive;
   return operation.direction == CopyDirection::kFromDevice ? TimelineEvent::Kind::kOffload
                                                            : TimelineEvent::Kind::kPrefetch;
 }
@@ -178,7 +178,7 @@ Timeline FixedExecutor::Measure() const {
     if (operation.kind == QueuedOperation::Kind::kTask || !IsEvent(operation)) continue;
     const bool is_out = operation.direction == CopyDirection::kFromDevice;
     (is_out                                            ? timeline.bytes_out
-     : operation.direction == CopyDirection::kOnDevice ? timeline.bytes_received
+     : operation.direction == CopyDirection::kFromPeer ? timeline.bytes_received
                                                        : timeline.bytes_in) += operation.bytes;
   }
   if (measures_) ReadStamps(timeline);

@@ -120,7 +120,7 @@ class PlanBuilder {
     std::byte* const other = places_.devices[step.source] + offset[1];
     const bool adds = operation.kind == OperationKind::kAdd;
     queued.kind = adds ? QueuedKind::kAdd : QueuedKind::kCopy;
-    queued.direction = CopyDirection::kOnDevice;
+    queued.direction = CopyDirection::kFromPeer;
     queued.to = adds ? places_.devices[step.device] + offset[2] : own;
     queued.from = other;
     queued.sum = adds ? own : nullptr;

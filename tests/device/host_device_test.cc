@@ -435,6 +435,11 @@ TEST(HostDevice, KnowsItsMemory) {
     EXPECT_TRUE(absl::IsInvalidArgument(
         device->Copy(memory, address, bytes, CopyDirection::kOnDevice, stream)));
   }
+  EXPECT_TRUE(device->Copy(memory, others, kGranule, CopyDirection::kFromPeer, stream).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      device->Copy(others, memory, kGranule, CopyDirection::kFromPeer, stream)));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      device->Copy(memory, nullptr, kGranule, CopyDirection::kFromPeer, stream)));
   for (const auto [address, bytes] : across) {
     EXPECT_TRUE(absl::IsInvalidArgument(device->Fill(address, 1, bytes, stream)));
     EXPECT_TRUE(absl::IsInvalidArgument(

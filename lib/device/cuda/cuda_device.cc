@@ -53,6 +53,7 @@ constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
     case CopyDirection::kFromDevice:
       return cudaMemcpyDeviceToHost;
     case CopyDirection::kOnDevice:
+    case CopyDirection::kFromPeer:  // one address space has the memory of all GPUs
       return cudaMemcpyDeviceToDevice;
   }
   return cudaMemcpyDefault;

@@ -333,8 +333,7 @@ class HostDeviceOfThreads final : public HostDevice {
                               : CheckDeviceMemory("the destination", to, bytes);
     if (!status.ok()) return status;
     if (direction == CopyDirection::kToDevice) return CheckHostMemory("the source", from, bytes);
-    // Memory of other devices is not known here.
-    if (direction == CopyDirection::kOnDevice) return CheckRange("the source", from, bytes);
+    if (direction == CopyDirection::kFromPeer) return CheckRange("the source", from, bytes);
     return CheckDeviceMemory("the source", from, bytes);
   }
 
@@ -372,7 +371,9 @@ class HostDeviceOfThreads final : public HostDevice {
   // bytes.
   Clock::time_point RunCopy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                             Clock::time_point ready) {
-    if (has_copy_times_ && direction != CopyDirection::kOnDevice) {
+    const bool is_of_host =
+        direction == CopyDirection::kToDevice || direction == CopyDirection::kFromDevice;
+    if (has_copy_times_ && is_of_host) {
       CopyEngine& engine = direction == CopyDirection::kToDevice ? to_device_ : from_device_;
       const Clock::time_point end = engine.SpendTime(ready, bytes);
       std::memmove(to, from, static_cast<std::size_t>(bytes));
