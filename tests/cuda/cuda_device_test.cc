@@ -316,6 +316,26 @@ TEST_F(CudaDeviceTest, PeersMayUseWhatIsMapped) {
   }
 }
 
+TEST_F(CudaDeviceTest, CopiesFromAPeer) {
+  constexpr std::int64_t kBytes = 4096;
+  const auto peer = *CudaDevice::Create({.ordinal = 1});
+  const Stream theirs = *peer->CreateStream();
+  void* const source = *peer->AllocateMemory(kBytes);
+  ASSERT_TRUE(peer->Fill(source, 7, kBytes, theirs).ok());
+  const Event filled = *peer->CreateEvent();
+  ASSERT_TRUE(peer->RecordEvent(filled, theirs).ok());
+  const Stream stream = *device_->CreateStream();
+  void* const memory = *device_->AllocateMemory(kBytes);
+  std::vector<char> host(kBytes);
+  ASSERT_TRUE(device_->WaitEvent(stream, filled).ok());
+  ASSERT_TRUE(device_->Copy(memory, source, kBytes, CopyDirection::kFromPeer, stream).ok());
+  ASSERT_TRUE(device_->Copy(host.data(), memory, kBytes, CopyDirection::kFromDevice, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  EXPECT_EQ(host, std::vector<char>(kBytes, 7));
+  EXPECT_TRUE(device_->FreeMemory(memory).ok());
+  EXPECT_TRUE(peer->FreeMemory(source).ok());
+}
+
 TEST_F(CudaDeviceTest, GivesBackWhatWasNot) {
   device_.reset();
   ASSERT_EQ(CountLive(), 0);
