@@ -160,7 +160,8 @@ struct ScheduleRequest {
   std::size_t devices = 1;
   // Cores of the host run the updates of one device too. Its gradients leave as they are ready, and
   // state of the optimizer at home on the host takes no memory of the device (Ren et al.,
-  // "ZeRO-Offload", USENIX ATC 2021).
+  // "ZeRO-Offload", USENIX ATC 2021). InvalidArgument for a machine without cores of the host, and
+  // for one graph in the place of a family.
   bool host_updates = false;
   GradientReduction reduction = GradientReduction::kAutomatic;  // of several devices
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
