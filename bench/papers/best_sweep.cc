@@ -4,7 +4,7 @@
 //
 //     best_sweep FOLDER [--models NAME,...] [--pixels N,...] [--batches N,...] [--step PERCENT]
 //                [--seconds S] [--part BYTES] [--memory fixed|paged]
-//                [--best sends,again,both,parts] [--alone]
+//                [--best sends,again,both,parts] [--alone] [--resume]
 //
 // prints tables and writes points.json and gaps.svg. The networks, sizes and batches are those of
 // bench/papers/beaumont_figures.cc, with the rates of a V100, a link of 12.2 GB/s, and the fastest
@@ -66,6 +66,7 @@ struct Choices {
   std::int64_t part_bytes = 4 << 20;
   std::string memory = "fixed";
   bool is_alone = false;  // no schedule is handed on from one limit to the next
+  bool resumes = false;   // asks only for answers that the points of the folder lack
   std::vector<std::string> questions = {"sends", "again", "both", "parts"};
 };
 
@@ -194,6 +195,7 @@ void AskBest(const Choices& choices, Limit& limit, Known& known) {
   for (const Question& question : kQuestions) {
     const auto& asked = choices.questions;
     if (std::find(asked.begin(), asked.end(), question.option) == asked.end()) continue;
+    if (limit.answers.contains(question.name)) continue;
     ScheduleRequest request = RequestFor(limit.memory_bytes, question.full_duplex);
     if (choices.memory == "paged") request.memory = ScheduleMemory::kPaged;
     // The work of so many seconds, so that no answer depends on the clock of a busy machine.
@@ -228,22 +230,64 @@ void WriteJson(const std::vector<Limit>& limits, const std::string& path) {
   std::ofstream(path) << points.dump(1) << '\n';
 }
 
-std::vector<Limit> AskAll(const Choices& choices, const std::vector<Case>& cases) {
+std::vector<Limit> LimitsOf(const std::vector<Case>& cases, int step_percent) {
   std::vector<Limit> limits;
   for (const Case& of : cases) {
-    Known known;
-    for (int percent = 0; percent <= 100; percent += choices.step_percent) {
-      Limit limit = {
-          &of, percent, of.least_bytes + (of.peak_bytes - of.least_bytes) * percent / 100, {}};
-      for (const std::string& policy : OffloadPolicyNames()) {
-        if (policy == "best") continue;
-        limit.answers[policy] = Ask(policy, of.graph, RequestFor(limit.memory_bytes, false));
-      }
-      AskBest(choices, limit, known);
-      limits.push_back(std::move(limit));
+    for (int percent = 0; percent <= 100; percent += step_percent) {
+      limits.push_back(
+          {&of, percent, of.least_bytes + (of.peak_bytes - of.least_bytes) * percent / 100, {}});
     }
-    std::fprintf(stderr, "%s\n", of.Name().c_str());
-    WriteJson(limits, choices.folder + "/points.json");
+  }
+  return limits;
+}
+
+// Reads the answers that WriteJson wrote of these limits.
+void TakeAnswers(const std::string& path, std::vector<Limit>& limits) {
+  if (!std::filesystem::exists(path)) return;
+  nlohmann::json points;
+  std::ifstream(path) >> points;
+  const auto key_of = [](const std::string& model, std::int64_t pixels, std::int64_t batch,
+                         int percent) {
+    return absl::StrCat(model, " ", pixels, " ", batch, " ", percent);
+  };
+  std::map<std::string, Limit*> by_key;
+  for (Limit& limit : limits) {
+    by_key[key_of(limit.of->model, limit.of->pixels, limit.of->graph.batch, limit.percent)] =
+        &limit;
+  }
+  for (const nlohmann::json& point : points) {
+    const auto limit = by_key.find(
+        key_of(point["model"], point["pixels"], point["batch"], point["memory_percent"]));
+    if (limit == by_key.end()) continue;
+    Answer& answer = limit->second->answers[point["policy"]];
+    answer.search_seconds = point["search_seconds"];
+    if (!point.contains("seconds")) continue;
+    answer.seconds = point["seconds"].get<double>();
+    answer.bound = point["lower_bound_seconds"];
+  }
+}
+
+void AskOthers(Limit& limit) {
+  for (const std::string& policy : OffloadPolicyNames()) {
+    if (policy == "best" || limit.answers.contains(policy)) continue;
+    limit.answers[policy] = Ask(policy, limit.of->graph, RequestFor(limit.memory_bytes, false));
+  }
+}
+
+// Asks for the answers that earlier sweeps did not give. Points are written after each case, as a
+// sweep may take hours.
+std::vector<Limit> AskAll(const Choices& choices, const std::vector<Case>& cases) {
+  const std::string path = choices.folder + "/points.json";
+  std::vector<Limit> limits = LimitsOf(cases, choices.step_percent);
+  if (choices.resumes) TakeAnswers(path, limits);
+  Known known;
+  for (std::size_t k = 0; k < limits.size(); ++k) {
+    AskOthers(limits[k]);
+    AskBest(choices, limits[k], known);
+    if (k + 1 < limits.size() && limits[k + 1].of == limits[k].of) continue;
+    known.clear();
+    std::fprintf(stderr, "%s\n", limits[k].Name().c_str());
+    WriteJson(limits, path);
   }
   return limits;
 }
@@ -300,8 +344,10 @@ void PrintTable(const std::vector<Limit>& limits) {
 }
 
 void PrintModels(const Choices& choices, const std::vector<Limit>& limits) {
+  std::vector<const char*> policies = {kBest, kBestDuplex, kBestParts};
+  std::erase_if(policies, [&](const char* policy) { return !IsAsked(limits, policy); });
   std::printf("\n%-14s", "mean gap");
-  for (const char* policy : {kBest, kBestDuplex, kBestParts}) std::printf(" %28s", policy);
+  for (const char* policy : policies) std::printf(" %28s", policy);
   std::printf("\n");
   for (const std::string& model : choices.models) {
     std::vector<Limit> own;
@@ -309,7 +355,7 @@ void PrintModels(const Choices& choices, const std::vector<Limit>& limits) {
       if (limit.of->model == model) own.push_back(limit);
     }
     std::printf("%-14s", model.c_str());
-    for (const char* policy : {kBest, kBestDuplex, kBestParts}) {
+    for (const char* policy : policies) {
       std::printf(" %28.4f", Summarize(own, policy, Gap).mean());
     }
     std::printf("\n");
@@ -445,6 +491,8 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"sends", "again", "both", "parts"}));
   app.add_flag("--alone", choices.is_alone,
                "Let best find each schedule without those of less memory");
+  app.add_flag("--resume", choices.resumes,
+               "Ask only for answers that FOLDER/points.json, of the same memory, lacks");
   CLI11_PARSE(app, argc, argv);
   std::filesystem::create_directories(choices.folder);
   const std::vector<Case> cases = MakeCases(choices);
