@@ -8,10 +8,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 # Makes the virtual environment NAME with pinned packages, unless the cache has it: `environment NAME PACKAGE...`. Sets
-# `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails.
+# `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails. Tests that run beside each
+# other install an environment once.
 environment() {
   environment=$CACHE/$1
   shift
+  exec 9>"$environment.lock"
+  flock 9
   if [ "$(cat "$environment/packages.txt" 2>/dev/null)" != "$*" ]; then
     rm -rf "$environment"
     if ! "$PYTHON" -m venv "$environment" >"$scratch/venv" 2>&1; then
@@ -26,6 +29,7 @@ environment() {
     fi
     echo "$*" >"$environment/packages.txt"
   fi
+  exec 9>&-
   packages=$(echo "$environment"/lib/python3*/site-packages)
 }
 

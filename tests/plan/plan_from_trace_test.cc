@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/stream_problem.h"
 #include "tidepool/trace/plan.h"
@@ -113,7 +114,7 @@ TEST(ToPlanProblem, PlansOfRandomTracesAreValidForAllPairs) {
 }
 
 TEST(ToPlanProblem, ExampleTracesAreAtTheBound) {
-  for (const auto& file : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+  for (const auto& file : testing::Cases(testing::FilesIn(testing::ExampleTraces(), ".csv.gz"))) {
     SCOPED_TRACE(file);
     const auto trace = ReadTrace(file);
     ASSERT_TRUE(trace.ok()) << trace.status();

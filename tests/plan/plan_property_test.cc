@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_files.h"
@@ -152,7 +153,7 @@ TEST(PlanVectors, HardPublicInputsFitTheirCapacity) {
   const auto folder = testing::SharedFile("traces/lifetimes");
   TIDEPOOL_SKIP_WITHOUT(folder);
   int count = 0;
-  for (const auto& file : testing::FilesIn(folder, ".1048576.csv")) {
+  for (const auto& file : testing::Cases(testing::FilesIn(folder, ".1048576.csv"))) {
     SCOPED_TRACE(file);
     const auto trace = ReadTrace(file);
     ASSERT_TRUE(trace.ok()) << trace.status();

@@ -131,7 +131,7 @@ TEST_P(DynamicOffloads, AreNeverSlowerWithMoreMemory) {
   const TaskGraph graph = MakeModel(sweep.model, {.batch = sweep.batch, .gpu = sweep.gpu}).value();
   const int points = testing::Rounds(12);
   for (const char* policy : {"none", "vdnn", "vdnn++"}) {
-    for (const double link : {4e9, 12e9, 48e9}) {
+    for (const double link : testing::Cases({12e9, 4e9, 48e9})) {
       double slowest = kDoesNotFit;
       for (int i = 0; i <= points; ++i) {
         testing::PoolPolicy options =

@@ -11,6 +11,7 @@
 
 #include "policies/offload/exchange_gradients.h"
 #include "tests/policies/expect_valid.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule_file.h"
@@ -104,7 +105,7 @@ TEST(Reduction, TheFirstDeviceHasEachGradientOnce) {
 }
 
 TEST(Reduction, SchedulesOfAllHomesAreValid) {
-  for (const char* name : {"alexnet", "lstm"}) {
+  for (const char* name : testing::Cases({"alexnet", "lstm"})) {
     for (const DataHome weights : {DataHome::kDevice, DataHome::kHost}) {
       const GraphFamily family = ReducedFamily(name, weights, Optimizer::kMomentum);
       for (const GradientReduction reduction : kExchanges) {

@@ -100,7 +100,8 @@ void ExpectSlowChoice(const std::string& policy, const TaskGraph& graph,
 TEST(SmallestPool, IsThatOfAPlainLoop) {
   for (const auto& [network, batch] : {std::pair("alexnet", 256), std::pair("vgg16", 64)}) {
     const TaskGraph graph = testing::PaperGraph(network, batch);
-    for (const char* mode : {"conv(p)", "conv(m)", "all(p)", "all(m)", "aconv(m)", "dynamic(p)"}) {
+    for (const char* mode :
+         testing::Cases({"conv(p)", "conv(m)", "all(p)", "all(m)", "aconv(m)", "dynamic(p)"})) {
       for (const char* policy : {"none", "vdnn", "vdnn++"}) {
         SCOPED_TRACE(std::string(network) + " " + mode + " " + policy);
         ExpectSlowChoice(policy, graph, testing::PaperMode(mode));

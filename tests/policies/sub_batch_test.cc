@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/policies/expect_valid.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -54,7 +55,7 @@ TEST(SubBatch, RoundsTakeTheWholeBatch) {
 }
 
 TEST(SubBatch, SchedulesOfAllHomesAreValid) {
-  for (const char* name : {"alexnet", "resnet-50", "lstm"}) {
+  for (const char* name : testing::Cases({"alexnet", "resnet-50", "lstm"})) {
     for (const DataHome weights : {DataHome::kDevice, DataHome::kHost}) {
       for (const auto gradients : {WeightGradients::kResident, WeightGradients::kTemporary}) {
         const GraphFamily family = FamilyOf(name, {.image = std::string(name) == "lstm" ? 8 : 0,

@@ -4,6 +4,7 @@
 #define TIDEPOOL_TESTS_SUPPORT_ROUNDS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <initializer_list>
 #include <vector>
 
@@ -21,8 +22,13 @@ constexpr int Rounds(int usual) {
 
 // Returns all cases, or the first fifth of them under sanitizers: at least one.
 template <typename Case>
+std::vector<Case> Cases(std::vector<Case> all) {
+  all.resize(static_cast<std::size_t>(Rounds(static_cast<int>(all.size()))));
+  return all;
+}
+template <typename Case>
 std::vector<Case> Cases(std::initializer_list<Case> all) {
-  return {all.begin(), all.begin() + Rounds(static_cast<int>(all.size()))};
+  return Cases(std::vector<Case>(all));
 }
 
 }  // namespace tidepool::testing
