@@ -118,6 +118,7 @@ std::int64_t BoundOfOne(const Instance& instance) {
 // Joins obstacles that leave no room between them. `least` is the size of the smallest buffer.
 std::vector<Obstacle> Joined(std::vector<Obstacle> obstacles, std::int32_t sections,
                              std::int64_t least) {
+  obstacles = JoinTouching(std::move(obstacles));
   for (const Obstacle& obstacle : obstacles) {
     // A buffer that lives only part of the time may lie in a hole as well.
     if (obstacle.first > 0 || obstacle.end < sections) {

@@ -28,8 +28,9 @@ bool HasSeveralStreams(const PlanProblem& problem);
 
 inline bool IsFixed(const PlanBuffer& buffer) { return buffer.offset != PlanBuffer::kAnywhere; }
 
-// One independent part of a problem. Fixed buffers are obstacles to the others. Neighbouring
-// obstacles that live throughout, with no room for a buffer between them, are joined.
+// One independent part of a problem. Fixed buffers are obstacles to the others. Obstacles with the
+// same sections that touch are joined, and so are neighbouring ones that live throughout with no
+// room for a buffer between them.
 struct Instance {
   std::vector<std::uint32_t> buffer;  // its number in the problem
   // Ranges of sections and sizes of the buffers and, after them, of the obstacles.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace tidepool::plan {
 namespace {
@@ -109,6 +110,23 @@ class HoleBound {
 };
 
 }  // namespace
+
+std::vector<Obstacle> JoinTouching(std::vector<Obstacle> obstacles) {
+  std::sort(obstacles.begin(), obstacles.end(), [](const Obstacle& a, const Obstacle& b) {
+    return std::tie(a.first, a.end, a.offset) < std::tie(b.first, b.end, b.offset);
+  });
+  std::vector<Obstacle> joined;
+  for (const Obstacle& next : obstacles) {
+    const bool touches = !joined.empty() && joined.back().first == next.first &&
+                         joined.back().end == next.end && joined.back().top == next.offset;
+    if (touches) {
+      joined.back().top = next.top;
+    } else {
+      joined.push_back(next);
+    }
+  }
+  return joined;
+}
 
 std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t sections,
                            std::int64_t least) {

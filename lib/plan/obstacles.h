@@ -18,6 +18,10 @@ struct Obstacle {
   std::int64_t top;
 };
 
+// Joins the obstacles with the same sections that touch: parts of one buffer, for example.
+// O(n log n).
+std::vector<Obstacle> JoinTouching(std::vector<Obstacle> obstacles);
+
 // Joins the obstacles that live throughout, in `sections` sections, and that touch or have less
 // than `least` units between them; other obstacles stay as they are. O(n log n).
 std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t sections,

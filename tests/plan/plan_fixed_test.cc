@@ -63,6 +63,17 @@ TEST(FixedBuffers, AloneTheyAreThePlan) {
   EXPECT_TRUE(plan->optimal);
 }
 
+TEST(FixedBuffers, AreOneObstacleWhereTheyTouchAtTheSameTimes) {
+  const auto obstacles = [](const PlanBuffer& other) {
+    const PlanProblem problem = {{Fixed(0, 4, 8, 16), {0, 9, 8}, other, {3, 9, 8}}};
+    return plan::ToInstances(problem).front().obstacles();
+  };
+  EXPECT_EQ(obstacles(Fixed(0, 4, 8, 24)), 1);
+  EXPECT_EQ(obstacles(Fixed(0, 4, 8, 8)), 1);
+  EXPECT_EQ(obstacles(Fixed(0, 4, 8, 32)), 2);
+  EXPECT_EQ(obstacles(Fixed(0, 2, 8, 24)), 2);
+}
+
 TEST(FixedBuffers, NeedNoAlignment) {
   PlanBuffer odd = Fixed(0, 9, 10, 3);
   odd.alignment = 8;
