@@ -83,10 +83,6 @@ double FirstDescent(double count) { return count < 1000 ? 0.3 : 0.5; }
 // buffer.
 double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 
-Offsets PlanBySkyline(const Instance& instance, const KeyList& keys) {
-  return PlanBySkyline(instance, OrderBy(instance, keys));
-}
-
 // Returns a plan above the obstacles. Those of several streams may overlap, so the skyline cannot
 // pass between them.
 Offsets PlanAboveObstacles(const Instance& instance) {
@@ -94,17 +90,17 @@ Offsets PlanAboveObstacles(const Instance& instance) {
   for (auto* array : {&above.first, &above.end}) array->resize(instance.buffer.size());
   above.size.resize(instance.buffer.size());
   above.obstacle_offset.clear();
-  Offsets offsets = PlanBySkyline(above, HeuristicOrders().front());
+  Offsets offsets = SkylinePlanner(above).Plan(OrderBy(above, HeuristicOrders().front()));
   const std::int64_t alignment = *std::ranges::max_element(instance.alignment);
   for (std::int64_t& offset : offsets) offset += AlignUp(instance.obstacle_top, alignment);
   return offsets;
 }
 
-Offsets FirstPlan(const Instance& instance) {
+Offsets FirstPlan(const Instance& instance, SkylinePlanner& skyline) {
   if (instance.has_streams && instance.obstacles() > 0 && instance.count() > 0) {
     return PlanAboveObstacles(instance);
   }
-  return PlanBySkyline(instance, HeuristicOrders().front());
+  return skyline.Plan(OrderBy(instance, HeuristicOrders().front()));
 }
 
 }  // namespace
@@ -115,7 +111,8 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
       deadline_(deadline),
       at_goal_(instance, seed),
       between_(instance, seed),
-      best_(FirstPlan(instance)),
+      skyline_(instance),
+      best_(FirstPlan(instance, skyline_)),
       height_(Height(instance, best_)),
       lower_bound_(instance.lower_bound),
       steps_(FirstSteps(instance.count())),
@@ -134,7 +131,7 @@ void Minimizer::TryHeuristics(std::int64_t enough) {
   if (!instance_.has_streams || instance_.obstacles() == 0) {
     for (const KeyList& keys : std::span(HeuristicOrders()).subspan(1)) {
       if (IsDone(enough)) break;
-      Take(PlanBySkyline(instance_, keys));
+      Take(skyline_.Plan(OrderBy(instance_, keys)));
     }
   }
   if (IsForFirstFit() && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);

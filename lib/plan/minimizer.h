@@ -11,6 +11,7 @@
 #include "lib/plan/budget.h"
 #include "lib/plan/exact_search.h"
 #include "lib/plan/instance.h"
+#include "lib/plan/skyline.h"
 
 namespace tidepool::plan {
 
@@ -54,6 +55,7 @@ class Minimizer {
   Deadline& deadline_;
   ExactSearch at_goal_;  // separate, because weights learned at a capacity mislead at another
   ExactSearch between_;
+  SkylinePlanner skyline_;
   Offsets best_;
   std::int64_t height_ = 0;
   std::int64_t lower_bound_;

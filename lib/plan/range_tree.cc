@@ -30,21 +30,29 @@ void Arrange(std::span<std::int32_t> ranges, const std::vector<std::int32_t>& sp
 }  // namespace
 
 RangeTree::RangeTree(const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& end,
-                     const std::vector<std::int32_t>& rank, const std::vector<std::int64_t>& need)
-    : leaf_(rank.size()) {
-  const std::size_t leaves = std::bit_ceil(std::max<std::size_t>(1, rank.size()));
+                     std::size_t count, const std::vector<std::int64_t>& need)
+    : need_(need), leaf_(count) {
+  const std::size_t leaves = std::bit_ceil(std::max<std::size_t>(1, count));
   nodes_.resize(2 * leaves);
   if (!need.empty()) needs_.resize(2 * leaves);
-  std::vector<std::int32_t> order(rank.size());
+  std::vector<std::int32_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   Arrange(order, first, end, leaves);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::int32_t range = order[i];
-    leaf_[range] = leaves + i;
-    nodes_[leaves + i] = {first[range], first[range], end[range], end[range], rank[range]};
-    if (!need.empty()) needs_[leaves + i] = {need[range], need[range]};
+  for (std::size_t i = 0; i < count; ++i) leaf_[order[i]] = leaves + i;
+  ranges_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    ranges_.push_back({first[i], first[i], end[i], end[i], kNone});
   }
-  for (std::size_t node = leaves - 1; node > 0; --node) Join(node);
+}
+
+void RangeTree::Rank(const std::vector<std::int32_t>& rank) {
+  for (std::size_t range = 0; range < leaf_.size(); ++range) {
+    const std::size_t leaf = leaf_[range];
+    nodes_[leaf] = ranges_[range];
+    nodes_[leaf].least_rank = rank[range];
+    if (!need_.empty()) needs_[leaf] = {need_[range], need_[range]};
+  }
+  for (std::size_t node = nodes_.size() / 2 - 1; node > 0; --node) Join(node);
 }
 
 void RangeTree::Join(std::size_t node) {

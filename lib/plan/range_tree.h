@@ -6,6 +6,7 @@
 #ifndef TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
 #define TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -15,10 +16,13 @@ class RangeTree {
  public:
   static constexpr std::int32_t kNone = INT32_MAX;
 
-  // Range i is [first[i], end[i]) with rank[i], a permutation of 0, 1, ..., and need[i] unless
-  // `need` is empty. Elements of `first` and `end` beyond the ranks are ignored. O(n log n).
+  // Range i is [first[i], end[i]), with need[i] unless `need` is empty. Elements of `first` and
+  // `end` from `count` on are ignored. The tree is empty until Rank. O(n log n).
   RangeTree(const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& end,
-            const std::vector<std::int32_t>& rank, const std::vector<std::int64_t>& need = {});
+            std::size_t count, const std::vector<std::int64_t>& need = {});
+
+  // Fills the tree with all ranges. Range i has rank[i], a permutation of 0, 1, ... O(n).
+  void Rank(const std::vector<std::int32_t>& rank);
 
   // Returns the least rank of the ranges inside [first, end), or kNone. O(sqrt n) as a rule.
   std::int32_t LeastRankInside(std::int32_t first, std::int32_t end) const;
@@ -50,10 +54,13 @@ class RangeTree {
   void FindMeeting(std::size_t node, std::int32_t first, std::int32_t end,
                    std::int32_t* least) const;
 
+  // By range.
+  std::vector<Node> ranges_;
+  std::vector<std::int64_t> need_;  // or empty
+  std::vector<std::size_t> leaf_;
   // A complete binary tree: the children of node i are 2i and 2i + 1, the leaves are the last ones.
   std::vector<Node> nodes_;
-  std::vector<Needs> needs_;       // of the nodes, or empty
-  std::vector<std::size_t> leaf_;  // of each range
+  std::vector<Needs> needs_;  // of the nodes, or empty
 };
 
 }  // namespace tidepool::plan

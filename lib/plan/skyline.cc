@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <queue>
 #include <tuple>
-
-#include "lib/plan/range_tree.h"
 
 namespace tidepool::plan {
 namespace {
@@ -127,78 +124,40 @@ class Skyline {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> lowest_;
 };
 
-// The obstacles above the skyline.
-class Ceilings {
- public:
-  static constexpr std::int32_t kOpen = -1;
-
-  explicit Ceilings(const Instance& instance) : instance_(instance), by_offset_(Numbers()) {
-    std::stable_sort(by_offset_.begin(), by_offset_.end(),
-                     [&](std::int32_t a, std::int32_t b) { return Offset(a) < Offset(b); });
-    std::vector<std::int32_t> first;
-    std::vector<std::int32_t> end;
-    for (const std::int32_t obstacle : by_offset_) {
-      first.push_back(instance.first[obstacle]);
-      end.push_back(instance.end[obstacle]);
-    }
-    by_top_.resize(by_offset_.size());
-    std::iota(by_top_.begin(), by_top_.end(), 0);
-    const std::vector<std::int32_t> rank = by_top_;
-    std::stable_sort(by_top_.begin(), by_top_.end(), [&](std::int32_t a, std::int32_t b) {
-      return Top(by_offset_[a]) < Top(by_offset_[b]);
-    });
-    above_ = RangeTree(first, end, rank);
-  }
-
-  // Drops the obstacles that end at `height` or below.
-  void Rise(std::int64_t height) {
-    for (; next_ < by_top_.size() && Top(by_offset_[by_top_[next_]]) <= height; ++next_) {
-      above_.Remove(by_top_[next_]);
-    }
-  }
-  // Returns the lowest obstacle over a stretch, or kOpen.
-  std::int32_t Over(const Skyline::Stretch& stretch) const {
-    const std::int32_t rank = above_.LeastRankMeeting(stretch.first, stretch.end);
-    return rank == RangeTree::kNone ? kOpen : by_offset_[rank];
-  }
-  std::int64_t Offset(std::int32_t obstacle) const {
-    return instance_.obstacle_offset[obstacle - instance_.count()];
-  }
-  std::int64_t Top(std::int32_t obstacle) const {
-    return Offset(obstacle) + instance_.size[obstacle];
-  }
-
- private:
-  std::vector<std::int32_t> Numbers() const {
-    std::vector<std::int32_t> numbers(instance_.obstacles());
-    std::iota(numbers.begin(), numbers.end(), instance_.count());
-    return numbers;
-  }
-
-  const Instance& instance_;
-  std::vector<std::int32_t> by_offset_;  // the obstacles
-  std::vector<std::int32_t> by_top_;     // their ranks in the order of offsets
-  std::size_t next_ = 0;                 // the first in by_top_ that may still be above
-  RangeTree above_ = RangeTree({}, {}, {});
-};
-
 std::vector<std::int32_t> Ranks(const std::vector<std::int32_t>& order) {
   std::vector<std::int32_t> rank(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
   return rank;
 }
 
-// The skyline heuristic with obstacles. A buffer in a stretch must end below the lowest obstacle
-// over any part of it. If no buffer fits, either the stretch rises to its lower neighbour, or the
-// part under that obstacle rises onto it, whichever is lower.
-class SkylineAmongObstacles {
+std::int64_t LeastAlignment(const Instance& instance) {
+  const auto least = std::min_element(instance.alignment.begin(), instance.alignment.end());
+  return least == instance.alignment.end() ? 1 : *least;
+}
+
+// Returns the sizes, with the waste that alignment may cause; nothing without obstacles.
+std::vector<std::int64_t> Needs(const Instance& instance, std::int64_t common) {
+  std::vector<std::int64_t> needs;
+  if (instance.obstacles() == 0) return needs;
+  needs.reserve(instance.alignment.size());
+  for (std::size_t i = 0; i < instance.alignment.size(); ++i) {
+    needs.push_back(instance.size[i] + instance.alignment[i] - common);
+  }
+  return needs;
+}
+
+// Plans buffers in the stretches of a skyline with obstacles above it. A buffer in a stretch must
+// end below the lowest obstacle over any part of it. If no buffer fits, either the stretch rises to
+// its lower neighbour, or the part under that obstacle rises onto it, whichever is lower.
+class WalkAmongObstacles {
  public:
-  SkylineAmongObstacles(const Instance& instance, const std::vector<std::int32_t>& order)
+  WalkAmongObstacles(const Instance& instance, const std::vector<std::int32_t>& order,
+                     std::int64_t common, RangeTree& unplaced, Ceilings& ceilings)
       : instance_(instance),
         order_(order),
-        common_(*std::min_element(instance.alignment.begin(), instance.alignment.end())),
-        unplaced_(instance.first, instance.end, Ranks(order), Needs()),
-        ceilings_(instance),
+        common_(common),
+        unplaced_(unplaced),
+        ceilings_(ceilings),
         skyline_(instance.sections()),
         offsets_(order.size()) {}
 
@@ -210,21 +169,12 @@ class SkylineAmongObstacles {
   }
 
  private:
-  // Returns the sizes, with the waste that alignment may cause.
-  std::vector<std::int64_t> Needs() const {
-    std::vector<std::int64_t> needs(order_.size());
-    for (std::size_t i = 0; i < needs.size(); ++i) {
-      needs[i] = instance_.size[i] + instance_.alignment[i] - common_;
-    }
-    return needs;
-  }
-
   // Returns whether a buffer was placed.
   bool Step() {
     const std::int32_t index = skyline_.Lowest();
     const Skyline::Stretch stretch = skyline_[index];
     ceilings_.Rise(stretch.height);
-    const std::int32_t obstacle = ceilings_.Over(stretch);
+    const std::int32_t obstacle = ceilings_.Over(stretch.first, stretch.end);
     const std::int64_t ceiling = obstacle == Ceilings::kOpen
                                      ? std::numeric_limits<std::int64_t>::max()
                                      : ceilings_.Offset(obstacle);
@@ -254,33 +204,42 @@ class SkylineAmongObstacles {
   const Instance& instance_;
   const std::vector<std::int32_t>& order_;
   const std::int64_t common_;  // all alignments are multiples of it
-  RangeTree unplaced_;
-  Ceilings ceilings_;
+  RangeTree& unplaced_;
+  Ceilings& ceilings_;
   Skyline skyline_;
   Offsets offsets_;
 };
 
 }  // namespace
 
-Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order) {
+SkylinePlanner::SkylinePlanner(const Instance& instance)
+    : instance_(instance),
+      common_(LeastAlignment(instance)),
+      unplaced_(instance.first, instance.end, instance.alignment.size(), Needs(instance, common_)),
+      ceilings_(instance) {}
+
+Offsets SkylinePlanner::Plan(const std::vector<std::int32_t>& order) {
   if (order.empty()) return {};
-  if (instance.obstacles() > 0) return SkylineAmongObstacles(instance, order).Run();
-  RangeTree unplaced(instance.first, instance.end, Ranks(order));
-  Skyline skyline(instance.sections());
+  unplaced_.Rank(Ranks(order));
+  if (instance_.obstacles() > 0) {
+    ceilings_.Reset();
+    return WalkAmongObstacles(instance_, order, common_, unplaced_, ceilings_).Run();
+  }
+  Skyline skyline(instance_.sections());
   Offsets offsets(order.size());
   for (std::size_t left = order.size(); left > 0;) {
     const std::int32_t index = skyline.Lowest();
     const Skyline::Stretch& stretch = skyline[index];
-    const std::int32_t found = unplaced.LeastRankInside(stretch.first, stretch.end);
+    const std::int32_t found = unplaced_.LeastRankInside(stretch.first, stretch.end);
     if (found == RangeTree::kNone) {
       skyline.Raise(index);
       continue;
     }
     const std::int32_t buffer = order[found];
-    unplaced.Remove(buffer);
-    offsets[buffer] = AlignUp(stretch.height, instance.alignment[buffer]);
-    skyline.RaisePart(index, {instance.first[buffer], instance.end[buffer],
-                              offsets[buffer] + instance.size[buffer]});
+    unplaced_.Remove(buffer);
+    offsets[buffer] = AlignUp(stretch.height, instance_.alignment[buffer]);
+    skyline.RaisePart(index, {instance_.first[buffer], instance_.end[buffer],
+                              offsets[buffer] + instance_.size[buffer]});
     --left;
   }
   return offsets;

@@ -10,13 +10,28 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/plan/ceilings.h"
 #include "lib/plan/instance.h"
+#include "lib/plan/range_tree.h"
 
 namespace tidepool::plan {
 
-// Returns the plan for `order`, which has every buffer once. Obstacles stay where they are. O(n log
-// n) as a rule.
-Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order);
+// Makes plans of one instance in several orders. Not thread-safe: it keeps its lists between calls.
+class SkylinePlanner {
+ public:
+  // `instance` must outlive the planner. O(n log n).
+  explicit SkylinePlanner(const Instance& instance);
+
+  // Returns the plan for `order`, which has every buffer once. Obstacles stay where they are.
+  // O(n log n) as a rule.
+  Offsets Plan(const std::vector<std::int32_t>& order);
+
+ private:
+  const Instance& instance_;
+  const std::int64_t common_;  // all alignments are multiples of it
+  RangeTree unplaced_;
+  Ceilings ceilings_;
+};
 
 }  // namespace tidepool::plan
 
