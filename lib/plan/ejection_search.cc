@@ -61,35 +61,47 @@ class CheapestOffset {
   std::uint32_t ties_ = 0;
 };
 
+// Writes the entries that overlap a buffer in time. Without branches, which a processor could not
+// predict.
+void FindOverlapping(const Instance& instance, std::int32_t buffer,
+                     const std::vector<PlacedLists::Entry>& entries,
+                     std::vector<PlacedLists::Entry>& overlapping) {
+  std::size_t count = 0;
+  overlapping.resize(entries.size());
+  for (const PlacedLists::Entry& entry : entries) {
+    overlapping[count] = entry;
+    count += instance.Overlap(entry.buffer, buffer) ? 1 : 0;
+  }
+  overlapping.resize(count);
+}
+
 // The placed buffers and obstacles that a new buffer would overlap, while its offset grows. They
 // count from the offset at which the new buffer touches them from below, up to their top.
 class OverlapSweep {
  public:
-  OverlapSweep(const Instance& instance, const PlacedLists::Lists& lists, std::int32_t buffer)
+  // `overlapping` has the lists of all that the new buffer overlaps in time.
+  OverlapSweep(const Instance& instance, const PlacedLists::Lists& overlapping, std::int64_t size)
       : instance_(instance),
-        buffer_(buffer),
-        size_(instance.size[buffer]),
-        reached_(lists.by_offset.begin()),
-        reached_end_(lists.by_offset.end()),
-        passed_(lists.by_top.begin()),
-        passed_end_(lists.by_top.end()) {}
+        size_(size),
+        reached_(overlapping.by_offset.begin()),
+        reached_end_(overlapping.by_offset.end()),
+        passed_(overlapping.by_top.begin()),
+        passed_end_(overlapping.by_top.end()) {}
 
   // Moves the new buffer up to `offset`. `cost_of` returns the cost of a placed buffer.
   template <typename CostOf>
   void MoveTo(std::int64_t offset, const CostOf& cost_of) {
     for (; reached_ != reached_end_ && reached_->at - size_ < offset; ++reached_) {
-      if (Matters(reached_->buffer)) Add(reached_->buffer, cost_of);
+      Add(reached_->buffer, cost_of);
     }
     for (; passed_ != passed_end_ && passed_->at <= offset; ++passed_) {
-      if (Matters(passed_->buffer)) Remove(passed_->buffer, cost_of);
+      Remove(passed_->buffer, cost_of);
     }
     if (buffers_ == 0) cost_ = 0;  // without a rounding error
   }
 
   // Returns the next offset at which the overlap changes, or `end` without a change before it.
-  std::int64_t NextChange(std::int64_t end) {
-    while (reached_ != reached_end_ && !Matters(reached_->buffer)) ++reached_;
-    while (passed_ != passed_end_ && !Matters(passed_->buffer)) ++passed_;
+  std::int64_t NextChange(std::int64_t end) const {
     if (reached_ != reached_end_) end = std::min(end, reached_->at - size_ + 1);
     if (passed_ != passed_end_) end = std::min(end, passed_->at);
     return end;
@@ -101,8 +113,6 @@ class OverlapSweep {
 
  private:
   using Iterator = decltype(PlacedLists::Lists::by_offset)::const_iterator;
-
-  bool Matters(std::int32_t placed) const { return instance_.Overlap(placed, buffer_); }
 
   template <typename CostOf>
   void Add(std::int32_t placed, const CostOf& cost_of) {
@@ -124,7 +134,6 @@ class OverlapSweep {
   }
 
   const Instance& instance_;
-  const std::int32_t buffer_;
   const std::int64_t size_;
   Iterator reached_;
   const Iterator reached_end_;
@@ -194,7 +203,7 @@ class Ejection {
     const std::int64_t offset = cheapest.offset();
     if (cheapest.cost() > 0) {
       weights_[buffer] += 1;
-      Eject(buffer, offset, offset + instance_.size[buffer]);
+      Eject(offset, offset + instance_.size[buffer]);
     }
     offsets_[buffer] = offset;
     lists_.Insert(buffer, offset);
@@ -210,7 +219,10 @@ class Ejection {
   CheapestOffset FindOffset(std::int32_t buffer) {
     const auto cost_of = [this](std::int32_t placed) { return Cost(placed); };
     const std::int64_t end = capacity_ - instance_.size[buffer] + 1;
-    OverlapSweep sweep(instance_, lists_.Around(buffer), buffer);
+    const PlacedLists::Lists& around = lists_.Around(buffer);
+    FindOverlapping(instance_, buffer, around.by_offset, overlapping_.by_offset);
+    FindOverlapping(instance_, buffer, around.by_top, overlapping_.by_top);
+    OverlapSweep sweep(instance_, overlapping_, instance_.size[buffer]);
     CheapestOffset cheapest(random_);
     std::int64_t from = 0;
     while (from < end && cheapest.cost() != 0) {
@@ -224,16 +236,11 @@ class Ejection {
     return cheapest;
   }
 
-  void Eject(std::int32_t buffer, std::int64_t from, std::int64_t to) {
-    const PlacedLists::Lists& lists = lists_.Around(buffer);
-    ejected_.clear();
-    for (const auto& [offset, other] : lists.by_offset) {
+  // Removes the buffers in [from, to) that overlap the last one of FindOffset.
+  void Eject(std::int64_t from, std::int64_t to) {
+    for (const auto& [offset, other] : overlapping_.by_offset) {
       if (offset >= to) break;
-      if (offset + instance_.size[other] > from && instance_.Overlap(other, buffer)) {
-        ejected_.push_back(other);
-      }
-    }
-    for (const std::int32_t other : ejected_) {
+      if (offset + instance_.size[other] <= from) continue;
       lists_.Remove(other, offsets_[other]);
       offsets_[other] = kUnplaced;
       unplaced_.push_back(other);
@@ -249,7 +256,7 @@ class Ejection {
   std::vector<float> weights_;
   std::vector<std::int64_t> tabu_until_;
   std::vector<std::int32_t> unplaced_;
-  std::vector<std::int32_t> ejected_;
+  PlacedLists::Lists overlapping_;  // of the last FindOffset
   std::int64_t step_ = 0;
 };
 

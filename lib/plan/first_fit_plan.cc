@@ -14,11 +14,14 @@ namespace {
 
 std::int64_t LowestPlace(const Instance& instance, const PlacedLists& placed, std::int32_t buffer) {
   const std::int64_t alignment = instance.alignment[buffer];
+  const std::int64_t size = instance.size[buffer];
   std::int64_t place = 0;
   for (const auto& [offset, other] : placed.Around(buffer).by_offset) {
-    if (!instance.Overlap(other, buffer)) continue;
-    if (offset >= place + instance.size[buffer]) break;
-    place = std::max(place, AlignUp(offset + instance.size[other], alignment));
+    // The one branch ends the loop, so that a processor predicts it.
+    const bool overlaps = instance.Overlap(other, buffer);
+    if (static_cast<int>(overlaps) & static_cast<int>(offset >= place + size)) break;
+    const std::int64_t top = AlignUp(offset + instance.size[other], alignment);
+    place = std::max(place, overlaps ? top : place);
   }
   return place;
 }
@@ -91,7 +94,7 @@ class OrderSearch {
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order, Budget& budget) {
   Offsets offsets(order.size(), -1);
-  PlacedLists placed(instance, offsets);
+  PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
   for (const std::int32_t buffer : order) {
     if (!budget.Step()) return std::nullopt;
     offsets[buffer] = LowestPlace(instance, placed, buffer);

@@ -16,41 +16,80 @@
 namespace tidepool::plan {
 namespace {
 
-// Returns all times at which buffers begin or end, each once, ascending.
-std::vector<std::int64_t> Times(const PlanProblem& problem,
-                                std::span<const std::uint32_t> members) {
-  std::vector<std::int64_t> times;
-  times.reserve(2 * members.size());
-  for (const std::uint32_t i : members) {
-    times.push_back(problem.buffers[i].lower);
-    times.push_back(problem.buffers[i].upper);
+// The times at which buffers begin or end, each once, ascending.
+class Times {
+ public:
+  Times(const PlanProblem& problem, std::span<const std::uint32_t> members) {
+    times_.reserve(2 * members.size());
+    for (const std::uint32_t i : members) {
+      times_.push_back(problem.buffers[i].lower);
+      times_.push_back(problem.buffers[i].upper);
+    }
+    const auto [least, greatest] = std::minmax_element(times_.begin(), times_.end());
+    first_ = *least;
+    // Steps of a schedule lie so close that a table of all is faster than a sort.
+    const auto range = static_cast<std::uint64_t>(*greatest) - static_cast<std::uint64_t>(first_);
+    if (range < 2 * times_.size()) {
+      Count(static_cast<std::size_t>(range) + 1);
+    } else {
+      std::sort(times_.begin(), times_.end());
+      times_.erase(std::unique(times_.begin(), times_.end()), times_.end());
+    }
   }
-  std::sort(times.begin(), times.end());
-  times.erase(std::unique(times.begin(), times.end()), times.end());
-  return times;
-}
 
-// Returns the last times before the set of live buffers shrinks: one in every section.
-std::vector<std::int64_t> SectionTimes(const PlanProblem& problem,
-                                       std::span<const std::uint32_t> members) {
-  const std::vector<std::int64_t> times = Times(problem, members);
-  const auto index = [&](std::int64_t time) {
-    return std::lower_bound(times.begin(), times.end(), time) - times.begin();
-  };
-  std::vector<bool> begins(times.size());
-  std::vector<bool> ends(times.size());
-  for (const std::uint32_t i : members) {
-    begins[index(problem.buffers[i].lower)] = true;
-    ends[index(problem.buffers[i].upper)] = true;
+  std::size_t count() const { return times_.size(); }
+  // Returns the number of an element.
+  std::size_t IndexOf(std::int64_t time) const {
+    if (!numbers_.empty()) return numbers_[static_cast<std::size_t>(time - first_)];
+    return static_cast<std::size_t>(std::lower_bound(times_.begin(), times_.end(), time) -
+                                    times_.begin());
   }
-  std::vector<std::int64_t> sections;
-  bool grew = false;
-  for (std::size_t t = 0; t < times.size(); ++t) {
-    if (ends[t] && grew) sections.push_back(times[t - 1]);
-    grew = begins[t] || (grew && !ends[t]);
+
+ private:
+  void Count(std::size_t range) {
+    numbers_.resize(range);
+    for (const std::int64_t time : times_) numbers_[static_cast<std::size_t>(time - first_)] = 1;
+    times_.clear();
+    for (std::size_t i = 0; i < range; ++i) {
+      const bool is_time = numbers_[i] != 0;
+      numbers_[i] = static_cast<std::uint32_t>(times_.size());
+      if (is_time) times_.push_back(first_ + static_cast<std::int64_t>(i));
+    }
   }
-  return sections;
-}
+
+  std::vector<std::int64_t> times_;
+  std::int64_t first_ = 0;
+  std::vector<std::uint32_t> numbers_;  // by time from the first one on; empty: there are too many
+};
+
+// The sections of buffers. A section ends before the set of live buffers shrinks.
+class Sections {
+ public:
+  Sections(const PlanProblem& problem, std::span<const std::uint32_t> members)
+      : times_(problem, members), before_(times_.count()) {
+    std::vector<bool> begins(times_.count());
+    std::vector<bool> ends(times_.count());
+    for (const std::uint32_t i : members) {
+      begins[times_.IndexOf(problem.buffers[i].lower)] = true;
+      ends[times_.IndexOf(problem.buffers[i].upper)] = true;
+    }
+    bool grew = false;
+    for (std::size_t t = 0; t < times_.count(); ++t) {
+      if (ends[t] && grew) ++count_;
+      before_[t] = count_;
+      grew = begins[t] || (grew && !ends[t]);
+    }
+  }
+
+  std::int32_t count() const { return count_; }
+  // Returns the number of sections before the time at which a buffer begins or ends.
+  std::int32_t Before(std::int64_t time) const { return before_[times_.IndexOf(time)]; }
+
+ private:
+  Times times_;
+  std::vector<std::int32_t> before_;  // by time
+  std::int32_t count_ = 0;
+};
 
 double Duration(const PlanBuffer& buffer) {
   return static_cast<double>(buffer.upper) - static_cast<double>(buffer.lower);
@@ -143,36 +182,31 @@ Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> m
   Instance instance;
   instance.has_streams = has_streams;
   instance.unit = Unit(problem, members);
-  const std::vector<std::int64_t> times = SectionTimes(problem, members);
-  const auto section = [&](std::int64_t time) {
-    return static_cast<std::int32_t>(std::lower_bound(times.begin(), times.end(), time) -
-                                     times.begin());
-  };
+  const Sections sections(problem, members);
   std::vector<Obstacle> obstacles;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const std::uint32_t i : members) {
     const PlanBuffer& buffer = problem.buffers[i];
     if (IsFixed(buffer)) {
       instance.obstacle_buffer.push_back(i);
-      obstacles.push_back({section(buffer.lower), section(buffer.upper),
+      obstacles.push_back({sections.Before(buffer.lower), sections.Before(buffer.upper),
                            buffer.offset / instance.unit,
                            (buffer.offset + buffer.bytes) / instance.unit});
       continue;
     }
     least = std::min(least, buffer.bytes / instance.unit);
     instance.buffer.push_back(i);
-    instance.first.push_back(section(buffer.lower));
-    instance.end.push_back(section(buffer.upper));
+    instance.first.push_back(sections.Before(buffer.lower));
+    instance.end.push_back(sections.Before(buffer.upper));
     instance.size.push_back(buffer.bytes / instance.unit);
     instance.alignment.push_back(std::max<std::int64_t>(1, buffer.alignment / instance.unit));
     instance.duration.push_back(Duration(buffer));
     instance.is_aligned &= instance.alignment.back() == 1;
   }
-  const auto sections = static_cast<std::int32_t>(times.size());
   // Obstacles of several streams stay apart: each has conflicts of its own.
-  if (!has_streams) obstacles = Joined(std::move(obstacles), sections, least);
+  if (!has_streams) obstacles = Joined(std::move(obstacles), sections.count(), least);
   AddObstacles(obstacles, instance);
-  instance.load = Load(instance, sections, instance.size);
+  instance.load = Load(instance, sections.count(), instance.size);
   instance.lower_bound = has_streams ? BoundOfOne(instance) : LowerBound(instance);
   if (instance.obstacles() > 0 && !has_streams) {
     instance.lower_bound = std::max(instance.lower_bound, BoundByHoles(instance));

@@ -32,14 +32,15 @@ void RemoveSorted(std::vector<PlacedLists::Entry>& list, PlacedLists::Entry entr
 
 }  // namespace
 
-PlacedLists::PlacedLists(const Instance& instance, const Offsets& offsets)
+PlacedLists::PlacedLists(const Instance& instance, const Offsets& offsets, Sorted sorted)
     : instance_(instance),
+      has_tops_(sorted == Sorted::kByOffsetAndTop),
       stride_(Stride(instance)),
       windows_((instance.sections() + stride_ - 1) / stride_) {
   const auto add = [&](std::int32_t i, std::int64_t offset) {
     ForEachLists(i, [&](Lists& lists) {
       lists.by_offset.push_back({offset, i});
-      lists.by_top.push_back({offset + instance.size[i], i});
+      if (has_tops_) lists.by_top.push_back({offset + instance.size[i], i});
     });
   };
   for (std::int32_t i = 0; i < instance.count(); ++i) {
@@ -73,14 +74,14 @@ std::int32_t PlacedLists::EndWindow(std::int32_t buffer) const {
 void PlacedLists::Insert(std::int32_t buffer, std::int64_t offset) {
   ForEachLists(buffer, [&](Lists& lists) {
     InsertSorted(lists.by_offset, {offset, buffer});
-    InsertSorted(lists.by_top, {offset + instance_.size[buffer], buffer});
+    if (has_tops_) InsertSorted(lists.by_top, {offset + instance_.size[buffer], buffer});
   });
 }
 
 void PlacedLists::Remove(std::int32_t buffer, std::int64_t offset) {
   ForEachLists(buffer, [&](Lists& lists) {
     RemoveSorted(lists.by_offset, {offset, buffer});
-    RemoveSorted(lists.by_top, {offset + instance_.size[buffer], buffer});
+    if (has_tops_) RemoveSorted(lists.by_top, {offset + instance_.size[buffer], buffer});
   });
 }
 

@@ -29,8 +29,12 @@ class PlacedLists {
     std::vector<Entry> by_top;
   };
 
-  // Lists all obstacles, and all buffers with a nonnegative offset. O(n log n).
-  PlacedLists(const Instance& instance, const Offsets& offsets);
+  enum class Sorted : std::uint8_t { kByOffset, kByOffsetAndTop };
+
+  // Lists all obstacles, and all buffers with a nonnegative offset. Lists by top stay empty unless
+  // `sorted` asks for them. O(n log n).
+  PlacedLists(const Instance& instance, const Offsets& offsets,
+              Sorted sorted = Sorted::kByOffsetAndTop);
 
   // O(windows that it meets x buffers placed there).
   void Insert(std::int32_t buffer, std::int64_t offset);
@@ -48,6 +52,7 @@ class PlacedLists {
   std::int32_t EndWindow(std::int32_t buffer) const;
 
   const Instance& instance_;
+  const bool has_tops_;
   std::int32_t stride_;  // window i is the sections [i x stride, (i + 2) x stride)
   std::vector<Lists> windows_;
   Lists all_;

@@ -23,19 +23,30 @@ bool IsLargerThan(std::int64_t a_size, std::size_t a, std::int64_t b_size, std::
   return a_size != b_size ? a_size > b_size : a < b;
 }
 
+// From the first life of a stay to its last.
+struct Span {
+  std::int64_t lower = 0;
+  std::int64_t upper = 0;
+  bool has_one_life = false;
+
+  bool Meets(const Span& other) const {
+    return (static_cast<int>(lower < other.upper) & static_cast<int>(other.lower < upper)) != 0;
+  }
+};
+
 // The stays, and the offset from which on each is free of stacked ones.
 struct Problem {
   const std::vector<LivingStay>& stays;
+  std::vector<Span> spans;           // by stay
   std::vector<std::int64_t> sizes;   // by stay
   std::vector<std::int64_t> floors;  // by stay
   Numbers above;                     // the stays that are not stacked, the largest first
 
   bool Overlap(std::size_t a, std::size_t b) const {
+    if (!spans[a].Meets(spans[b])) return false;
+    if (spans[a].has_one_life && spans[b].has_one_life) return true;
     const std::vector<Life>& one = stays[a].lives;
     const std::vector<Life>& other = stays[b].lives;
-    if (one.front().lower >= other.back().upper || other.front().lower >= one.back().upper) {
-      return false;
-    }
     for (std::size_t i = 0, j = 0; i < one.size() && j < other.size();) {
       if (one[i].upper <= other[j].lower) {
         ++i;
@@ -49,7 +60,7 @@ struct Problem {
   }
 };
 
-// Stays with offsets, by offset.
+// Stays with offsets.
 class PlacedStays {
  public:
   struct Entry {
@@ -57,43 +68,70 @@ class PlacedStays {
     std::int64_t top = 0;
     std::size_t stay = 0;
 
-    friend bool operator<(const Entry& a, const Entry& b) {
+    static bool IsLower(const Entry& a, const Entry& b) {
       return a.offset != b.offset ? a.offset < b.offset : a.stay < b.stay;
     }
+    static bool EndsLower(const Entry& a, const Entry& b) {
+      return a.top != b.top ? a.top < b.top : a.stay < b.stay;
+    }
   };
+  using Entries = std::vector<Entry>;
 
   explicit PlacedStays(const Problem& problem) : problem_(problem) {}
 
   void Insert(std::size_t stay, std::int64_t offset) {
-    const Entry entry = {offset, offset + problem_.sizes[stay], stay};
-    entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry), entry);
+    const Entry entry = EntryOf(stay, offset);
+    by_offset_.insert(std::upper_bound(by_offset_.begin(), by_offset_.end(), entry, Entry::IsLower),
+                      entry);
+    by_top_.insert(std::upper_bound(by_top_.begin(), by_top_.end(), entry, Entry::EndsLower),
+                   entry);
   }
   void Remove(std::size_t stay, std::int64_t offset) {
-    entries_.erase(std::lower_bound(entries_.begin(), entries_.end(), Entry{offset, 0, stay}));
+    const Entry entry = EntryOf(stay, offset);
+    by_offset_.erase(std::lower_bound(by_offset_.begin(), by_offset_.end(), entry, Entry::IsLower));
+    by_top_.erase(std::lower_bound(by_top_.begin(), by_top_.end(), entry, Entry::EndsLower));
   }
 
   // Returns the lowest offset at which a stay is free.
   std::int64_t FirstFit(std::size_t stay) const {
     std::int64_t offset = problem_.floors[stay];
-    for (const Entry& entry : entries_) {
+    for (const Entry& entry : by_offset_) {
       if (entry.offset >= offset + problem_.sizes[stay]) break;
       if (entry.top > offset && problem_.Overlap(entry.stay, stay)) offset = entry.top;
     }
     return offset;
   }
 
-  // Writes the entries above its floor that a stay overlaps in time.
-  void FindAround(std::size_t stay, std::vector<Entry>& around) const {
-    around.clear();
-    std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(around),
-                 [&](const Entry& entry) {
-                   return entry.top > problem_.floors[stay] && problem_.Overlap(entry.stay, stay);
-                 });
+  // Writes the entries above its floor that a stay overlaps in time, by offset and by top.
+  void FindAround(std::size_t stay, Entries& by_offset, Entries& by_top) const {
+    Find(stay, by_offset_, by_offset);
+    Find(stay, by_top_, by_top);
   }
 
  private:
+  Entry EntryOf(std::size_t stay, std::int64_t offset) const {
+    return {offset, offset + problem_.sizes[stay], stay};
+  }
+
+  // Few entries are left after the first loop, which has no branches that a processor could not
+  // predict.
+  void Find(std::size_t stay, const Entries& entries, Entries& around) const {
+    const Span& span = problem_.spans[stay];
+    const std::int64_t floor = problem_.floors[stay];
+    std::size_t count = 0;
+    around.resize(entries.size());
+    for (const Entry& entry : entries) {
+      around[count] = entry;
+      count += static_cast<std::size_t>(entry.top > floor) &
+               static_cast<std::size_t>(problem_.spans[entry.stay].Meets(span));
+    }
+    around.resize(count);
+    std::erase_if(around, [&](const Entry& entry) { return !problem_.Overlap(entry.stay, stay); });
+  }
+
   const Problem& problem_;
-  std::vector<Entry> entries_;
+  Entries by_offset_;
+  Entries by_top_;
 };
 
 // One try of the ejection search.
@@ -171,7 +209,7 @@ class Ejection {
   }
 
   void PlaceCheapest(std::size_t stay) {
-    placed_.FindAround(stay, around_);
+    placed_.FindAround(stay, around_, by_top_);
     const std::int64_t offset = CheapestOffset(stay);
     const std::int64_t top = offset + problem_.sizes[stay];
     bool ejects = false;
@@ -194,9 +232,6 @@ class Ejection {
   std::int64_t CheapestOffset(std::size_t stay) {
     const std::int64_t size = problem_.sizes[stay];
     const std::int64_t end = capacity_ - size + 1;
-    by_top_ = around_;
-    std::sort(by_top_.begin(), by_top_.end(),
-              [](const Entry& a, const Entry& b) { return a.top < b.top; });
     auto reached = around_.begin();
     auto passed = by_top_.begin();
     double cost = 0;
@@ -235,8 +270,8 @@ class Ejection {
   std::int64_t unplaced_size_ = 0;
   std::int64_t least_unplaced_ = std::numeric_limits<std::int64_t>::max();
   Offsets fullest_;
-  std::vector<Entry> around_;  // of one step
-  std::vector<Entry> by_top_;
+  PlacedStays::Entries around_;  // of one step
+  PlacedStays::Entries by_top_;
 };
 
 class LivesPlanner {
@@ -244,8 +279,10 @@ class LivesPlanner {
   LivesPlanner(const std::vector<LivingStay>& stays, const StaySearchOptions& options)
       : options_(options),
         capacity_(options.memory_bytes / options.alignment),
-        problem_{stays, {}, std::vector<std::int64_t>(stays.size()), {}} {
+        problem_{stays, {}, {}, std::vector<std::int64_t>(stays.size()), {}} {
     for (const LivingStay& stay : stays) {
+      problem_.spans.push_back(
+          {stay.lives.front().lower, stay.lives.back().upper, stay.lives.size() == 1});
       problem_.sizes.push_back((stay.bytes + options.alignment - 1) / options.alignment);
     }
     Stack();
