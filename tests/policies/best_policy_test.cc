@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/policies/expect_valid.h"
 #include "tests/schedule/random_device_schedule.h"
 #include "tests/support/rounds.h"
@@ -394,6 +395,49 @@ TEST(BestPolicy, TellsWhatDoesNotFit) {
   EXPECT_THAT(message(large, 290 * kMiB),
               AllOf(HasSubstr("no schedule was found"),
                     HasSubstr("the largest task, 'bn1.backward', uses 294.0 MiB")));
+}
+
+// Eight data of 5 MiB at every moment. No offsets keep to that: all were tried.
+TaskGraph GraphWithoutPlan() {
+  struct Life {
+    std::size_t first, last;  // pairs of tasks: the first writes, and both change
+    std::int64_t mib;
+  };
+  constexpr Life kLives[] = {{0, 1, 2}, {0, 2, 3}, {2, 3, 1}, {2, 4, 1},
+                             {3, 3, 1}, {3, 4, 2}, {4, 5, 2}, {5, 5, 3}};
+  TaskGraph graph;
+  for (std::size_t task = 0; task < 12; ++task) {
+    graph.tasks.push_back(
+        {.name = absl::StrCat("task", task), .algorithms = {{.name = "only", .seconds = 0.01}}});
+  }
+  for (const Life& life : kLives) {
+    const std::size_t data = graph.data.size();
+    graph.data.push_back({.name = absl::StrCat("data", data), .bytes = life.mib * kMiB});
+    graph.tasks[2 * life.first].writes.push_back(data);
+    for (std::size_t task = 2 * life.first + 1; task < 2 * life.last + 2; ++task) {
+      graph.tasks[task].updates.push_back(data);
+    }
+  }
+  return graph;
+}
+
+// Nothing can leave, as the host has no memory.
+TEST(BestPolicy, TellsWhichPlanIsTheLowest) {
+  const TaskGraph graph = GraphWithoutPlan();
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const auto make = [&](std::int64_t memory_bytes, ScheduleMemory memory) {
+    ScheduleRequest request = RequestWith(memory_bytes, false, 0.02);
+    request.machine.host.memory_bytes = 0;
+    request.memory = memory;
+    return MakeSchedule("best", graph, request);
+  };
+  const absl::Status status = make(5 * kMiB, ScheduleMemory::kFixed).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("no plan of addresses was found that keeps to the memory of 5.0 MiB"),
+                    HasSubstr("the lowest one needs 6.0 MiB"), HasSubstr("pages need no plan")));
+  ExpectValid(make(6 * kMiB, ScheduleMemory::kFixed).value());
+  ExpectValid(make(5 * kMiB, ScheduleMemory::kPaged).value());
 }
 
 TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tests/trace_replay/hard_trace.h"
@@ -179,7 +180,8 @@ TEST_F(PlannedCommand, KeepsContents) {
 }
 
 TEST_F(PlannedCommand, KeepsContentsOfManyStreams) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  const auto seeds = static_cast<std::uint64_t>(testing::Rounds(5));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     const std::string trace = folder_ / "streams.tide";
     WriteManyStreams(seed, trace);
     const std::string peak = Size(trace, {"--time-limit", "0.2"})["pool_bytes"].dump();
@@ -405,7 +407,7 @@ TEST_F(PlannedCommand, SaysWhyAPoolLearnsNothing) {
     EXPECT_THAT(Run(command).out, HasSubstr("no plan: " + text));
     return text;
   };
-  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+  for (const auto& path : testing::Cases(testing::FilesIn(testing::ExampleTraces(), ".csv.gz"))) {
     SCOPED_TRACE(path);
     EXPECT_THAT(reason(path), HasSubstr("record at least five equal steps"));
   }

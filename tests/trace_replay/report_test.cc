@@ -15,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/trace/trace_files.h"
@@ -567,10 +568,11 @@ TEST_F(Report, ShowsHostileNamesAsText) {
 // Shows traces of extreme values, or refuses them with an error.
 TEST_F(Report, SurvivesAnyTrace) {
   int shown = 0;
-  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+  const auto seeds = static_cast<std::uint64_t>(testing::Rounds(24));
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     SCOPED_TRACE(seed);
     const std::string path = Output("random.tide");
-    Trace trace = testing::RandomTrace(seed).Make(static_cast<int>(10 * seed));
+    Trace trace = testing::RandomTrace(seed).Make(static_cast<int>(240 * seed / seeds));
     for (TraceFailure& failure : trace.failures) failure.bytes >>= 20;
     ASSERT_TRUE(WriteTrace(trace, TraceFormat::kNative, path).ok());
     const std::string output = Output(absl::StrCat("x", seed, seed % 2 == 0 ? ".html" : ".svg"));
@@ -583,7 +585,7 @@ TEST_F(Report, SurvivesAnyTrace) {
       EXPECT_THAT(outcome.err, HasSubstr("expected"));
     }
   }
-  EXPECT_GT(shown, 10);
+  EXPECT_GT(shown, testing::Rounds(10));
 }
 
 TEST_F(Report, RefusesBadArguments) {
