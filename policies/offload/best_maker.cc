@@ -130,6 +130,13 @@ Iteration BestMaker::Search(double share) const {
   return best;
 }
 
+std::string BestMaker::MemoryText() const {
+  std::string text = absl::StrCat("the memory of ", text::ExactSize(memory_bytes()));
+  const std::int64_t host = machine_.host.memory_bytes;
+  if (host == MachineHost().memory_bytes) return text;
+  return absl::StrCat(text, " and to the host's memory of ", text::ExactSize(host));
+}
+
 absl::Status BestMaker::DoesNotFit() const {
   const std::int64_t at_home = BytesAtHome(graph_, request_.alignment);
   if (at_home > memory_bytes()) {
@@ -138,16 +145,15 @@ absl::Status BestMaker::DoesNotFit() const {
                      ": data at home on the device, such as weights, takes ",
                      text::ExactSize(at_home), " when the iteration begins"));
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no schedule was found that keeps to the memory of ",
-                   text::ExactSize(memory_bytes()), "; ", LargestTaskText(graph_)));
+  return absl::ResourceExhaustedError(absl::StrCat("no schedule was found that keeps to ",
+                                                   MemoryText(), "; ", LargestTaskText(graph_)));
 }
 
 absl::Status BestMaker::HasNoPlan(std::int64_t least_height) const {
+  if (least_height == kNoHeight) return DoesNotFit();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "no plan of addresses was found that keeps to the memory of ",
-      text::ExactSize(memory_bytes()), ": the lowest one needs ", text::ExactSize(least_height),
-      "; ", LargestTaskText(graph_), "; pages need no plan"));
+      "no plan of addresses was found that keeps to ", MemoryText(), ": the lowest one needs ",
+      text::ExactSize(least_height), "; ", LargestTaskText(graph_), "; pages need no plan"));
 }
 
 Schedule BestMaker::StepsOf(const Iteration& iteration) const {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,6 +68,7 @@ class BestMaker {
   double SecondsLeft(double until = 1) const;
   transfers::Iteration Search(double share) const;
   transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
+  std::string MemoryText() const;
   absl::Status DoesNotFit() const;
   absl::Status HasNoPlan(std::int64_t least_height) const;
   Schedule StepsOf(const transfers::Iteration& iteration) const;

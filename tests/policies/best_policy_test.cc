@@ -397,6 +397,20 @@ TEST(BestPolicy, TellsWhatDoesNotFit) {
                     HasSubstr("the largest task, 'bn1.backward', uses 294.0 MiB")));
 }
 
+TEST(BestPolicy, TellsThatTheHostHasNoRoom) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 32, .gpu = "v100"}).value();
+  ScheduleRequest request = RequestWith(350 * kMiB, false, 0.02);
+  request.machine.host.memory_bytes = 40 * kMiB;
+  for (const auto memory : {ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+    request.memory = memory;
+    const absl::Status status = MakeSchedule("best", graph, request).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("no schedule was found that keeps to the memory of 350.0 MiB (367001600 "
+                          "bytes) and to the host's memory of 40.0 MiB (41943040 bytes)"));
+  }
+}
+
 // Eight data of 5 MiB at every moment. No offsets keep to that: all were tried.
 TaskGraph GraphWithoutPlan() {
   struct Life {
@@ -435,6 +449,7 @@ TEST(BestPolicy, TellsWhichPlanIsTheLowest) {
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("no plan of addresses was found that keeps to the memory of 5.0 MiB"),
+                    HasSubstr(" and to the host's memory of 0 bytes"),
                     HasSubstr("the lowest one needs 6.0 MiB"), HasSubstr("pages need no plan")));
   ExpectValid(make(6 * kMiB, ScheduleMemory::kFixed).value());
   ExpectValid(make(5 * kMiB, ScheduleMemory::kPaged).value());
