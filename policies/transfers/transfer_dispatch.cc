@@ -32,9 +32,10 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
   SortByKey(
       keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
   SortByKey(keys, needed, by_needed_);
-  for (const Absence& absence : problem.absences) {
-    begins_away_.push_back(absence.begins_away);
-    if (absence.begins_away) begin_away_bytes_ += absence.bytes;
+  for (std::size_t g = 0; g < problem.absences.size(); ++g) {
+    if (!problem.absences[g].begins_away) continue;
+    begin_away_.push_back(g);
+    begin_away_bytes_ += problem.absences[g].bytes;
   }
   std::erase_if(by_written_, [&](std::size_t g) { return problem.absences[g].begins_away; });
 }
@@ -48,19 +49,21 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   fetched_ = held_ = 0;
   held_until_.assign(operations() + 1, 0);
   sent_at_.assign(problem_.absences.size(), kNever);
+  is_moved_.assign(is_away.begin(), is_away.end());
+  for (const std::size_t g : begin_away_) is_moved_[g] = 1;
   // Without branches, which a processor could not predict.
   std::size_t outs = 0;
   outs_.resize(by_written_.size());
   for (const std::size_t g : by_written_) {
     outs_[outs] = g;
-    outs += is_away[g] ? 1 : 0;
+    outs += is_moved_[g];
   }
   outs_.resize(outs);
   std::size_t ins = 0;
   ins_.resize(by_needed_.size());
   for (const std::size_t g : by_needed_) {
     ins_[ins] = g;
-    ins += static_cast<std::size_t>(is_away[g]) | static_cast<std::size_t>(begins_away_[g]);
+    ins += is_moved_[g];
   }
   ins_.resize(ins);
 }

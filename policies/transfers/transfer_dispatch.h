@@ -60,13 +60,14 @@ class TransferDispatcher {
   const TransferProblem& problem_;
   // Absences that do not begin away, in the order in which they can be sent.
   std::vector<std::size_t> by_written_;
-  std::vector<std::size_t> by_needed_;  // absences, in the order in which they end
-  std::vector<bool> begins_away_;       // by absence
+  std::vector<std::size_t> by_needed_;   // absences, in the order in which they end
+  std::vector<std::size_t> begin_away_;  // absences
   std::int64_t begin_away_bytes_ = 0;
   // Seconds that remain when an operation starts: of it and of all later ones.
   std::vector<double> operation_tails_;
 
   std::vector<TransferAction>* actions_ = nullptr;
+  std::vector<std::uint8_t> is_moved_;  // by absence: 1 where its data is away; bits take longer
   std::vector<std::size_t> outs_;
   std::vector<std::size_t> ins_;
   // Seconds that remain at least when the copy of an absence starts.
