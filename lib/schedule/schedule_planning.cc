@@ -36,8 +36,6 @@ absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_byt
     if (plan.height < best->height) best = std::move(plan);
   };
   plan::Deadline deadline(effort.most_seconds, effort.stop);
-  // All heuristics take milliseconds.
-  if (!is_enough()) take(plan::MakePlanIn(problem, {.capacity = memory_bytes}, 0, deadline));
   if (!is_enough() && HasLayers(problem)) {
     Plan layered = plan::PlanInLayers(problem,
                                       {.capacity = memory_bytes,
@@ -47,6 +45,9 @@ absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_byt
     absl::Status status = ValidatePlan(problem, layered.offsets, layered.height);
     if (!status.ok()) return absl::InternalError(status.message());
     take(std::move(layered));
+  } else if (!is_enough()) {
+    // All heuristics take milliseconds.
+    take(plan::MakePlanIn(problem, {.capacity = memory_bytes}, 0, deadline));
   }
   if (!is_enough() && effort.whole_seconds > 0) {
     absl::StatusOr<Plan> whole = MakePlan(problem, {.capacity = memory_bytes,
