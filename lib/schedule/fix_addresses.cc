@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "lib/plan/instance.h"
 #include "lib/schedule/device_stays.h"
@@ -49,11 +50,13 @@ class StayPlanner {
   }
 
   // Returns a plan with the offsets of all stays. It keeps the whole memory of each from its first
-  // step to its last, unless that does not fit.
-  absl::StatusOr<Plan> MakePlan() const {
+  // step to its last, unless that does not fit. `near` has offsets to begin with, by
+  // stay; empty: no such plan.
+  absl::StatusOr<Plan> MakePlan(const std::vector<std::int64_t>& near) const {
+    if (!near.empty()) return PlanLives(near);
     absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, effort_);
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
-    Plan lives = PlanLives();
+    Plan lives = PlanLives({});
     if (lives.height < plan->height) plan = std::move(lives);
     if (plan->height <= memory_bytes_) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
@@ -66,7 +69,7 @@ class StayPlanner {
   }
 
   // Plans all stays at once. A stay has its whole memory while any of its bytes is there.
-  Plan PlanLives() const {
+  Plan PlanLives(const std::vector<std::int64_t>& near) const {
     std::vector<schedule::LivingStay> stays(whole_.size());
     for (std::size_t stay = 0; stay < stays.size(); ++stay) stays[stay].bytes = whole_[stay].bytes;
     for (const schedule::StayPart& part : stays_.parts) {
@@ -78,7 +81,8 @@ class StayPlanner {
                                {.alignment = alignment_,
                                 .memory_bytes = memory_bytes_,
                                 .work = effort_.work_seconds * schedule::kWorkOfASecond,
-                                .seed = effort_.seed},
+                                .seed = effort_.seed,
+                                .near = near},
                                deadline);
   }
 
@@ -162,20 +166,79 @@ class StayPlanner {
   std::int64_t end_ = std::numeric_limits<std::int64_t>::min();
 };
 
-// Writes the offsets of a plan into the steps of a device, where it fits. Returns its height.
-absl::StatusOr<std::int64_t> FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
-                                       std::int64_t alignment, std::int64_t memory_bytes,
-                                       const schedule::PlanEffort& effort, Schedule& schedule) {
-  const DeviceStays stays = schedule::FindStays(graphs, schedule, device, effort.workspaces);
-  if (stays.bytes.empty()) return 0;
-  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, effort).MakePlan();
-  if (!plan.ok()) return plan.status();
-  if (plan->height > memory_bytes) return plan->height;
+// Returns the key of each stay.
+std::vector<schedule::StayKey> KeysOf(const DeviceStays& stays, const Schedule& schedule) {
+  std::vector<schedule::StayKey> keys(stays.bytes.size());
+  std::vector<bool> has_key(stays.bytes.size());
+  absl::flat_hash_map<schedule::StayKey, std::size_t> numbers;  // by key of the first stay
   for (std::size_t at = 0; at < stays.stay_at.size(); ++at) {
     const std::size_t stay = stays.stay_at[at];
-    if (stay != DeviceStays::kNone) schedule.steps[at].offset = plan->offsets[stay];
+    if (stay == DeviceStays::kNone || has_key[stay]) continue;
+    const ScheduleStep& step = schedule.steps[at];
+    schedule::StayKey key = {.kind = step.kind, .index = step.index};
+    if (key.kind == StepKind::kPrefetch) key.kind = StepKind::kAllocate;
+    std::size_t& number = numbers[key];
+    key.number = number++;
+    keys[stay] = key;
+    has_key[stay] = true;
   }
-  return plan->height;
+  return keys;
+}
+
+std::vector<std::int64_t> OffsetsNear(const std::vector<schedule::StayKey>& keys,
+                                      const schedule::StayOffsets* near) {
+  std::vector<std::int64_t> offsets;
+  if (near == nullptr) return offsets;
+  offsets.reserve(keys.size());
+  for (const schedule::StayKey& key : keys) {
+    const auto found = near->find(key);
+    offsets.push_back(found == near->end() ? -1 : found->second);
+  }
+  return offsets;
+}
+
+std::vector<schedule::HighStay> HighStays(const DeviceStays& stays,
+                                          const std::vector<schedule::StayKey>& keys,
+                                          const Plan& plan, std::int64_t memory_bytes) {
+  std::vector<schedule::HighStay> high;
+  for (const schedule::StayPart& part : stays.parts) {
+    const std::int64_t above = plan.offsets[part.stay] + part.range.end - memory_bytes;
+    if (above <= 0) continue;
+    high.push_back({.key = keys[part.stay],
+                    .lower = part.lower,
+                    .upper = part.upper,
+                    .bytes_above = std::min(above, part.range.end - part.range.begin)});
+  }
+  return high;
+}
+
+// Plans the memory of a device. Writes the offsets into its steps where the plan fits.
+absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
+                       std::int64_t alignment, std::int64_t memory_bytes,
+                       const schedule::PlanEffort& effort, schedule::FixedSchedule& fixed) {
+  const DeviceStays stays = schedule::FindStays(graphs, fixed.schedule, device, effort.workspaces);
+  if (stays.bytes.empty()) return absl::OkStatus();
+  const std::vector<schedule::StayKey> keys = KeysOf(stays, fixed.schedule);
+  const absl::StatusOr<Plan> plan =
+      StayPlanner(stays, alignment, memory_bytes, effort).MakePlan(OffsetsNear(keys, effort.near));
+  if (!plan.ok()) return plan.status();
+  fixed.offsets.clear();
+  for (std::size_t stay = 0; stay < keys.size(); ++stay) {
+    fixed.offsets[keys[stay]] = plan->offsets[stay];
+  }
+  if (plan->height > memory_bytes) {
+    fixed = {.device = device,
+             .height = plan->height,
+             .offsets = std::move(fixed.offsets),
+             .high_stays = HighStays(stays, keys, *plan, memory_bytes)};
+    return absl::OkStatus();
+  }
+  for (std::size_t at = 0; at < stays.stay_at.size(); ++at) {
+    const std::size_t stay = stays.stay_at[at];
+    if (stay != DeviceStays::kNone) fixed.schedule.steps[at].offset = plan->offsets[stay];
+  }
+  fixed.height = std::max(fixed.height, plan->height);
+  return absl::OkStatus();
 }
 
 absl::Status CheckFixArguments(const Schedule& schedule, std::int64_t alignment,
@@ -205,13 +268,9 @@ absl::StatusOr<schedule::FixedSchedule> schedule::FixAddressesWithin(
   if (!status.ok()) return status;
   FixedSchedule fixed = {.fits = true, .schedule = schedule};
   for (std::size_t device = 0; device < schedule.devices; ++device) {
-    const absl::StatusOr<std::int64_t> height =
-        FixDevice(graphs, device, alignment, memory_bytes[device], effort, fixed.schedule);
-    if (!height.ok()) return height.status();
-    if (*height > memory_bytes[device]) {
-      return FixedSchedule{.device = device, .height = *height};
-    }
-    fixed.height = std::max(fixed.height, *height);
+    status = FixDevice(graphs, device, alignment, memory_bytes[device], effort, fixed);
+    if (!status.ok()) return status;
+    if (!fixed.fits) return fixed;
   }
   fixed.schedule.memory = ScheduleMemory::kFixed;
   fixed.schedule.alignment = alignment;

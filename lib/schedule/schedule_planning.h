@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <stop_token>
+#include <utility>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -19,6 +22,20 @@ namespace tidepool::schedule {
 // Buffers times steps that an ejection search does in a second on a usual core.
 inline constexpr double kWorkOfASecond = 1e8;
 
+// A stay by its number among those of its datum, or of the workspaces of its task.
+struct StayKey {
+  StepKind kind = StepKind::kAllocate;  // kRun: a workspace; kAdd: the buffer of an addition
+  std::size_t index = 0;                // of the datum or the task
+  std::size_t number = 0;
+
+  friend bool operator==(const StayKey&, const StayKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H hash, const StayKey& key) {
+    return H::combine(std::move(hash), key.kind, key.index, key.number);
+  }
+};
+using StayOffsets = absl::flat_hash_map<StayKey, std::int64_t>;
+
 // The limits of a search for a plan.
 struct PlanEffort {
   double work_seconds = 0.1;  // of the search in layers, as so many seconds of a usual core
@@ -28,6 +45,9 @@ struct PlanEffort {
   std::uint64_t seed = 1;
   std::stop_token stop = {};
   WorkspaceLife workspaces = WorkspaceLife::kOneStep;
+  // The plan of a similar schedule, from which the search for stays goes on, in place of all other
+  // searches; null: there is no such plan.
+  const StayOffsets* near = nullptr;
 };
 
 // Returns the first plan, made at once. Where that exceeds `memory_bytes` and a lower one is not
@@ -35,12 +55,22 @@ struct PlanEffort {
 absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
                              const PlanEffort& effort = {});
 
+// A stay with bytes above the memory, or a part of one.
+struct HighStay {
+  StayKey key = {};
+  std::int64_t lower = 0;  // it is there at the steps [lower, upper); -1: before the first one
+  std::int64_t upper = 0;
+  std::int64_t bytes_above = 0;
+};
+
 // A schedule with fixed addresses.
 struct FixedSchedule {
   bool fits = false;
-  Schedule schedule = {};   // where it fits
-  std::size_t device = 0;   // the first one with a plan that does not fit
-  std::int64_t height = 0;  // of its plan, or the most of all
+  Schedule schedule = {};                 // where it fits
+  std::size_t device = 0;                 // the first one with a plan that does not fit
+  std::int64_t height = 0;                // of its plan, or the most of all
+  StayOffsets offsets = {};               // of its plan, or that of the last device
+  std::vector<HighStay> high_stays = {};  // where it does not fit
 };
 
 // Returns ResourceExhausted with the device and the height of a plan that does not fit.

@@ -92,6 +92,13 @@ class PlacedStays {
     by_top_.erase(std::lower_bound(by_top_.begin(), by_top_.end(), entry, Entry::EndsLower));
   }
 
+  bool IsFree(std::size_t stay, std::int64_t offset) const {
+    return std::none_of(by_offset_.begin(), by_offset_.end(), [&](const Entry& entry) {
+      return entry.offset < offset + problem_.sizes[stay] && entry.top > offset &&
+             problem_.Overlap(entry.stay, stay);
+    });
+  }
+
   // Returns the lowest offset at which a stay is free.
   std::int64_t FirstFit(std::size_t stay) const {
     std::int64_t offset = problem_.floors[stay];
@@ -168,6 +175,7 @@ class Ejection {
 
   // Returns the offsets with the fewest bytes unplaced; those stays have none.
   const Offsets& fullest() const { return fullest_; }
+  std::int64_t least_unplaced() const { return least_unplaced_; }
 
  private:
   using Entry = PlacedStays::Entry;
@@ -286,6 +294,7 @@ class LivesPlanner {
       problem_.sizes.push_back((stay.bytes + options.alignment - 1) / options.alignment);
     }
     Stack();
+    if (GoesOn()) BeginNear();
     best_ = Complete(best_);
   }
 
@@ -293,6 +302,7 @@ class LivesPlanner {
     auto left = static_cast<std::int64_t>(
         options_.work / static_cast<double>(std::max<std::size_t>(best_.size(), 1)));
     if (IsEnough() || !CanFit()) left = 0;
+    std::int64_t least_unplaced = std::numeric_limits<std::int64_t>::max();
     for (std::uint64_t tries = 0; tries < kMostTries && left > 0; ++tries) {
       const std::int64_t steps = std::min(left, kStepsOfATry);
       plan::Budget budget(deadline, steps);
@@ -300,8 +310,10 @@ class LivesPlanner {
                         kTenures[tries % std::size(kTenures)]);
       ejection.Run(budget);
       left -= steps;
+      if (GoesOn() && ejection.least_unplaced() > least_unplaced) continue;
+      least_unplaced = ejection.least_unplaced();
       Offsets found = Complete(ejection.fullest());
-      if (Height(found) < Height(best_)) best_ = std::move(found);
+      if (GoesOn() || Height(found) < Height(best_)) best_ = std::move(found);
       if (IsEnough() || deadline.HasPassed()) break;
     }
     Plan plan;
@@ -311,12 +323,12 @@ class LivesPlanner {
   }
 
  private:
-  static constexpr std::int64_t kPartOfSmall = 1400;  // of the memory
   static constexpr std::int64_t kStepsOfATry = 1500;
   static constexpr std::uint64_t kMostTries = 8;
   static constexpr std::int64_t kTenures[] = {10, 3};
 
   const std::vector<LivingStay>& stays() const { return problem_.stays; }
+  bool GoesOn() const { return !options_.near.empty(); }
   bool IsEnough() const { return Height(best_) <= options_.memory_bytes; }
 
   // Stacks the stays that are always there, and those that are gone before another comes and
@@ -359,6 +371,20 @@ class LivesPlanner {
         return problem_.Overlap(stacked, i);
       });
       if (highest != stack.rend()) problem_.floors[i] = best_[*highest] + problem_.sizes[*highest];
+    }
+  }
+
+  // Takes the offsets of the plan near by that are free.
+  void BeginNear() {
+    PlacedStays placed(problem_);
+    for (const std::size_t stay : problem_.above) {
+      if (options_.near[stay] < 0) continue;
+      const std::int64_t offset = options_.near[stay] / options_.alignment;
+      const bool is_inside =
+          offset >= problem_.floors[stay] && offset + problem_.sizes[stay] <= capacity_;
+      if (!is_inside || !placed.IsFree(stay, offset)) continue;
+      best_[stay] = offset;
+      placed.Insert(stay, offset);
     }
   }
 

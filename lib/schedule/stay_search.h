@@ -33,13 +33,17 @@ struct StaySearchOptions {
   std::int64_t memory_bytes = 0;  // the height that suffices
   double work = 0;                // of the ejection search: stays times steps
   std::uint64_t seed = 1;
+  // By stay: its offset in a plan of similar stays, -1 without one. Empty: there is no such plan.
+  std::vector<std::int64_t> near = {};
 };
 
 // Returns the lowest plan found. Stays that are always there lie at the bottom, and with them those
 // that are gone before others come and come back once. The others lie above by first fit, the
 // largest first. Where that exceeds the memory, an ejection search goes on from there, as that of
-// lib/plan/ejection_search.h does. The plan has offsets and a height, and no lower bound. Equal
-// arguments give equal plans unless the deadline passes. O(stays^2), and O(stays log stays) a step.
+// lib/plan/ejection_search.h does. With a plan near by the search begins with those of its offsets
+// that are free, and returns the plan with the fewest bytes that do not fit. The plan has offsets
+// and a height, and no lower bound. Equal arguments give equal plans unless the deadline passes.
+// O(stays^2), and O(stays log stays) a step.
 Plan PlanStays(const std::vector<LivingStay>& stays, const StaySearchOptions& options,
                plan::Deadline& deadline);
 

@@ -16,6 +16,7 @@
 #include "policies/offload/modnn_policy.h"
 #include "policies/offload/option_names.h"
 #include "policies/offload/other_schedules.h"
+#include "policies/offload/send_high_stays.h"
 #include "policies/transfers/graph_steps.h"
 #include "policies/transfers/work_budget.h"
 #include "tidepool/schedule/lower_bound.h"
@@ -107,13 +108,18 @@ double BestMaker::SecondsLeft(double until) const {
   return std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
 }
 
-Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
-  // A set of transfers is tried several times as fast as an iteration with other tasks. Both clocks
-  // run from here on.
+// Returns the work of a search for data that is sent. A set of transfers is tried several times as
+// fast as an iteration with other tasks.
+double BestMaker::SendingWork(double share) const {
   const double faster = search_.recomputes ? 5 : 10;
-  const double work = transfers::WorkOf(WorkSeconds()) * share / 2;
-  WorkBudget choosing(work, SecondsLeft(until_) / 2, options_.stop);
-  WorkBudget sending(work * faster, SecondsLeft(until_), options_.stop);
+  return transfers::WorkOf(WorkSeconds()) * share / 2 * faster;
+}
+
+Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
+  // Both clocks run from here on.
+  WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
+                      options_.stop);
+  WorkBudget sending(SendingWork(share), SecondsLeft(until_), options_.stop);
   return transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
@@ -181,23 +187,30 @@ void BestMaker::Keep(const Schedule& schedule, Found& found) const {
   if (seconds < found.seconds) found = {schedule, seconds};
 }
 
-// Keeps a paged schedule with addresses if that is the fastest. Returns the bytes that its plan
-// needs.
-std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule, schedule::PlanEffort effort) {
+// Plans addresses for a paged schedule, and keeps it with them if that is the fastest.
+absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& late,
+                                                               schedule::PlanEffort effort) {
   const std::int64_t memory = memory_bytes();
   effort.most_seconds = SecondsLeft(until_);
   effort.whole_seconds = 0;
   effort.stop = options_.stop;
   effort.workspaces = schedule::WorkspaceLife::kWholeRun;
-  absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
-  if (!late.ok()) return kNoHeight;
   absl::StatusOr<schedule::FixedSchedule> fixed =
-      schedule::FixAddressesWithin(effort, {&graph_, 1}, *late, request_.alignment, {&memory, 1});
-  if (!fixed.ok()) return kNoHeight;
-  if (!fixed->fits) return fixed->height;
+      schedule::FixAddressesWithin(effort, {&graph_, 1}, late, request_.alignment, {&memory, 1});
+  if (!fixed.ok() || !fixed->fits) return fixed;
   if (WantsPages()) Keep(InPages(fixed->schedule), paged_);
   Keep(fixed->schedule, fixed_);
-  return fixed->height;
+  return fixed;
+}
+
+// Keeps a paged schedule with addresses if that is the fastest. Returns the bytes that its plan
+// needs.
+std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule,
+                                      const schedule::PlanEffort& effort) {
+  const absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
+  if (!late.ok()) return kNoHeight;
+  const absl::StatusOr<schedule::FixedSchedule> fixed = KeepPlanned(*late, effort);
+  return fixed.ok() ? fixed->height : kNoHeight;
 }
 
 void BestMaker::KnowConcurrent(const Schedule& schedule) {
@@ -277,11 +290,16 @@ absl::Status BestMaker::SearchOwn() {
   if (WeightsComeFromHost(graph_)) return DoesNotFit();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
+  // With addresses single parts that stay lie in the way, so most of the work goes to repairs.
+  const int tries_in_parts = WantsPages() ? 4 : 1;
   absl::Status status =
       TakeOwn({.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6});
+  TakeRepaired({.first = 0.04, .again = 0.01, .plan = 0.02, .all = 0.36, .until = 0.7});
+  if (fixed_.seconds < kNever) status = absl::OkStatus();
   search_.problem.part_bytes = options_.part_bytes;
   if (!IsFastest() && options_.part_bytes > 0) {
-    TakeOwn({.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 4, .until = 0.7})
+    TakeOwn(
+        {.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = tries_in_parts, .until = 0.7})
         .IgnoreError();
   }
   if (IsFastest() || !options_.recomputes) return status;
@@ -320,6 +338,7 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
     }
     const bool is_first = fastest == kNever;
     if (is_first) fastest = iteration.seconds;
+    if (is_first && search_.problem.part_bytes == 0 && !search_.recomputes) first_ = iteration;
     if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
     if (IsFastest()) break;
     // The reserve makes the schedule faster.
@@ -345,6 +364,98 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
     if (SecondsLeft(until_) == 0 || cuts.next() > memory_bytes()) break;
   }
   return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(least_height);
+}
+
+// Returns the first iteration, or one in which data at home on the device stays if that takes
+// hardly longer: plans without its many moves are lower.
+Iteration BestMaker::FirstToRepair(double share) {
+  constexpr double kHardlyLonger = 1.005;
+  search_.problem.reserve_bytes = 0;
+  search_.problem.sends_data_at_home = false;
+  Iteration staying = Search(share);
+  search_.problem.sends_data_at_home = true;
+  return staying.seconds < first_.seconds * kHardlyLonger ? staying : first_;
+}
+
+// Repairs schedules without a reserve if their plans do not fit, while the data that is away is
+// improved further. Each plan goes on from the one before it.
+void BestMaker::TakeRepaired(const RepairShares& shares) {
+  if (first_.runs.empty() || WantsPages() || IsFastest()) return;
+  until_ = shares.until;
+  Iteration base = FirstToRepair(shares.first);
+  schedule::StayOffsets near;
+  schedule::PlanEffort effort = {.work_seconds = WorkSeconds() * shares.plan,
+                                 .seed = options_.seed};
+  repair_seconds_ = WorkSeconds() * shares.all;
+  while (repair_seconds_ > 0 && SecondsLeft(until_) > 0) {
+    Iteration iteration = base;
+    if (Repair(effort, iteration, near)) Tighten(effort, std::move(iteration), near);
+    if (IsFastest()) return;
+    repair_seconds_ -= WorkSeconds() * shares.again;
+    WorkBudget sending(SendingWork(shares.again), SecondsLeft(until_), options_.stop);
+    transfers::SendOtherData(
+        ++effort.seed, [&](std::size_t done) { return sending.Take(done); }, base);
+  }
+}
+
+// Plans an iteration from the plan near by, and keeps it if that is the fastest. Returns the late
+// schedule with its plan. Takes from the work of repairs.
+absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effort,
+                                                       const Iteration& iteration,
+                                                       const schedule::StayOffsets& near) {
+  constexpr double kSecondsOfAStep = 5e-6;  // of work beside the plan
+  absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, StepsOf(iteration), machine_);
+  if (!late.ok()) return late.status();
+  repair_seconds_ -=
+      effort.work_seconds + kSecondsOfAStep * static_cast<double>(late->steps.size());
+  if (!near.empty()) effort.near = &near;
+  absl::StatusOr<schedule::FixedSchedule> plan = KeepPlanned(*late, effort);
+  if (!plan.ok()) return plan.status();
+  return Planned{*std::move(late), *std::move(plan)};
+}
+
+// Lets more and more data leave until the plan of an iteration fits. Returns false where it has
+// none that is faster than the fastest schedule so far.
+bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
+                       schedule::StayOffsets& near) {
+  constexpr int kMostPlans = 6;
+  for (int plans = 0; plans < kMostPlans && iteration.seconds < fixed_.seconds; ++plans) {
+    if (repair_seconds_ <= 0) return false;
+    const bool is_first = near.empty();
+    absl::StatusOr<Planned> planned = PlanNear(effort, iteration, near);
+    if (!planned.ok()) return false;
+    near = std::move(planned->plan.offsets);
+    if (planned->plan.fits) return true;
+    if (is_first) continue;  // plans that go on from this one leave fewer bytes out
+    if (!SendHighStays(planned->late, planned->plan.high_stays, iteration)) return false;
+    transfers::FindTimes(iteration);
+  }
+  return false;
+}
+
+// Changes the data that is away of an iteration with a plan that fits, at random, as long as it
+// gets faster and another plan fits.
+void BestMaker::Tighten(schedule::PlanEffort effort, Iteration iteration,
+                        schedule::StayOffsets near) {
+  constexpr double kFaster = 0.9999;
+  constexpr double kShortPlan = 0.1;  // of the work of other plans
+  constexpr int kMostFails = 20;      // one after the other
+  constexpr int kMostChanges = 2000;
+  effort.work_seconds *= kShortPlan;
+  for (int fails = 0; fails < kMostFails && repair_seconds_ > 0 && SecondsLeft(until_) > 0;) {
+    Iteration next = iteration;
+    if (IsFastest() || !transfers::ChangeForLess(next.made.problem, iteration.seconds * kFaster,
+                                                 kMostChanges, ++effort.seed, next.is_away)) {
+      return;
+    }
+    transfers::FindTimes(next);
+    absl::StatusOr<Planned> planned = PlanNear(effort, next, near);
+    const bool fits = planned.ok() && planned->plan.fits;
+    fails = fits ? 0 : fails + 1;
+    if (!fits) continue;
+    iteration = std::move(next);
+    near = std::move(planned->plan.offsets);
+  }
 }
 
 }  // namespace tidepool::offload_policies

@@ -47,6 +47,17 @@ class BestMaker {
     int most_tries = 1;  // searches, each with a plan
     double until = 1;    // of the time limit, since its begin: at least the parts so far
   };
+  struct RepairShares {
+    double first = 0;  // of the search in which data at home stays
+    double again = 0;  // of each improvement of the data that is away
+    double plan = 0;   // of the plan of each schedule
+    double all = 0;    // of all plans, their schedules and these improvements
+    double until = 1;
+  };
+  struct Planned {
+    Schedule late;
+    schedule::FixedSchedule plan;
+  };
   struct Found {
     Schedule schedule;
     double seconds = kNever;
@@ -57,7 +68,18 @@ class BestMaker {
   bool TakeOther(const Schedule& schedule);
   absl::Status SearchOwn();
   absl::Status TakeOwn(const Shares& shares);
-  std::int64_t HeightOfTaken(const Schedule& schedule, schedule::PlanEffort effort);
+  void TakeRepaired(const RepairShares& shares);
+  transfers::Iteration FirstToRepair(double share);
+  absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
+                                   const transfers::Iteration& iteration,
+                                   const schedule::StayOffsets& near);
+  bool Repair(const schedule::PlanEffort& effort, transfers::Iteration& iteration,
+              schedule::StayOffsets& near);
+  void Tighten(schedule::PlanEffort effort, transfers::Iteration iteration,
+               schedule::StayOffsets near);
+  std::int64_t HeightOfTaken(const Schedule& schedule, const schedule::PlanEffort& effort);
+  absl::StatusOr<schedule::FixedSchedule> KeepPlanned(const Schedule& late,
+                                                      schedule::PlanEffort effort);
   void TakeLate();
   void Keep(const Schedule& schedule, Found& found) const;
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
@@ -66,6 +88,7 @@ class BestMaker {
   double SecondsOf(const Schedule& schedule) const;
   double WorkSeconds() const;
   double SecondsLeft(double until = 1) const;
+  double SendingWork(double share) const;
   transfers::Iteration Search(double share) const;
   transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
   std::string MemoryText() const;
@@ -88,6 +111,8 @@ class BestMaker {
   Found fixed_;
   Found paged_;                  // only if the request asks for pages
   double until_ = 1;             // of the time limit: the end of the kind of search that runs
+  double repair_seconds_ = 0;    // of work that are left for repairs
+  transfers::Iteration first_;   // of whole data, without a reserve; empty: none fits
   std::vector<Schedule> late_;   // of other policies, with addresses that did not fit at once
   double plan_seconds_ = 0.005;  // of work, for a plan of another policy's schedule
   double bound_ = 0;             // no schedule is faster, with or without tasks that run again

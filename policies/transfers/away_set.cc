@@ -322,4 +322,21 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   return best;
 }
 
+bool ChangeForLess(const TransferProblem& problem, double seconds, int tries, std::uint64_t seed,
+                   std::vector<bool>& set) {
+  if (set.empty()) return false;
+  TransferDispatcher dispatcher(problem);
+  std::mt19937_64 random(seed);
+  const SetChanges changes(problem);
+  std::vector<bool> next;
+  for (int i = 0; i < tries; ++i) {
+    next = set;
+    changes.Make(random, next);
+    if (dispatcher.RunWithin(seconds, next) >= seconds) continue;
+    set.swap(next);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace tidepool::transfers

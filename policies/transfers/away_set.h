@@ -30,6 +30,11 @@ using GoOn = std::function<bool(std::size_t work)>;
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set);
 
+// Changes `set` at random, up to `tries` times from the same set, until its makespan is less than
+// `seconds`. Returns whether a change was.
+bool ChangeForLess(const TransferProblem& problem, double seconds, int tries, std::uint64_t seed,
+                   std::vector<bool>& set);
+
 }  // namespace tidepool::transfers
 
 #endif  // TIDEPOOL_POLICIES_TRANSFERS_AWAY_SET_H_

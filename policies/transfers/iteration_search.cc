@@ -287,8 +287,21 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                               ? EagerSet(problem)
                               : FirstSet(problem, bound, options.seed, go_on_sending);
   ImproveSet(problem, bound, options.seed, go_on_sending, set);
-  iteration.seconds = TransferDispatcher(problem).Run(set, &iteration.actions);
+  iteration.is_away = std::move(set);
+  FindTimes(iteration);
   return iteration;
+}
+
+void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) {
+  const TransferProblem& problem = iteration.made.problem;
+  ImproveSet(problem, TransferBounds(problem).Of({}), seed, go_on, iteration.is_away);
+  FindTimes(iteration);
+}
+
+void FindTimes(Iteration& iteration) {
+  iteration.actions.clear();
+  iteration.seconds =
+      TransferDispatcher(iteration.made.problem).Run(iteration.is_away, &iteration.actions);
 }
 
 }  // namespace tidepool::transfers

@@ -26,6 +26,7 @@ struct Iteration {
   std::vector<TaskRun> runs;
   std::vector<bool> runs_again;  // by task
   GraphProblem made;
+  std::vector<bool> is_away;  // by absence
   std::vector<TransferAction> actions;
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
 };
@@ -41,6 +42,12 @@ struct Iteration {
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);
+
+// Improves the data that is sent in an iteration (ImproveSet), with its runs.
+void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration);
+
+// Finds the transfers and the time of an iteration in which other data is away than before.
+void FindTimes(Iteration& iteration);
 
 }  // namespace tidepool::transfers
 

@@ -15,10 +15,14 @@ namespace {
 constexpr double kWork = 1e6;
 
 Plan PlanWithin(const std::vector<LivingStay>& stays, std::int64_t memory_bytes,
-                std::int64_t alignment = 1) {
+                std::int64_t alignment = 1, const std::vector<std::int64_t>& near = {}) {
   plan::Deadline deadline(1e9, {});
   return PlanStays(stays,
-                   {.alignment = alignment, .memory_bytes = memory_bytes, .work = kWork, .seed = 1},
+                   {.alignment = alignment,
+                    .memory_bytes = memory_bytes,
+                    .work = kWork,
+                    .seed = 1,
+                    .near = near},
                    deadline);
 }
 
@@ -93,6 +97,36 @@ TEST(StaySearch, SharesNoAddressAtOneStep) {
       EXPECT_GE(plan.height, most);
     }
   }
+}
+
+TEST(StaySearch, SharesNoAddressWhenItGoesOnFromAnyOffsets) {
+  constexpr std::int64_t kSteps = 24;
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<LivingStay> stays = RandomStays(random, kSteps);
+    const std::int64_t alignment = std::int64_t{1} << random() % 5;
+    std::vector<std::int64_t> near;
+    near.reserve(stays.size());
+    for (std::size_t i = 0; i < stays.size(); ++i) {
+      near.push_back(static_cast<std::int64_t>(random() % 300) - 50);
+    }
+    ExpectPlan(stays, alignment, PlanWithin(stays, 200, alignment, near));
+  }
+}
+
+TEST(StaySearch, KeepsAPlanNearByThatFits) {
+  std::mt19937_64 random(13);
+  int kept = 0;
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(round);
+    const std::vector<LivingStay> stays = RandomStays(random, 24);
+    const Plan plan = PlanWithin(stays, 300);
+    if (plan.height > 300) continue;
+    ++kept;
+    EXPECT_EQ(PlanWithin(stays, 300, 1, plan.offsets).offsets, plan.offsets);
+  }
+  EXPECT_GT(kept, 0);
 }
 
 TEST(StaySearch, GivesTheMemoryToOthersMeanwhile) {

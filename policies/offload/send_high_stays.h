@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Repairs a schedule if its plan of addresses does not fit.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_SEND_HIGH_STAYS_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_SEND_HIGH_STAYS_H_
+
+#include <vector>
+
+#include "lib/schedule/schedule_planning.h"
+#include "policies/transfers/iteration_search.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// Lets data leave for the stays of a plan that lie above the memory: the datum itself, or one that
+// has as many bytes as are above and is away for as long, whichever makes the iteration least
+// longer. `schedule` has the steps of the plan, and the runs of the iteration. Finds no new times.
+// Returns whether any data leaves. O(high stays x absences x dispatches).
+bool SendHighStays(const Schedule& schedule, const std::vector<schedule::HighStay>& high_stays,
+                   transfers::Iteration& iteration);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_SEND_HIGH_STAYS_H_
