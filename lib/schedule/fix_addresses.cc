@@ -227,10 +227,11 @@ absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
     fixed.offsets[keys[stay]] = plan->offsets[stay];
   }
   if (plan->height > memory_bytes) {
-    fixed = {.device = device,
-             .height = plan->height,
-             .offsets = std::move(fixed.offsets),
-             .high_stays = HighStays(stays, keys, *plan, memory_bytes)};
+    fixed.fits = false;
+    fixed.schedule = Schedule();
+    fixed.device = device;
+    fixed.height = plan->height;
+    fixed.high_stays = HighStays(stays, keys, *plan, memory_bytes);
     return absl::OkStatus();
   }
   for (std::size_t at = 0; at < stays.stay_at.size(); ++at) {

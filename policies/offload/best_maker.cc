@@ -320,6 +320,9 @@ absl::Status BestMaker::SearchOwn() {
 absl::Status BestMaker::TakeOwn(const Shares& shares) {
   constexpr double kFaster = 0.99;
   constexpr double kEnough = 1.001;  // of the time without a reserve
+  // So near to that time, repairs come nearer still in less work than further tries.
+  constexpr double kNear = 1.05;
+  constexpr int kTriesBeforeRepairs = 5;
   double fastest = kNever;
   std::int64_t least_height = kNoHeight;
   MemoryCuts cuts(memory_bytes());
@@ -327,6 +330,7 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
   search_.runs_again.clear();
   search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
   for (int tries = 0; tries < shares.most_tries; ++tries) {
+    if (tries >= kTriesBeforeRepairs && !WantsPages() && fixed_.seconds < fastest * kNear) break;
     const bool is_short = search_.problem.least_absence_runs == 1;
     search_.problem.reserve_bytes = cuts.next();
     Iteration iteration = Search(fastest == kNever ? shares.first : shares.again);
