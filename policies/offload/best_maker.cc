@@ -65,13 +65,6 @@ bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
   return static_cast<std::size_t>(runs) > graph.tasks.size();
 }
 
-// The search has no data that begins and ends an iteration on the host.
-bool WeightsComeFromHost(const TaskGraph& graph) {
-  return std::any_of(graph.data.begin(), graph.data.end(), [](const GraphData& data) {
-    return ExistsAfter(data) && data.before == DataHome::kHost && data.kind != DataKind::kInput;
-  });
-}
-
 std::string NameOfTaken(const std::string& policy) {
   if (policy == kOwnName || absl::StartsWith(policy, kTaken)) return policy;
   return absl::StrCat(kTaken, policy);
@@ -287,7 +280,6 @@ absl::StatusOr<Schedule> BestMaker::Make() {
 
 absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
-  if (WeightsComeFromHost(graph_)) return DoesNotFit();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
   // With addresses single parts that stay lie in the way, so most of the work goes to repairs.

@@ -78,7 +78,7 @@ class StaySender {
     double least = std::numeric_limits<double>::infinity();
     std::size_t best = absences_.size();
     for (std::size_t g = 0; g < absences_.size(); ++g) {
-      if (iteration_.is_away[g] || absences_[g].begins_away) continue;
+      if (iteration_.is_away[g] || absences_[g].is_always_away()) continue;
       if (!IsOwn(stay, g) && !MakesRoom(stay, g)) continue;
       iteration_.is_away[g] = true;
       const double seconds = dispatcher_.RunWithin(least, iteration_.is_away);

@@ -250,7 +250,7 @@ class LargeChanges {
   // Removes an absence without which all operations still fit.
   void TakeBack(std::size_t g, Excess& excess, std::vector<bool>& set) const {
     const Absence& absence = problem_.absences[g];
-    if (!set[g] || absence.begins_away) return;
+    if (!set[g] || absence.is_always_away()) return;
     if (excess.Most(absence.left, absence.needed) + absence.bytes > 0) return;
     set[g] = false;
     excess.Remove(absence.left, absence.needed, -absence.bytes);
@@ -267,7 +267,7 @@ class LargeChanges {
 std::vector<bool> EagerSet(const TransferProblem& problem) {
   std::vector<bool> set;
   set.reserve(problem.absences.size());
-  for (const Absence& absence : problem.absences) set.push_back(absence.begins_away);
+  for (const Absence& absence : problem.absences) set.push_back(absence.is_always_away());
   AddUntilFits(problem, EagerOrder(problem), set.size(), set);
   return set;
 }

@@ -21,8 +21,9 @@ GraphProblemMaker::GraphProblemMaker(const TaskGraph& graph, const GraphProblemO
          .exists_before = ExistsBefore(datum),
          .exists_after = ExistsAfter(datum),
          .is_on_host = datum.before == DataHome::kHost,
+         .ends_on_host = datum.after == DataHome::kHost,
          .is_at_home = is_there_before && datum.after == DataHome::kDevice,
-         .is_old_gradient = is_there_before && datum.kind == DataKind::kWeightGradient});
+         .is_old_gradient = ExistsBefore(datum) && datum.kind == DataKind::kWeightGradient});
   }
   for (const GraphTask& task : graph.tasks) AddTask(task);
   task_uses_of_.push_back(task_uses_.size());
@@ -82,8 +83,8 @@ void GraphProblemMaker::FindUses(const std::vector<TaskRun>& runs) {
   }
 }
 
-// Whether a datum is on the device when the iteration starts, and is written over before any task
-// reads it. Gradients that no update reads have a sum of several rounds.
+// Whether a datum exists when the iteration starts, and is written over before any task reads it.
+// Gradients that no update reads have a sum of several rounds.
 bool GraphProblemMaker::LosesItsValue(std::size_t data) const {
   const absl::Span<const Use> uses = UsesOf(data);
   return data_[data].is_old_gradient && !uses.empty() && uses.front().makes &&
@@ -99,11 +100,15 @@ void GraphProblemMaker::AddLives(std::size_t data) {
   // Data that no task uses stays on the host.
   if (uses.empty() && datum.is_on_host) return;
   if (LosesItsValue(data)) {
-    made_.dropped.push_back(data);
-    dropped_ += bytes;
+    if (!datum.is_on_host) {
+      made_.dropped.push_back(data);
+      dropped_ += bytes;
+    }
   } else if (datum.exists_before) {
     before_ += bytes;
-    if (!datum.exists_after && !uses.empty()) End(data, uses.back().run, false);
+    if (uses.empty()) return;
+    const bool is_as_on_host = datum.ends_on_host && !IsChanged(data);
+    if (!datum.exists_after || is_as_on_host) End(data, uses.back().run, is_as_on_host);
     return;
   }
   for (std::size_t k = 0; k < uses.size(); ++k) {
@@ -114,9 +119,14 @@ void GraphProblemMaker::AddLives(std::size_t data) {
   }
 }
 
-void GraphProblemMaker::End(std::size_t data, std::size_t run, bool is_made_again) {
+bool GraphProblemMaker::IsChanged(std::size_t data) const {
+  const absl::Span<const Use> uses = UsesOf(data);
+  return std::any_of(uses.begin(), uses.end(), [](const Use& use) { return use.changes; });
+}
+
+void GraphProblemMaker::End(std::size_t data, std::size_t run, bool is_kept) {
   given_back_[run] += data_[data].rounded;
-  made_.ends.push_back({run, data, is_made_again});
+  made_.ends.push_back({run, data, is_kept});
 }
 
 // Adds the absence of a datum with the uses of `uses`, or one for each part.
@@ -152,23 +162,30 @@ void GraphProblemMaker::AddAbsences(std::size_t data) {
   const Datum& datum = data_[data];
   const absl::Span<const Use> uses = UsesOf(data);
   if (uses.empty()) return;
-  if (datum.exists_after) return AddAbsencesAtHome(data);
-  if (datum.is_on_host) {
-    AddPart({.data = data, .is_clean = true}, {.needed = uses.front().run, .begins_away = true});
-  }
-  if (datum.bytes < kLeastAbsenceBytes) return;
-  std::size_t written = 0;
-  bool clean = datum.is_on_host;
-  for (std::size_t k = 0; k + 1 < uses.size(); ++k) {
+  if (datum.exists_after && !datum.ends_on_host) return AddAbsencesAtHome(data);
+  bool clean = datum.is_on_host && !LosesItsValue(data);
+  if (clean) AddAbsence(data, {.needed = uses.front().run, .begins_away = true}, clean);
+  Absence absence;
+  for (std::size_t k = 0; k < uses.size(); ++k) {
+    absence.left = uses[k].run + 1;
     if (uses[k].changes) {
-      written = uses[k].run + 1;
+      absence.written = absence.left;
       clean = false;
     }
-    const std::size_t left = uses[k].run + 1;
-    const std::size_t needed = uses[k + 1].run;
-    if (uses[k + 1].makes || needed < left + options_.least_absence_runs) continue;
-    AddAbsence(data, {.written = written, .left = left, .needed = needed}, clean);
+    if (k + 1 == uses.size()) break;
+    absence.needed = uses[k + 1].run;
+    const bool is_short = absence.needed < absence.left + options_.least_absence_runs;
+    if (uses[k + 1].makes || is_short || datum.bytes < kLeastAbsenceBytes) continue;
+    AddAbsence(data, absence, clean);
   }
+  if (datum.ends_on_host && !clean) AddLeaving(data, absence);
+}
+
+// Adds the absence of data that goes home to the host after its last use.
+void GraphProblemMaker::AddLeaving(std::size_t data, Absence absence) {
+  absence.needed = made_.problem.seconds.size();
+  absence.ends_away = true;
+  AddAbsence(data, absence, false);
 }
 
 // Adds the absences of data that is on the device before and after the iteration: also those before
@@ -231,7 +248,8 @@ void GraphProblemMaker::Reserve() {
   }
   problem.memory_bytes -= options_.reserve_bytes;
   // At the end all that is at home on the device is there.
-  const std::int64_t missing = problem.resting_bytes.back() - problem.memory_bytes;
+  std::int64_t missing = problem.resting_bytes.back() - problem.memory_bytes;
+  for (const Absence& absence : problem.absences) missing -= absence.ends_away ? absence.bytes : 0;
   problem.resting_bytes.back() -= std::max(spared_before, missing);
 }
 

@@ -50,7 +50,7 @@ struct GraphProblem {
   struct End {
     std::size_t run = 0;
     std::size_t data = 0;
-    bool is_made_again = false;  // by a later run
+    bool is_kept = false;  // it exists further: on the host, or a later run makes it again
 
     friend bool operator==(const End&, const End&) = default;
   };
@@ -79,11 +79,12 @@ struct GraphProblem {
 // workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
-// use. Two uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are
-// the ends of an absence, or of one for each part. Data at home on the device, such as weights, may
-// also be away before its first use and after its last; not in a graph without updates, which is
-// one round of several. A gradient of weights that an update reads takes no memory before the run
-// that writes it: no run reads its value of the iteration before.
+// use. Data at home on the host is away after its last use, and is sent if a run changed it. Two
+// uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are the ends of
+// an absence, or of one for each part. Data at home on the device, such as weights, may also be
+// away before its first use and after its last; not in a graph without updates, which is one round
+// of several. A gradient of weights that an update reads takes no memory before the run that writes
+// it: no run reads its value of the iteration before.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
 
@@ -107,8 +108,9 @@ class GraphProblemMaker {
     double in_seconds = 0;
     bool exists_before = false;
     bool exists_after = false;
-    bool is_on_host = false;  // before the iteration
-    bool is_at_home = false;  // on the device before and after the iteration
+    bool is_on_host = false;    // before the iteration
+    bool ends_on_host = false;  // after it
+    bool is_at_home = false;    // on the device before and after the iteration
     bool is_old_gradient = false;
   };
   struct Algorithm {
@@ -132,9 +134,11 @@ class GraphProblemMaker {
   void FindUses(const std::vector<TaskRun>& runs);
   bool LosesItsValue(std::size_t data) const;
   void AddLives(std::size_t data);
-  void End(std::size_t data, std::size_t run, bool is_made_again);
+  bool IsChanged(std::size_t data) const;
+  void End(std::size_t data, std::size_t run, bool is_kept);
   void AddAbsences(std::size_t data);
   void AddAbsencesAtHome(std::size_t data);
+  void AddLeaving(std::size_t data, Absence absence);
   void AddAbsence(std::size_t data, const Absence& uses, bool clean);
   void AddPart(const GraphProblem::Moved& moved, Absence absence);
   void AddMemory(const std::vector<TaskRun>& runs);

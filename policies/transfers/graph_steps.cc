@@ -73,7 +73,10 @@ ScheduleStep StepMaker::StepOf(StepKind kind, const GraphProblem::Moved& moved) 
 void StepMaker::Begin() {
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
     if (graph_.data[data].before == DataHome::kDevice) Allocate(data);
-    is_there_[data] = ExistsBefore(graph_.data[data]);
+  }
+  for (std::size_t absence = 0; absence < made_.moved.size(); ++absence) {
+    if (!made_.problem.absences[absence].begins_away) continue;
+    is_there_[made_.moved[absence].data] = true;
   }
   for (const std::size_t data : made_.dropped) {
     schedule_.steps.push_back({.kind = StepKind::kDrop, .index = data});
@@ -102,7 +105,7 @@ void StepMaker::Run(std::size_t run, double start) {
   const double end = start + made_.problem.seconds[run];
   run_ends_.push_back(end);
   for (const GraphProblem::End& one : ends_[run]) {
-    const StepKind kind = one.is_made_again ? StepKind::kDrop : StepKind::kFree;
+    const StepKind kind = one.is_kept ? StepKind::kDrop : StepKind::kFree;
     ReleaseLater(end, {.kind = kind, .index = one.data}, true);
   }
   for (const auto& [absence, sent] : left_by_[run + 1]) {

@@ -72,7 +72,8 @@ void TransferBounds::FindRates(const TransferProblem& problem) {
 }
 
 bool TransferBounds::IsFast(const Absence& absence) const {
-  return absence.in_seconds <= 0 || Rate(absence.bytes, absence.out_seconds) > out_rate_ ||
+  return absence.in_seconds <= 0 || absence.ends_away ||
+         Rate(absence.bytes, absence.out_seconds) > out_rate_ ||
          Rate(absence.bytes, absence.in_seconds) > in_rate_;
 }
 

@@ -33,11 +33,11 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
       keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
   SortByKey(keys, needed, by_needed_);
   for (std::size_t g = 0; g < problem.absences.size(); ++g) {
-    if (!problem.absences[g].begins_away) continue;
-    begin_away_.push_back(g);
-    begin_away_bytes_ += problem.absences[g].bytes;
+    if (problem.absences[g].is_always_away()) always_away_.push_back(g);
+    if (problem.absences[g].begins_away) begin_away_bytes_ += problem.absences[g].bytes;
   }
   std::erase_if(by_written_, [&](std::size_t g) { return problem.absences[g].begins_away; });
+  std::erase_if(by_needed_, [&](std::size_t g) { return problem.absences[g].ends_away; });
 }
 
 void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
@@ -50,7 +50,7 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   held_until_.assign(operations() + 1, 0);
   sent_at_.assign(problem_.absences.size(), kNever);
   is_moved_.assign(is_away.begin(), is_away.end());
-  for (const std::size_t g : begin_away_) is_moved_[g] = 1;
+  for (const std::size_t g : always_away_) is_moved_[g] = 1;
   // Without branches, which a processor could not predict.
   std::size_t outs = 0;
   outs_.resize(by_written_.size());
@@ -77,6 +77,10 @@ bool TransferDispatcher::FindLimits() {
     const Absence& absence = problem_.absences[g];
     most_fetched_[absence.left] += absence.bytes;  // away from here on
     // No longer away, but needed before the next operations: these two cancel out.
+  }
+  for (const std::size_t g : always_away_) {
+    const Absence& absence = problem_.absences[g];
+    if (absence.ends_away) most_fetched_[absence.left] += absence.bytes;
   }
   std::int64_t sum = 0;
   std::int64_t fetched = 0;
@@ -182,7 +186,9 @@ void TransferDispatcher::FindNext() {
   const Absence& in = NextIn();
   next_needed_ = in.needed;
   // On a link of one direction at a time a copy in delays copies out, which operations wait for.
-  const bool delays = !problem_.full_duplex && has_out && next_out_from_ <= in.needed;
+  // Data that begins away must come in any case: after all copies out it would come late.
+  const bool delays =
+      !problem_.full_duplex && !in.begins_away && has_out && next_out_from_ <= in.needed;
   next_in_from_ = delays ? std::max(in.left, in.needed) : in.left;
 }
 
@@ -243,7 +249,7 @@ double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>
   if (!FindLimits()) return kNever;
   if (most_seconds < kNever) FindTails();
   FindNext();
-  while (started_ < operations() || next_in_ < ins_.size()) {
+  while (started_ < operations() || next_in_ < ins_.size() || next_out_ < outs_.size()) {
     const double operation = OperationStart();
     const double out = OutStart();
     const double in = InStart();
@@ -262,7 +268,7 @@ double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>
     }
     if (first + tail > most_seconds) return kNever;
   }
-  return std::max(busy_until_, in_until_);
+  return std::max({busy_until_, in_until_, out_until_});
 }
 
 }  // namespace tidepool::transfers

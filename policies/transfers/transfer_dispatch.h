@@ -21,10 +21,10 @@ class TransferDispatcher {
   explicit TransferDispatcher(const TransferProblem& problem);
 
   // Returns the makespan when the data of absences with `is_away[absence]` is away, or infinity
-  // when an operation does not fit. Data that begins away always is. Writes the actions, by start,
-  // where `actions` is not null. Data is sent in the order in which it is written and fetched in
-  // the order in which it is needed; on a link of one direction at a time, everything is sent
-  // before anything is fetched. O(operations + absences).
+  // when an operation does not fit. Data that begins or ends away always is. Writes the actions, by
+  // start, where `actions` is not null. Data is sent in the order in which it is written and
+  // fetched in the order in which it is needed; on a link of one direction at a time, everything is
+  // sent before anything is fetched but data that begins away. O(operations + absences).
   double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
 
   // Returns the makespan as Run does if it is at most `most_seconds`. A longer one may come back as
@@ -60,8 +60,8 @@ class TransferDispatcher {
   const TransferProblem& problem_;
   // Absences that do not begin away, in the order in which they can be sent.
   std::vector<std::size_t> by_written_;
-  std::vector<std::size_t> by_needed_;   // absences, in the order in which they end
-  std::vector<std::size_t> begin_away_;  // absences
+  std::vector<std::size_t> by_needed_;    // absences, in the order in which they end
+  std::vector<std::size_t> always_away_;  // absences
   std::int64_t begin_away_bytes_ = 0;
   // Seconds that remain when an operation starts: of it and of all later ones.
   std::vector<double> operation_tails_;

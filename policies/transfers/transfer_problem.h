@@ -20,7 +20,11 @@ struct Absence {
   double out_seconds = 0;   // of the copy to the host; 0: the host has a copy already
   double in_seconds = 0;
   bool begins_away = false;  // it is on the host when the first operation starts
+  bool ends_away = false;    // it is sent after its last use, and there is no copy in
   bool is_at_home = false;   // its home is the device: a search begins with it there if it can
+
+  // Whether it is away in every schedule.
+  bool is_always_away() const { return begins_away || ends_away; }
 
   friend bool operator==(const Absence&, const Absence&) = default;
 };

@@ -39,9 +39,9 @@ struct SearchResult {
 // forward in time. A partial schedule is a sequence of starts, each as early as possible: for given
 // orders of all starts no other times are better, because every end would only be later. Of two
 // with the same operations started and the same data away, the one with a device and a link that
-// are free no later is as good for every continuation (dominance). Time and memory grow with
-// limits.width and limits.branching; without them the number of partial schedules is exponential in
-// the absences.
+// are free no later is as good for every continuation (dominance). No datum may end away. Time and
+// memory grow with limits.width and limits.branching; without them the number of partial schedules
+// is exponential in the absences.
 SearchResult SearchTransfers(const TransferProblem& problem, const TransferBounds& bounds,
                              const SearchLimits& limits);
 

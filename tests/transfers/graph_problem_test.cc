@@ -109,6 +109,49 @@ TEST(GraphProblem, GradientsThatNoUpdateReadsStay) {
   EXPECT_EQ(made.problem.resting_bytes.front(), 512 + 1024 + 512);
 }
 
+// The kernel comes for its convolution and goes after its update; the host need not send the
+// gradient, which the backward task writes over.
+TEST(GraphProblem, DataAtHomeOnTheHostComesAndGoes) {
+  TaskGraph graph = WithKeptGradient();
+  for (const std::size_t data : {testing::kKernel, testing::kStep}) {
+    graph.data[data].before = graph.data[data].after = DataHome::kHost;
+  }
+  const GraphProblem made = ProblemOf(graph);
+  EXPECT_THAT(made.dropped, ElementsAre());
+  EXPECT_THAT(made.problem.absences,
+              ElementsAre(Absence{.bytes = 512, .in_seconds = 512, .begins_away = true},
+                          Absence{.bytes = 512,
+                                  .written = 4,
+                                  .left = 4,
+                                  .needed = 4,
+                                  .out_seconds = 512,
+                                  .in_seconds = 512,
+                                  .ends_away = true},
+                          Absence{.bytes = 512,
+                                  .written = 3,
+                                  .left = 4,
+                                  .needed = 4,
+                                  .out_seconds = 512,
+                                  .in_seconds = 512,
+                                  .ends_away = true}));
+  EXPECT_THAT(made.moved, ElementsAre(GraphProblem::Moved{testing::kKernel, true},
+                                      GraphProblem::Moved{testing::kKernel, false},
+                                      GraphProblem::Moved{testing::kStep, false}));
+  // The batch and the kernel begin there, and the gradient has memory from the backward task on.
+  EXPECT_EQ(made.problem.resting_bytes.front(), 1024 + 512);
+  EXPECT_EQ(made.problem.resting_bytes.back(), 512 + 512);
+}
+
+// Data that no task changes is dropped after its last use, because the host has it.
+TEST(GraphProblem, DataThatStaysAsOnTheHostIsNotSent) {
+  TaskGraph graph = testing::SmallGraph();
+  graph.data[testing::kBatch].before = graph.data[testing::kBatch].after = DataHome::kHost;
+  const GraphProblem made = ProblemOf(graph);
+  EXPECT_THAT(made.problem.absences,
+              ElementsAre(Absence{.bytes = 1024, .in_seconds = 1024, .begins_away = true}));
+  EXPECT_THAT(made.ends, ::testing::Contains(GraphProblem::End{2, testing::kBatch, true}));
+}
+
 // A maker keeps its lists from problem to problem.
 TEST(GraphProblem, DependsOnNoProblemMadeBefore) {
   const TaskGraph graph = WithLargeKernel();

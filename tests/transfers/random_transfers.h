@@ -19,6 +19,16 @@ class RandomTransfers {
     return std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random_);
   }
 
+  // Lets data begin or end away where its absence is at an end of the iteration.
+  void LetDataBeAwayAtEnds(transfers::TransferProblem& problem) {
+    for (transfers::Absence& absence : problem.absences) {
+      absence.begins_away = absence.left == 0 && Below(2) == 0;
+      if (absence.begins_away) absence.out_seconds = 0;
+      const bool is_last = absence.needed == problem.seconds.size() && !absence.begins_away;
+      absence.ends_away = is_last && Below(2) == 0;
+    }
+  }
+
   // Returns a problem of data that lives around its absences, with a memory that most operations
   // fit when all of it is away.
   transfers::TransferProblem Next(std::size_t operations, std::size_t absences) {

@@ -118,6 +118,7 @@ class SlowTransfers {
       } else {
         const Absence& absence = problem_.absences[one.index];
         if (start < in || (!problem_.full_duplex && start < out)) return where + "link is busy";
+        if (absence.ends_away) return where + "fetched after its last use";
         if (host.erase(one.index) == 0) return where + "fetched without a copy";
         if (absence.left > started || operations[absence.left] > start)
           return where + "has not left";
@@ -125,8 +126,11 @@ class SlowTransfers {
       }
       if (Used(start, k + 1) > problem_.memory_bytes) return where + "too much memory";
     }
-    if (started != problem_.seconds.size() || !host.empty()) return "ends too early";
-    return "";
+    bool is_at_end = started == problem_.seconds.size();
+    for (std::size_t g = 0; g < problem_.absences.size(); ++g) {
+      is_at_end &= problem_.absences[g].ends_away == host.contains(g);
+    }
+    return is_at_end ? "" : "ends too early";
   }
 
  private:

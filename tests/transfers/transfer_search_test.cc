@@ -151,6 +151,34 @@ TEST(TransferDispatcher, MakesValidSchedulesOfAnySet) {
   EXPECT_GT(finished, 300);
 }
 
+// Data at home on the host is away before its first use and after its last one in any set.
+TEST(TransferDispatcher, MakesValidSchedulesOfDataAtHomeOnTheHost) {
+  RandomTransfers random(11);
+  int began = 0;
+  int ended = 0;
+  for (int i = 0; i < 3000; ++i) {
+    TransferProblem problem = random.Next(10, 6);
+    random.LetDataBeAwayAtEnds(problem);
+    std::vector<bool> set(problem.absences.size());
+    for (std::size_t g = 0; g < set.size(); ++g) set[g] = random.Below(2) == 0;
+    std::vector<TransferAction> actions;
+    TransferDispatcher dispatcher(problem);
+    const double seconds = dispatcher.Run(set, &actions);
+    if (seconds == kNever) continue;
+    SCOPED_TRACE(i);
+    ASSERT_EQ(SlowTransfers(problem, actions).Fault(), "");
+    EXPECT_EQ(SlowTransfers(problem, actions).EndOfAll(), seconds);
+    EXPECT_EQ(dispatcher.RunWithin(seconds, set), seconds);
+    EXPECT_LE(TransferBounds(problem).Of({}), seconds);
+    for (const Absence& absence : problem.absences) {
+      began += absence.begins_away ? 1 : 0;
+      ended += absence.ends_away ? 1 : 0;
+    }
+  }
+  EXPECT_GT(began, 30);
+  EXPECT_GT(ended, 300);
+}
+
 TEST(TransferDispatcher, GivesTheSameAnswerAgain) {
   RandomTransfers random(6);
   for (int i = 0; i < 100; ++i) {
