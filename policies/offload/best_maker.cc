@@ -101,18 +101,18 @@ double BestMaker::SecondsLeft(double until) const {
   return std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
 }
 
-// Returns the work of a search for data that is sent. A set of transfers is tried several times as
-// fast as an iteration with other tasks.
-double BestMaker::SendingWork(double share) const {
+// Returns the work of a search for data that is sent, in so many seconds. A set of transfers is
+// tried several times as fast as an iteration with other tasks.
+double BestMaker::SendingWork(double seconds) const {
   const double faster = search_.recomputes ? 5 : 10;
-  return transfers::WorkOf(WorkSeconds()) * share / 2 * faster;
+  return transfers::WorkOf(seconds) / 2 * faster;
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
   // Both clocks run from here on.
   WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
                       options_.stop);
-  WorkBudget sending(SendingWork(share), SecondsLeft(until_), options_.stop);
+  WorkBudget sending(SendingWork(WorkSeconds() * share), SecondsLeft(until_), options_.stop);
   return transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
@@ -387,8 +387,9 @@ void BestMaker::TakeRepaired(const RepairShares& shares) {
     Iteration iteration = base;
     if (Repair(effort, iteration, near)) Tighten(effort, std::move(iteration), near);
     if (IsFastest()) return;
-    repair_seconds_ -= WorkSeconds() * shares.again;
-    WorkBudget sending(SendingWork(shares.again), SecondsLeft(until_), options_.stop);
+    const double seconds = WorkSeconds() * shares.again;
+    repair_seconds_ -= seconds;
+    WorkBudget sending(SendingWork(seconds), SecondsLeft(until_), options_.stop);
     transfers::SendOtherData(
         ++effort.seed, [&](std::size_t done) { return sending.Take(done); }, base);
   }
@@ -423,7 +424,11 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
     near = std::move(planned->plan.offsets);
     if (planned->plan.fits) return true;
     if (is_first) continue;  // plans that go on from this one leave fewer bytes out
-    if (!SendHighStays(planned->late, planned->plan.high_stays, iteration)) return false;
+    const auto go_on = [&](std::size_t work) {
+      repair_seconds_ -= static_cast<double>(work) / SendingWork(1);
+      return repair_seconds_ > 0 && SecondsLeft(until_) > 0;
+    };
+    if (!SendHighStays(planned->late, planned->plan.high_stays, go_on, iteration)) return false;
     transfers::FindTimes(iteration);
   }
   return false;

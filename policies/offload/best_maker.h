@@ -88,7 +88,7 @@ class BestMaker {
   double SecondsOf(const Schedule& schedule) const;
   double WorkSeconds() const;
   double SecondsLeft(double until = 1) const;
-  double SendingWork(double share) const;
+  double SendingWork(double seconds) const;
   transfers::Iteration Search(double share) const;
   transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
   std::string MemoryText() const;

@@ -16,8 +16,10 @@ using transfers::Absence;
 
 class StaySender {
  public:
-  StaySender(const Schedule& schedule, transfers::Iteration& iteration)
-      : iteration_(iteration),
+  StaySender(const Schedule& schedule, const transfers::GoOn& go_on,
+             transfers::Iteration& iteration)
+      : go_on_(go_on),
+        iteration_(iteration),
         absences_(iteration.made.problem.absences),
         dispatcher_(iteration.made.problem),
         runs_before_({0}) {
@@ -33,7 +35,7 @@ class StaySender {
       return a.bytes_above > b.bytes_above;
     });
     for (const HighStay& stay : stays) {
-      if (stay.bytes_above < stays.front().bytes_above / kMuchSmaller) break;
+      if (has_ended_ || stay.bytes_above < stays.front().bytes_above / kMuchSmaller) break;
       if (!FindsRoom(stay)) SendFor(stay);
     }
     return !rooms_.empty();
@@ -77,12 +79,13 @@ class StaySender {
   void SendFor(const HighStay& stay) {
     double least = std::numeric_limits<double>::infinity();
     std::size_t best = absences_.size();
-    for (std::size_t g = 0; g < absences_.size(); ++g) {
+    for (std::size_t g = 0; g < absences_.size() && !has_ended_; ++g) {
       if (iteration_.is_away[g] || absences_[g].is_always_away()) continue;
       if (!IsOwn(stay, g) && !MakesRoom(stay, g)) continue;
       iteration_.is_away[g] = true;
       const double seconds = dispatcher_.RunWithin(least, iteration_.is_away);
       iteration_.is_away[g] = false;
+      has_ended_ = !go_on_(iteration_.runs.size() + absences_.size());
       const bool is_equal = seconds == least && best < absences_.size();
       if (seconds > least || seconds == std::numeric_limits<double>::infinity()) continue;
       if (is_equal && absences_[g].bytes >= absences_[best].bytes) continue;
@@ -96,6 +99,8 @@ class StaySender {
         {sent.left, sent.needed, IsOwn(stay, best) ? 0 : sent.bytes - stay.bytes_above});
   }
 
+  const transfers::GoOn& go_on_;
+  bool has_ended_ = false;
   transfers::Iteration& iteration_;
   const std::vector<Absence>& absences_;
   transfers::TransferDispatcher dispatcher_;
@@ -106,8 +111,8 @@ class StaySender {
 }  // namespace
 
 bool SendHighStays(const Schedule& schedule, const std::vector<HighStay>& high_stays,
-                   transfers::Iteration& iteration) {
-  return StaySender(schedule, iteration).Send(high_stays);
+                   const transfers::GoOn& go_on, transfers::Iteration& iteration) {
+  return StaySender(schedule, go_on, iteration).Send(high_stays);
 }
 
 }  // namespace tidepool::offload_policies

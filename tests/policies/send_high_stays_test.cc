@@ -46,9 +46,11 @@ HighStay StayOf(std::size_t data, std::int64_t lower, std::int64_t upper, std::i
           .bytes_above = above};
 }
 
+bool GoOn(std::size_t /*work*/) { return true; }
+
 TEST(SendHighStays, SendsTheDatumItself) {
   transfers::Iteration iteration = MadeIteration();
-  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(0, 0, 5, 8)}, iteration));
+  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(0, 0, 5, 8)}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{true, false, false}));
 }
 
@@ -56,32 +58,47 @@ TEST(SendHighStays, SendsTheDatumThatMakesRoomInTheLeastTime) {
   transfers::Iteration iteration = MadeIteration();
   const HighStay workspace = {
       .key = {.kind = StepKind::kRun, .index = 2}, .lower = 2, .upper = 3, .bytes_above = 6};
-  EXPECT_TRUE(SendHighStays(FiveRuns(), {workspace}, iteration));
+  EXPECT_TRUE(SendHighStays(FiveRuns(), {workspace}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{true, false, false}));
 }
 
 TEST(SendHighStays, SendsAsManyBytesAsAreAbove) {
   transfers::Iteration iteration = MadeIteration();
-  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(9, 2, 3, 12)}, iteration));
+  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(9, 2, 3, 12)}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{false, true, false}));
 }
 
 TEST(SendHighStays, SendsOneDatumForSeveralStaysThatItHasRoomFor) {
   transfers::Iteration iteration = MadeIteration();
-  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(8, 2, 3, 5), StayOf(9, 1, 2, 12)}, iteration));
+  EXPECT_TRUE(
+      SendHighStays(FiveRuns(), {StayOf(8, 2, 3, 5), StayOf(9, 1, 2, 12)}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{true, true, false}));
   iteration = MadeIteration();
-  EXPECT_TRUE(SendHighStays(FiveRuns(), {StayOf(8, 2, 3, 4), StayOf(9, 1, 2, 12)}, iteration));
+  EXPECT_TRUE(
+      SendHighStays(FiveRuns(), {StayOf(8, 2, 3, 4), StayOf(9, 1, 2, 12)}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{false, true, false}));
 }
 
 TEST(SendHighStays, SaysThatNoDatumCanLeave) {
   transfers::Iteration iteration = MadeIteration();
-  EXPECT_FALSE(SendHighStays(FiveRuns(), {}, iteration));
-  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(9, 0, 5, 4)}, iteration));
-  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(9, 2, 3, 17)}, iteration));
+  EXPECT_FALSE(SendHighStays(FiveRuns(), {}, GoOn, iteration));
+  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(9, 0, 5, 4)}, GoOn, iteration));
+  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(9, 2, 3, 17)}, GoOn, iteration));
   iteration.is_away = {true, true, true};
-  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(0, 0, 5, 8)}, iteration));
+  EXPECT_FALSE(SendHighStays(FiveRuns(), {StayOf(0, 0, 5, 8)}, GoOn, iteration));
+}
+
+TEST(SendHighStays, EndsWhenItMayNotGoOn) {
+  transfers::Iteration iteration = MadeIteration();
+  int asked = 0;
+  const auto go_on = [&](std::size_t work) {
+    EXPECT_EQ(work, 8U);  // five runs and three absences
+    return ++asked < 1;
+  };
+  EXPECT_TRUE(
+      SendHighStays(FiveRuns(), {StayOf(0, 0, 5, 8), StayOf(9, 2, 3, 16)}, go_on, iteration));
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(iteration.is_away, (std::vector<bool>{false, true, false}));
 }
 
 }  // namespace
