@@ -140,10 +140,15 @@ CLI::Option* AddTraceArgument(CLI::App& app, std::string& path) {
 }
 
 CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment) {
-  return AddParsedOption<std::int64_t>(
-      app, "--align", alignment, ParseAlignment, "SIZE",
-      "Round each allocation up to a multiple of this power of two (default: the alignment in the "
-      "trace; 512 for a CSV, 1 for a lifetime CSV)");
+  return AddAlignOption(app, alignment,
+                        "Round each allocation up to a multiple of this power of two (default: the "
+                        "alignment in the trace; 512 for a CSV, 1 for a lifetime CSV)");
+}
+
+CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment,
+                            const std::string& description) {
+  return AddParsedOption<std::int64_t>(app, "--align", alignment, ParseAlignment, "SIZE",
+                                       description);
 }
 
 CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options, DeviceAlias alias) {

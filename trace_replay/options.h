@@ -45,6 +45,8 @@ CLI::Option* AddTraceArgument(CLI::App& app, std::string& path);
 
 // `--align`: 0 until it is given, then a power of two up to 1 GiB.
 CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment);
+// `--align` with another description, and another value until it is given.
+CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment, const std::string& description);
 
 // `--trace-device`, the number of a device in a trace of several. It is called `--device` too,
 // unless the command has another option of that name.

@@ -167,7 +167,10 @@ std::string_view GradientReductionName(GradientReduction reduction) {
 }
 
 ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options) {
-  return {.machine = MachineOf(pool), .pool = pool, .options = std::move(options)};
+  return {.machine = MachineOf(pool),
+          .alignment = pool.alignment,
+          .pool = pool,
+          .options = std::move(options)};
 }
 
 std::vector<OffloadPolicyInfo> OffloadPolicies() {

@@ -283,6 +283,23 @@ TEST_F(ScheduleCommand, PagesFitWhereFixedAddressesDo) {
       HasSubstr("paged memory 800.0 MiB"));
 }
 
+TEST_F(ScheduleCommand, CountsMemoryInPagesOfTheSizeThatIsAskedFor) {
+  const auto make = [&](const std::string& align) {
+    return Answer({"schedule", path_, "--policy", "none", "--memory", "4GiB", "--memory-kind",
+                   "paged", "--align", align, "-o", schedule_, "--json"});
+  };
+  const json small = make("512");
+  EXPECT_EQ(ReadSchedule(schedule_)->schedule.alignment, 512);
+  const json large = make("2MiB");
+  EXPECT_EQ(ReadSchedule(schedule_)->schedule.alignment, 2 << 20);
+  EXPECT_GT(large["peak_device_bytes"], small["peak_device_bytes"]);
+  EXPECT_EQ(large["peak_device_bytes"].get<std::int64_t>() % (2 << 20), 0);
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "4GiB", "--align", "3"}),
+              HasSubstr("--align: 3, expected a power of two up to 1 GiB"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--align", "512"}),
+              HasSubstr("--align: a choice of the policy"));
+}
+
 TEST_F(ScheduleCommand, RefusesKindsOfMemoryThatAPolicyDoesNotHave) {
   const auto error = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"schedule", path_, "--memory", "1GiB"};

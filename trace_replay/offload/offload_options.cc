@@ -83,6 +83,12 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   TimelineOptions& machine = options.offload.machine;
   const std::string group = "Machine";
+  AddAlignOption(
+      app, machine.alignment,
+      "Bytes of a page with --memory-kind paged, otherwise the alignment of addresses: a "
+      "power of two. CUDA's virtual memory has pages of 2MiB")
+      ->default_str("512")
+      ->group(group);
   AddSizeOption(app, "--host-memory", machine.host_bytes,
                 "Memory of the host for offloaded data; data without room stays on the device "
                 "(default: unlimited)")

@@ -125,10 +125,10 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     return absl::InvalidArgumentError(
         "--memory is missing, expected the memory of the device, or a file with --schedule");
   }
-  std::vector<const char*> names = {"--policy",      "--offload",   "--algorithms", "--order",
-                                    "--memory-kind", "--density",   "--sub-batch",  "--devices",
-                                    "--host-cores",  "--reduction", "--slots",      "--time-limit",
-                                    "--seed",        "--recompute", "--part"};
+  std::vector<const char*> names = {"--policy",      "--offload",    "--algorithms", "--order",
+                                    "--memory-kind", "--align",      "--density",    "--sub-batch",
+                                    "--devices",     "--host-cores", "--reduction",  "--slots",
+                                    "--time-limit",  "--seed",       "--recompute",  "--part"};
   names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
   for (const char* name : names) {
     if (app.count(name) == 0) continue;
