@@ -40,8 +40,7 @@ std::vector<Algorithms> AllChoices(const TaskGraph& graph) {
 std::vector<Algorithms> PromisingAlgorithms(const TaskGraph& graph,
                                             const transfers::IterationOptions& options) {
   std::vector<Algorithms> choices = AllChoices(graph);
-  constexpr std::size_t kMost = 2;
-  if (choices.size() <= kMost) return choices;
+  if (choices.size() <= 2) return choices;
   std::vector<std::pair<double, std::size_t>> order;
   order.reserve(choices.size());
   for (std::size_t k = 0; k < choices.size(); ++k) {
@@ -51,10 +50,9 @@ std::vector<Algorithms> PromisingAlgorithms(const TaskGraph& graph,
     order.emplace_back(quick.seconds, k);
   }
   std::sort(order.begin(), order.end());
-  std::vector<Algorithms> promising;
-  promising.reserve(kMost);
-  for (std::size_t k = 0; k < kMost; ++k) promising.push_back(std::move(choices[order[k].second]));
-  return promising;
+  const std::size_t best = order[0].second;
+  const std::size_t other = best == 0 ? order[1].second : 0;
+  return {std::move(choices[best]), std::move(choices[other])};
 }
 
 }  // namespace tidepool::offload_policies

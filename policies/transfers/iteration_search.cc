@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "policies/transfers/faster_algorithms.h"
 #include "policies/transfers/rerun_order.h"
 #include "policies/transfers/transfer_bounds.h"
 #include "policies/transfers/transfer_dispatch.h"
@@ -48,7 +49,7 @@ class IterationSearch {
         options_(options),
         go_on_(go_on),
         order_(graph, algorithms),
-        whole_(graph, WholeData(options.problem, false)),
+        whole_(graph, WholeData(options.problem)),
         best_reruns_(graph.tasks.size()) {}
 
   Iteration Search();
@@ -59,9 +60,8 @@ class IterationSearch {
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
   }
-  static GraphProblemOptions WholeData(GraphProblemOptions options, bool sends_data_at_home) {
+  static GraphProblemOptions WholeData(GraphProblemOptions options) {
     options.part_bytes = 0;
-    options.sends_data_at_home = sends_data_at_home;
     return options;
   }
   double Try(const Reruns& reruns);
@@ -227,10 +227,6 @@ void IterationSearch::Climb() {
 
 Iteration IterationSearch::Search() {
   Try(best_reruns_);
-  if (best_seconds_ == kNever && options_.problem.sends_data_at_home) {
-    whole_ = GraphProblemMaker(graph_, WholeData(options_.problem, true));
-    Try(best_reruns_);
-  }
   const bool begins_there = options_.recomputes && !options_.runs_again.empty();
   if (begins_there) Try(options_.runs_again);
   if (options_.recomputes) {
@@ -286,9 +282,11 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
   std::vector<bool> set = options.problem.part_bytes > 0
                               ? EagerSet(problem)
                               : FirstSet(problem, bound, options.seed, go_on_sending);
-  ImproveSet(problem, bound, options.seed, go_on_sending, set);
   iteration.is_away = std::move(set);
   FindTimes(iteration);
+  UseFasterAlgorithms(graph, options.problem, iteration);
+  SendOtherData(options.seed, go_on_sending, iteration);
+  UseFasterAlgorithms(graph, options.problem, iteration);
   return iteration;
 }
 

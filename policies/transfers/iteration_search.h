@@ -35,10 +35,10 @@ struct Iteration {
 // run again are chosen in the first part of the graph, without tensors at which it can be cut: in
 // segments of equal size, and, in a search from the start, by the least seconds for a byte of their
 // results: those of the tasks alone, and those with the tasks that run again with them. Then these
-// choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far, and
-// weights stay, unless nothing fits beside them when no task runs again. Then the data, or its
-// parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
-// tried takes O(runs + uses + absences).
+// choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far. Then the
+// data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Tasks have
+// the given algorithms, or faster ones where the memory has room (UseFasterAlgorithms). Each
+// iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

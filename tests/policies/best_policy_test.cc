@@ -369,6 +369,26 @@ TEST(BestPolicy, NeverTakesLongerWithMoreMemory) {
   }
 }
 
+// In less memory weights must leave beside a task that runs again, or a task has a faster algorithm
+// than it has room for in more memory: searches in more memory looked at neither.
+TEST(BestPolicy, TakesNoLongerInMoreMemoryWhereTasksRunAgainAndAlgorithmsDiffer) {
+  struct Step {
+    const char* name;
+    std::int64_t less_mib;
+    std::int64_t more_mib;
+  };
+  for (const Step& step :
+       testing::Cases({Step{"resnet-18", 375, 400}, {"resnet-50", 1500, 1700}})) {
+    const TaskGraph graph = MakeModel(step.name, {.batch = 32, .gpu = "v100"}).value();
+    const auto seconds_in = [&](std::int64_t mib) {
+      ScheduleRequest request = RequestWith(mib * kMiB, true, 1);
+      request.memory = ScheduleMemory::kPaged;
+      return Simulate(MakeSchedule("best", graph, request).value())->seconds;
+    };
+    EXPECT_LE(seconds_in(step.more_mib), seconds_in(step.less_mib)) << step.name;
+  }
+}
+
 // Any schedule with addresses is one in pages too.
 TEST(BestPolicy, PagesAreNeverSlowerThanAddresses) {
   const TaskGraph graph = MakeModel("resnet-18", {.batch = 8, .gpu = "v100"}).value();

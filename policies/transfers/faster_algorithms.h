@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives tasks faster algorithms where the memory has room for their workspaces.
+#ifndef TIDEPOOL_POLICIES_TRANSFERS_FASTER_ALGORITHMS_H_
+#define TIDEPOOL_POLICIES_TRANSFERS_FASTER_ALGORITHMS_H_
+
+#include "policies/transfers/graph_problem.h"
+#include "policies/transfers/iteration_search.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::transfers {
+
+// Gives each task of an iteration with times the fastest algorithm whose workspace has room beside
+// all its runs. If that makes the iteration no faster, only the half of the tasks that saves the
+// most time gets it, and so on. A task that runs again keeps one algorithm, so that it writes the
+// same values. Finds the times anew. O((runs + uses + absences) log tasks).
+void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
+                         Iteration& iteration);
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRANSFERS_FASTER_ALGORITHMS_H_
