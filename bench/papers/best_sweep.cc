@@ -267,10 +267,13 @@ void TakeAnswers(const std::string& path, std::vector<Limit>& limits) {
   }
 }
 
-void AskOthers(Limit& limit) {
-  for (const std::string& policy : OffloadPolicyNames()) {
-    if (policy == "best" || limit.answers.contains(policy)) continue;
-    limit.answers[policy] = Ask(policy, limit.of->graph, RequestFor(limit.memory_bytes, false));
+// Asks the other policies for schedules with the same memory, where they make such.
+void AskOthers(const Choices& choices, Limit& limit) {
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (policy.name == "best" || limit.answers.contains(policy.name)) continue;
+    ScheduleRequest request = RequestFor(limit.memory_bytes, false);
+    if (choices.memory == "paged" && policy.has_rounds) request.memory = ScheduleMemory::kPaged;
+    limit.answers[policy.name] = Ask(policy.name, limit.of->graph, request);
   }
 }
 
@@ -282,7 +285,7 @@ std::vector<Limit> AskAll(const Choices& choices, const std::vector<Case>& cases
   if (choices.resumes) TakeAnswers(path, limits);
   Known known;
   for (std::size_t k = 0; k < limits.size(); ++k) {
-    AskOthers(limits[k]);
+    AskOthers(choices, limits[k]);
     AskBest(choices, limits[k], known);
     if (k + 1 < limits.size() && limits[k + 1].of == limits[k].of) continue;
     known.clear();
@@ -392,7 +395,8 @@ void ClaimNeverSlower(const std::vector<Limit>& limits, const std::string& own,
 }
 
 // Holds that an answer in more memory is never slower.
-void ClaimNeverGrows(const std::vector<Limit>& limits, const std::string& policy) {
+void ClaimNeverGrows(const Choices& choices, const std::vector<Limit>& limits,
+                     const std::string& policy) {
   if (!IsAsked(limits, policy)) return;
   int compared = 0;
   int slower = 0;
@@ -407,7 +411,9 @@ void ClaimNeverGrows(const std::vector<Limit>& limits, const std::string& policy
     most.Add(quotient, limits[k]);
   }
   PrintClaim(
-      slower == 0, absl::StrCat(policy, ": never slower in more memory"),
+      slower == 0,
+      absl::StrCat(policy, ": never slower in more memory, ",
+                   choices.is_alone ? "each limit alone" : "schedules handed on"),
       absl::StrCat(slower, " of ", compared, " steps are",
                    slower > 0 ? absl::StrCat(", at most ", most.most, " times, ", most.at->Name())
                               : std::string()));
@@ -444,11 +450,11 @@ void PrintGreedysWorst(const std::vector<Limit>& limits) {
 
 void PrintClaims(const Choices& choices, const std::vector<Limit>& limits) {
   std::printf("\n");
-  const std::vector<std::string> sending = {"none",    "vdnn",       "vdnn++",   "base", "greedy",
-                                            "dynprog", "vdnn-ratio", "autoswap", "tflms"};
+  const std::vector<std::string> sending = {"none",    "vdnn",       "vdnn++",   "base",  "greedy",
+                                            "dynprog", "vdnn-ratio", "autoswap", "tflms", "modnn"};
   ClaimNeverSlower(limits, kBest, sending);
   ClaimNeverSlower(limits, kBestAgain, {kBest, "recompute", "pofo"});
-  for (const Question& question : kQuestions) ClaimNeverGrows(limits, question.name);
+  for (const Question& question : kQuestions) ClaimNeverGrows(choices, limits, question.name);
   ClaimMean(limits, kBest, 1.05);
   ClaimMean(limits, kBestParts, 1.02);
   for (const Question& question : kQuestions) ClaimTime(limits, question.name, choices.seconds);
