@@ -264,7 +264,7 @@ void BestMaker::TakeModnn() {
 }
 
 // Other policies come first, because they take little time. Each kind of search has the same share
-// whether others run or not, so that parts and tasks that run again never make a schedule slower.
+// whether others run or not. So parts and tasks that run again never make a schedule slower.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
@@ -362,8 +362,8 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
   return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(least_height);
 }
 
-// Returns the first iteration, or one in which data at home on the device stays if that takes
-// hardly longer: plans without its many moves are lower.
+// Returns the first iteration, or one in which data at home on the device stays, if that takes
+// hardly longer. Plans without its many moves are lower.
 Iteration BestMaker::FirstToRepair(double share) {
   constexpr double kHardlyLonger = 1.005;
   search_.problem.reserve_bytes = 0;
@@ -434,8 +434,8 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
   return false;
 }
 
-// Changes the data that is away of an iteration with a plan that fits, at random, as long as it
-// gets faster and another plan fits.
+// Changes the data that is away at random, of an iteration with a plan that fits. Keeps each change
+// that makes it faster if another plan fits.
 void BestMaker::Tighten(schedule::PlanEffort effort, Iteration iteration,
                         schedule::StayOffsets near) {
   constexpr double kFaster = 0.9999;

@@ -28,8 +28,8 @@ class BestMaker {
 
   // Lets the answer be no slower than a valid schedule with the memory of the request.
   void Know(const Schedule& schedule) { Keep(schedule, answer()); }
-  // Does the same for a valid schedule with tasks on several streams, and for one with addresses
-  // for the time in which they run beside each other.
+  // Does the same for a valid schedule with tasks on several streams, and for the one with
+  // addresses that its times give.
   void KnowConcurrent(const Schedule& schedule);
   // Returns the fastest schedule so far, if there is one.
   const Schedule& fastest() { return answer().schedule; }

@@ -2,8 +2,8 @@
 // The order of steps in which a schedule takes memory late and gives it back early.
 //
 // A schedule in pages fills the memory as soon as it can, so that no plan of addresses has room to
-// spare. Where the link is the bottleneck, tasks may run just before their results are sent, and
-// data may come back just before its use, and the iteration takes no longer.
+// spare. Where the link is the bottleneck, tasks may run just before their results are sent. Data
+// may come back just before its use. The iteration takes no longer.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LATE_MEMORY_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LATE_MEMORY_H_
 

@@ -215,7 +215,7 @@ void AddUntilFits(const TransferProblem& problem, absl::Span<const std::size_t> 
   if (others < order.size()) walk.Add(order.subspan(others), skipped);
 }
 
-// Changes large absences, and then others the other way until the operations just fit: such a set
+// Changes large absences, and then others the other way until the operations just fit. Such a set
 // is many random changes away, and the first of them make schedules much slower.
 class LargeChanges {
  public:
@@ -274,11 +274,11 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
 
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set) {
-  // A schedule that takes this share longer than the last one is taken in its place with a
-  // probability of 1 / e at the start of a round. The share falls with the steps of the round. Each
-  // round begins with the best set. From the third on every other round changes a large absence
-  // first. The first two do not, because large graphs have no time for more. Each round that begins
-  // with the best set has twice as many steps as the one before it.
+  // At the start of a round, a schedule that takes this share longer takes the place of the last
+  // one with a probability of 1 / e. The share falls with the steps of the round. Each round begins
+  // with the best set. From the third on every other round changes a large absence first. The first
+  // two do not, because large graphs have no time for more. Each round that begins with the best
+  // set has twice as many steps as the one before it.
   constexpr double kFirstTemperature = 0.003;
   constexpr double kLastTemperature = 0.0001;
   constexpr double kFirstSteps = 2000;

@@ -11,7 +11,7 @@
 
 namespace tidepool::transfers {
 
-// Returns a set that makes all operations fit, where one does: data that is needed last is taken
+// Returns a set that makes all operations fit, where one does. Data that is needed last is taken
 // first, as long as an operation in its absence does not fit. It is the eager set of Beaumont et
 // al., "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", section 4, for any
 // problem. Data at home on the device is taken last. O(operations + absences).

@@ -30,8 +30,8 @@ struct CopyRates {
 // Returns the rates of a device of a valid machine.
 CopyRates RatesOfDevice(const Machine& machine, std::size_t device);
 
-// Returns `densities`, one for each datum, with -1 for data that schedules may not compress, and
-// for data that compression makes no faster in one direction or slower in the other. Empty: all
+// Returns `densities`, one for each datum, with -1 for data that schedules may not compress. Data
+// has -1 too if compression makes it no faster in one direction, or slower in the other. Empty: all
 // copies are raw.
 std::vector<double> DensitiesThatPay(const TaskGraph& graph, const CopyRates& rates,
                                      std::vector<double> densities);

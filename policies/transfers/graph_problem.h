@@ -16,7 +16,7 @@
 namespace tidepool::transfers {
 
 // A smaller datum is never sent, and one that is needed again sooner only if the options ask for
-// it: copies of such data take more time than they are worth, and there are many.
+// it. Copies of such data take more time than they are worth, and there are many.
 inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
 inline constexpr std::size_t kLeastAbsenceRuns = 8;
 
@@ -82,9 +82,9 @@ struct GraphProblem {
 // use. Data at home on the host is away after its last use, and is sent if a run changed it. Two
 // uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are the ends of
 // an absence, or of one for each part. Data at home on the device, such as weights, may also be
-// away before its first use and after its last; not in a graph without updates, which is one round
-// of several. A gradient of weights that an update reads takes no memory before the run that writes
-// it: no run reads its value of the iteration before.
+// away before its first use and after its last. That is not so in a graph without updates, which is
+// one round of several. A gradient of weights that an update reads takes no memory before the run
+// that writes it. No run reads its value of the iteration before.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
 

@@ -247,9 +247,9 @@ Iteration IterationSearch::Search() {
   return iteration;
 }
 
-// Returns the set in which the search begins: that of a short search in which data at home on the
-// device stays, or the eager set where that does not fit. Moves of weights are many and seldom pay,
-// so a search among all data is slower at first.
+// Returns the set in which the search begins. It is that of a short search in which data at home on
+// the device stays, or the eager set where that does not fit. Moves of weights are many and seldom
+// pay, so a search among all data is slower at first.
 std::vector<bool> FirstSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                            const GoOn& go_on) {
   constexpr int kMostTries = 6000;

@@ -32,13 +32,13 @@ struct Iteration {
 };
 
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
-// run again are chosen in the first part of the graph, without tensors at which it can be cut: in
-// segments of equal size, and, in a search from the start, by the least seconds for a byte of their
-// results: those of the tasks alone, and those with the tasks that run again with them. Then these
-// choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far. Then the
-// data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Tasks have
-// the given algorithms, or faster ones where the memory has room (UseFasterAlgorithms). Each
-// iteration that is tried takes O(runs + uses + absences).
+// run again are chosen in the first part of the graph, without tensors at which it can be cut. They
+// are segments of equal size. A search from the start also chooses those with the least seconds for
+// a byte of results. These seconds are those of a task alone, or with the tasks that run again with
+// it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
+// far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
+// Tasks have the given algorithms, or faster ones where the memory has room (UseFasterAlgorithms).
+// Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

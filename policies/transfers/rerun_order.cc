@@ -50,7 +50,7 @@ void RerunOrder::FindCuts() {
     for (const std::size_t data : graph_.tasks[task].updates) last_use[data] = task;
   }
   // By task: changes of the number of results that later tasks need, and of the sum of their
-  // writers, which is the writer where the number is one.
+  // writers. The sum is the writer where the number is one.
   std::vector<std::int64_t> results(forward_tasks_ + 1);
   std::vector<std::int64_t> writers(forward_tasks_ + 1);
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {

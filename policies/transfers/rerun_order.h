@@ -23,8 +23,9 @@ class RerunOrder {
   // Returns the bytes that a task writes and that later phases use.
   std::int64_t KeptBytes(std::size_t task) const { return kept_bytes_[task]; }
 
-  // Returns the tasks that run again with a task, if its results are gone: those with results that
-  // it needs and that no later phase keeps, in turn, and the task itself. O(their uses).
+  // Returns the tasks that run again with a task, if its results are gone: the task itself, and
+  // the tasks that write what it needs, in turn. Results that a later phase keeps are not made
+  // again. O(their uses).
   std::vector<std::size_t> RunAgainWith(std::size_t task) const;
 
   // Returns the number of tasks of the forward phase, which come first.

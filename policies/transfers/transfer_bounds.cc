@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kMostSums = 4096;
 constexpr std::int64_t kMostSizes = 64;
 
-// Returns the smallest sum of some of at most kMostSizes sizes that is at least `bytes`, or `bytes`
-// where there are too many sums to look at.
+// Returns the smallest sum of some of at most kMostSizes sizes that is at least `bytes`. Where
+// there are too many sums to look at, it returns `bytes`.
 std::int64_t SmallestSum(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
   std::vector<std::int64_t> sums = {0};
   std::vector<std::int64_t> merged;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransferDispatcher: the schedule of given absences, in which data leaves as soon as it can and
-// comes back as soon as that blocks no later operation.
+// TransferDispatcher: the schedule of given absences. Data leaves as soon as it can, and comes back
+// as soon as that blocks no later operation.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 
@@ -22,8 +22,8 @@ class TransferDispatcher {
 
   // Returns the makespan when the data of absences with `is_away[absence]` is away, or infinity
   // when an operation does not fit. Data that begins or ends away always is. Writes the actions, by
-  // start, where `actions` is not null. Data is sent in the order in which it is written and
-  // fetched in the order in which it is needed; on a link of one direction at a time, everything is
+  // start, where `actions` is not null. Data is sent in the order in which it is written, and
+  // fetched in the order in which it is needed. On a link of one direction at a time, everything is
   // sent before anything is fetched but data that begins away. O(operations + absences).
   double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
 
@@ -86,8 +86,8 @@ class TransferDispatcher {
   double sending_until_ = 0;
   std::int64_t sending_bytes_ = 0;
   std::size_t sending_left_ = 0;
-  // Bytes that were sent before their last use, by the operations that have ended when they leave;
-  // and those that leave after the end of the operations that have started.
+  // Bytes that were sent before their last use, by the operations that have ended when they leave.
+  // `held_` is the sum of those that leave after the end of the operations that have started.
   std::vector<std::int64_t> held_until_;
   std::int64_t held_ = 0;
   std::size_t started_ = 0;  // operations

@@ -16,7 +16,7 @@ namespace tidepool::transfers {
 struct SearchLimits {
   // Partial schedules that are continued after each operation, in the order of their bounds.
   std::size_t width = 1;
-  // Copies in each direction that are tried as the next one: those of absences that end last are
+  // Copies in each direction that are tried as the next one. Those of absences that end last are
   // sent first, and those of absences that end first are fetched first.
   std::size_t branching = 1;
   // Partial schedules that are kept in memory, each some hundred bytes.
@@ -36,9 +36,9 @@ struct SearchResult {
 };
 
 // Searches through schedules in which each datum is away in each of its absences at most once,
-// forward in time. A partial schedule is a sequence of starts, each as early as possible: for given
-// orders of all starts no other times are better, because every end would only be later. Of two
-// with the same operations started and the same data away, the one with a device and a link that
+// forward in time. A partial schedule is a sequence of starts, each as early as possible. For given
+// orders of all starts no other times are better, because every end would only be later. Take two
+// with the same operations started and the same data away. The one with a device and a link that
 // are free no later is as good for every continuation (dominance). No datum may end away. Time and
 // memory grow with limits.width and limits.branching; without them the number of partial schedules
 // is exponential in the absences.
