@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "policies/transfers/away_set.h"
+
 namespace tidepool::transfers {
 namespace {
 
@@ -97,6 +99,11 @@ Iteration With(const TaskGraph& graph, const GraphProblemOptions& options,
   return iteration;
 }
 
+bool HasChoices(const TaskGraph& graph) {
+  return std::any_of(graph.tasks.begin(), graph.tasks.end(),
+                     [](const GraphTask& task) { return task.algorithms.size() > 1; });
+}
+
 }  // namespace
 
 void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
@@ -108,6 +115,22 @@ void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& opti
     if (next.seconds >= iteration.seconds) continue;
     iteration = std::move(next);
     return;
+  }
+}
+
+void MakeRoomForAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
+                           Iteration& iteration) {
+  if (!HasChoices(graph)) return;
+  Iteration start = iteration;
+  UseFasterAlgorithms(graph, options, iteration);
+  for (const std::int64_t part : {16, 8, 4}) {
+    GraphProblemOptions less = options;
+    less.reserve_bytes += options.memory_bytes / part;
+    Iteration next = start;
+    next.is_away = EagerSet(MakeGraphProblem(graph, next.runs, less).problem);
+    FindTimes(next);
+    UseFasterAlgorithms(graph, options, next);
+    if (next.seconds < iteration.seconds) iteration = std::move(next);
   }
 }
 

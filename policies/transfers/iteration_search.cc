@@ -284,7 +284,7 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                               : FirstSet(problem, bound, options.seed, go_on_sending);
   iteration.is_away = std::move(set);
   FindTimes(iteration);
-  UseFasterAlgorithms(graph, options.problem, iteration);
+  MakeRoomForAlgorithms(graph, options.problem, iteration);
   SendOtherData(options.seed, go_on_sending, iteration);
   UseFasterAlgorithms(graph, options.problem, iteration);
   return iteration;

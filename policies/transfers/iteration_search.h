@@ -37,8 +37,8 @@ struct Iteration {
 // a byte of results. These seconds are those of a task alone, or with the tasks that run again with
 // it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
 // far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
-// Tasks have the given algorithms, or faster ones where the memory has room (UseFasterAlgorithms).
-// Each iteration that is tried takes O(runs + uses + absences).
+// Tasks have the given algorithms, or faster ones where the memory has room
+// (MakeRoomForAlgorithms). Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

@@ -67,6 +67,29 @@ TEST(FasterAlgorithms, TakeTheMemoryThatIsGrantedInGranules) {
   EXPECT_EQ(iteration.runs.front().algorithm, kSmall);
 }
 
+// A datum waits for the last of twelve tasks while one in between has a quick algorithm with a
+// workspace that fits only if the datum is away.
+TEST(FasterAlgorithms, HaveRoomIfDataLeaves) {
+  constexpr std::int64_t kKiB = 1024;
+  TaskGraph graph;
+  graph.data = {{"result", 512 * kKiB, DataKind::kActivation}};
+  for (int task = 0; task < 12; ++task)
+    graph.tasks.push_back({.name = "task", .algorithms = {{"only", 1, 0}}});
+  graph.tasks.front().writes = {0};
+  graph.tasks.back().reads = {0};
+  graph.tasks[6].algorithms = {{"slow", 10, 0}, {"quick", 1, 560 * kKiB}};
+  GraphProblemOptions options = InMemory(600 * kKiB);
+  options.rates = {.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9};
+  std::vector<TaskRun> runs(graph.tasks.size());
+  for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
+  Iteration iteration = MadeIteration(graph, options, runs);
+  ASSERT_EQ(iteration.seconds, 21);
+  MakeRoomForAlgorithms(graph, options, iteration);
+  EXPECT_EQ(iteration.runs[6].algorithm, kQuick);
+  EXPECT_EQ(iteration.is_away, (std::vector<bool>{true}));
+  EXPECT_EQ(iteration.seconds, 12);
+}
+
 // A schedule that does not fit has no times.
 TEST(FasterAlgorithms, LeaveAnIterationWithoutTimes) {
   const TaskGraph graph = testing::SmallGraph();
