@@ -286,7 +286,8 @@ absl::StatusOr<ChainSchedule> MakeWithRecomputation(const Chain& chain,
                                                     ChainPolicyOptions options) {
   options.time_limit_seconds /= 2;
   const double bound = BoundWithRecomputation(chain, options.copies);
-  absl::StatusOr<ChainSchedule> best = MakeTransferring(chain, options);
+  absl::StatusOr<ChainSchedule> best = absl::ResourceExhaustedError("no schedule was found");
+  if (chain.memory_bytes >= LeastChainMemory(chain)) best = MakeTransferring(chain, options);
   if (!best.ok() || best->seconds > bound * (1 + kRounding)) {
     absl::StatusOr<ChainSchedule> made = MakeRecomputing(chain, options);
     if (made.ok() && (!best.ok() || made->seconds < best->seconds)) best = std::move(made);

@@ -10,6 +10,7 @@
 #include "policies/chain/chain_policies.h"
 #include "policies/chain/recompute_model.h"
 #include "policies/chain/search_end.h"
+#include "policies/chain/smallest_blocks.h"
 
 namespace tidepool::chain_policies {
 namespace {
@@ -47,11 +48,13 @@ void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& faste
   if (operations <= kShortChain) searches = {{.width = 512, .most_answers = 512}};
   const double seconds = ChainSeconds(table.model().chain());
   for (BlockSearchOptions& search : searches) {
-    if (end.HasCome()) return;
+    if (end.HasCome()) break;
     search.end = end;
     if (fastest.has_one()) search.most_lost = fastest.seconds() - seconds;
     Place(table, search, fastest);
   }
+  if (fastest.has_one()) return;
+  fastest.Take(ScheduleBlocks(table, FindSmallestBlocks(table.model(), table.slots()).blocks));
 }
 
 }  // namespace

@@ -56,10 +56,9 @@ void Improve(const RecomputeModel& model, const SearchEnd& end,
 }
 
 absl::Status DoesNotFit(const RecomputeModel& model) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "recomputation alone finds no way in a memory of ",
-      text::ExactSize(model.chain().memory_bytes), "; ",
-      text::ExactSize(PersistentMemory(model, LeastMemoryTable(model))), " are enough"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("recomputation alone finds no way in a memory of ",
+                   text::ExactSize(model.chain().memory_bytes)));
 }
 
 // Returns the most bytes that one operation needs beside x_0.
@@ -74,6 +73,11 @@ std::int64_t LargestOperation(const RecomputeModel& model) {
 }
 
 }  // namespace
+
+std::int64_t PersistentMemory(const Chain& chain) {
+  const RecomputeModel model(chain);
+  return PersistentMemory(model, LeastMemoryTable(model));
+}
 
 absl::Status CheckRecomputedLength(const Chain& chain) {
   if (chain.forward_seconds.size() <= kMostRecomputedOperations) return absl::OkStatus();

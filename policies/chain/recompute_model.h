@@ -25,6 +25,9 @@ absl::Status CheckRecomputedLength(const Chain& chain);
 // `seconds`.
 std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted, double seconds);
 
+// Returns the least memory in which a valid chain has a persistent schedule. O(L^3) time.
+std::int64_t PersistentMemory(const Chain& chain);
+
 // Sizes and times of a valid chain, with its optional lists filled in. It refers to the chain.
 class RecomputeModel {
  public:

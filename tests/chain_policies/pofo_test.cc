@@ -121,6 +121,32 @@ TEST(Pofo, IsCloseToAllChoicesOfBlocks) {
   EXPECT_EQ(equal, rounds);
 }
 
+// In the least memory of a policy there is a schedule, and in a byte less the policy has no
+// schedule.
+TEST(LeastPolicyMemory, IsWhereThePolicyHasASchedule) {
+  RandomChains random(24);
+  int below = 0;
+  for (int i = 0; i < testing::Rounds(40); ++i) {
+    Chain chain = RandomChain(random, 5, i);
+    for (const std::string& policy : ChainPolicyNames()) {
+      const ChainPolicyOptions options = {.time_limit_seconds = 1000, .recomputes = i % 2 == 1};
+      SCOPED_TRACE(policy + " " + ChainJson(chain));
+      chain.memory_bytes = 0;
+      const absl::StatusOr<std::int64_t> least = LeastPolicyMemory(policy, chain, options);
+      ASSERT_TRUE(least.ok()) << least.status();
+      chain.memory_bytes = *least;
+      const absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule(policy, chain, options);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      EXPECT_EQ(CheckChainSchedule(chain, *schedule), absl::OkStatus());
+      below += *least < LeastChainMemory(chain) ? 1 : 0;
+      if (*least == 0) continue;
+      chain.memory_bytes = *least - 1;
+      EXPECT_TRUE(absl::IsResourceExhausted(MakeChainSchedule(policy, chain, options).status()));
+    }
+  }
+  EXPECT_GT(below, testing::Rounds(10));
+}
+
 // With recomputation, `best` is as fast as pofo, and has a bound as high: both hold for all
 // schedules that transfer or recompute.
 TEST(Pofo, IsTheBoundOfBest) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/chain/random_chain.h"
@@ -116,6 +117,36 @@ TEST_F(ChainScheduleCommand, RunsChainsOfRotor) {
   EXPECT_EQ(answer["proved"], true);
   EXPECT_EQ(answer["steps"][0], json({"Fo", 0, 0}));
   EXPECT_EQ(answer["steps"][6], json({"F", 0, 2.75}));
+}
+
+// Policies differ in the least memory that they need.
+TEST_F(ChainScheduleCommand, TellsTheLeastMemoryOfThePolicy) {
+  path_ = File("rotor.json",
+               R"({"length": 2, "fweight": [1, 0.5], "bweight": [2, 1, 0.25],
+ "cweight": [10, 20, 30], "cbweight": [10, 50, 30], "fwd_mem_tmp": [3, 4], "bwd_mem_tmp": [5, 6, 7]}
+)");
+  std::map<std::string, std::int64_t> least;
+  for (const std::string& policy : ChainPolicyNames()) {
+    for (const char* recompute : {"off", "on"}) {
+      if (policy != "best" && recompute == std::string("on")) continue;
+      SCOPED_TRACE(policy + recompute);
+      std::vector<std::string> arguments = {"--policy", policy, "--memory", "1"};
+      if (policy == "best") arguments.insert(arguments.end(), {"--recompute", recompute});
+      const json none = Answer(arguments, 2);
+      const std::int64_t bytes = none["min_memory"];
+      EXPECT_THAT(none["why"].get<std::string>(),
+                  HasSubstr(policy + " runs the chain in " + std::to_string(bytes) + " bytes"));
+      arguments[3] = std::to_string(bytes);
+      EXPECT_EQ(Answer(arguments)["min_memory"], bytes);
+      arguments[3] = std::to_string(bytes - 1);
+      EXPECT_EQ(Answer(arguments, 2)["min_memory"], bytes);
+      least[policy + recompute] = bytes;
+    }
+  }
+  EXPECT_EQ(least["bestoff"], least["greedyoff"]);
+  EXPECT_EQ(least["beston"], least["pofooff"]);
+  EXPECT_LT(least["pofooff"], least["recomputeoff"]);
+  EXPECT_LT(least["recomputeoff"], least["greedyoff"]);
 }
 
 TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {

@@ -157,6 +157,15 @@ TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view
                                                                 const Chain& chain,
                                                                 const ChainPolicyOptions& options);
 
+// Returns the least memory in which MakeChainSchedule has a schedule of the policy; the chain's own
+// memory does not matter. Tries the policy, by halving the range of memories, where no formula
+// tells it: "tflms", and chains with outputs, or of up to 28 operations, under policies that
+// recompute. After the time limit it returns the smallest memory so far that is enough. Errors are
+// those of MakeChainSchedule.
+TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view policy,
+                                                               const Chain& chain,
+                                                               const ChainPolicyOptions& options);
+
 // Returns OK for a schedule that the chain's machine can carry out: operations run one at a time,
 // transfers too, or one in each direction with ChainCopies::full_duplex, each finds its data on the
 // device for as long as it runs, all B_i run once, memory never exceeds M_GPU, and the makespan is
