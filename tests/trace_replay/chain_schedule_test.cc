@@ -10,6 +10,7 @@
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/chain_policy.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {
@@ -147,6 +148,41 @@ TEST_F(ChainScheduleCommand, TellsTheLeastMemoryOfThePolicy) {
   EXPECT_EQ(least["beston"], least["pofooff"]);
   EXPECT_LT(least["pofooff"], least["recomputeoff"]);
   EXPECT_LT(least["recomputeoff"], least["greedyoff"]);
+}
+
+// Written and read again, a chain is the same.
+TEST_F(ChainScheduleCommand, WritesTheChain) {
+  const std::string copy = File("copy.json", "");
+  Answer({"--memory", "7", "--chain", copy});
+  Chain chain = *ReadChain(path_);
+  chain.memory_bytes = 7;
+  EXPECT_EQ(*ReadChain(copy), chain);
+  path_ = copy;
+  const std::string rotor = File("rotor.json", "");
+  Answer({"--memory", "100", "--chain", rotor, "--chain-format", "rotor"});
+  chain.memory_bytes = 100;
+  EXPECT_EQ(ChainJson(*ReadChain(rotor)), ChainJson(*ParseChain(RotorChainJson(chain), "rotor")));
+  path_ = rotor;
+  Answer({"--chain", copy, "--chain-format", "rotor"});
+  EXPECT_EQ(*ReadChain(copy), *ReadChain(rotor));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain", path_}), HasSubstr("is the input itself"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain-format", "rotor"}),
+              HasSubstr("--chain-format: no file for a chain"));
+}
+
+// A schedule of the chain has the memory of the graph's activations.
+TEST_F(ChainScheduleCommand, WritesTheChainOfAGraph) {
+  const TaskGraph graph = *FromChain(*ReadChain(path_));
+  path_ = File("graph.json", "");
+  ASSERT_TRUE(WriteGraph(graph, path_).ok());
+  const std::string file = File("made.json", "");
+  Answer({"--memory", "8KiB", "--policy", "recompute", "--chain", file});
+  const absl::StatusOr<Chain> chain = ReadChain(file);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(chain->forward_seconds, (std::vector<double>{1, 1}));
+  EXPECT_EQ(chain->x, (std::vector<std::int64_t>{512, 512, 512}));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "8KiB", "--policy", "best", "--chain", file}),
+              HasSubstr("--chain: policy 'best' sees no chain, expected one of greedy"));
 }
 
 TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {

@@ -16,6 +16,7 @@
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
+#include "trace_replay/offload/chain_file.h"
 #include "trace_replay/offload/emit_options.h"
 #include "trace_replay/offload/front_options.h"
 #include "trace_replay/offload/graph_file.h"
@@ -35,14 +36,15 @@ struct ScheduleOptions {
   FrontCommandOptions front;
   std::int64_t batch = 0;               // 0: the graph's own
   std::vector<std::string> known = {};  // files
+  ChainFileOptions chain = {};
   const CLI::App* app = nullptr;
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 14> kChainOptions = {
-    "FILE",         "--memory",     "--policy",       "--json",   "--slots",
-    "--time-limit", "--seed",       "--recompute",    "--duplex", "--latency",
-    "--density",    "--compressor", "--decompressor", "--part"};
+constexpr std::array<std::string_view, 16> kChainOptions = {
+    "FILE",           "--memory",    "--policy", "--json",        "--slots",   "--time-limit",
+    "--seed",         "--recompute", "--duplex", "--latency",     "--density", "--compressor",
+    "--decompressor", "--part",      "--chain",  "--chain-format"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -76,8 +78,11 @@ absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copi
 
 absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   if (absl::Status status = CheckChainOptions(options); !status.ok()) return status;
+  absl::Status file = CheckChainFile(*options.app, options.chain, options.point, options.output);
+  if (!file.ok()) return file;
   ChainCommandOptions chain = {.path = options.point.graph,
                                .choices = options.point.offload.chain,
+                               .file = options.chain,
                                .json = options.point.json};
   chain.choices.stop = StopAtInterrupt();
   if (absl::Status status = SetCompressor(options.point, chain.choices.copies); !status.ok()) {
@@ -154,6 +159,8 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (absl::Status status = CheckPolicyOptions(*options.app, {options.point.policy}); !status.ok())
     return status;
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
+  absl::Status file = CheckChainFile(*options.app, options.chain, options.point, options.output);
+  if (!file.ok()) return file;
   if (absl::Status status = CheckEmitOptions(options.emit, options.point, options.output);
       !status.ok()) {
     return status;
@@ -167,6 +174,9 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   }
   absl::StatusOr<std::vector<Schedule>> known = ReadKnown(options);
   if (!known.ok()) return known.status();
+  absl::Status chain = WriteChainFile(options.chain, options.point, *graphs, options.batch);
+  if (!chain.ok()) return chain;
+  if (options.chain.path == "/dev/stdout") return Answer::kYes;
   OffloadCommandOptions point = options.point;
   point.offload.known = *std::move(known);
   const bool needs_addresses = !options.emit.language.empty() && point.schedule.empty();
@@ -225,6 +235,7 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
+  AddChainFileOptions(*schedule, options->chain);
   AddScheduleFileOption(*schedule, options->point);
   schedule->get_option("--schedule")
       ->description(
@@ -242,7 +253,9 @@ Command AddSchedule(CLI::App& app) {
                            "modnn --sub-batch auto --emit cpp -o train.cc"),
                           ("tidepool schedule family.json --batch 64 --memory 4GiB --front "
                            "--time-limit 1s --svg front.svg"),
-                          "tidepool schedule examples/chains/resnet-18.json --policy dynprog"});
+                          "tidepool schedule examples/chains/resnet-18.json --policy dynprog",
+                          ("tidepool schedule alexnet.json --memory 1GiB --policy pofo --chain "
+                           "alexnet.chain.json --chain-format rotor")});
   options->app = schedule;
   return {schedule, [options] {
             return IsChainFile(options->point.graph) ? ScheduleChain(*options)

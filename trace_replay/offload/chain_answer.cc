@@ -214,6 +214,8 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
 absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   const absl::StatusOr<Chain> chain = ReadChainOf(options);
   if (!chain.ok()) return chain.status();
+  if (absl::Status status = WriteChainFile(options.file, *chain); !status.ok()) return status;
+  if (options.file.path == "/dev/stdout") return Answer::kYes;
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<ChainSchedule> schedule =
       MakeChainSchedule(options.policy, *chain, options.choices);
