@@ -266,7 +266,9 @@ TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
   path_ = File("zero.json", R"({"L": 1, "beta": 2, "M_gpu": 0, "uF": [0, 0], "uB": [0, 0],
     "exF": [0, 0], "exB": [0, 0], "x": [0, 0, 0], "y": [0, 0, 0]})");
   for (const std::string& policy : ChainPolicyNames()) {
-    const json answer = Answer({"--policy", policy, "--slots", "5", "--recompute", "on"});
+    std::vector<std::string> arguments = {"--policy", policy, "--slots", "5"};
+    if (policy == "best") arguments.insert(arguments.end(), {"--recompute", "on"});
+    const json answer = Answer(arguments);
     EXPECT_EQ(answer["makespan"], 0) << policy;
     EXPECT_EQ(answer["ratio"], 1) << policy;
   }
@@ -282,7 +284,18 @@ TEST_F(ChainScheduleCommand, RefusesWrongOptions) {
               HasSubstr("--offload: an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "-o", "x.json"}), HasSubstr("an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--slots", "-1"}), HasSubstr("--slots"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}), HasSubstr("more than 0"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}),
+              HasSubstr("--time-limit: '0', expected more than 0 seconds"));
+  for (const char* seed : {"-1", "abc"}) {
+    EXPECT_THAT(ErrorOf({"schedule", path_, "--seed", seed}),
+                HasSubstr(std::string("--seed: '") + seed + "', expected a whole number from 0"));
+  }
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "dynprog", "--recompute", "on"}),
+              HasSubstr("--recompute: policy dynprog has no such option, expected it with best"));
+  EXPECT_THAT(ErrorOf({"schedule", File("list.json", "[]"), "--memory", "1MB"}),
+              HasSubstr("expected a task graph or a chain: an object"));
+  EXPECT_THAT(Refusal("[4, 2, 2]", "[9223372036854775808, 2, 2]"),
+              HasSubstr("expected whole numbers of bytes from 0 to 2^50 in the list"));
   EXPECT_THAT(ErrorOf({"schedule", folder_ / "missing.json"}), HasSubstr("missing.json"));
 }
 

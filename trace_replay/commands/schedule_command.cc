@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/interrupt.h"
@@ -84,6 +85,12 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
                                .choices = options.point.offload.chain,
                                .file = options.chain,
                                .json = options.point.json};
+  if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
+  if (IsGiven(options, "--recompute") && chain.policy != "best") {
+    return absl::InvalidArgumentError(absl::StrCat("--recompute: policy ",
+                                                   absl::CHexEscape(chain.policy),
+                                                   " has no such option, expected it with best"));
+  }
   chain.choices.stop = StopAtInterrupt();
   if (absl::Status status = SetCompressor(options.point, chain.choices.copies); !status.ok()) {
     return status;
@@ -91,9 +98,16 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   chain.choices.copies.part_bytes = options.point.offload.part_bytes;
   chain.choices.copies.latency_seconds = options.point.offload.machine.transfer_latency_seconds;
   chain.choices.recomputes = options.point.offload.recompute == "on";
-  if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
   if (IsGiven(options, "--memory")) chain.memory_bytes = options.point.offload.machine.memory_bytes;
   return PrintChainSchedule(chain);
+}
+
+// Adds chains to the kinds of files that an error expects.
+absl::Status OrAChain(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrReplaceAll(status.message(), {{"expected a task graph: an object",
+                                                              "expected a task graph or a chain: "
+                                                              "an object"}}));
 }
 
 absl::Status CheckOutput(const ScheduleOptions& options) {
@@ -168,7 +182,7 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   const absl::StatusOr<GraphOrFamily> graphs =
       options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
                                      : ReadGraphOrFamily(options.point.graph);
-  if (!graphs.ok()) return graphs.status();
+  if (!graphs.ok()) return OrAChain(graphs.status());
   if (absl::Status status = CheckScheduleFile(*options.app, options.point); !status.ok()) {
     return status;
   }
