@@ -68,7 +68,7 @@ double SecondsWith(const Shortage& shortage, const Around& around, double link, 
 }
 
 // Returns the smallest such time, or a little less. The time is convex in the bytes that are moved,
-// so a ternary search finds it: of two points, the one with the longer time is beyond the smallest.
+// so a ternary search finds it. Of two points, the one with the longer time is beyond the smallest.
 double BestSeconds(const Shortage& shortage, const Around& around, double link) {
   double low = 0;
   double high = std::max(0.0, shortage.bytes);

@@ -17,9 +17,9 @@ struct SmallestBlocks {
   std::int64_t bytes = 0;  // the memory in which ScheduleBlocks places them
 };
 
-// Returns blocks of one operation. All inputs leave, so each operation has only its own data beside
-// it, and a block keeps the rest of its result where that needs no more memory than making it
-// again. `slots` are those of the table. O(L).
+// Returns blocks of one operation. All inputs leave, so each operation has only its own data
+// beside it. A block keeps the rest of its result where making it again needs as much memory.
+// `slots` are those of the table. O(L).
 SmallestBlocks FindSmallestBlocks(const RecomputeModel& model, std::size_t slots);
 
 }  // namespace tidepool::chain_policies

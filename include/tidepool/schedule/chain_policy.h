@@ -117,8 +117,8 @@ struct ChainPolicyOptions {
 //   none. A compressor is a faster link to them, at the lower rate of its two directions. Parts
 //   come after all searches for whole copies, with a quarter of the time limit more; all copies are
 //   in parts then, or none is. So a schedule is never slower than without. With `recomputes`, it
-//   also takes schedules of the policies below where they are faster, and half of the time limit is
-//   for those; its bound is then that of "pofo". Work is limited, and the time limit ends it on
+//   also takes schedules of the policies below where they are faster. Half of the time limit is
+//   for those, and the bound is that of "pofo". Work is limited, and the time limit ends it on
 //   slow machines.
 //
 // Policies that recompute. They take up to 512 operations, and their searches end with the time
@@ -158,10 +158,10 @@ TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view
                                                                 const ChainPolicyOptions& options);
 
 // Returns the least memory in which MakeChainSchedule has a schedule of the policy; the chain's own
-// memory does not matter. Tries the policy, by halving the range of memories, where no formula
-// tells it: "tflms", and chains with outputs, or of up to 28 operations, under policies that
-// recompute. After the time limit it returns the smallest memory so far that is enough. Errors are
-// those of MakeChainSchedule.
+// memory does not matter. Where no formula tells it, the
+// policy is tried, by halving the range of memories: "tflms", and policies that recompute. After
+// the time limit it returns the smallest memory so far that is enough. Errors are those of
+// MakeChainSchedule.
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view policy,
                                                                const Chain& chain,
                                                                const ChainPolicyOptions& options);

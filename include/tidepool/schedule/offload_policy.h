@@ -250,9 +250,9 @@ TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view polic
                                                           const GraphFamily& family,
                                                           const ScheduleRequest& request);
 
-// Returns the chain of a valid graph that a policy of chains sees (ToChain): sizes are whole
-// granules, and tasks have the fastest algorithms unless options choose those of least workspaces.
-// For "recompute" and "pofo" it has the lists for recomputation. NotFound for an unknown policy,
+// Returns the chain of a valid graph that a policy of chains sees (ToChain). Sizes are whole
+// granules. Tasks have the fastest algorithms, unless options choose those of least workspaces. For
+// "recompute" and "pofo" it has the lists for recomputation. NotFound for an unknown policy,
 // InvalidArgument for one that sees no chain; other errors are ToChain's. Thread-safe.
 TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy,
                                                         const TaskGraph& graph,
