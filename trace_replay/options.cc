@@ -116,6 +116,11 @@ CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, int& number,
   return AddWhole(app, name, number, range, description);
 }
 
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::uint64_t& number,
+                            const Range<std::uint64_t>& range, const std::string& description) {
+  return AddWhole(app, name, number, range, description);
+}
+
 CLI::Option* AddNumberOption(CLI::App& app, const std::string& name, double& number,
                              const Range<double>& range, const std::string& description) {
   const auto parse = [range](const std::string& text) -> absl::StatusOr<double> {

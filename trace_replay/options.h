@@ -37,6 +37,8 @@ CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::int64_t
                             const Range<std::int64_t>& range, const std::string& description);
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, int& number,
                             const Range<int>& range, const std::string& description);
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::uint64_t& number,
+                            const Range<std::uint64_t>& range, const std::string& description);
 CLI::Option* AddNumberOption(CLI::App& app, const std::string& name, double& number,
                              const Range<double>& range, const std::string& description);
 

@@ -101,6 +101,7 @@ class ChainHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Chai
   std::vector<std::int64_t>& bytes();
   bool Fail(std::int64_t line, const std::string& what);
   bool Wrong(const std::string& shown);
+  const char* Expected() const;
   bool TakeNumber(std::string_view text);
   bool TakeElement(std::string_view text);
   std::optional<chain::Key> FindKey(std::string_view name);
@@ -155,12 +156,25 @@ bool ChainHandler::Wrong(const std::string& shown) {
   if (place_ == Place::kStart) {
     return Fail(input_.line(), absl::StrCat(shown, ", expected a chain: an object"));
   }
-  const char* expected = place_ == Place::kList ? (IsBytes() ? "whole numbers of bytes in the list"
-                                                             : "numbers of seconds in the list")
-                         : IsList()             ? "an array of numbers"
-                         : key_ == chain::Key::kLink ? "a number of bytes a second"
-                                                     : "a whole number";
-  return Fail(input_.line(), absl::StrCat(Name(key_), " has ", shown, ", expected ", expected));
+  return Fail(input_.line(), absl::StrCat(Name(key_), " has ", shown, ", expected ", Expected()));
+}
+
+const char* ChainHandler::Expected() const {
+  if (place_ != Place::kList && IsList()) return "an array of numbers";
+  switch (key_) {
+    case chain::Key::kLast:
+      return "a whole number, 0 or more";
+    case chain::Key::kLink:
+      return "a number of bytes a second";
+    case chain::Key::kMemory:
+      return "a whole number of bytes from 0 to 2^60";
+    case chain::Key::kRunsOnce:
+      return "whole numbers in the list";
+    default:
+      break;
+  }
+  return IsBytes() ? "whole numbers of bytes from 0 to 2^50 in the list"
+                   : "numbers of seconds in the list";
 }
 
 bool ChainHandler::String(const char* text, rapidjson::SizeType size, bool /*copy*/) {

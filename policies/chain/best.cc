@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "policies/chain/chain_policies.h"
+#include "policies/chain/recompute_model.h"
 #include "policies/transfers/away_set.h"
 #include "policies/transfers/graph_problem.h"
 #include "policies/transfers/transfer_bounds.h"
@@ -265,24 +266,43 @@ absl::StatusOr<ChainSchedule> MakeTransferring(const Chain& chain,
       .Improve(*std::move(best));
 }
 
+// Returns the fastest schedule of the policies that recompute. They know no latency of copies.
+absl::StatusOr<ChainSchedule> MakeRecomputing(const Chain& chain,
+                                              const ChainPolicyOptions& options) {
+  const Chain other = WithRateOfCopies(chain, options.copies, false);
+  const bool has_latency = options.copies.latency_seconds > 0;
+  return has_latency ? MakeRecompute(other, options) : MakePofo(other, options);
+}
+
+// Returns a lower bound of schedules that transfer, recompute, or do both.
+double BoundWithRecomputation(const Chain& chain, const ChainCopies& copies) {
+  if (!CheckRecomputedLength(chain).ok()) return ChainSeconds(chain);
+  const Chain other = WithRateOfCopies(chain, copies, true);
+  return RecomputeBound(RecomputeModel(other), true);
+}
+
+// Half of the time is for the policies that recompute.
+absl::StatusOr<ChainSchedule> MakeWithRecomputation(const Chain& chain,
+                                                    ChainPolicyOptions options) {
+  options.time_limit_seconds /= 2;
+  const double bound = BoundWithRecomputation(chain, options.copies);
+  absl::StatusOr<ChainSchedule> best = absl::ResourceExhaustedError("no schedule was found");
+  if (chain.memory_bytes >= LeastChainMemory(chain)) best = MakeTransferring(chain, options);
+  if (!best.ok() || best->seconds > bound * (1 + kRounding)) {
+    absl::StatusOr<ChainSchedule> made = MakeRecomputing(chain, options);
+    if (made.ok() && (!best.ok() || made->seconds < best->seconds)) best = std::move(made);
+  }
+  if (!best.ok()) return best;
+  best->proved = best->seconds <= bound * (1 + kEqualSeconds);
+  best->lower_bound_seconds = best->proved ? best->seconds : bound;
+  return best;
+}
+
 }  // namespace
 
 absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOptions& options) {
-  absl::StatusOr<ChainSchedule> best = MakeTransferring(chain, options);
-  if (!best.ok() || !options.recomputes) return best;
-  // No bound of schedules that transfer alone holds for those that run operations again.
-  best->lower_bound_seconds = std::min(best->seconds, ChainSeconds(chain));
-  best->proved = best->seconds <= best->lower_bound_seconds * (1 + kRounding);
-  for (const MakeOne make : {MakeRecompute, MakePofo}) {
-    if (make == MakePofo && options.copies.latency_seconds > 0) continue;
-    absl::StatusOr<ChainSchedule> made =
-        make(WithRateOfCopies(chain, options.copies, false), options);
-    if (!made.ok() || made->seconds >= best->seconds) continue;
-    made->lower_bound_seconds = ChainSeconds(chain);
-    made->proved = made->seconds <= made->lower_bound_seconds * (1 + kRounding);
-    best = std::move(made);
-  }
-  return best;
+  return options.recomputes ? MakeWithRecomputation(chain, options)
+                            : MakeTransferring(chain, options);
 }
 
 }  // namespace tidepool::chain_policies

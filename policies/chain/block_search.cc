@@ -62,6 +62,7 @@ class BlockSearcher {
   void Add(const SearchState& state);
   double Estimate(const SearchState& state) const;
   std::vector<SearchState> Best(std::vector<SearchState>& states) const;
+  std::vector<std::vector<Block>> Answers();
   std::vector<Block> BlocksTo(const SearchState& end) const;
 
   const RecomputeTable& table_;
@@ -254,14 +255,21 @@ std::vector<std::vector<Block>> BlockSearcher::Search() {
   at_.resize(operations + 1);
   Add({});
   for (std::size_t position = 0; position < operations; ++position) {
+    // No later block begins before this position.
+    profiles_.clear();
     for (const SearchState& state : Best(at_[position])) {
-      if (options_.stop.stop_requested()) return {};
+      if (options_.end.HasCome()) return Answers();
       states_.push_back(state);
       Extend(states_.size() - 1);
     }
     at_[position] = {};
   }
-  std::vector<SearchState>& ends = at_[operations];
+  return Answers();
+}
+
+// Returns the fastest of the answers so far.
+std::vector<std::vector<Block>> BlockSearcher::Answers() {
+  std::vector<SearchState>& ends = at_[model_.operations()];
   std::stable_sort(ends.begin(), ends.end(),
                    [](const SearchState& a, const SearchState& b) { return a.lost < b.lost; });
   ends.resize(std::min(ends.size(), options_.most_answers));

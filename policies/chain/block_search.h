@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <limits>
-#include <stop_token>
 #include <vector>
 
 #include "policies/chain/blocks.h"
+#include "policies/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -17,7 +17,7 @@ struct BlockSearchOptions {
   std::size_t longest = 32;       // operations of a block, except for the last one
   std::size_t most_answers = 64;  // that are returned
   double most_lost = std::numeric_limits<double>::infinity();  // seconds of an answer's waits
-  std::stop_token stop = {};  // a stop ends the search without answers
+  SearchEnd end = {};  // of the search, with the answers so far
 };
 
 // Returns choices of blocks that fit by the estimate of the search, the fastest first.

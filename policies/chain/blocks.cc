@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "policies/chain/segment_profile.h"
+#include "policies/chain/transfer_schedule.h"
 
 namespace tidepool::chain_policies {
 namespace {
@@ -38,10 +39,9 @@ class BlockScheduler {
   void AddBlock(std::size_t number);
   void LeaveOutOfLast(std::int64_t input);
   ChainTransfers Transfers() const;
-  void AddSteps(const Half& half, double start);
-  void AddSteps(const ChainTimes& times);
-  ChainActions TransferSteps(const ChainTimes& times) const;
-  void MergeSteps(const ChainActions& transfers);
+  void AddStep(const ChainStep& step);
+  void AddHalf(const Half& half, double start);
+  void AddDropBefore(double start);
 
   const RecomputeTable& table_;
   const RecomputeModel& model_;
@@ -49,6 +49,7 @@ class BlockScheduler {
   Chain chain_;  // the longer one
   std::vector<Operation> operations_;
   std::vector<std::size_t> inputs_;  // by block: the operation that reads x_first
+  std::optional<ChainStep> drop_;    // after the last operation
   ChainSchedule schedule_;
 };
 
@@ -104,56 +105,35 @@ ChainTransfers BlockScheduler::Transfers() const {
   return OrderedTransfers(set);
 }
 
-void BlockScheduler::AddSteps(const Half& half, double start) {
+// Adds the drop after the last operation where that has ended at `start`. Times are rounded in two
+// ways, so the operation may seem to end too late.
+void BlockScheduler::AddDropBefore(double start) {
+  if (!drop_.has_value()) return;
+  drop_->start_seconds = std::min(drop_->start_seconds, start);
+  schedule_.steps.push_back(*drop_);
+  drop_.reset();
+}
+
+void BlockScheduler::AddHalf(const Half& half, double start) {
   if (!half.has_value()) return;
-  // Times are rounded in two ways, so the drop after the last operation may seem too late.
-  if (!schedule_.steps.empty() && schedule_.steps.back().start_seconds > start) {
-    schedule_.steps.back().start_seconds = start;
-  }
+  AddDropBefore(start);
   schedule_.steps.push_back({half->step.action, half->step.index, start});
-  if (half->drop == kNoIndex) return;
-  schedule_.steps.push_back({ChainAction::kDrop, half->drop, start + half->seconds});
+  if (half->drop != kNoIndex) drop_ = {ChainAction::kDrop, half->drop, start + half->seconds};
 }
 
-void BlockScheduler::AddSteps(const ChainTimes& times) {
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    AddSteps(operations_[i].forward, times.forward_starts[i]);
+// Adds the step of the chain that stands for one of the longer chain. A drop comes before transfers
+// of the same time: it gives memory back.
+void BlockScheduler::AddStep(const ChainStep& step) {
+  const double start = step.start_seconds;
+  if (step.action == ChainAction::kForward) return AddHalf(operations_[step.index].forward, start);
+  if (step.action == ChainAction::kBackward) {
+    return AddHalf(operations_[step.index].backward, start);
   }
-  for (std::size_t i = operations_.size(); i-- > 0;) {
-    AddSteps(operations_[i].backward, times.backward_starts[i]);
-  }
-}
-
-ChainActions BlockScheduler::TransferSteps(const ChainTimes& times) const {
-  ChainActions steps;
-  std::vector<std::size_t> moved;
-  for (const Block& block : blocks_) {
-    if (block.offloads) moved.push_back(block.first);
-  }
-  for (std::size_t k = 0; k < moved.size(); ++k) {
-    steps.push_back({ChainAction::kOffload, moved[k], times.offload_starts[k]});
-  }
-  for (std::size_t k = 0; k < moved.size(); ++k) {
-    const std::size_t index = moved[moved.size() - 1 - k];
-    steps.push_back({ChainAction::kPrefetch, index, times.prefetch_starts[k]});
-  }
-  return steps;
-}
-
-// Operations and drops come before transfers of the same time: they give memory back.
-void BlockScheduler::MergeSteps(const ChainActions& transfers) {
   const double rounding = kEqualSeconds * schedule_.seconds;
-  ChainActions merged;
-  auto next = schedule_.steps.begin();
-  for (const ChainStep& transfer : transfers) {
-    for (; next != schedule_.steps.end(); ++next) {
-      if (next->start_seconds > transfer.start_seconds + rounding) break;
-      merged.push_back(*next);
-    }
-    merged.push_back(transfer);
-  }
-  merged.insert(merged.end(), next, schedule_.steps.end());
-  schedule_.steps = std::move(merged);
+  if (drop_.has_value() && drop_->start_seconds <= start + rounding) AddDropBefore(start);
+  const auto input = std::find(inputs_.begin(), inputs_.end(), step.index);
+  const Block& block = blocks_[static_cast<std::size_t>(input - inputs_.begin())];
+  schedule_.steps.push_back({step.action, block.first, start});
 }
 
 absl::StatusOr<ChainSchedule> BlockScheduler::Make() {
@@ -162,11 +142,12 @@ absl::StatusOr<ChainSchedule> BlockScheduler::Make() {
   for (std::size_t number = 0; number < blocks_.size(); ++number) AddBlock(number);
   chain_.x.push_back(0);
   chain_.y.assign(chain_.x.size(), 0);
-  const absl::StatusOr<ChainTimes> times = PlaceTransfers(chain_, Transfers());
+  const ChainTransfers transfers = Transfers();
+  const absl::StatusOr<ChainTimes> times = PlaceTransfers(chain_, transfers);
   if (!times.ok()) return times.status();
   schedule_.seconds = times->seconds;
-  AddSteps(*times);
-  MergeSteps(TransferSteps(*times));
+  for (const ChainStep& step : StepsOf(transfers, *times)) AddStep(step);
+  AddDropBefore(schedule_.seconds);
   return std::move(schedule_);
 }
 

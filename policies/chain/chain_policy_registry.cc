@@ -10,27 +10,47 @@
 #include "lib/text/nearest_first.h"
 #include "lib/text/sizes.h"
 #include "policies/chain/chain_policies.h"
+#include "policies/chain/recompute_model.h"
+#include "policies/chain/search_end.h"
+#include "policies/chain/smallest_blocks.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/machine.h"
 
 namespace tidepool {
 namespace {
 
+using Make = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
+                                               const ChainPolicyOptions& options);
+
 struct NamedChainPolicy {
   const char* name;
-  absl::StatusOr<ChainSchedule> (*make)(const Chain& chain, const ChainPolicyOptions& options);
+  Make make;
+  // Returns a memory in which the policy has a schedule. No search follows it where it is exact.
+  std::int64_t (*enough)(const Chain& chain);
   bool recomputes = false;
   bool takes_copies = false;
 };
+
+std::int64_t EnoughForPofo(const Chain& chain) {
+  const chain_policies::RecomputeModel model(chain);
+  return std::min({LeastChainMemory(chain), chain_policies::PersistentMemory(chain),
+                   chain_policies::FindSmallestBlocks(model, 1).bytes});
+}
+
+// Copies with latency go with no recomputation.
+std::int64_t EnoughWithLatency(const Chain& chain) {
+  return std::min(LeastChainMemory(chain), chain_policies::PersistentMemory(chain));
+}
+
 constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
-    {"greedy", chain_policies::MakeGreedy},
-    {"dynprog", chain_policies::MakeDynprog},
-    {"vdnn-ratio", chain_policies::MakeVdnnRatio},
-    {"autoswap", chain_policies::MakeAutoswap},
-    {"tflms", chain_policies::MakeTflms},
-    {"best", chain_policies::MakeBest, false, true},
-    {"pofo", chain_policies::MakePofo, true},
-    {"recompute", chain_policies::MakeRecompute, true},
+    {"greedy", chain_policies::MakeGreedy, LeastChainMemory},
+    {"dynprog", chain_policies::MakeDynprog, LeastChainMemory},
+    {"vdnn-ratio", chain_policies::MakeVdnnRatio, LeastChainMemory},
+    {"autoswap", chain_policies::MakeAutoswap, LeastChainMemory},
+    {"tflms", chain_policies::MakeTflms, ChainPeak},
+    {"best", chain_policies::MakeBest, LeastChainMemory, false, true},
+    {"pofo", chain_policies::MakePofo, EnoughForPofo, true},
+    {"recompute", chain_policies::MakeRecompute, chain_policies::PersistentMemory, true},
 });
 
 absl::Status UnknownPolicy(std::string_view name) {
@@ -89,24 +109,27 @@ absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copi
       "best for others"));
 }
 
-absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
-                       const Chain& chain) {
+// The operation that needs the most memory by itself.
+struct LargestOperation {
+  const char* name = "F_";
+  std::size_t index = 0;
+  std::int64_t bytes = 0;
+
+  void Add(const char* other, std::size_t i, std::int64_t needed) {
+    if (needed > bytes) *this = {other, i, needed};
+  }
+};
+
+absl::Status NeedsMore(const LargestOperation& largest, const Chain& chain) {
   return absl::ResourceExhaustedError(
-      absl::StrCat(operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
-                   text::ExactSize(chain.memory_bytes), "; the chain runs in ",
-                   text::ExactSize(LeastChainMemory(chain))));
+      absl::StrCat(largest.name, largest.index, " alone needs ", text::ExactSize(largest.bytes),
+                   ", and the memory has ", text::ExactSize(chain.memory_bytes)));
 }
 
 // Policies that recompute may keep outputs alone.
-Chain WithoutOutputs(const Chain& chain) {
-  Chain plain = chain;
-  plain.output.clear();
-  plain.output_extra.clear();
-  return plain;
-}
-
-absl::Status CheckOperationsFit(const Chain& chain) {
-  const bool has_outputs = !chain.output.empty();
+LargestOperation FindLargestOperation(const Chain& chain, bool recomputes) {
+  const bool has_outputs = recomputes && !chain.output.empty();
+  LargestOperation largest;
   for (std::size_t i = 0; i < chain.forward_seconds.size(); ++i) {
     const std::int64_t input = has_outputs ? chain.output[i] : chain.x[i];
     std::int64_t forward = chain.x[i + 1] + chain.forward_extra[i];
@@ -115,12 +138,29 @@ absl::Status CheckOperationsFit(const Chain& chain) {
           chain.output_extra.empty() ? chain.forward_extra[i] : chain.output_extra[i];
       forward = std::min(forward, chain.output[i + 1] + extra);
     }
-    if (input + forward > chain.memory_bytes) return NeedsMore("F_", i, input + forward, chain);
-    const std::int64_t backward =
-        input + chain.x[i + 1] + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i];
-    if (backward > chain.memory_bytes) return NeedsMore("B_", i, backward, chain);
+    largest.Add("F_", i, input + forward);
+    largest.Add("B_", i,
+                input + chain.x[i + 1] + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i]);
   }
-  return absl::OkStatus();
+  return largest;
+}
+
+// Returns the policy with this name, with arguments that it takes.
+absl::StatusOr<NamedChainPolicy> CheckedPolicy(std::string_view name, const Chain& chain,
+                                               const ChainPolicyOptions& options) {
+  const auto* found = std::find_if(kChainPolicies.begin(), kChainPolicies.end(),
+                                   [&](const NamedChainPolicy& one) { return one.name == name; });
+  if (found == kChainPolicies.end()) return UnknownPolicy(name);
+  if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
+  if (absl::Status status = CheckCopies(*found, options.copies); !status.ok()) return status;
+  if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
+  NamedChainPolicy policy = *found;
+  const bool is_best = policy.takes_copies;
+  if (is_best && options.recomputes && chain_policies::CheckRecomputedLength(chain).ok()) {
+    policy.recomputes = true;
+    policy.enough = options.copies.latency_seconds > 0 ? EnoughWithLatency : EnoughForPofo;
+  }
+  return policy;
 }
 
 }  // namespace
@@ -132,27 +172,43 @@ std::vector<std::string> ChainPolicyNames() {
   return names;
 }
 
-absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy, const Chain& chain,
+absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Chain& chain,
                                                 const ChainPolicyOptions& options) {
-  const auto* found = std::find_if(kChainPolicies.begin(), kChainPolicies.end(),
-                                   [&](const NamedChainPolicy& one) { return one.name == policy; });
-  if (found == kChainPolicies.end()) return UnknownPolicy(policy);
-  if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
-  if (absl::Status status = CheckCopies(*found, options.copies); !status.ok()) return status;
-  if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
-  absl::Status fits = CheckOperationsFit(found->recomputes ? chain : WithoutOutputs(chain));
-  if (!fits.ok()) return fits;
+  const absl::StatusOr<NamedChainPolicy> policy = CheckedPolicy(name, chain, options);
+  if (!policy.ok()) return policy.status();
+  const LargestOperation largest = FindLargestOperation(chain, policy->recomputes);
+  if (largest.bytes > chain.memory_bytes) return NeedsMore(largest, chain);
   const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
-  absl::StatusOr<ChainSchedule> schedule = found->make(chain, own);
+  absl::StatusOr<ChainSchedule> schedule = policy->make(chain, own);
   const bool is_stopped = options.stop.stop_requested();
   if (is_stopped && absl::IsResourceExhausted(schedule.status())) {
     return absl::CancelledError("the search was stopped before it had a schedule");
   }
   if (!schedule.ok()) return schedule;
-  schedule->policy = found->name;
+  schedule->policy = policy->name;
   schedule->copies = own.copies;
   schedule->stopped = is_stopped && !schedule->proved;
   return schedule;
+}
+
+absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view name, const Chain& chain,
+                                               const ChainPolicyOptions& options) {
+  const absl::StatusOr<NamedChainPolicy> policy = CheckedPolicy(name, chain, options);
+  if (!policy.ok()) return policy.status();
+  if (policy->recomputes) {
+    absl::Status status = chain_policies::CheckRecomputedLength(chain);
+    if (!status.ok()) return status;
+  }
+  const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
+  const chain_policies::SearchEnd end(options.stop, options.time_limit_seconds);
+  Chain smaller = chain;
+  std::int64_t enough = policy->enough(chain);
+  std::int64_t too_small = FindLargestOperation(chain, policy->recomputes).bytes - 1;
+  while (too_small + 1 < enough && !end.HasCome()) {
+    smaller.memory_bytes = too_small + (enough - too_small) / 2;
+    (policy->make(smaller, own).ok() ? enough : too_small) = smaller.memory_bytes;
+  }
+  return enough;
 }
 
 }  // namespace tidepool

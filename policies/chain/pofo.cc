@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "policies/chain/block_search.h"
 #include "policies/chain/chain_policies.h"
 #include "policies/chain/recompute_model.h"
+#include "policies/chain/search_end.h"
+#include "policies/chain/smallest_blocks.h"
 
 namespace tidepool::chain_policies {
 namespace {
@@ -29,27 +32,47 @@ class Fastest {
   absl::StatusOr<ChainSchedule> best_ = absl::ResourceExhaustedError("no schedule yet");
 };
 
+// Places the answers of a search, at least one of them, until `end`.
+void Place(const RecomputeTable& table, const BlockSearchOptions& search, Fastest& fastest) {
+  for (const std::vector<Block>& blocks : SearchBlocks(table, search)) {
+    fastest.Take(ScheduleBlocks(table, blocks));
+    if (search.end.HasCome()) return;
+  }
+}
+
+// Narrow searches come first: they have answers when the time ends a wide one.
+void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& fastest) {
+  const std::size_t operations = table.model().operations();
+  std::vector<BlockSearchOptions> searches = {{.width = 4}, {.width = 16}, {.width = 64}};
+  // Nearly all choices of blocks of a short chain are tried.
+  if (operations <= kShortChain) searches = {{.width = 512, .most_answers = 512}};
+  const double seconds = ChainSeconds(table.model().chain());
+  for (BlockSearchOptions& search : searches) {
+    if (end.HasCome()) break;
+    search.end = end;
+    if (fastest.has_one()) search.most_lost = fastest.seconds() - seconds;
+    Place(table, search, fastest);
+  }
+  if (fastest.has_one()) return;
+  fastest.Take(ScheduleBlocks(table, FindSmallestBlocks(table.model(), table.slots()).blocks));
+}
+
 }  // namespace
 
 absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOptions& options) {
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
+  const SearchEnd end(options.stop, options.time_limit_seconds);
   const RecomputeModel model(chain);
   const double bound = RecomputeBound(model, true);
+  ChainPolicyOptions half = options;
+  half.time_limit_seconds /= 2;
   Fastest fastest;
   fastest.Take(MakeGreedy(chain, options));
-  fastest.Take(MakeRecompute(chain, options));
+  fastest.Take(MakeRecompute(chain, half));
   if (!fastest.has_one() || fastest.seconds() > bound * (1 + kEqualSeconds)) {
-    const RecomputeTable table(model, chain.memory_bytes,
-                               RecomputeSlots(model.operations(), options.slots), options.stop);
-    BlockSearchOptions search;
-    // Nearly all choices of blocks of a short chain are tried.
-    if (model.operations() <= kShortChain) search = {.width = 512, .most_answers = 512};
-    search.stop = options.stop;
-    if (fastest.has_one()) search.most_lost = fastest.seconds() - ChainSeconds(chain);
-    for (const std::vector<Block>& blocks : SearchBlocks(table, search)) {
-      if (options.stop.stop_requested()) break;
-      fastest.Take(ScheduleBlocks(table, blocks));
-    }
+    const std::size_t slots =
+        RecomputeSlots(model.operations(), options.slots, half.time_limit_seconds);
+    TryBlocks(RecomputeTable(model, chain.memory_bytes, slots, end), end, fastest);
   }
   absl::StatusOr<ChainSchedule> schedule = fastest.Finish();
   if (!schedule.ok()) return schedule;

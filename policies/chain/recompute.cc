@@ -33,33 +33,32 @@ ChainSchedule SmallestSchedule(const RecomputeModel& model, const LeastMemoryTab
 }
 
 std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots,
-                                                const std::stop_token& stop) {
+                                                const SearchEnd& end) {
   const LeastMemoryTable least(model);
   if (PersistentMemory(model, least) > model.chain().memory_bytes) return std::nullopt;
-  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, stop);
+  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, end);
   const Segment all{0, model.operations() - 1};
-  // Sizes that are rounded up to slots may not fit, and a stop leaves the table unfinished.
+  // Sizes that are rounded up to slots may not fit, and an early end leaves the table unfinished.
   if (std::isinf(table.Seconds(all, slots))) return SmallestSchedule(model, least);
   ChainActions actions;
   table.AddActions(all, slots, actions);
   return RunWithoutWaits(model.chain(), std::move(actions));
 }
 
-void Improve(const RecomputeModel& model, const std::stop_token& stop,
+void Improve(const RecomputeModel& model, const SearchEnd& end,
              std::optional<ChainSchedule>& schedule, double& bound) {
   const double seconds =
       schedule.has_value() ? schedule->seconds : std::numeric_limits<double>::infinity();
-  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates, stop);
+  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates, end);
   bound = std::max(bound, std::min(seconds, search.lower_bound));
   if (search.actions.empty()) return;
   schedule = RunWithoutWaits(model.chain(), std::move(search.actions));
 }
 
 absl::Status DoesNotFit(const RecomputeModel& model) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "recomputation alone finds no way in a memory of ",
-      text::ExactSize(model.chain().memory_bytes), "; ",
-      text::ExactSize(PersistentMemory(model, LeastMemoryTable(model))), " are enough"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("recomputation alone finds no way in a memory of ",
+                   text::ExactSize(model.chain().memory_bytes)));
 }
 
 // Returns the most bytes that one operation needs beside x_0.
@@ -75,6 +74,11 @@ std::int64_t LargestOperation(const RecomputeModel& model) {
 
 }  // namespace
 
+std::int64_t PersistentMemory(const Chain& chain) {
+  const RecomputeModel model(chain);
+  return PersistentMemory(model, LeastMemoryTable(model));
+}
+
 absl::Status CheckRecomputedLength(const Chain& chain) {
   if (chain.forward_seconds.size() <= kMostRecomputedOperations) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(chain.forward_seconds.size(),
@@ -82,10 +86,11 @@ absl::Status CheckRecomputedLength(const Chain& chain) {
                                                  kMostRecomputedOperations, " for recomputation"));
 }
 
-std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted) {
+std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted, double seconds) {
   // A table takes operations^3 slots of time, and operations^2 slots of memory.
   const auto n = static_cast<double>(operations);
-  const double work = wanted > 0 ? 8e9 : 1e9;
+  constexpr double kWorkOfASecond = 1e9;
+  const double work = std::min(kWorkOfASecond * seconds, wanted > 0 ? 8e9 : 1e9);
   const double most = std::min({work / (n * n * n), 6.4e7 / (n * n), 20'000.0});
   const double slots = wanted > 0 ? static_cast<double>(wanted) : most;
   return static_cast<std::size_t>(std::min(slots, std::max(most, 20.0)));
@@ -94,11 +99,13 @@ std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted) {
 absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options) {
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
   const RecomputeModel model(chain);
-  std::optional<ChainSchedule> schedule =
-      PersistentSchedule(model, RecomputeSlots(model.operations(), options.slots), options.stop);
+  const SearchEnd end(options.stop, options.time_limit_seconds);
+  const std::size_t slots =
+      RecomputeSlots(model.operations(), options.slots, options.time_limit_seconds);
+  std::optional<ChainSchedule> schedule = PersistentSchedule(model, slots, end);
   double bound = RecomputeBound(model, false);
   const bool is_searched = options.slots == 0 && model.operations() <= kMostSearchedOperations;
-  if (is_searched) Improve(model, options.stop, schedule, bound);
+  if (is_searched) Improve(model, end, schedule, bound);
   if (!schedule.has_value()) return DoesNotFit(model);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
   schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;

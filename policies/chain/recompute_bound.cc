@@ -67,8 +67,8 @@ double SecondsWith(const Shortage& shortage, const Around& around, double link, 
   return std::max(around.before, copy) + std::max(around.after + reruns, copy);
 }
 
-// Returns the smallest such time. It is convex and linear between corners: each whole set of items
-// moved, and the points where a copy takes as long as the operations.
+// Returns the smallest such time, or a little less. The time is convex in the bytes that are moved,
+// so a ternary search finds it. Of two points, the one with the longer time is beyond the smallest.
 double BestSeconds(const Shortage& shortage, const Around& around, double link) {
   double low = 0;
   double high = std::max(0.0, shortage.bytes);

@@ -20,9 +20,13 @@ inline constexpr double kEqualSeconds = 1e-11;
 
 // Returns InvalidArgument for a chain of more operations.
 absl::Status CheckRecomputedLength(const Chain& chain);
-// Returns the number of slots: as many as a table fills in a second, or, if some are wanted, these
-// as far as they take less than ten seconds.
-std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted);
+// Returns the number of slots: as many as a table fills in a second. If some are
+// wanted, these as far as they take less than eight seconds. Fewer if the table would take longer
+// than `seconds`.
+std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted, double seconds);
+
+// Returns the least memory in which a valid chain has a persistent schedule. O(L^3) time.
+std::int64_t PersistentMemory(const Chain& chain);
 
 // Sizes and times of a valid chain, with its optional lists filled in. It refers to the chain.
 class RecomputeModel {

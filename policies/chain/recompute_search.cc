@@ -52,12 +52,11 @@ struct Candidate {
 
 class Searcher {
  public:
-  Searcher(const RecomputeModel& model, double limit, std::size_t most_states,
-           const std::stop_token& stop)
+  Searcher(const RecomputeModel& model, double limit, std::size_t most_states, const SearchEnd& end)
       : model_(model),
         limit_(limit * (1 - kRounding)),
         most_states_(most_states),
-        stop_(stop),
+        end_(end),
         reruns_(LeastRerunSeconds(model)) {}
 
   RecomputeSearch Search();
@@ -79,7 +78,7 @@ class Searcher {
   const RecomputeModel& model_;
   const double limit_;
   const std::size_t most_states_;
-  const std::stop_token& stop_;
+  const SearchEnd& end_;
   const std::vector<double> reruns_;  // after B_k
   absl::flat_hash_map<State, Visit> visits_;
   std::priority_queue<Candidate> queue_;
@@ -188,7 +187,7 @@ RecomputeSearch Searcher::Search() {
   while (!queue_.empty()) {
     const Candidate next = queue_.top();
     result.lower_bound = next.bound;
-    if (visits_.size() > most_states_ || stop_.stop_requested()) return result;
+    if (visits_.size() > most_states_ || end_.HasCome()) return result;
     queue_.pop();
     Visit& visit = visits_.at(next.state);
     if (visit.is_done) continue;
@@ -209,8 +208,8 @@ RecomputeSearch Searcher::Search() {
 }  // namespace
 
 RecomputeSearch SearchRecomputation(const RecomputeModel& model, double seconds,
-                                    std::size_t most_states, const std::stop_token& stop) {
-  return Searcher(model, seconds, most_states, stop).Search();
+                                    std::size_t most_states, const SearchEnd& end) {
+  return Searcher(model, seconds, most_states, end).Search();
 }
 
 }  // namespace tidepool::chain_policies

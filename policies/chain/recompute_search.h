@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <stop_token>
 
 #include "policies/chain/recompute_model.h"
+#include "policies/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -21,15 +21,15 @@ struct RecomputeSearch {
   double seconds = std::numeric_limits<double>::infinity();
   // No iteration is faster than this, or than the limit if that is less.
   double lower_bound = 0;
-  bool is_complete = false;  // the search ended before its limit of states and before a stop
+  bool is_complete = false;  // the search ended before its limit of states and its last moment
 };
 
 // Searches states (the activations on the device, the next backward operation) in the order of
 // their times plus a lower bound of the time left (A*, Hart, Nilsson and Raphael, 1968). Looks only
-// for iterations faster than `seconds`, and ends when it knows more than `most_states` or at a
-// stop. The chain has at most kMostSearchedOperations. O(states (L + log states)).
+// for iterations faster than `seconds`, and ends when it knows more than `most_states` or at
+// `end`. The chain has at most kMostSearchedOperations. O(states (L + log states)).
 RecomputeSearch SearchRecomputation(const RecomputeModel& model, double seconds,
-                                    std::size_t most_states, const std::stop_token& stop = {});
+                                    std::size_t most_states, const SearchEnd& end = {});
 
 }  // namespace tidepool::chain_policies
 

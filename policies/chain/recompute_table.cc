@@ -61,13 +61,13 @@ void SegmentPlanner::AddActions(const Segment& segment, std::size_t slots,
 }
 
 RecomputeTable::RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots,
-                               const std::stop_token& stop)
+                               const SearchEnd& end)
     : SegmentPlanner(model),
       bytes_(std::max<std::int64_t>(bytes, 1)),
       slots_(slots),
       rows_(SegmentsOf(model.operations()) * (slots + 1), kDoesNotFit) {
   ForEachSegment(model.operations(), [&](const Segment& segment) {
-    if (stop.stop_requested()) return;
+    if (end.HasCome()) return;
     segment.first == segment.last ? FillOne(segment) : FillMany(segment);
   });
 }

@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stop_token>
 #include <vector>
 
 #include "policies/chain/recompute_model.h"
+#include "policies/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -57,9 +57,9 @@ class SegmentPlanner {
 class RecomputeTable : public SegmentPlanner {
  public:
   // Divides `bytes` into `slots`; sizes are rounded up to them. O(L^3 slots) time, O(L^2 slots)
-  // memory. After a stop the longer segments do not fit.
+  // memory. After `end` the longer segments do not fit.
   RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots,
-                 const std::stop_token& stop = {});
+                 const SearchEnd& end = {});
 
   // Returns the seconds of all operations of the segment; infinite where it does not fit.
   double Seconds(const Segment& segment, std::size_t slots) const { return RowOf(segment)[slots]; }

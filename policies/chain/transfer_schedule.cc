@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "policies/chain/recompute_model.h"
+
 namespace tidepool::chain_policies {
 namespace {
 
@@ -34,40 +36,95 @@ Steps Transfers(const ChainTransfers& transfers, const ChainTimes& times) {
   return steps;
 }
 
-// Whether a transfer comes before an operation. Of equal starts, an offload comes as early and a
-// prefetch as late as the operations that make and use its data let it: operations without
-// duration may lie in between.
-bool IsBefore(const ChainStep& transfer, const ChainStep& operation) {
-  if (transfer.start_seconds != operation.start_seconds) {
-    return transfer.start_seconds < operation.start_seconds;
+// Merges transfers into operations. Both halves of a schedule are rounded, so a time tells the
+// order of two steps only where it differs by more than the rounding.
+class StepMerger {
+ public:
+  StepMerger(const ChainTransfers& transfers, const ChainTimes& times)
+      : operations_(Operations(times)),
+        transfers_(Transfers(transfers, times)),
+        rounding_(kEqualSeconds * times.seconds) {
+    FindPositions();
   }
-  const bool is_backward = operation.action == ChainAction::kBackward;
+
+  Steps Merge() const;
+
+ private:
+  // The operations between which a transfer has to come, as positions in their list.
+  struct Positions {
+    std::size_t earliest = 0;  // of the first operation that may come after it
+    std::size_t latest = 0;    // of the first operation that must come after it
+  };
+
+  void FindPositions();
+  bool IsEarlier(const ChainStep& transfer, const ChainStep& operation) const;
+  bool IsBefore(std::size_t transfer, std::size_t operation) const;
+
+  const Steps operations_;
+  const Steps transfers_;
+  const double rounding_;
+  std::vector<Positions> positions_;  // by transfer
+};
+
+// x_i is written by F_(i-1), and its prefetch ends before B_i. A transfer comes after those before
+// it in the list, so it also has their earliest positions, and they have its latest one.
+void StepMerger::FindPositions() {
+  positions_.assign(transfers_.size(), {0, operations_.size()});
+  std::size_t earliest = 0;
+  for (std::size_t k = 0; k < transfers_.size(); ++k) {
+    if (transfers_[k].action == ChainAction::kOffload) {
+      earliest = std::max(earliest, transfers_[k].index);
+    }
+    positions_[k].earliest = earliest;
+  }
+  std::size_t latest = operations_.size();
+  for (std::size_t k = transfers_.size(); k-- > 0;) {
+    if (transfers_[k].action == ChainAction::kPrefetch) {
+      latest = std::min(latest, operations_.size() - 1 - transfers_[k].index);
+    }
+    positions_[k].latest = latest;
+  }
+}
+
+// Takes offloads first and prefetches last where starts are equal. Less memory is in use then:
+// operations without duration before a prefetch have ended when it takes its memory.
+bool StepMerger::IsEarlier(const ChainStep& transfer, const ChainStep& operation) const {
   return transfer.action == ChainAction::kOffload
-             ? is_backward || operation.index >= transfer.index
-             : is_backward && operation.index <= transfer.index;
+             ? transfer.start_seconds <= operation.start_seconds + rounding_
+             : transfer.start_seconds < operation.start_seconds - rounding_;
+}
+
+bool StepMerger::IsBefore(std::size_t transfer, std::size_t operation) const {
+  const Positions& positions = positions_[transfer];
+  if (operation < positions.earliest) return false;
+  return operation >= positions.latest || IsEarlier(transfers_[transfer], operations_[operation]);
+}
+
+Steps StepMerger::Merge() const {
+  Steps steps;
+  steps.reserve(operations_.size() + transfers_.size());
+  std::size_t next = 0;
+  for (std::size_t p = 0; p < operations_.size(); ++p) {
+    for (; next < transfers_.size() && IsBefore(next, p); ++next) {
+      steps.push_back(transfers_[next]);
+    }
+    steps.push_back(operations_[p]);
+  }
+  double start = 0;
+  for (ChainStep& step : steps) start = step.start_seconds = std::max(start, step.start_seconds);
+  return steps;
 }
 
 }  // namespace
 
+Steps StepsOf(const ChainTransfers& transfers, const ChainTimes& times) {
+  return StepMerger(transfers, times).Merge();
+}
+
 ChainSchedule ScheduleOf(const Chain& chain, const ChainTransfers& transfers,
                          const ChainTimes& times) {
-  const Steps operations = Operations(times);
-  const Steps moves = Transfers(transfers, times);
   ChainSchedule schedule;
-  schedule.steps.reserve(operations.size() + moves.size());
-  auto move = moves.begin();
-  for (const ChainStep& operation : operations) {
-    for (; move != moves.end() && IsBefore(*move, operation); ++move) {
-      schedule.steps.push_back(*move);
-    }
-    schedule.steps.push_back(operation);
-  }
-  schedule.steps.insert(schedule.steps.end(), move, moves.end());
-  // Both halves were rounded, so the gap may be off by the last bit.
-  double start = 0;
-  for (ChainStep& step : schedule.steps) {
-    start = step.start_seconds = std::max(start, step.start_seconds);
-  }
+  schedule.steps = StepsOf(transfers, times);
   schedule.seconds = times.seconds;
   schedule.lower_bound_seconds = std::min(ChainOperationBound(chain), times.seconds);
   constexpr double kRoundingError = 1e-12;

@@ -4,6 +4,7 @@
 #define TIDEPOOL_POLICIES_CHAIN_TRANSFER_SCHEDULE_H_
 
 #include <cstddef>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -11,6 +12,11 @@
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool::chain_policies {
+
+// Returns the operations and the transfers of placed transfers as one list, in ascending order of
+// starts. Starts that are equal, but for their rounding, are in an order that keeps the memory and
+// brings each activation before its use. O(L + n).
+std::vector<ChainStep> StepsOf(const ChainTransfers& transfers, const ChainTimes& times);
 
 // Returns the steps and the makespan of placed transfers, with ChainOperationBound as the lower
 // bound, and no name of a policy. O(L + n).

@@ -127,6 +127,15 @@ absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& g
 
 }  // namespace
 
+absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleRequest& request,
+                                       bool recomputes) {
+  const absl::StatusOr<GraphChainOptions> options = OptionsOf<GraphChainOptions>(request);
+  if (!options.ok()) return options.status();
+  const TaskGraph rounded = InGranules(graph, request.alignment);
+  const std::int64_t limit = LimitsOf(options->algorithms).front();
+  return ToChain(rounded, ChainOf(rounded, request, limit, recomputes));
+}
+
 absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request) {
   return MakeOnChain(policy, graph, request, /*recomputes=*/false);

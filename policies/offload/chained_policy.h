@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
@@ -20,6 +21,11 @@ absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& g
                                      const ScheduleRequest& request);
 absl::StatusOr<Schedule> MakeRecomputing(std::string_view policy, const TaskGraph& graph,
                                          const ScheduleRequest& request);
+
+// Returns the chain that these policies see, with the fastest algorithms unless options choose
+// those of least workspaces. Errors are those of ToChain.
+absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleRequest& request,
+                                       bool recomputes);
 
 }  // namespace tidepool::offload_policies
 

@@ -87,6 +87,14 @@ std::vector<std::string> NamesOfPagedPolicies() {
   return names;
 }
 
+std::vector<std::string> NamesOfChainPolicies() {
+  std::vector<std::string> names;
+  for (const OffloadPolicy& policy : kOffloadPolicies) {
+    if (policy.options == kGraphChain) names.emplace_back(policy.name);
+  }
+  return names;
+}
+
 absl::Status LacksMemory(const OffloadPolicy& policy, std::string_view lacks,
                          std::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("policy ", offload_policies::InQuotes(policy.name),
@@ -232,6 +240,22 @@ absl::StatusOr<Timeline> Simulate(const MadeSchedule& made) {
     return Simulate(made.graphs.front(), made.schedule, made.pool);
   }
   return Simulate(made.graphs, made.schedule, made.machine);
+}
+
+absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy, const TaskGraph& graph,
+                                        const ScheduleRequest& request) {
+  const absl::StatusOr<const OffloadPolicy*> found = FindOffloadPolicy(policy);
+  if (!found.ok()) return found.status();
+  if ((*found)->options != kGraphChain) {
+    return absl::InvalidArgumentError(absl::StrCat("policy ", offload_policies::InQuotes(policy),
+                                                   " sees no chain, expected one of ",
+                                                   absl::StrJoin(NamesOfChainPolicies(), ", ")));
+  }
+  absl::Status status = offload_policies::CheckMachine(request);
+  if (status.ok()) status = offload_policies::CheckRequestOfGraph(graph, request);
+  if (!status.ok()) return status;
+  const bool recomputes = (*found)->make_paged == offload_policies::MakeRecomputing;
+  return offload_policies::ChainSeenOf(graph, request, recomputes);
 }
 
 }  // namespace tidepool

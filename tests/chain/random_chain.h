@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random chains with numbers that are sums of few powers of two, so that times are exact.
+// Random chains. Most have numbers that are sums of few powers of two, so that times are exact.
 #ifndef TIDEPOOL_TESTS_CHAIN_RANDOM_CHAIN_H_
 #define TIDEPOOL_TESTS_CHAIN_RANDOM_CHAIN_H_
 
@@ -46,6 +46,29 @@ class RandomChains {
     for (std::vector<std::int64_t>* list :
          {&chain.y, &chain.forward_extra, &chain.backward_extra}) {
       for (std::int64_t& bytes : *list) bytes = Chance(0.4) ? 0 : Below(9);
+    }
+    SetMemory(chain);
+    return chain;
+  }
+
+  // Returns a chain with times that no sum of few powers of two is, and many times and sizes of 0.
+  Chain RoundedSeconds(std::size_t operations) {
+    const double zeros = 0.2 * static_cast<double>(Below(5));
+    const auto bytes = [&](double part) { return Chance(part) ? 0 : Below(30'000'000) + 1; };
+    const auto seconds = [&] {
+      return Chance(zeros) ? 0 : std::uniform_real_distribution<double>(0, 4e-3)(random_);
+    };
+    Chain chain;
+    chain.link_bytes_per_second = 12e9;
+    for (std::size_t i = 0; i < operations; ++i) {
+      chain.forward_seconds.push_back(seconds());
+      chain.backward_seconds.push_back(seconds());
+      chain.forward_extra.push_back(bytes(0.7));
+      chain.backward_extra.push_back(bytes(0.7));
+    }
+    for (std::size_t i = 0; i < operations + 1; ++i) {
+      chain.x.push_back(Chance(0.1) ? Below(3) : bytes(0.3));
+      chain.y.push_back(bytes(0.6));
     }
     SetMemory(chain);
     return chain;

@@ -260,7 +260,7 @@ TEST(BestChain, RecomputesWhereThatIsFaster) {
     const auto best = MakeChainSchedule("best", chain, options);
     ASSERT_TRUE(best.ok()) << best.status();
     EXPECT_EQ(CheckChainSchedule(chain, *best), absl::OkStatus());
-    EXPECT_EQ(best->lower_bound_seconds, ChainSeconds(chain));
+    EXPECT_GE(best->lower_bound_seconds, ChainSeconds(chain));
     const double transferring = BestOf(chain).seconds;
     EXPECT_LE(best->seconds, transferring);
     better += best->seconds < transferring ? 1 : 0;

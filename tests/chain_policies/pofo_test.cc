@@ -111,13 +111,61 @@ TEST(Pofo, IsCloseToAllChoicesOfBlocks) {
     const RecomputeModel model(chain);
     const RecomputeTable table(model, chain.memory_bytes, 200);
     const double expected = AllBlocks(table, chain).Seconds();
-    const absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule("pofo", chain, {});
+    const absl::StatusOr<ChainSchedule> schedule =
+        MakeChainSchedule("pofo", chain, {.time_limit_seconds = 1000});
     ASSERT_NO_FATAL_FAILURE(ExpectValid(chain, schedule));
     worst = std::max(worst, schedule->seconds / expected);
     (schedule->seconds <= expected * (1 + 1e-9) ? equal : slower) += 1;
   }
   EXPECT_EQ(slower, 0) << worst;
   EXPECT_EQ(equal, rounds);
+}
+
+// In the least memory of a policy there is a schedule, and in a byte less the policy has no
+// schedule.
+TEST(LeastPolicyMemory, IsWhereThePolicyHasASchedule) {
+  RandomChains random(24);
+  int below = 0;
+  for (int i = 0; i < testing::Rounds(40); ++i) {
+    Chain chain = RandomChain(random, 5, i);
+    for (const std::string& policy : ChainPolicyNames()) {
+      const ChainPolicyOptions options = {.time_limit_seconds = 1000, .recomputes = i % 2 == 1};
+      SCOPED_TRACE(policy + " " + ChainJson(chain));
+      chain.memory_bytes = 0;
+      const absl::StatusOr<std::int64_t> least = LeastPolicyMemory(policy, chain, options);
+      ASSERT_TRUE(least.ok()) << least.status();
+      chain.memory_bytes = *least;
+      const absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule(policy, chain, options);
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      EXPECT_EQ(CheckChainSchedule(chain, *schedule), absl::OkStatus());
+      below += *least < LeastChainMemory(chain) ? 1 : 0;
+      if (*least == 0) continue;
+      chain.memory_bytes = *least - 1;
+      EXPECT_TRUE(absl::IsResourceExhausted(MakeChainSchedule(policy, chain, options).status()));
+    }
+  }
+  EXPECT_GT(below, testing::Rounds(10));
+}
+
+// With recomputation, `best` is as fast as pofo, and has a bound as high: both hold for all
+// schedules that transfer or recompute.
+TEST(Pofo, IsTheBoundOfBest) {
+  RandomChains random(23);
+  int higher = 0;
+  for (int i = 0; i < testing::Rounds(30); ++i) {
+    const Chain chain = RandomChain(random, 6, i);
+    SCOPED_TRACE(ChainJson(chain));
+    const absl::StatusOr<ChainSchedule> pofo =
+        MakeChainSchedule("pofo", chain, {.time_limit_seconds = 1000});
+    const absl::StatusOr<ChainSchedule> best =
+        MakeChainSchedule("best", chain, {.time_limit_seconds = 1000, .recomputes = true});
+    ASSERT_TRUE(pofo.ok() && best.ok());
+    EXPECT_LE(best->seconds, pofo->seconds * (1 + 1e-9));
+    const double bound = std::min(pofo->lower_bound_seconds, best->seconds);
+    EXPECT_GE(best->lower_bound_seconds, bound * (1 - 1e-9));
+    higher += best->lower_bound_seconds > ChainSeconds(chain) * (1 + 1e-9) ? 1 : 0;
+  }
+  EXPECT_GT(higher, 0);
 }
 
 TEST(Pofo, IsValidAndBetterThanEither) {
@@ -127,7 +175,8 @@ TEST(Pofo, IsValidAndBetterThanEither) {
   for (int i = 0; i < rounds; ++i) {
     const Chain chain = RandomChain(random, 20, i);
     SCOPED_TRACE(ChainJson(chain));
-    const absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule("pofo", chain, {});
+    const absl::StatusOr<ChainSchedule> schedule =
+        MakeChainSchedule("pofo", chain, {.time_limit_seconds = 1000});
     ASSERT_NO_FATAL_FAILURE(ExpectValid(chain, schedule));
     double least = INFINITY;
     for (const char* policy : {"greedy", "recompute"}) {

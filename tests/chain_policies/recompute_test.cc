@@ -23,7 +23,8 @@ using testing::RandomChains;
 using testing::SlowRecompute;
 
 absl::StatusOr<ChainSchedule> Recompute(const Chain& chain, std::int64_t slots = 0) {
-  absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule("recompute", chain, {.slots = slots});
+  absl::StatusOr<ChainSchedule> schedule =
+      MakeChainSchedule("recompute", chain, {.slots = slots, .time_limit_seconds = 1000});
   if (!schedule.ok()) return schedule;
   const absl::Status checked = CheckChainSchedule(chain, *schedule);
   EXPECT_TRUE(checked.ok()) << checked << ChainJson(chain);

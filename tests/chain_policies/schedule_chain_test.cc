@@ -76,6 +76,31 @@ TEST(ScheduleChain, RunsRandomChains) {
   EXPECT_GE(outputs, rounds / 10);
 }
 
+// Each half of a schedule has its own rounded times. An operation or a copy of no time must be on
+// its side of those that it waits for.
+TEST(ScheduleChain, RunsChainsOfRoundedTimes) {
+  RandomChains random(32);
+  for (int i = 0; i < testing::Rounds(150); ++i) {
+    Chain chain = random.RoundedSeconds(static_cast<std::size_t>(random.Below(8)) + 1);
+    if (i % 3 == 0) chain.memory_bytes = LeastChainMemory(chain);
+    if (i % 4 == 3) testing::AddOutputs(random, chain);
+    SCOPED_TRACE(ChainJson(chain));
+    const TaskGraph graph = *FromChain(chain);
+    GraphChain made = *ToChain(graph, {.memory_bytes = kMuch, .recomputation = true});
+    made.chain.memory_bytes = chain.memory_bytes;
+    for (const std::string& policy : ChainPolicyNames()) {
+      SCOPED_TRACE(policy);
+      const bool recomputes = random.Chance(0.5);
+      const auto schedule = MakeChainSchedule(policy, chain, {.recomputes = recomputes});
+      ASSERT_TRUE(schedule.ok() || policy == "tflms" || policy == "recompute") << schedule.status();
+      if (schedule.ok()) {
+        EXPECT_EQ(CheckChainSchedule(chain, *schedule), absl::OkStatus());
+      }
+      RunsAgain(policy.c_str(), graph, made);
+    }
+  }
+}
+
 // Transformers' tasks may run again, and most tasks of convolutional networks may not, because they
 // change data in place.
 TEST(ScheduleChain, RunsNetworks) {

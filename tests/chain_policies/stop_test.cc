@@ -51,6 +51,32 @@ TEST(StoppedSearch, GivesTheBestScheduleSoFar) {
   }
 }
 
+// A limit that ends at once leaves the schedules that need no search.
+TEST(TimeLimit, GivesTheBestScheduleSoFar) {
+  RandomChains random(44);
+  int worse = 0;
+  const ChainPolicyOptions short_time = {.time_limit_seconds = 1e-9, .recomputes = true};
+  const ChainPolicyOptions long_time = {.time_limit_seconds = 1000, .recomputes = true};
+  for (int i = 0; i < testing::Rounds(20); ++i) {
+    const Chain chain = random.Next(24);
+    for (const char* policy : {"best", "recompute", "pofo"}) {
+      SCOPED_TRACE(std::string(policy) + " " + ChainJson(chain));
+      const auto ended = MakeChainSchedule(policy, chain, short_time);
+      if (absl::IsResourceExhausted(ended.status())) continue;
+      ASSERT_TRUE(ended.ok()) << ended.status();
+      EXPECT_EQ(CheckChainSchedule(chain, *ended), absl::OkStatus());
+      EXPECT_FALSE(ended->stopped);
+      const auto whole = MakeChainSchedule(policy, chain, long_time);
+      ASSERT_TRUE(whole.ok()) << whole.status();
+      EXPECT_LE(whole->seconds, ended->seconds * (1 + 1e-12));
+      EXPECT_LE(ended->lower_bound_seconds, whole->seconds * (1 + 1e-12));
+      EXPECT_FALSE(ended->proved && whole->seconds < ended->seconds * (1 - 1e-9));
+      worse += whole->seconds < ended->seconds * (1 - 1e-9) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(worse, 0);
+}
+
 // Only a search can tell that its policy has no schedule.
 TEST(StoppedSearch, IsNoAnswerWithoutASchedule) {
   RandomChains random(42);

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/chain/random_chain.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/chain_policy.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {
@@ -118,6 +120,71 @@ TEST_F(ChainScheduleCommand, RunsChainsOfRotor) {
   EXPECT_EQ(answer["steps"][6], json({"F", 0, 2.75}));
 }
 
+// Policies differ in the least memory that they need.
+TEST_F(ChainScheduleCommand, TellsTheLeastMemoryOfThePolicy) {
+  path_ = File("rotor.json",
+               R"({"length": 2, "fweight": [1, 0.5], "bweight": [2, 1, 0.25],
+ "cweight": [10, 20, 30], "cbweight": [10, 50, 30], "fwd_mem_tmp": [3, 4], "bwd_mem_tmp": [5, 6, 7]}
+)");
+  std::map<std::string, std::int64_t> least;
+  for (const std::string& policy : ChainPolicyNames()) {
+    for (const char* recompute : {"off", "on"}) {
+      if (policy != "best" && recompute == std::string("on")) continue;
+      SCOPED_TRACE(policy + recompute);
+      std::vector<std::string> arguments = {"--policy", policy, "--memory", "1"};
+      if (policy == "best") arguments.insert(arguments.end(), {"--recompute", recompute});
+      const json none = Answer(arguments, 2);
+      const std::int64_t bytes = none["min_memory"];
+      EXPECT_THAT(none["why"].get<std::string>(),
+                  HasSubstr(policy + " runs the chain in " + std::to_string(bytes) + " bytes"));
+      arguments[3] = std::to_string(bytes);
+      EXPECT_EQ(Answer(arguments)["min_memory"], bytes);
+      arguments[3] = std::to_string(bytes - 1);
+      EXPECT_EQ(Answer(arguments, 2)["min_memory"], bytes);
+      least[policy + recompute] = bytes;
+    }
+  }
+  EXPECT_EQ(least["bestoff"], least["greedyoff"]);
+  EXPECT_EQ(least["beston"], least["pofooff"]);
+  EXPECT_LT(least["pofooff"], least["recomputeoff"]);
+  EXPECT_LT(least["recomputeoff"], least["greedyoff"]);
+}
+
+// Written and read again, a chain is the same.
+TEST_F(ChainScheduleCommand, WritesTheChain) {
+  const std::string copy = File("copy.json", "");
+  Answer({"--memory", "7", "--chain", copy});
+  Chain chain = *ReadChain(path_);
+  chain.memory_bytes = 7;
+  EXPECT_EQ(*ReadChain(copy), chain);
+  path_ = copy;
+  const std::string rotor = File("rotor.json", "");
+  Answer({"--memory", "100", "--chain", rotor, "--chain-format", "rotor"});
+  chain.memory_bytes = 100;
+  EXPECT_EQ(ChainJson(*ReadChain(rotor)), ChainJson(*ParseChain(RotorChainJson(chain), "rotor")));
+  path_ = rotor;
+  Answer({"--chain", copy, "--chain-format", "rotor"});
+  EXPECT_EQ(*ReadChain(copy), *ReadChain(rotor));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain", path_}), HasSubstr("is the input itself"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain-format", "rotor"}),
+              HasSubstr("--chain-format: no file for a chain"));
+}
+
+// A schedule of the chain has the memory of the graph's activations.
+TEST_F(ChainScheduleCommand, WritesTheChainOfAGraph) {
+  const TaskGraph graph = *FromChain(*ReadChain(path_));
+  path_ = File("graph.json", "");
+  ASSERT_TRUE(WriteGraph(graph, path_).ok());
+  const std::string file = File("made.json", "");
+  Answer({"--memory", "8KiB", "--policy", "recompute", "--chain", file});
+  const absl::StatusOr<Chain> chain = ReadChain(file);
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_EQ(chain->forward_seconds, (std::vector<double>{1, 1}));
+  EXPECT_EQ(chain->x, (std::vector<std::int64_t>{512, 512, 512}));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "8KiB", "--policy", "best", "--chain", file}),
+              HasSubstr("--chain: policy 'best' sees no chain, expected one of greedy"));
+}
+
 TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {
   const json all = Answer({"--memory", "8", "--policy", "dynprog"});
   EXPECT_EQ(all["makespan"], 4);
@@ -199,7 +266,9 @@ TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
   path_ = File("zero.json", R"({"L": 1, "beta": 2, "M_gpu": 0, "uF": [0, 0], "uB": [0, 0],
     "exF": [0, 0], "exB": [0, 0], "x": [0, 0, 0], "y": [0, 0, 0]})");
   for (const std::string& policy : ChainPolicyNames()) {
-    const json answer = Answer({"--policy", policy, "--slots", "5", "--recompute", "on"});
+    std::vector<std::string> arguments = {"--policy", policy, "--slots", "5"};
+    if (policy == "best") arguments.insert(arguments.end(), {"--recompute", "on"});
+    const json answer = Answer(arguments);
     EXPECT_EQ(answer["makespan"], 0) << policy;
     EXPECT_EQ(answer["ratio"], 1) << policy;
   }
@@ -215,7 +284,18 @@ TEST_F(ChainScheduleCommand, RefusesWrongOptions) {
               HasSubstr("--offload: an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "-o", "x.json"}), HasSubstr("an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--slots", "-1"}), HasSubstr("--slots"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}), HasSubstr("more than 0"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}),
+              HasSubstr("--time-limit: '0', expected more than 0 seconds"));
+  for (const char* seed : {"-1", "abc"}) {
+    EXPECT_THAT(ErrorOf({"schedule", path_, "--seed", seed}),
+                HasSubstr(std::string("--seed: '") + seed + "', expected a whole number from 0"));
+  }
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "dynprog", "--recompute", "on"}),
+              HasSubstr("--recompute: policy dynprog has no such option, expected it with best"));
+  EXPECT_THAT(ErrorOf({"schedule", File("list.json", "[]"), "--memory", "1MB"}),
+              HasSubstr("expected a task graph or a chain: an object"));
+  EXPECT_THAT(Refusal("[4, 2, 2]", "[9223372036854775808, 2, 2]"),
+              HasSubstr("expected whole numbers of bytes from 0 to 2^50 in the list"));
   EXPECT_THAT(ErrorOf({"schedule", folder_ / "missing.json"}), HasSubstr("missing.json"));
 }
 

@@ -12,10 +12,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
+#include "trace_replay/offload/chain_file.h"
 #include "trace_replay/offload/emit_options.h"
 #include "trace_replay/offload/front_options.h"
 #include "trace_replay/offload/graph_file.h"
@@ -35,14 +37,15 @@ struct ScheduleOptions {
   FrontCommandOptions front;
   std::int64_t batch = 0;               // 0: the graph's own
   std::vector<std::string> known = {};  // files
+  ChainFileOptions chain = {};
   const CLI::App* app = nullptr;
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 14> kChainOptions = {
-    "FILE",         "--memory",     "--policy",       "--json",   "--slots",
-    "--time-limit", "--seed",       "--recompute",    "--duplex", "--latency",
-    "--density",    "--compressor", "--decompressor", "--part"};
+constexpr std::array<std::string_view, 16> kChainOptions = {
+    "FILE",           "--memory",    "--policy", "--json",        "--slots",   "--time-limit",
+    "--seed",         "--recompute", "--duplex", "--latency",     "--density", "--compressor",
+    "--decompressor", "--part",      "--chain",  "--chain-format"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -76,9 +79,18 @@ absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copi
 
 absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   if (absl::Status status = CheckChainOptions(options); !status.ok()) return status;
+  absl::Status file = CheckChainFile(*options.app, options.chain, options.point, options.output);
+  if (!file.ok()) return file;
   ChainCommandOptions chain = {.path = options.point.graph,
                                .choices = options.point.offload.chain,
+                               .file = options.chain,
                                .json = options.point.json};
+  if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
+  if (IsGiven(options, "--recompute") && chain.policy != "best") {
+    return absl::InvalidArgumentError(absl::StrCat("--recompute: policy ",
+                                                   absl::CHexEscape(chain.policy),
+                                                   " has no such option, expected it with best"));
+  }
   chain.choices.stop = StopAtInterrupt();
   if (absl::Status status = SetCompressor(options.point, chain.choices.copies); !status.ok()) {
     return status;
@@ -86,9 +98,16 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   chain.choices.copies.part_bytes = options.point.offload.part_bytes;
   chain.choices.copies.latency_seconds = options.point.offload.machine.transfer_latency_seconds;
   chain.choices.recomputes = options.point.offload.recompute == "on";
-  if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
   if (IsGiven(options, "--memory")) chain.memory_bytes = options.point.offload.machine.memory_bytes;
   return PrintChainSchedule(chain);
+}
+
+// Adds chains to the kinds of files that an error expects.
+absl::Status OrAChain(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrReplaceAll(status.message(), {{"expected a task graph: an object",
+                                                              "expected a task graph or a chain: "
+                                                              "an object"}}));
 }
 
 absl::Status CheckOutput(const ScheduleOptions& options) {
@@ -154,6 +173,8 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (absl::Status status = CheckPolicyOptions(*options.app, {options.point.policy}); !status.ok())
     return status;
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
+  absl::Status file = CheckChainFile(*options.app, options.chain, options.point, options.output);
+  if (!file.ok()) return file;
   if (absl::Status status = CheckEmitOptions(options.emit, options.point, options.output);
       !status.ok()) {
     return status;
@@ -161,12 +182,15 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   const absl::StatusOr<GraphOrFamily> graphs =
       options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
                                      : ReadGraphOrFamily(options.point.graph);
-  if (!graphs.ok()) return graphs.status();
+  if (!graphs.ok()) return OrAChain(graphs.status());
   if (absl::Status status = CheckScheduleFile(*options.app, options.point); !status.ok()) {
     return status;
   }
   absl::StatusOr<std::vector<Schedule>> known = ReadKnown(options);
   if (!known.ok()) return known.status();
+  absl::Status chain = WriteChainFile(options.chain, options.point, *graphs, options.batch);
+  if (!chain.ok()) return chain;
+  if (options.chain.path == "/dev/stdout") return Answer::kYes;
   OffloadCommandOptions point = options.point;
   point.offload.known = *std::move(known);
   const bool needs_addresses = !options.emit.language.empty() && point.schedule.empty();
@@ -225,6 +249,7 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
+  AddChainFileOptions(*schedule, options->chain);
   AddScheduleFileOption(*schedule, options->point);
   schedule->get_option("--schedule")
       ->description(
@@ -242,7 +267,9 @@ Command AddSchedule(CLI::App& app) {
                            "modnn --sub-batch auto --emit cpp -o train.cc"),
                           ("tidepool schedule family.json --batch 64 --memory 4GiB --front "
                            "--time-limit 1s --svg front.svg"),
-                          "tidepool schedule examples/chains/resnet-18.json --policy dynprog"});
+                          "tidepool schedule examples/chains/resnet-18.json --policy dynprog",
+                          ("tidepool schedule alexnet.json --memory 1GiB --policy pofo --chain "
+                           "alexnet.chain.json --chain-format rotor")});
   options->app = schedule;
   return {schedule, [options] {
             return IsChainFile(options->point.graph) ? ScheduleChain(*options)

@@ -61,7 +61,16 @@ Json RatioJson(const ChainSchedule& schedule) {
   return schedule.seconds > 0 ? Json(nullptr) : Json(1);
 }
 
-Json ChainAnswerJson(const MadeChainSchedule& made) {
+// Returns the least memory of the policy, from a search of about half a second at most.
+std::int64_t LeastMemoryOf(const ChainCommandOptions& options, const Chain& chain) {
+  constexpr double kSearchSeconds = 0.5;
+  ChainPolicyOptions choices = options.choices;
+  choices.time_limit_seconds = std::min(choices.time_limit_seconds, kSearchSeconds);
+  const absl::StatusOr<std::int64_t> least = LeastPolicyMemory(options.policy, chain, choices);
+  return least.ok() ? *least : LeastChainMemory(chain);
+}
+
+Json ChainAnswerJson(const ChainCommandOptions& options, const MadeChainSchedule& made) {
   const ChainSchedule& schedule = made.schedule;
   const std::size_t operations = made.chain.forward_seconds.size();
   const Indices offloaded = OffloadedIndices(schedule);
@@ -87,7 +96,7 @@ Json ChainAnswerJson(const MadeChainSchedule& made) {
       {"part_bytes", schedule.copies.part_bytes},
       {"memory_bytes", made.chain.memory_bytes},
       {"M_peak", ChainPeak(made.chain)},
-      {"min_memory", LeastChainMemory(made.chain)},
+      {"min_memory", LeastMemoryOf(options, made.chain)},
       {"paper_lower_bound", ChainLowerBound(made.chain)},
   };
 }
@@ -171,18 +180,21 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
 }
 
 Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& chain,
-                            const absl::Status& why) {
+                            const absl::Status& status) {
+  const std::int64_t least = LeastMemoryOf(options, chain);
+  const std::string why = absl::StrCat(std::string(status.message()), "; ", options.policy,
+                                       " runs the chain in ", ExactSizeText(least));
   if (options.json) {
     PrintJson({{"policy", options.policy},
                {"fits", false},
-               {"why", std::string(why.message())},
+               {"why", why},
                {"makespan", nullptr},
                {"memory_bytes", chain.memory_bytes},
                {"M_peak", ChainPeak(chain)},
-               {"min_memory", LeastChainMemory(chain)}});
+               {"min_memory", least}});
   } else {
     std::cout << absl::CHexEscape(options.path) << "\n  does not fit in "
-              << SizeText(chain.memory_bytes) << ": " << why.message() << '\n';
+              << SizeText(chain.memory_bytes) << ": " << why << '\n';
   }
   return Answer::kNo;
 }
@@ -202,6 +214,8 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
 absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   const absl::StatusOr<Chain> chain = ReadChainOf(options);
   if (!chain.ok()) return chain.status();
+  if (absl::Status status = WriteChainFile(options.file, *chain); !status.ok()) return status;
+  if (options.file.path == "/dev/stdout") return Answer::kYes;
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<ChainSchedule> schedule =
       MakeChainSchedule(options.policy, *chain, options.choices);
@@ -219,7 +233,7 @@ absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   }
   const MadeChainSchedule made = {*chain, *schedule, passed.count()};
   if (options.json) {
-    PrintJson(ChainAnswerJson(made));
+    PrintJson(ChainAnswerJson(options, made));
   } else {
     PrintChainTable(options, made);
   }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "trace_replay/command.h"
+#include "trace_replay/offload/chain_file.h"
 
 namespace tidepool::tool {
 
@@ -21,6 +22,7 @@ struct ChainCommandOptions {
   std::string policy = kDefaultChainPolicy;
   std::optional<std::int64_t> memory_bytes = std::nullopt;  // empty: the file's
   ChainPolicyOptions choices = {};
+  ChainFileOptions file = {};
   bool json = false;
 };
 

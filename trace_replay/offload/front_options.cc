@@ -32,7 +32,8 @@ constexpr const char* kNotOfFronts[] = {
     "--policy",    "--offload",     "--algorithms",     "--order",
     "--placement", "--memory-kind", "--sub-batch-rule", "--alpha",
     "--paper",     "--slots",       "--known",          "--schedule",
-    "--emit",      "--callbacks",   "--duplex",         "--compression-profile"};
+    "--emit",      "--callbacks",   "--duplex",         "--compression-profile",
+    "--chain"};
 
 struct Question {
   ScheduleRequest request;

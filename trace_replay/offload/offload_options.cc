@@ -20,6 +20,7 @@
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
+#include "trace_replay/quantity.h"
 
 namespace tidepool::tool {
 namespace {
@@ -160,6 +161,14 @@ bool Searches(const PolicyOptions& options) {
          std::holds_alternative<GraphChainOptions>(options);
 }
 
+// Returns an error for a time of 0. Other texts are the parser's.
+std::string MoreThanNoTime(const std::string& text) {
+  const absl::StatusOr<double> seconds = ParseSeconds(text);
+  const bool is_none = seconds.ok() && *seconds <= 0;
+  return is_none ? absl::StrCat("'", absl::CHexEscape(text), "', expected more than 0 seconds")
+                 : std::string();
+}
+
 void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
   const std::string group = "Policies that search";
   ChainPolicyOptions& options = choice.chain;
@@ -171,11 +180,11 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
       app, "--time-limit", options.time_limit_seconds,
       "Time that a policy may search, where it searches that long. `best` ends by counted work "
       "in about that time at the latest, and by the clock on a slower machine")
+      ->check(MoreThanNoTime, "")
       ->default_str("2s")
       ->group(group);
-  app.add_option("--seed", options.seed, "Seed of a random search")
+  AddWholeOption(app, "--seed", options.seed, {0, UINT64_MAX}, "Seed of a random search")
       ->type_name("NUMBER")
-      ->capture_default_str()
       ->group(group);
   app.add_option("--recompute", choice.recompute,
                  "Whether `best` may run tasks again: on or off (default: on for graphs, off for "
@@ -253,12 +262,13 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
     }
     return absl::OkStatus();
   };
-  absl::Status status =
-      check(any_search, {"--slots", "--time-limit", "--seed", "--recompute", "--part"},
-            "best, or a policy of chains such as greedy or dynprog");
+  absl::Status status = check(any_search, {"--slots", "--time-limit", "--seed"},
+                              "best, or a policy of chains such as greedy or dynprog");
   if (status.ok()) status = check(any_modnn, kModnnOptions, "modnn");
   if (status.ok()) {
-    status = check(any_best, {"--compressor", "--decompressor", "--compute-streams"}, "best");
+    status = check(any_best,
+                   {"--recompute", "--part", "--compressor", "--decompressor", "--compute-streams"},
+                   "best");
   }
   if (status.ok()) {
     status =

@@ -117,10 +117,12 @@ struct ChainPolicyOptions {
 //   none. A compressor is a faster link to them, at the lower rate of its two directions. Parts
 //   come after all searches for whole copies, with a quarter of the time limit more; all copies are
 //   in parts then, or none is. So a schedule is never slower than without. With `recomputes`, it
-//   also takes schedules of the policies below where they are faster; then no iteration is faster
-//   than its operations. Work is limited, and the time limit ends it on slow machines.
+//   also takes schedules of the policies below where they are faster. Half of the time limit is
+//   for those, and the bound is that of "pofo". Work is limited, and the time limit ends it on
+//   slow machines.
 //
-// Policies that recompute. They take up to 512 operations:
+// Policies that recompute. They take up to 512 operations, and their searches end with the time
+// limit. A shorter limit means fewer slots of memory, so that a result rarely depends on the clock:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
 //   segments that keep data until its backward operation (Beaumont, Eyraud-Dubois, Herrmann, Joly
 //   and Shilova, "Optimal checkpointing for heterogeneous chains", RR-9302, 2019), in slots of
@@ -129,10 +131,10 @@ struct ChainPolicyOptions {
 //   O(L^3 slots + states L).
 // - "pofo": offloads and recomputes. Beaumont, Eyraud-Dubois and Shilova, "Efficient Combination of
 //   Rematerialization and Offloading for Training DNNs", NeurIPS 2021: blocks of operations with
-//   inputs that stay or leave, with a few states a position instead of all. The backward
-//   half of a block is followed operation by operation, in the search and in the schedule. Never
-//   slower than "greedy" and "recompute". Its lower bound holds for all schedules that offload or
-//   recompute.
+//   inputs that stay or leave, with a few states a position instead of all: first 4, then 16,
+//   then 64. The backward half of a block is followed operation by operation, in the search and in
+//   the schedule. Never slower than "greedy", and than "recompute" in half of the time limit. Its
+//   lower bound holds for all schedules that offload or recompute.
 TIDEPOOL_EXPORT std::vector<std::string> ChainPolicyNames();
 
 // A memory in which a chain runs with recomputation alone.
@@ -154,6 +156,15 @@ TIDEPOOL_EXPORT absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain
 TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy,
                                                                 const Chain& chain,
                                                                 const ChainPolicyOptions& options);
+
+// Returns the least memory in which MakeChainSchedule has a schedule of the policy; the chain's own
+// memory does not matter. Where no formula tells it, the
+// policy is tried, by halving the range of memories: "tflms", and policies that recompute. After
+// the time limit it returns the smallest memory so far that is enough. Errors are those of
+// MakeChainSchedule.
+TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view policy,
+                                                               const Chain& chain,
+                                                               const ChainPolicyOptions& options);
 
 // Returns OK for a schedule that the chain's machine can carry out: operations run one at a time,
 // transfers too, or one in each direction with ChainCopies::full_duplex, each finds its data on the

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
+#include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/graph_family.h"
@@ -248,6 +249,14 @@ TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view polic
 TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy,
                                                           const GraphFamily& family,
                                                           const ScheduleRequest& request);
+
+// Returns the chain of a valid graph that a policy of chains sees (ToChain). Sizes are whole
+// granules. Tasks have the fastest algorithms, unless options choose those of least workspaces. For
+// "recompute" and "pofo" it has the lists for recomputation. NotFound for an unknown policy,
+// InvalidArgument for one that sees no chain; other errors are ToChain's. Thread-safe.
+TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy,
+                                                        const TaskGraph& graph,
+                                                        const ScheduleRequest& request);
 
 // Simulates one iteration of a schedule of MakeSchedule. A timeline of a pool has its plan. Errors
 // are those of Simulate for the memory of the schedule. Thread-safe.
