@@ -9,10 +9,10 @@
 
 namespace tidepool::transfers {
 
-// Gives each task of an iteration with times the fastest algorithm whose workspace has room beside
-// all its runs. If that makes the iteration no faster, only the half of the tasks that saves the
-// most time gets it, and so on. A task that runs again keeps one algorithm, so that it writes the
-// same values. Finds the times anew. O((runs + uses + absences) log tasks).
+// Gives each task of an iteration with times the fastest algorithm with a workspace that has room
+// beside all its runs. If that makes the iteration no faster, only the half of the tasks that saves
+// the most time gets it, and so on. A task that runs again keeps one algorithm, so that it writes
+// the same values. Finds the new times. O((runs + uses + absences) log tasks).
 void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
                          Iteration& iteration);
 

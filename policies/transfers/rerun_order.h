@@ -24,7 +24,7 @@ class RerunOrder {
   std::int64_t KeptBytes(std::size_t task) const { return kept_bytes_[task]; }
 
   // Returns the tasks that run again with a task, if its results are gone: the task itself, and
-  // the tasks that write what it needs, in turn. Results that a later phase keeps are not made
+  // the tasks that write data that it needs, in turn. Results that a later phase keeps are not made
   // again. O(their uses).
   std::vector<std::size_t> RunAgainWith(std::size_t task) const;
 

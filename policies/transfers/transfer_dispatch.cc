@@ -21,8 +21,8 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
   }
   std::iota(by_written_.begin(), by_written_.end(), std::size_t{0});
   std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
-  // Of two data that can be sent at the same time, the one that is needed last goes first. It is
-  // the other way round for data that comes back.
+  // The datum that is needed last goes first if two can be sent at the same time. It is the other
+  // way round for data that comes back.
   const std::size_t keys = operations() + 1;
   const auto written = [&](std::size_t g) { return problem.absences[g].written; };
   const auto needed = [&](std::size_t g) { return problem.absences[g].needed; };

@@ -151,7 +151,7 @@ TEST_F(ScheduleCommand, IsNoSlowerThanAKnownSchedule) {
   ASSERT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
   const auto seconds = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
-        "schedule", path_,          "--memory", "1050MB",   "--memory-kind", "paged", "--recompute",
+        "schedule", path_,          "--memory", "880MB",    "--memory-kind", "paged", "--recompute",
         "off",      "--time-limit", "200ms",    "--policy", "best",          "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Answer(arguments)["seconds"].get<double>();
@@ -159,8 +159,7 @@ TEST_F(ScheduleCommand, IsNoSlowerThanAKnownSchedule) {
   const double in_parts = seconds({"--part", "4MiB", "-o", schedule_});
   EXPECT_GT(seconds({}), in_parts);
   EXPECT_LE(seconds({"--known", schedule_}), in_parts);
-  const std::vector<std::string> wrong = {"schedule", path_,     "--memory",
-                                          "1050MB",   "--known", path_};
+  const std::vector<std::string> wrong = {"schedule", path_, "--memory", "880MB", "--known", path_};
   EXPECT_THAT(ErrorOf(wrong), HasSubstr("--known: policy vdnn++ has no such option"));
   std::vector<std::string> of_best = wrong;
   of_best.insert(of_best.end(), {"--policy", "best"});
