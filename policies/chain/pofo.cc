@@ -46,11 +46,15 @@ void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& faste
   std::vector<BlockSearchOptions> searches = {{.width = 4}, {.width = 16}, {.width = 64}};
   // Nearly all choices of blocks of a short chain are tried.
   if (operations <= kShortChain) searches = {{.width = 512, .most_answers = 512}};
+  // Answers of narrow searches do not limit wide ones: placed, an answer may lose less time than
+  // the search expects.
   const double seconds = ChainSeconds(table.model().chain());
+  double most_lost = BlockSearchOptions().most_lost;
+  if (fastest.has_one()) most_lost = fastest.seconds() - seconds;
   for (BlockSearchOptions& search : searches) {
     if (end.HasCome()) break;
     search.end = end;
-    if (fastest.has_one()) search.most_lost = fastest.seconds() - seconds;
+    search.most_lost = most_lost;
     Place(table, search, fastest);
   }
   if (fastest.has_one()) return;
