@@ -110,7 +110,7 @@ absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copi
 }
 
 // The operation that needs the most memory by itself.
-struct LargestOperation {
+struct LargestNeed {
   const char* name = "F_";
   std::size_t index = 0;
   std::int64_t bytes = 0;
@@ -120,16 +120,16 @@ struct LargestOperation {
   }
 };
 
-absl::Status NeedsMore(const LargestOperation& largest, const Chain& chain) {
+absl::Status NeedsMore(const LargestNeed& largest, const Chain& chain) {
   return absl::ResourceExhaustedError(
       absl::StrCat(largest.name, largest.index, " alone needs ", text::ExactSize(largest.bytes),
                    ", and the memory has ", text::ExactSize(chain.memory_bytes)));
 }
 
 // Policies that recompute may keep outputs alone.
-LargestOperation FindLargestOperation(const Chain& chain, bool recomputes) {
+LargestNeed FindLargestNeed(const Chain& chain, bool recomputes) {
   const bool has_outputs = recomputes && !chain.output.empty();
-  LargestOperation largest;
+  LargestNeed largest;
   for (std::size_t i = 0; i < chain.forward_seconds.size(); ++i) {
     const std::int64_t input = has_outputs ? chain.output[i] : chain.x[i];
     std::int64_t forward = chain.x[i + 1] + chain.forward_extra[i];
@@ -176,7 +176,7 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Cha
                                                 const ChainPolicyOptions& options) {
   const absl::StatusOr<NamedChainPolicy> policy = CheckedPolicy(name, chain, options);
   if (!policy.ok()) return policy.status();
-  const LargestOperation largest = FindLargestOperation(chain, policy->recomputes);
+  const LargestNeed largest = FindLargestNeed(chain, policy->recomputes);
   if (largest.bytes > chain.memory_bytes) return NeedsMore(largest, chain);
   const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
   absl::StatusOr<ChainSchedule> schedule = policy->make(chain, own);
@@ -203,7 +203,7 @@ absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view name, const Chai
   const chain_policies::SearchEnd end(options.stop, options.time_limit_seconds);
   Chain smaller = chain;
   std::int64_t enough = policy->enough(chain);
-  std::int64_t too_small = FindLargestOperation(chain, policy->recomputes).bytes - 1;
+  std::int64_t too_small = FindLargestNeed(chain, policy->recomputes).bytes - 1;
   while (too_small + 1 < enough && !end.HasCome()) {
     smaller.memory_bytes = too_small + (enough - too_small) / 2;
     (policy->make(smaller, own).ok() ? enough : too_small) = smaller.memory_bytes;

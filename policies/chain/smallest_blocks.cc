@@ -9,11 +9,11 @@
 namespace tidepool::chain_policies {
 namespace {
 
-constexpr std::int64_t kDoesNotFit = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNeverFits = std::numeric_limits<std::int64_t>::max();
 
 // The best way to a block, with a result of which all is kept, or the output alone.
 struct Way {
-  std::int64_t bytes = kDoesNotFit;
+  std::int64_t bytes = kNeverFits;
   bool input_is_whole = true;
 };
 using Ways = std::array<Way, 2>;  // by whether all of the result is kept
