@@ -5,10 +5,9 @@
 //
 //     llama_layer_sweep [TOKENS...]
 //
-// - recompute: each result of a layer that may run again is dropped, and made again from the
-// layer's
-//   input, which stays. Queries and keys, which rotate in place, stay too.
-// - offload: each activation is sent after its last use before the backward pass.
+// - recompute: each result of a layer that may run again is dropped, and made again from the input
+//   of the layer, which stays. Queries and keys, which rotate in place, stay too.
+// - offload: each activation is sent after its last use before the backward pass; weights stay.
 // - best: the policy of that name.
 // All three are schedules of one graph in the same memory, the least in which the first two run,
 // and are timed by the same simulator. The link copies in both directions at once.
@@ -64,7 +63,8 @@ struct Extreme {
   transfers::GraphProblem ProblemIn(const TaskGraph& graph, std::int64_t memory,
                                     const transfers::CopyRates& rates) const {
     return transfers::MakeGraphProblem(
-        graph, runs, {.memory_bytes = memory, .granule = kGranule, .rates = rates});
+        graph, runs,
+        {.memory_bytes = memory, .granule = kGranule, .rates = rates, .sends_data_at_home = false});
   }
 };
 

@@ -381,7 +381,7 @@ TEST(BestPolicy, TakesNoLongerInMoreMemoryWhereTasksRunAgainAndAlgorithmsDiffer)
        testing::Cases({Step{"resnet-18", 375, 400}, {"resnet-50", 1500, 1700}})) {
     const TaskGraph graph = MakeModel(step.name, {.batch = 32, .gpu = "v100"}).value();
     const auto seconds_in = [&](std::int64_t mib) {
-      ScheduleRequest request = RequestWith(mib * kMiB, true, 1);
+      ScheduleRequest request = RequestWith(mib * kMiB, true, 0.5);
       request.memory = ScheduleMemory::kPaged;
       return Simulate(MakeSchedule("best", graph, request).value())->seconds;
     };
