@@ -157,11 +157,11 @@ TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view
                                                                 const Chain& chain,
                                                                 const ChainPolicyOptions& options);
 
-// Returns the least memory in which MakeChainSchedule has a schedule of the policy; the chain's own
-// memory does not matter. Where no formula tells it, the
-// policy is tried, by halving the range of memories: "tflms", and policies that recompute. After
+// Returns the least bytes of memory in which MakeChainSchedule has a schedule of the policy. The
+// chain's own memory does not matter. Where no formula tells it ("tflms", and policies that
+// recompute), the policy is tried, by halving the range of memories: O(log bytes) schedules. After
 // the time limit it returns the smallest memory so far that is enough. Errors are those of
-// MakeChainSchedule.
+// MakeChainSchedule. Thread-safe.
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view policy,
                                                                const Chain& chain,
                                                                const ChainPolicyOptions& options);
