@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ejection search for offsets of stays within a capacity, as that of lib/plan/ejection_search.h for
+// buffers. Stays have several lives, and may be too many for the capacity.
+#ifndef TIDEPOOL_LIB_SCHEDULE_STAY_EJECTION_H_
+#define TIDEPOOL_LIB_SCHEDULE_STAY_EJECTION_H_
+
+#include <cstdint>
+
+#include "lib/plan/budget.h"
+#include "lib/plan/instance.h"
+#include "lib/schedule/stay_problem.h"
+
+namespace tidepool::schedule {
+
+struct StayEjectionOptions {
+  std::int64_t capacity = 0;
+  std::int64_t tenure = 10;  // a stay is recent for this many to twice as many steps
+  std::uint64_t seed = 1;
+};
+
+// Offsets that keep to the capacity.
+struct FullestStays {
+  plan::Offsets offsets;           // by stay; kUnplacedStay where it found none
+  std::int64_t unplaced_size = 0;  // of the stays without an offset
+};
+
+// Returns the offsets with the least size unplaced. Begins with `start`, a valid plan of any height
+// at least the floors. Ends when all stays have offsets or the budget is spent. A step places one
+// stay: O(stays).
+FullestStays EjectStays(const StayProblem& problem, const plan::Offsets& start,
+                        const StayEjectionOptions& options, plan::Budget& budget);
+
+}  // namespace tidepool::schedule
+
+#endif  // TIDEPOOL_LIB_SCHEDULE_STAY_EJECTION_H_
