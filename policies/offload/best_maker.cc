@@ -28,7 +28,6 @@ namespace {
 using transfers::Iteration;
 using transfers::WorkBudget;
 
-constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
 constexpr char kOwnName[] = "best";
 constexpr char kTaken[] = "best: ";     // before the name of another policy
 constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
@@ -307,59 +306,73 @@ absl::Status BestMaker::SearchOwn() {
 }
 
 // Searches with more and more memory in reserve until a plan of addresses fits, and then with less
-// again. If half of the searches find none, or no data that may leave makes room, data leaves for
-// short times too.
+// again.
 absl::Status BestMaker::TakeOwn(const Shares& shares) {
-  constexpr double kFaster = 0.99;
-  constexpr double kEnough = 1.001;  // of the time without a reserve
-  // So near to that time, repairs come nearer still in less work than further tries.
+  // So near to the time without a reserve, repairs come nearer still in less work than tries.
   constexpr double kNear = 1.05;
   constexpr int kTriesBeforeRepairs = 5;
-  double fastest = kNever;
-  std::int64_t least_height = kNoHeight;
-  MemoryCuts cuts(memory_bytes());
   until_ = shares.until;
-  search_.runs_again.clear();
-  search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
-  for (int tries = 0; tries < shares.most_tries; ++tries) {
-    if (tries >= kTriesBeforeRepairs && !WantsPages() && fixed_.seconds < fastest * kNear) break;
-    const bool is_short = search_.problem.least_absence_runs == 1;
-    search_.problem.reserve_bytes = cuts.next();
-    Iteration iteration = Search(fastest == kNever ? shares.first : shares.again);
-    const bool is_found = iteration.seconds < kNever;
-    if (fastest == kNever && !is_found) {
-      if (is_short) return DoesNotFit();
-      search_.problem.least_absence_runs = 1;
-      continue;
-    }
-    const bool is_first = fastest == kNever;
-    if (is_first) fastest = iteration.seconds;
-    if (is_first && search_.problem.part_bytes == 0 && !search_.recomputes) first_ = iteration;
-    if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
-    if (IsFastest()) break;
-    // The reserve makes the schedule faster.
-    if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
-      if (is_first) break;
-      cuts.Suffices();
-      continue;
-    }
-    const std::int64_t height = HeightOfTaken(
-        StepsOf(iteration), {.work_seconds = WorkSeconds() * shares.plan,
-                             .seed = options_.seed + static_cast<std::uint64_t>(tries)});
-    least_height = std::min(least_height, height);
-    if (height > memory_bytes()) {
-      cuts.Exceeds(height);
-    } else if (fixed_.seconds <= fastest * kEnough) {
-      break;
-    } else {
-      cuts.Suffices();
-    }
-    search_.runs_again = std::move(iteration.runs_again);
-    const bool is_late = tries + 1 >= shares.most_tries / 2 || cuts.next() > memory_bytes() / 2;
-    if (is_late && fixed_.seconds == kNever) search_.problem.least_absence_runs = 1;
-    if (SecondsLeft(until_) == 0 || cuts.next() > memory_bytes()) break;
+  OwnTries tries(memory_bytes());
+  Iteration iteration = FirstOfOwn(shares, tries);
+  if (iteration.seconds == kNever) return DoesNotFit();
+  tries.fastest = iteration.seconds;
+  if (search_.problem.part_bytes == 0 && !search_.recomputes) first_ = iteration;
+  while (TakeIteration(shares, std::move(iteration), tries) && ++tries.done < shares.most_tries) {
+    const bool is_near = !WantsPages() && fixed_.seconds < tries.fastest * kNear;
+    if (is_near && tries.done >= kTriesBeforeRepairs) break;
+    search_.problem.reserve_bytes = tries.cuts.next();
+    iteration = Search(shares.again);
   }
-  return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(least_height);
+  return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(tries.least_height);
+}
+
+// Returns the iteration without a reserve. If no data that may leave makes room, data leaves for
+// short times too.
+Iteration BestMaker::FirstOfOwn(const Shares& shares, OwnTries& tries) {
+  search_.runs_again.clear();
+  search_.problem.reserve_bytes = 0;
+  search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
+  Iteration iteration = Search(shares.first);
+  if (iteration.seconds < kNever || ++tries.done >= shares.most_tries) return iteration;
+  search_.problem.least_absence_runs = 1;
+  return Search(shares.first);
+}
+
+// Keeps an iteration if that is the fastest, with addresses where its plan fits. Returns whether
+// one with another reserve may be faster.
+bool BestMaker::TakeIteration(const Shares& shares, Iteration iteration, OwnTries& tries) {
+  constexpr double kFaster = 0.99;
+  constexpr double kEnough = 1.001;  // of the time without a reserve
+  const bool is_found = iteration.seconds < kNever;
+  if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
+  if (IsFastest()) return false;
+  // Only a smaller reserve makes the schedule faster.
+  if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
+    const bool has_reserve = search_.problem.reserve_bytes > 0;
+    if (has_reserve) tries.cuts.Suffices();
+    return has_reserve;
+  }
+  const std::int64_t height = HeightOfTaken(
+      StepsOf(iteration), {.work_seconds = WorkSeconds() * shares.plan,
+                           .seed = options_.seed + static_cast<std::uint64_t>(tries.done)});
+  tries.least_height = std::min(tries.least_height, height);
+  if (height > memory_bytes()) {
+    tries.cuts.Exceeds(height);
+  } else if (fixed_.seconds <= tries.fastest * kEnough) {
+    return false;
+  } else {
+    tries.cuts.Suffices();
+  }
+  search_.runs_again = std::move(iteration.runs_again);
+  AllowShortAbsences(shares, tries);
+  return SecondsLeft(until_) > 0 && tries.cuts.next() <= memory_bytes();
+}
+
+// Lets data leave for short times too if half of the tries found no plan that fits.
+void BestMaker::AllowShortAbsences(const Shares& shares, const OwnTries& tries) {
+  const bool is_late =
+      tries.done + 1 >= shares.most_tries / 2 || tries.cuts.next() > memory_bytes() / 2;
+  if (is_late && fixed_.seconds == kNever) search_.problem.least_absence_runs = 1;
 }
 
 // Returns the first iteration, or one in which data at home on the device stays, if that takes

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "lib/schedule/schedule_planning.h"
 #include "policies/offload/algorithm_choices.h"
+#include "policies/offload/memory_cuts.h"
 #include "policies/transfers/iteration_search.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -38,6 +39,7 @@ class BestMaker {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
 
   // Parts of the work for one kind of search.
   struct Shares {
@@ -46,6 +48,15 @@ class BestMaker {
     double plan = 0;     // of the plan of each schedule
     int most_tries = 1;  // searches, each with a plan
     double until = 1;    // of the time limit, since its begin: at least the parts so far
+  };
+  // Searches of one kind.
+  struct OwnTries {
+    explicit OwnTries(std::int64_t memory_bytes) : cuts(memory_bytes) {}
+
+    int done = 0;             // searches before the one that runs
+    double fastest = kNever;  // the time without a reserve
+    std::int64_t least_height = kNoHeight;
+    MemoryCuts cuts;
   };
   struct RepairShares {
     double first = 0;  // of the search in which data at home stays
@@ -68,6 +79,9 @@ class BestMaker {
   bool TakeOther(const Schedule& schedule);
   absl::Status SearchOwn();
   absl::Status TakeOwn(const Shares& shares);
+  transfers::Iteration FirstOfOwn(const Shares& shares, OwnTries& tries);
+  bool TakeIteration(const Shares& shares, transfers::Iteration iteration, OwnTries& tries);
+  void AllowShortAbsences(const Shares& shares, const OwnTries& tries);
   void TakeRepaired(const RepairShares& shares);
   transfers::Iteration FirstToRepair(double share);
   absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
