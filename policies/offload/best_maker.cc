@@ -108,13 +108,16 @@ double BestMaker::SendingWork(double seconds) const {
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
-  // Both clocks run from here on.
-  WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
-                      options_.stop);
+  constexpr double kChoosing = 0.25;  // of the work for tasks that run again
+  const double again = transfers::WorkOf(WorkSeconds()) * share / 2;
+  // The clocks of all run from here on.
+  WorkBudget choosing(again * kChoosing, SecondsLeft(until_) / 4, options_.stop);
+  WorkBudget changing(again * (1 - kChoosing), SecondsLeft(until_) / 2, options_.stop);
   WorkBudget sending(SendingWork(WorkSeconds() * share), SecondsLeft(until_), options_.stop);
-  return transfers::SearchIteration(
-      graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
-      [&](std::size_t done) { return sending.Take(done); });
+  return transfers::SearchIteration(graph_, algorithms, search_,
+                                    {[&](std::size_t done) { return choosing.Take(done); },
+                                     [&](std::size_t done) { return changing.Take(done); },
+                                     [&](std::size_t done) { return sending.Take(done); }});
 }
 
 // Searches with some choices of algorithms, in a share of the time.

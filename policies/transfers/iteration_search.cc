@@ -10,6 +10,7 @@
 
 #include "policies/transfers/faster_algorithms.h"
 #include "policies/transfers/rerun_order.h"
+#include "policies/transfers/rerun_search.h"
 #include "policies/transfers/transfer_bounds.h"
 #include "policies/transfers/transfer_dispatch.h"
 
@@ -40,6 +41,7 @@ struct Prices {
   }
 };
 
+// Searches with whole data.
 class IterationSearch {
  public:
   IterationSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
@@ -49,7 +51,7 @@ class IterationSearch {
         options_(options),
         go_on_(go_on),
         order_(graph, algorithms),
-        whole_(graph, WholeData(options.problem)),
+        whole_(graph, options.problem),
         best_reruns_(graph.tasks.size()) {}
 
   Iteration Search();
@@ -59,10 +61,6 @@ class IterationSearch {
 
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
-  }
-  static GraphProblemOptions WholeData(GraphProblemOptions options) {
-    options.part_bytes = 0;
-    return options;
   }
   double Try(const Reruns& reruns);
   void TryOnce(const Reruns& reruns);
@@ -234,8 +232,8 @@ Iteration IterationSearch::Search() {
     if (!prices_.sorted.empty()) {
       TrySegments();
       if (!begins_there) {
-        TryPrices();
         TryCheapest();
+        TryPrices();
       }
       Climb();
     }
@@ -243,7 +241,7 @@ Iteration IterationSearch::Search() {
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
   iteration.runs_again = best_reruns_;
-  iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
+  iteration.made = whole_.Make(iteration.runs);
   return iteration;
 }
 
@@ -273,19 +271,28 @@ std::vector<bool> FirstSet(const TransferProblem& problem, double bound, std::ui
 }  // namespace
 
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
-                          const IterationOptions& options, const GoOn& go_on,
-                          const GoOn& go_on_sending) {
-  Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
-  const TransferProblem& problem = iteration.made.problem;
-  const double bound = TransferBounds(problem).Of({});
-  // Parts are many: they need all the work, and the eager set of parts is a good one.
-  std::vector<bool> set = options.problem.part_bytes > 0
-                              ? EagerSet(problem)
-                              : FirstSet(problem, bound, options.seed, go_on_sending);
-  iteration.is_away = std::move(set);
-  FindTimes(iteration);
+                          const IterationOptions& options, const IterationWork& work) {
+  IterationOptions whole = options;
+  whole.problem.part_bytes = 0;
+  Iteration iteration = IterationSearch(graph, algorithms, whole, work.choosing).Search();
+  const bool has_parts = options.problem.part_bytes > 0;
+  if (!has_parts || options.recomputes) {
+    const TransferProblem& problem = iteration.made.problem;
+    iteration.is_away =
+        FirstSet(problem, TransferBounds(problem).Of({}), options.seed, work.sending);
+    FindTimes(iteration);
+  }
+  if (options.recomputes && iteration.seconds < kNever) {
+    ChangeReruns(graph, algorithms, whole, work.changing, iteration);
+  }
+  if (has_parts) {
+    // Parts are many: they need all the work, and the eager set of parts is a good one.
+    iteration.made = MakeGraphProblem(graph, iteration.runs, options.problem);
+    iteration.is_away = EagerSet(iteration.made.problem);
+    FindTimes(iteration);
+  }
   MakeRoomForAlgorithms(graph, options.problem, iteration);
-  SendOtherData(options.seed, go_on_sending, iteration);
+  SendOtherData(options.seed, work.sending, iteration);
   UseFasterAlgorithms(graph, options.problem, iteration);
   return iteration;
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes the tasks that run again together with the data that is sent.
+//
+// Each datum that does not fit is kept, sent or made again, and what is cheapest depends on what
+// happens to all others. A search that chooses the tasks first pays for that: the link may be idle
+// where tasks run again, and the memory full where data waits for it.
+#ifndef TIDEPOOL_POLICIES_TRANSFERS_RERUN_SEARCH_H_
+#define TIDEPOOL_POLICIES_TRANSFERS_RERUN_SEARCH_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "policies/transfers/away_set.h"
+#include "policies/transfers/iteration_search.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::transfers {
+
+// Changes the tasks that run again at random, some neighbours at once, as long as `go_on`. Data
+// that both iterations may send stays away as before. More is sent until all operations fit, and
+// then less while they do (FitSet). Keeps each change that takes no longer. The iteration is one of
+// whole data with its times. The same seed and answers of `go_on` give the same iteration. A try
+// takes O((runs + uses + absences) log runs).
+void ChangeReruns(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                  const IterationOptions& options, const GoOn& go_on, Iteration& iteration);
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRANSFERS_RERUN_SEARCH_H_
