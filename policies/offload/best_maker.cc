@@ -108,8 +108,8 @@ double BestMaker::SendingWork(double seconds) const {
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
-  // Of the work for tasks that run again. Changes together with data that is sent fill the memory,
-  // which leaves no room for a plan of addresses.
+  // Tasks that change together with data that is sent fill the memory, which leaves no room for a
+  // plan of addresses.
   const double choosing_share = WantsPages() ? 0.25 : 1;
   const double again = transfers::WorkOf(WorkSeconds()) * share / 2;
   // The clocks of all run from here on.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Changes the tasks that run again together with the data that is sent.
 //
-// Each datum that does not fit is kept, sent or made again, and what is cheapest depends on what
-// happens to all others. A search that chooses the tasks first pays for that: the link may be idle
-// where tasks run again, and the memory full where data waits for it.
+// Each datum is kept, sent or made again, and the cheapest choice depends on those for all others.
+// Where the tasks are chosen first, the link may be idle while tasks run again, and the memory full
+// where data waits for the link.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_RERUN_SEARCH_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_RERUN_SEARCH_H_
 

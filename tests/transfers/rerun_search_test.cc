@@ -22,8 +22,8 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::size_t kForwardTasks = 5;
 using Algorithms = std::vector<std::size_t>;
 
-// Returns a chain of tasks forward and the same backward, each of which reads what its partner
-// wrote. Sizes and times are random.
+// Returns a chain of tasks forward and the same backward, each of which reads the
+// result of its partner. Sizes and times are random.
 TaskGraph RandomChainGraph(std::mt19937_64& random) {
   TaskGraph graph;
   const auto add = [&](std::vector<std::size_t> reads, TaskPhase phase) {
