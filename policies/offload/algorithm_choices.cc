@@ -43,10 +43,10 @@ std::vector<Algorithms> PromisingAlgorithms(const TaskGraph& graph,
   if (choices.size() <= 2) return choices;
   std::vector<std::pair<double, std::size_t>> order;
   order.reserve(choices.size());
-  const transfers::GoOn no_more = [](std::size_t) { return false; };
   for (std::size_t k = 0; k < choices.size(); ++k) {
-    const transfers::Iteration quick =
-        transfers::SearchIteration(graph, choices[k], options, {no_more, no_more, no_more});
+    const transfers::Iteration quick = transfers::SearchIteration(
+        graph, choices[k], options, [](std::size_t) { return false; },
+        [](std::size_t) { return false; });
     order.emplace_back(quick.seconds, k);
   }
   std::sort(order.begin(), order.end());

@@ -108,18 +108,13 @@ double BestMaker::SendingWork(double seconds) const {
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
-  // Tasks that change together with data that is sent fill the memory, which leaves no room for a
-  // plan of addresses.
-  const double choosing_share = WantsPages() ? 0.25 : 1;
-  const double again = transfers::WorkOf(WorkSeconds()) * share / 2;
-  // The clocks of all run from here on.
-  WorkBudget choosing(again * choosing_share, SecondsLeft(until_) / 2, options_.stop);
-  WorkBudget changing(again * (1 - choosing_share), SecondsLeft(until_) / 2, options_.stop);
+  // Both clocks run from here on.
+  WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
+                      options_.stop);
   WorkBudget sending(SendingWork(WorkSeconds() * share), SecondsLeft(until_), options_.stop);
-  return transfers::SearchIteration(graph_, algorithms, search_,
-                                    {[&](std::size_t done) { return choosing.Take(done); },
-                                     [&](std::size_t done) { return changing.Take(done); },
-                                     [&](std::size_t done) { return sending.Take(done); }});
+  return transfers::SearchIteration(
+      graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
+      [&](std::size_t done) { return sending.Take(done); });
 }
 
 // Searches with some choices of algorithms, in a share of the time.

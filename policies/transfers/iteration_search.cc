@@ -10,7 +10,6 @@
 
 #include "policies/transfers/faster_algorithms.h"
 #include "policies/transfers/rerun_order.h"
-#include "policies/transfers/rerun_search.h"
 #include "policies/transfers/transfer_bounds.h"
 #include "policies/transfers/transfer_dispatch.h"
 
@@ -41,7 +40,6 @@ struct Prices {
   }
 };
 
-// Searches with whole data.
 class IterationSearch {
  public:
   IterationSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
@@ -51,7 +49,7 @@ class IterationSearch {
         options_(options),
         go_on_(go_on),
         order_(graph, algorithms),
-        whole_(graph, options.problem),
+        whole_(graph, WholeData(options.problem)),
         best_reruns_(graph.tasks.size()) {}
 
   Iteration Search();
@@ -61,6 +59,10 @@ class IterationSearch {
 
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
+  }
+  static GraphProblemOptions WholeData(GraphProblemOptions options) {
+    options.part_bytes = 0;
+    return options;
   }
   double Try(const Reruns& reruns);
   void TryOnce(const Reruns& reruns);
@@ -232,8 +234,8 @@ Iteration IterationSearch::Search() {
     if (!prices_.sorted.empty()) {
       TrySegments();
       if (!begins_there) {
-        TryCheapest();
         TryPrices();
+        TryCheapest();
       }
       Climb();
     }
@@ -241,7 +243,7 @@ Iteration IterationSearch::Search() {
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
   iteration.runs_again = best_reruns_;
-  iteration.made = whole_.Make(iteration.runs);
+  iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
   return iteration;
 }
 
@@ -271,28 +273,19 @@ std::vector<bool> FirstSet(const TransferProblem& problem, double bound, std::ui
 }  // namespace
 
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
-                          const IterationOptions& options, const IterationWork& work) {
-  IterationOptions whole = options;
-  whole.problem.part_bytes = 0;
-  Iteration iteration = IterationSearch(graph, algorithms, whole, work.choosing).Search();
-  const bool has_parts = options.problem.part_bytes > 0;
-  if (!has_parts || options.recomputes) {
-    const TransferProblem& problem = iteration.made.problem;
-    iteration.is_away =
-        FirstSet(problem, TransferBounds(problem).Of({}), options.seed, work.sending);
-    FindTimes(iteration);
-  }
-  if (options.recomputes && iteration.seconds < kNever) {
-    ChangeReruns(graph, algorithms, whole, work.changing, iteration);
-  }
-  if (has_parts) {
-    // Parts are many: they need all the work, and the eager set of parts is a good one.
-    iteration.made = MakeGraphProblem(graph, iteration.runs, options.problem);
-    iteration.is_away = EagerSet(iteration.made.problem);
-    FindTimes(iteration);
-  }
+                          const IterationOptions& options, const GoOn& go_on,
+                          const GoOn& go_on_sending) {
+  Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
+  const TransferProblem& problem = iteration.made.problem;
+  const double bound = TransferBounds(problem).Of({});
+  // Parts are many: they need all the work, and the eager set of parts is a good one.
+  std::vector<bool> set = options.problem.part_bytes > 0
+                              ? EagerSet(problem)
+                              : FirstSet(problem, bound, options.seed, go_on_sending);
+  iteration.is_away = std::move(set);
+  FindTimes(iteration);
   MakeRoomForAlgorithms(graph, options.problem, iteration);
-  SendOtherData(options.seed, work.sending, iteration);
+  SendOtherData(options.seed, go_on_sending, iteration);
   UseFasterAlgorithms(graph, options.problem, iteration);
   return iteration;
 }

@@ -31,23 +31,17 @@ struct Iteration {
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
 };
 
-// How long each part of a search goes on.
-struct IterationWork {
-  GoOn choosing;  // of tasks that run again, with the eager set
-  GoOn changing;  // of these tasks and of the data that is sent together (ChangeReruns)
-  GoOn sending;   // of the data that is sent, or its parts (ImproveSet)
-};
-
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
 // run again are chosen in the first part of the graph, without tensors at which it can be cut. They
 // are segments of equal size. A search from the start also chooses those with the least seconds for
-// a byte of results. These seconds are those of a task with the tasks that run again with it, or
-// alone. Then these choices are changed at random (hill climbing), and after that together with the
-// data that is sent. Data is whole so far. At last the data, or its parts, that is sent is chosen.
+// a byte of results. These seconds are those of a task alone, or with the tasks that run again with
+// it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
+// far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
 // Tasks have the given algorithms, or faster ones where the memory has room
 // (MakeRoomForAlgorithms). Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
-                          const IterationOptions& options, const IterationWork& work);
+                          const IterationOptions& options, const GoOn& go_on,
+                          const GoOn& go_on_sending);
 
 // Improves the data that is sent in an iteration (ImproveSet), with its runs.
 void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration);
