@@ -12,7 +12,8 @@
 
 namespace tidepool::schedule {
 
-// The problem outlives it.
+// Each call takes O(stays placed), and O(lives) for each that it overlaps. Not thread-safe. The
+// problem outlives it.
 class PlacedStays {
  public:
   struct Entry {

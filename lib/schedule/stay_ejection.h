@@ -13,8 +13,8 @@
 namespace tidepool::schedule {
 
 struct StayEjectionOptions {
-  std::int64_t capacity = 0;
-  std::int64_t tenure = 10;  // a stay is recent for this many to twice as many steps
+  std::int64_t capacity = 0;  // each stay fits between its floor and the capacity
+  std::int64_t tenure = 10;   // a stay is recent for this many to twice as many steps
   std::uint64_t seed = 1;
 };
 
@@ -25,8 +25,9 @@ struct FullestStays {
 };
 
 // Returns the offsets with the least size unplaced. Begins with `start`, a valid plan of any height
-// at least the floors. Ends when all stays have offsets or the budget is spent. A step places one
-// stay: O(stays).
+// with each stay above its floor. Ends when all stays have offsets, or the budget is spent. The
+// same arguments give the same offsets unless the deadline passes. A step places one stay:
+// O(stays).
 FullestStays EjectStays(const StayProblem& problem, const plan::Offsets& start,
                         const StayEjectionOptions& options, plan::Budget& budget);
 
