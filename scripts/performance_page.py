@@ -62,9 +62,8 @@ These figures were measured on the same machine and typed by hand. No file here 
 | a schedule file of 100,010 steps (2.4 MB) is read in 7 ms, written in 4 ms, and checked in 6 ms | `build/release/bench/schedule_bench` |
 | the executor takes 1.0 to 3.6 us of the host's thread a task; with fixed addresses 1.6 to 2.5 us for ResNet-50 with all data moved, 3.8 calls of the device a task, without allocations and with one wait of the host; copies both ways reach 97 % of a link of 2 GB/s each way | `build/release/bench/executor_bench` |
 | the thread that writes a recording needs 50 to 80 ns an event | `build/release/bench/recorder_bench` |
-| tasks that run again and data that is sent, changed together in three quarters of the work for such tasks: on five networks, 224 px, in pages, the mean time is 0.75 % less and at most 11 % less in little memory. But DenseNet-201 takes 14 % longer in a sixth of the activations (POFO's curve), because the choice of tasks before it ends too early, and plans of addresses find less room | `build/release/bench/best_sweep DIR --models NAMES --pixels 224 --batches 32 --step 10 --memory paged --best again --alone`, with a changed search |
 | copies in parts gain nothing with fixed addresses, because one datum finds no room: a plan of ResNet-34 (224 px, 728 MB) is 38 MB too high, and sending as much takes 4 % of the iteration. Plans with twenty times the work are as high; reserves beside the data that is too high alone give a mean gap of 1.0332 on six networks, for 1.0328 with repairs; parts that leave alone make plans higher (764.7 MB for 574.2 MB, Inception v3 in 527 MB) | `build/release/bench/best_sweep DIR --models NAMES --pixels 224 --batches 32 --step 25 --memory fixed --best both,parts --alone`, with a changed search |
-| schedules that `best` makes for each memory alone, in six to ten memories of each of five networks with all algorithms: more memory never takes longer for ResNet-18, ResNet-50, Inception v3 and DenseNet-121 in pages, and up to 4.9 % longer for VGG-16 in 3.3 GiB | `tidepool schedule GRAPH --policy best --memory SIZE --memory-kind paged --time-limit 8s` |
+| schedules that `best` makes for each memory alone, in seven to thirteen memories of each of five networks with 32 samples and all algorithms: more memory never takes longer for ResNet-18, ResNet-50, Inception v3 and DenseNet-121 in pages, and up to 1.8 % longer for VGG-16 in 2.8 GiB | `tidepool schedule GRAPH --policy best --memory SIZE --memory-kind paged --time-limit 8s` |
 """
 
 
@@ -478,8 +477,8 @@ def best_sweep(results):
             "the peak has no gradients of the iteration before. Seconds are processor time, of the work of 2 seconds and without a limit by the clock, on a machine that was busy. "
             "Each limit is handed the schedules of the limits below it. In pages of 512 bytes, addresses cost nothing:\n\n" +
             "\n".join(block(pixels, batch, "paged") for pixels, batch in sizes) +
-            "\nAll the paper's batches and limits in steps of 5 %. At 224 px tasks that run again have a sweep of their own:\n\n" +
-            "\n".join(whole(pixels, "paged", best) for pixels, best in ((224, "sends,parts"), (224, "again"), (500, "sends,again,parts"), (1000, "sends,again,parts"))) +
+            "\nAll the paper's batches and limits in steps of 5 %:\n\n" +
+            "\n".join(whole(pixels, "paged", "sends,again,parts") for pixels, _ in sizes) +
             "\nFive limits of each network with fixed addresses. In the least memory the largest task alone fills most of the memory, so the largest gaps are there. ResNet-152 has no plan in it at 224 px. "
             "The error names the lowest plan and the largest task:\n\n" +
             "\n".join(block(pixels, batch, "fixed") for pixels, batch in sizes) +

@@ -147,11 +147,11 @@ absl::Status BestMaker::DoesNotFit() const {
                                                    MemoryText(), "; ", LargestTaskText(graph_)));
 }
 
-absl::Status BestMaker::HasNoPlan(std::int64_t least_height) const {
-  if (least_height == kNoHeight) return DoesNotFit();
+absl::Status BestMaker::HasNoPlan() const {
+  if (least_height_ == kNoHeight) return DoesNotFit();
   return absl::ResourceExhaustedError(absl::StrCat(
       "no plan of addresses was found that keeps to ", MemoryText(), ": the lowest one needs ",
-      text::ExactSize(least_height), "; ", LargestTaskText(graph_), "; pages need no plan"));
+      text::ExactSize(least_height_), "; ", LargestTaskText(graph_), "; pages need no plan"));
 }
 
 Schedule BestMaker::StepsOf(const Iteration& iteration) const {
@@ -174,9 +174,12 @@ double BestMaker::SecondsOf(const Schedule& schedule) const {
   return seconds;
 }
 
-void BestMaker::Keep(const Schedule& schedule, Found& found) const {
+// Keeps a schedule if it is the fastest.
+void BestMaker::Keep(const Schedule& schedule) {
   const double seconds = SecondsOf(schedule);
-  if (seconds < found.seconds) found = {schedule, seconds};
+  if (seconds >= seconds_) return;
+  fastest_ = schedule;
+  seconds_ = seconds;
 }
 
 // Plans addresses for a paged schedule, and keeps it with them if that is the fastest.
@@ -189,9 +192,9 @@ absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& l
   effort.workspaces = schedule::WorkspaceLife::kWholeRun;
   absl::StatusOr<schedule::FixedSchedule> fixed =
       schedule::FixAddressesWithin(effort, {&graph_, 1}, late, request_.alignment, {&memory, 1});
-  if (!fixed.ok() || !fixed->fits) return fixed;
-  if (WantsPages()) Keep(InPages(fixed->schedule), paged_);
-  Keep(fixed->schedule, fixed_);
+  if (!fixed.ok()) return fixed;
+  least_height_ = std::min(least_height_, fixed->height);
+  if (fixed->fits) Keep(fixed->schedule);
   return fixed;
 }
 
@@ -207,8 +210,9 @@ std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule,
 
 void BestMaker::KnowConcurrent(const Schedule& schedule) {
   constexpr double kPlanShare = 0.1;  // of the work
-  until_ = 1;
   Know(schedule);
+  if (WantsPages()) return;
+  until_ = 1;
   HeightOfTaken(InPages(schedule),
                 {.work_seconds = WorkSeconds() * kPlanShare, .seed = options_.seed});
 }
@@ -221,12 +225,10 @@ void BestMaker::TakeKnown(Schedule schedule) {
   schedule.rounds.clear();  // an iteration at once may be one round
   if (!ValidateSchedule(graph_, schedule).ok()) return;
   schedule.policy = NameOfTaken(schedule.policy);
+  if (WantsPages()) return Keep(InPages(std::move(schedule)));
   const std::int64_t memory = memory_bytes();
   const bool is_fixed = schedule.memory == ScheduleMemory::kFixed;
-  if (is_fixed && ValidateAddresses({&graph_, 1}, schedule, {&memory, 1}).ok()) {
-    Keep(schedule, fixed_);
-  }
-  if (WantsPages()) Keep(InPages(std::move(schedule)), paged_);
+  if (is_fixed && ValidateAddresses({&graph_, 1}, schedule, {&memory, 1}).ok()) Keep(schedule);
 }
 
 // Takes the schedule of another policy. Returns whether a faster one is possible.
@@ -236,9 +238,12 @@ bool BestMaker::TakeOther(const Schedule& schedule) {
   Schedule own = schedule;
   transfers::CompressCopies(options_.densities, own);
   own.policy = NameOfTaken(schedule.policy);
-  if (WantsPages()) Keep(own, paged_);
+  if (WantsPages()) {
+    Keep(own);
+    return !IsFastest();
+  }
   if (IsFastest()) return false;
-  if (SecondsOf(own) * kFaster >= fixed_.seconds) return true;
+  if (SecondsOf(own) * kFaster >= seconds_) return true;
   if (HeightOfTaken(own, {.work_seconds = plan_seconds_, .seed = options_.seed}) > memory_bytes()) {
     late_.push_back(std::move(own));
   }
@@ -270,84 +275,109 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   for (const Schedule& schedule : options_.known) TakeKnown(schedule);
   TakeModnn();
   MakeSending(graph_, request_, take);
-  absl::Status status = SearchOwn();
+  SearchOwn();
   if (!IsFastest() && options_.recomputes) MakeRunningAgain(graph_, request_, take);
   TakeLate();
-  if (answer().seconds == kNever) return status;
-  return std::move(answer().schedule);
+  if (seconds_ == kNever) return HasNoPlan();
+  return std::move(fastest_);
 }
 
-absl::Status BestMaker::SearchOwn() {
-  if (IsFastest()) return absl::OkStatus();
-  search_.recomputes = false;
-  search_.problem.part_bytes = 0;
-  // With addresses single parts that stay lie in the way, so most of the work goes to repairs.
-  const int tries_in_parts = WantsPages() ? 4 : 1;
-  absl::Status status =
-      TakeOwn({.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6});
-  TakeRepaired({.first = 0.04, .again = 0.01, .plan = 0.02, .all = 0.36, .until = 0.7});
-  if (fixed_.seconds < kNever) status = absl::OkStatus();
-  search_.problem.part_bytes = options_.part_bytes;
-  if (!IsFastest() && options_.part_bytes > 0) {
-    TakeOwn(
-        {.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = tries_in_parts, .until = 0.7})
-        .IgnoreError();
+std::vector<BestMaker::SearchKind> BestMaker::SearchKinds() const {
+  // Pages need no plan, so the first search of each kind has all the work.
+  if (WantsPages()) {
+    return {
+        {.shares = {.first = 0.36, .most_tries = 2, .until = 0.6}},
+        {.in_parts = true, .shares = {.first = 0.12, .most_tries = 2, .until = 0.7}},
+        {.recomputes = true, .shares = {.first = 0.3, .again = 0.25, .most_tries = 2, .until = 1}},
+        {.recomputes = true,
+         .in_parts = true,
+         .shares = {.first = 0.15, .most_tries = 2, .until = 1}}};
   }
-  if (IsFastest() || !options_.recomputes) return status;
-  search_.recomputes = true;
-  search_.problem.part_bytes = 0;
-  const absl::Status again =
-      TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1});
-  search_.problem.part_bytes = options_.part_bytes;
-  if (!IsFastest() && options_.part_bytes > 0) {
-    TakeOwn({.first = 0.1, .again = 0.02, .plan = 0.01, .most_tries = 3, .until = 1}).IgnoreError();
+  // Single parts that stay lie in the way of addresses: repairs need the work more.
+  return {{.shares = {.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6}},
+          {.in_parts = true,
+           .shares = {.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 1, .until = 0.7}},
+          {.recomputes = true,
+           .shares = {.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1}},
+          {.recomputes = true,
+           .in_parts = true,
+           .shares = {.first = 0.1, .again = 0.02, .plan = 0.01, .most_tries = 3, .until = 1}}};
+}
+
+void BestMaker::SearchOwn() {
+  for (const SearchKind& kind : SearchKinds()) {
+    if (IsFastest()) return;
+    if (kind.recomputes && !options_.recomputes) continue;
+    if (kind.in_parts && options_.part_bytes == 0) continue;
+    search_.recomputes = kind.recomputes;
+    search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
+    until_ = kind.shares.until;
+    if (WantsPages()) {
+      TakeInPages(kind.shares);
+      continue;
+    }
+    TakeWithAddresses(kind.shares);
+    if (!kind.recomputes && !kind.in_parts) {
+      TakeRepaired({.first = 0.04, .again = 0.01, .plan = 0.02, .all = 0.36, .until = 0.7});
+    }
   }
-  return status.ok() ? status : again;
+}
+
+// Searches without plans of addresses. Then the tasks that run again may change together with the
+// data that is sent. These changes fill the memory, which leaves little room for plans of
+// addresses.
+void BestMaker::TakeInPages(const Shares& shares) {
+  int tries = 0;
+  Iteration iteration = SearchWithoutReserve(shares, tries);
+  if (iteration.seconds == kNever) return;
+  Keep(StepsOf(iteration));
+  if (shares.again == 0 || IsFastest() || SecondsLeft(until_) == 0) return;
+  search_.runs_again = std::move(iteration.runs_again);
+  search_.changes_together = true;
+  iteration = Search(shares.again);
+  search_.changes_together = false;
+  if (iteration.seconds < kNever) Keep(StepsOf(iteration));
 }
 
 // Searches with more and more memory in reserve until a plan of addresses fits, and then with less
 // again.
-absl::Status BestMaker::TakeOwn(const Shares& shares) {
+void BestMaker::TakeWithAddresses(const Shares& shares) {
   // So near to the time without a reserve, repairs come nearer still in less work than tries.
   constexpr double kNear = 1.05;
   constexpr int kTriesBeforeRepairs = 5;
-  until_ = shares.until;
   OwnTries tries(memory_bytes());
-  Iteration iteration = FirstOfOwn(shares, tries);
-  if (iteration.seconds == kNever) return DoesNotFit();
+  Iteration iteration = SearchWithoutReserve(shares, tries.done);
+  if (iteration.seconds == kNever) return;
   tries.fastest = iteration.seconds;
   if (search_.problem.part_bytes == 0 && !search_.recomputes) first_ = iteration;
   while (TakeIteration(shares, std::move(iteration), tries) && ++tries.done < shares.most_tries) {
-    const bool is_near = !WantsPages() && fixed_.seconds < tries.fastest * kNear;
+    const bool is_near = seconds_ < tries.fastest * kNear;
     if (is_near && tries.done >= kTriesBeforeRepairs) break;
     search_.problem.reserve_bytes = tries.cuts.next();
     iteration = Search(shares.again);
   }
-  return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(tries.least_height);
 }
 
-// Returns the iteration without a reserve. If no data that may leave makes room, data leaves for
-// short times too.
-Iteration BestMaker::FirstOfOwn(const Shares& shares, OwnTries& tries) {
+// Returns an iteration that may use the whole memory. If no data that may leave makes room, data
+// leaves for short times too. Counts a search that found none.
+Iteration BestMaker::SearchWithoutReserve(const Shares& shares, int& tries) {
   search_.runs_again.clear();
   search_.problem.reserve_bytes = 0;
   search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
   Iteration iteration = Search(shares.first);
-  if (iteration.seconds < kNever || ++tries.done >= shares.most_tries) return iteration;
+  if (iteration.seconds < kNever || ++tries >= shares.most_tries) return iteration;
   search_.problem.least_absence_runs = 1;
   return Search(shares.first);
 }
 
-// Keeps an iteration if that is the fastest, with addresses where its plan fits. Returns whether
-// one with another reserve may be faster.
+// Plans an iteration's addresses, and keeps it if it is the fastest. Returns whether one with
+// another reserve may be faster.
 bool BestMaker::TakeIteration(const Shares& shares, Iteration iteration, OwnTries& tries) {
   constexpr double kFaster = 0.99;
   constexpr double kEnough = 1.001;  // of the time without a reserve
-  const bool is_found = iteration.seconds < kNever;
-  if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
   if (IsFastest()) return false;
   // Only a smaller reserve makes the schedule faster.
-  if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
+  if (iteration.seconds == kNever || iteration.seconds * kFaster >= seconds_) {
     const bool has_reserve = search_.problem.reserve_bytes > 0;
     if (has_reserve) tries.cuts.Suffices();
     return has_reserve;
@@ -355,10 +385,9 @@ bool BestMaker::TakeIteration(const Shares& shares, Iteration iteration, OwnTrie
   const std::int64_t height = HeightOfTaken(
       StepsOf(iteration), {.work_seconds = WorkSeconds() * shares.plan,
                            .seed = options_.seed + static_cast<std::uint64_t>(tries.done)});
-  tries.least_height = std::min(tries.least_height, height);
   if (height > memory_bytes()) {
     tries.cuts.Exceeds(height);
-  } else if (fixed_.seconds <= tries.fastest * kEnough) {
+  } else if (seconds_ <= tries.fastest * kEnough) {
     return false;
   } else {
     tries.cuts.Suffices();
@@ -372,7 +401,7 @@ bool BestMaker::TakeIteration(const Shares& shares, Iteration iteration, OwnTrie
 void BestMaker::AllowShortAbsences(const Shares& shares, const OwnTries& tries) {
   const bool is_late =
       tries.done + 1 >= shares.most_tries / 2 || tries.cuts.next() > memory_bytes() / 2;
-  if (is_late && fixed_.seconds == kNever) search_.problem.least_absence_runs = 1;
+  if (is_late && seconds_ == kNever) search_.problem.least_absence_runs = 1;
 }
 
 // Returns the first iteration, or one in which data at home on the device stays, if that takes
@@ -389,7 +418,7 @@ Iteration BestMaker::FirstToRepair(double share) {
 // Repairs schedules without a reserve if their plans do not fit, while the data that is away is
 // improved further. Each plan goes on from the one before it.
 void BestMaker::TakeRepaired(const RepairShares& shares) {
-  if (first_.runs.empty() || WantsPages() || IsFastest()) return;
+  if (first_.runs.empty() || IsFastest()) return;
   until_ = shares.until;
   Iteration base = FirstToRepair(shares.first);
   schedule::StayOffsets near;
@@ -429,7 +458,7 @@ absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effo
 bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
                        schedule::StayOffsets& near) {
   constexpr int kMostPlans = 6;
-  for (int plans = 0; plans < kMostPlans && iteration.seconds < fixed_.seconds; ++plans) {
+  for (int plans = 0; plans < kMostPlans && iteration.seconds < seconds_; ++plans) {
     if (repair_seconds_ <= 0) return false;
     const bool is_first = near.empty();
     absl::StatusOr<Planned> planned = PlanNear(effort, iteration, near);

@@ -28,12 +28,12 @@ class BestMaker {
   BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options);
 
   // Lets the answer be no slower than a valid schedule with the memory of the request.
-  void Know(const Schedule& schedule) { Keep(schedule, answer()); }
-  // Does the same for a valid schedule with tasks on several streams, and for the one with
-  // addresses that its times give.
+  void Know(const Schedule& schedule) { Keep(schedule); }
+  // Does the same for a valid schedule with tasks on several streams. Without pages it also plans
+  // the addresses that its times give.
   void KnowConcurrent(const Schedule& schedule);
   // Returns the fastest schedule so far, if there is one.
-  const Schedule& fastest() { return answer().schedule; }
+  const Schedule& fastest() const { return fastest_; }
 
   absl::StatusOr<Schedule> Make();
 
@@ -44,18 +44,22 @@ class BestMaker {
   // Parts of the work for one kind of search.
   struct Shares {
     double first = 0;    // of the first search
-    double again = 0;    // of each later one, with memory in reserve
+    double again = 0;    // of each later one, with memory in reserve; in pages, of ChangeReruns
     double plan = 0;     // of the plan of each schedule
-    int most_tries = 1;  // searches, each with a plan
+    int most_tries = 1;  // searches, each with a plan; in pages, until one finds an iteration
     double until = 1;    // of the time limit, since its begin: at least the parts so far
   };
-  // Searches of one kind.
+  struct SearchKind {
+    bool recomputes = false;
+    bool in_parts = false;
+    Shares shares;
+  };
+  // Searches of one kind with fixed addresses.
   struct OwnTries {
     explicit OwnTries(std::int64_t memory_bytes) : cuts(memory_bytes) {}
 
     int done = 0;             // searches before the one that runs
     double fastest = kNever;  // the time without a reserve
-    std::int64_t least_height = kNoHeight;
     MemoryCuts cuts;
   };
   struct RepairShares {
@@ -69,17 +73,15 @@ class BestMaker {
     Schedule late;
     schedule::FixedSchedule plan;
   };
-  struct Found {
-    Schedule schedule;
-    double seconds = kNever;
-  };
 
   void TakeKnown(Schedule schedule);
   void TakeModnn();
   bool TakeOther(const Schedule& schedule);
-  absl::Status SearchOwn();
-  absl::Status TakeOwn(const Shares& shares);
-  transfers::Iteration FirstOfOwn(const Shares& shares, OwnTries& tries);
+  std::vector<SearchKind> SearchKinds() const;
+  void SearchOwn();
+  void TakeInPages(const Shares& shares);
+  void TakeWithAddresses(const Shares& shares);
+  transfers::Iteration SearchWithoutReserve(const Shares& shares, int& tries);
   bool TakeIteration(const Shares& shares, transfers::Iteration iteration, OwnTries& tries);
   void AllowShortAbsences(const Shares& shares, const OwnTries& tries);
   void TakeRepaired(const RepairShares& shares);
@@ -95,10 +97,9 @@ class BestMaker {
   absl::StatusOr<schedule::FixedSchedule> KeepPlanned(const Schedule& late,
                                                       schedule::PlanEffort effort);
   void TakeLate();
-  void Keep(const Schedule& schedule, Found& found) const;
+  void Keep(const Schedule& schedule);
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
-  Found& answer() { return WantsPages() ? paged_ : fixed_; }
-  bool IsFastest() { return answer().seconds <= bound_ * (1 + kEqual); }
+  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
   double SecondsOf(const Schedule& schedule) const;
   double WorkSeconds() const;
   double SecondsLeft(double until = 1) const;
@@ -107,7 +108,7 @@ class BestMaker {
   transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
   std::string MemoryText() const;
   absl::Status DoesNotFit() const;
-  absl::Status HasNoPlan(std::int64_t least_height) const;
+  absl::Status HasNoPlan() const;
   Schedule StepsOf(const transfers::Iteration& iteration) const;
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
 
@@ -120,10 +121,9 @@ class BestMaker {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
-  // Both kinds of memory have the same search: it looks for the fastest schedule with addresses.
-  // Any such schedule fits in pages as well, so an answer in pages is never slower.
-  Found fixed_;
-  Found paged_;                  // only if the request asks for pages
+  Schedule fastest_;                       // of the memory that the request asks for
+  double seconds_ = kNever;                // of the fastest schedule
+  std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double until_ = 1;             // of the time limit: the end of the kind of search that runs
   double repair_seconds_ = 0;    // of work that are left for repairs
   transfers::Iteration first_;   // of whole data, without a reserve; empty: none fits

@@ -215,6 +215,26 @@ void AddUntilFits(const TransferProblem& problem, absl::Span<const std::size_t> 
   if (others < order.size()) walk.Add(order.subspan(others), skipped);
 }
 
+// Adds absences until all operations fit, and takes back those without which they still fit, but
+// leaves `skipped` as it is. The order is that of EagerOrder.
+void FitSetBut(const TransferProblem& problem, absl::Span<const std::size_t> order,
+               std::size_t skipped, std::vector<bool>& set) {
+  AddUntilFits(problem, order, skipped, set);
+  Excess excess(problem);
+  for (std::size_t g = 0; g < set.size(); ++g) {
+    const Absence& absence = problem.absences[g];
+    if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
+  }
+  for (std::size_t i = order.size(); i-- > 0;) {
+    const std::size_t g = order[i];
+    const Absence& absence = problem.absences[g];
+    if (!set[g] || g == skipped || absence.is_always_away()) continue;
+    if (excess.Most(absence.left, absence.needed) + absence.bytes > 0) continue;
+    set[g] = false;
+    excess.Remove(absence.left, absence.needed, -absence.bytes);
+  }
+}
+
 // Changes large absences, and then others the other way until the operations just fit. Such a set
 // is many random changes away, and the first of them make schedules much slower.
 class LargeChanges {
@@ -232,29 +252,12 @@ class LargeChanges {
   std::vector<bool> Next(std::vector<bool> set) {
     const std::size_t changed = by_bytes_[next_++ % by_bytes_.size()];
     set[changed].flip();
-    AddUntilFits(problem_, order_, changed, set);
-    Excess excess(problem_);
-    for (std::size_t g = 0; g < set.size(); ++g) {
-      const Absence& absence = problem_.absences[g];
-      if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
-    }
-    for (std::size_t i = order_.size(); i-- > 0;) {
-      if (order_[i] != changed) TakeBack(order_[i], excess, set);
-    }
+    FitSetBut(problem_, order_, changed, set);
     return set;
   }
 
  private:
   static constexpr std::size_t kLargest = 16;
-
-  // Removes an absence without which all operations still fit.
-  void TakeBack(std::size_t g, Excess& excess, std::vector<bool>& set) const {
-    const Absence& absence = problem_.absences[g];
-    if (!set[g] || absence.is_always_away()) return;
-    if (excess.Most(absence.left, absence.needed) + absence.bytes > 0) return;
-    set[g] = false;
-    excess.Remove(absence.left, absence.needed, -absence.bytes);
-  }
 
   const TransferProblem& problem_;
   const std::vector<std::size_t> order_;
@@ -270,6 +273,10 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
   for (const Absence& absence : problem.absences) set.push_back(absence.is_always_away());
   AddUntilFits(problem, EagerOrder(problem), set.size(), set);
   return set;
+}
+
+void FitSet(const TransferProblem& problem, std::vector<bool>& set) {
+  FitSetBut(problem, EagerOrder(problem), set.size(), set);
 }
 
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,

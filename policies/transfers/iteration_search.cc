@@ -10,6 +10,7 @@
 
 #include "policies/transfers/faster_algorithms.h"
 #include "policies/transfers/rerun_order.h"
+#include "policies/transfers/rerun_search.h"
 #include "policies/transfers/transfer_bounds.h"
 #include "policies/transfers/transfer_dispatch.h"
 
@@ -64,6 +65,7 @@ class IterationSearch {
     options.part_bytes = 0;
     return options;
   }
+  void Choose();
   double Try(const Reruns& reruns);
   void TryOnce(const Reruns& reruns);
   void FindPrices();
@@ -205,18 +207,12 @@ void IterationSearch::TryCheapest() {
 }
 
 void IterationSearch::Climb() {
-  constexpr std::uint64_t kMostTasks = 12;  // that change together
   std::mt19937_64 random(options_.seed);
   Reruns current = best_reruns_;
   double current_seconds = best_seconds_;
   while (go_on_(graph_.tasks.size())) {
     Reruns next = current;
-    const std::size_t from = random() % order_.forward_tasks();
-    const std::size_t count = 1 + (random() % 3 == 0 ? random() % kMostTasks : random() % 2);
-    const bool runs_again = random() % 2 == 0;
-    for (std::size_t task = from; task < std::min(order_.forward_tasks(), from + count); ++task) {
-      if (order_.CanRunAgain(task)) next[task] = runs_again;
-    }
+    order_.ChangeAtRandom(random, next);
     if (next == current) continue;
     const double seconds = Try(next);
     if (seconds > current_seconds) continue;
@@ -225,20 +221,26 @@ void IterationSearch::Climb() {
   }
 }
 
-Iteration IterationSearch::Search() {
+void IterationSearch::Choose() {
   Try(best_reruns_);
-  const bool begins_there = options_.recomputes && !options_.runs_again.empty();
+  if (!options_.recomputes) return;
+  const bool begins_there = !options_.runs_again.empty();
   if (begins_there) Try(options_.runs_again);
-  if (options_.recomputes) {
-    FindPrices();
-    if (!prices_.sorted.empty()) {
-      TrySegments();
-      if (!begins_there) {
-        TryPrices();
-        TryCheapest();
-      }
-      Climb();
-    }
+  FindPrices();
+  if (prices_.sorted.empty()) return;
+  TrySegments();
+  if (!begins_there) {
+    TryPrices();
+    TryCheapest();
+  }
+  Climb();
+}
+
+Iteration IterationSearch::Search() {
+  if (options_.changes_together) {
+    best_reruns_ = options_.runs_again;
+  } else {
+    Choose();
   }
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
@@ -284,6 +286,9 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                               : FirstSet(problem, bound, options.seed, go_on_sending);
   iteration.is_away = std::move(set);
   FindTimes(iteration);
+  if (options.changes_together && iteration.seconds < kNever) {
+    ChangeReruns(graph, algorithms, options, go_on, iteration);
+  }
   MakeRoomForAlgorithms(graph, options.problem, iteration);
   SendOtherData(options.seed, go_on_sending, iteration);
   UseFasterAlgorithms(graph, options.problem, iteration);

@@ -20,6 +20,9 @@ struct IterationOptions {
   // Tasks that run again in an iteration found before, in more memory for example: the search
   // begins there. Empty: no such iteration.
   std::vector<bool> runs_again = {};
+  // Changes the tasks of `runs_again`, which is not empty, together with the data that is sent,
+  // instead of choosing the tasks first. Data is whole, and `recomputes` does not matter.
+  bool changes_together = false;
 };
 
 struct Iteration {
@@ -37,6 +40,7 @@ struct Iteration {
 // a byte of results. These seconds are those of a task alone, or with the tasks that run again with
 // it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
 // far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
+// Where both change together, `go_on` holds for these changes (ChangeReruns).
 // Tasks have the given algorithms, or faster ones where the memory has room
 // (MakeRoomForAlgorithms). Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,

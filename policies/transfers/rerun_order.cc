@@ -125,4 +125,14 @@ std::vector<TaskRun> RerunOrder::Make(const std::vector<bool>& runs_again) const
   return runs;
 }
 
+void RerunOrder::ChangeAtRandom(std::mt19937_64& random, std::vector<bool>& runs_again) const {
+  constexpr std::uint64_t kMostTasks = 12;  // that change together
+  const std::size_t from = random() % forward_tasks_;
+  const std::size_t count = 1 + (random() % 3 == 0 ? random() % kMostTasks : random() % 2);
+  const bool is_again = random() % 2 == 0;
+  for (std::size_t task = from; task < std::min(forward_tasks_, from + count); ++task) {
+    if (CanRunAgain(task)) runs_again[task] = is_again;
+  }
+}
+
 }  // namespace tidepool::transfers

@@ -4,6 +4,8 @@
 #define TIDEPOOL_POLICIES_TRANSFERS_RERUN_ORDER_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <random>
 #include <vector>
 
 #include "policies/transfers/graph_problem.h"
@@ -38,6 +40,10 @@ class RerunOrder {
   // right before the first task after the forward phase that uses their results. So do tasks with
   // results that these need and that no later phase keeps. O(tasks + uses).
   std::vector<TaskRun> Make(const std::vector<bool>& runs_again) const;
+
+  // Chooses neighbouring tasks of the forward phase at random, and lets all or none of them run
+  // again. The phase has at least one task. May change nothing. O(1).
+  void ChangeAtRandom(std::mt19937_64& random, std::vector<bool>& runs_again) const;
 
  private:
   void FindCuts();

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "policies/transfers/away_set.h"
 #include "policies/transfers/transfer_dispatch.h"
@@ -259,6 +262,60 @@ TEST(EagerSet, MakesOperationsFit) {
         if (set[g]) without_set -= absence.bytes;
       }
       EXPECT_LE(without_set, std::max(without_any, problem.memory_bytes));
+    }
+  }
+}
+
+// Adds and takes back absences in the order of EagerSet, one look at all operations for each.
+std::vector<bool> FittedSlowly(const TransferProblem& problem, std::vector<bool> set) {
+  std::vector<std::size_t> order(set.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return problem.absences[a].needed > problem.absences[b].needed;
+  });
+  for (const std::size_t g : order) {
+    set[g] = set[g] || IsShort(problem, set, problem.absences[g]);
+  }
+  std::reverse(order.begin(), order.end());
+  for (const std::size_t g : order) {
+    const bool was_away = set[g];
+    set[g] = false;
+    set[g] = was_away && IsShort(problem, set, problem.absences[g]);
+  }
+  return set;
+}
+
+TEST(FitSet, AddsAbsencesWhereOperationsDoNotFitAndTakesTheOthersBack) {
+  RandomTransfers random(13);
+  int more = 0;
+  int less = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const TransferProblem problem = random.Next(12, 8);
+    std::vector<bool> before;
+    for (std::size_t g = 0; g < problem.absences.size(); ++g) {
+      before.push_back(random.Below(2) == 0);
+    }
+    std::vector<bool> set = before;
+    FitSet(problem, set);
+    EXPECT_EQ(set, FittedSlowly(problem, before)) << i;
+    more +=
+        std::count(set.begin(), set.end(), true) > std::count(before.begin(), before.end(), true);
+    less +=
+        std::count(set.begin(), set.end(), true) < std::count(before.begin(), before.end(), true);
+  }
+  EXPECT_GT(more, 100);
+  EXPECT_GT(less, 100);
+}
+
+TEST(FitSet, LeavesDataThatIsAlwaysAway) {
+  RandomTransfers random(14);
+  for (int i = 0; i < 300; ++i) {
+    TransferProblem problem = random.Next(12, 8);
+    random.LetDataBeAwayAtEnds(problem);
+    std::vector<bool> set = EagerSet(problem);
+    FitSet(problem, set);
+    for (std::size_t g = 0; g < set.size(); ++g) {
+      EXPECT_TRUE(set[g] || !problem.absences[g].is_always_away()) << i;
     }
   }
 }
