@@ -482,7 +482,7 @@ def best_sweep(results):
             "\nFive limits of each network with fixed addresses. In the least memory the largest task alone fills most of the memory, so the largest gaps are there. ResNet-152 has no plan in it at 224 px. "
             "The error names the lowest plan and the largest task:\n\n" +
             "\n".join(block(pixels, batch, "fixed") for pixels, batch in sizes) +
-            "\nAll batches and limits in steps of 5 % with fixed addresses. In the least memory some networks have no plan: ResNet-152 with 32 samples at 224 px, ResNet-101 with 4 at 500 px and with 1 at 1000 px, and in parts two more at 224 px. That sweep ran beside three other programs, and 6 of its 1,512 searches took more than 2 seconds:\n\n" +
+            "\nAll batches and limits in steps of 5 % with fixed addresses. In the least memory some networks have no plan: ResNet-152 with 32 samples at 224 px, ResNet-101 with 4 at 500 px and with 1 at 1000 px, and in parts two more at 224 px. The sweep at 224 px ran beside three other programs, and 6 of its 1,512 searches took more than 2 seconds:\n\n" +
             "\n".join(whole(pixels, "fixed", "sends,parts") for pixels, _ in sizes))
 
 
