@@ -15,7 +15,8 @@ namespace {
 
 class CudaSide final : public FaceDevice {
  public:
-  explicit CudaSide(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  CudaSide(std::unique_ptr<CudaDevice> device, StreamPromise promise)
+      : device_(std::move(device)), promise_(promise) {}
 
   Device& device() override { return *device_; }
   int ordinal() const override { return device_->ordinal(); }
@@ -23,7 +24,7 @@ class CudaSide final : public FaceDevice {
   std::string owner() const override { return "CUDA"; }
 
   absl::StatusOr<Stream> NameOf(void* native) override {
-    return device_->WrapStream(static_cast<cudaStream_t>(native));
+    return device_->WrapStream(static_cast<cudaStream_t>(native), promise_);
   }
   bool IsOfThread(const void* native) const override { return native == cudaStreamPerThread; }
   absl::StatusOr<void*> NativeOf(Stream stream) const override {
@@ -31,7 +32,6 @@ class CudaSide final : public FaceDevice {
     if (!native.ok()) return native.status();
     return static_cast<void*>(*native);
   }
-  absl::Status ForgetLostStreams() override { return device_->ForgetLostStreams().status(); }
   absl::Status ForgetStreams() override {
     // The first call reports an error that the program left in CUDA.
     if (device_->ForgetWrappedStreams().ok()) return absl::OkStatus();
@@ -46,6 +46,7 @@ class CudaSide final : public FaceDevice {
 
  private:
   const std::unique_ptr<CudaDevice> device_;
+  const StreamPromise promise_;
 };
 
 // Returns the number of devices; 0 when CUDA cannot be used.
@@ -72,7 +73,8 @@ absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Setting
   options.ordinal = settings.ordinal.has_value() ? *settings.ordinal : CurrentDevice();
   absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Create(options);
   if (!device.ok()) return device.status();
-  return std::make_unique<CudaSide>(*std::move(device));
+  return std::make_unique<CudaSide>(
+      *std::move(device), settings.streams_stay ? StreamPromise::kUnwraps : StreamPromise::kNone);
 }
 
 }  // namespace tidepool::c_face

@@ -34,8 +34,6 @@ class FaceDevice {
   virtual bool IsOfThread(const void* native) const = 0;
   // Returns the handle of a stream that the device made.
   virtual absl::StatusOr<void*> NativeOf(Stream stream) const = 0;
-  // Forgets streams that were destroyed without notice; waits for the device if there are any.
-  virtual absl::Status ForgetLostStreams() = 0;
   // Forgets all streams of the caller without using their handles, before the device ends.
   virtual absl::Status ForgetStreams() = 0;
   // Makes an observer that tells a tool of the memory of a pool and then calls `next`, which may be

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serves calls from a pool, and copes with streams that the program has destroyed.
+// Serves calls from a pool.
 #include "bindings/c/face_pool.h"
 
 #include <unistd.h>
@@ -70,28 +70,6 @@ absl::StatusOr<void*> FacePool::AllocateBlocking(std::size_t bytes, Stream strea
   return pool_->AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
 }
 
-// A request may meet a stream that was destroyed: its own, or the one that used the memory before.
-bool FacePool::FindsLostStreams(std::uint64_t epoch) {
-  return device_->ForgetLostStreams().ok() && device_->device().stream_epoch() != epoch;
-}
-
-absl::StatusOr<void*> FacePool::AllocateOnNewName(std::size_t bytes, void* native, Hint hint) {
-  const absl::StatusOr<Stream> stream = streams_.Register(native);
-  if (!stream.ok()) return stream.status();
-  absl::StatusOr<void*> address = TryAllocate(bytes, *stream, hint);
-  if (!IsShortage(address.status())) return address;
-  return WithHelp(address.status(), bytes);
-}
-
-// Frees on the default stream if the stream was destroyed, after all work of the stream.
-absl::Status FacePool::FreeAgain(void* address, void* native, absl::Status error) {
-  if (address == nullptr) return absl::OkStatus();
-  if (absl::IsInvalidArgument(error) && streams_.NameOf(native).ok()) return error;
-  if (!AwaitLost(native).ok()) return error;
-  const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
-  return stream.ok() ? pool_->Free(address, *stream) : stream.status();
-}
-
 absl::StatusOr<void*> FacePool::AllocateFor(std::size_t owner, std::size_t bytes, void* native,
                                             Hint hint) {
   if (absl::Status status = owners_.Check(owner); !status.ok()) return status;
@@ -111,28 +89,7 @@ absl::Status FacePool::FreeOwned(void* address, void* native) {
 
 absl::Status FacePool::RecordUse(void* address, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  absl::Status status = stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
-  if (status.ok() || absl::IsInvalidArgument(status)) return status;
-  // Work that has finished needs no note.
-  return AwaitLost(native).ok() ? absl::OkStatus() : status;
-}
-
-// Waits until a stream that was destroyed has finished its work. NotFound for a stream that exists
-// or that the pool has never seen.
-absl::Status FacePool::AwaitLost(void* native) {
-  if (absl::Status status = device_->ForgetLostStreams(); !status.ok()) return status;
-  Device& device = device_->device();
-  const Stream name = streams_.LastNameOf(native);
-  if (name.id == 0 || device.HasStream(name)) return absl::NotFoundError("no destroyed stream");
-  const absl::StatusOr<Event> event = device.CreateEvent();
-  if (!event.ok()) return event.status();
-  // The device may have waited for the stream already when it found that the stream is gone, and
-  // then no longer knows it.
-  absl::Status status = device.RecordEvent(*event, name);
-  if (status.ok()) status = device.SynchronizeEvent(*event);
-  if (absl::IsNotFound(status)) status = absl::OkStatus();
-  status.Update(device.DestroyEvent(*event));
-  return status;
+  return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
 
 // Replaces the pool's out-of-memory text by one with the names of options.

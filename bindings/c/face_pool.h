@@ -36,13 +36,10 @@ class FacePool {
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (!stream.ok()) [[unlikely]]
       return stream.status();
-    const std::uint64_t epoch = device_->device().stream_epoch();
     absl::StatusOr<void*> address = TryAllocate(bytes, *stream, hint);
-    if (address.ok()) [[likely]]
-      return address;
-    if (IsShortage(address.status())) return WithHelp(address.status(), bytes);
-    if (!FindsLostStreams(epoch)) return address;
-    return AllocateOnNewName(bytes, native, hint);
+    if (!address.ok() && IsShortage(address.status())) [[unlikely]]
+      return WithHelp(address.status(), bytes);
+    return address;
   }
   // Allocates under the name of an owner.
   absl::StatusOr<void*> AllocateFor(std::size_t owner, std::size_t bytes, void* native, Hint hint);
@@ -96,23 +93,13 @@ class FacePool {
   static bool IsShortage(const absl::Status& error) {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }
-  // Returns whether the device lost a stream since its stream_epoch() was `epoch`.
-  bool FindsLostStreams(std::uint64_t epoch);
-  absl::StatusOr<void*> AllocateOnNewName(std::size_t bytes, void* native, Hint hint);
   absl::Status FreeInPool(void* address, void* native) {
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-    if (stream.ok()) [[likely]] {
-      absl::Status status = pool_->Free(address, *stream);
-      if (status.ok()) [[likely]]
-        return status;
-      return FreeAgain(address, native, std::move(status));
-    }
-    return FreeAgain(address, native, stream.status());
+    if (stream.ok()) [[likely]]
+      return pool_->Free(address, *stream);
+    return stream.status();
   }
   absl::Status FreeOwned(void* address, void* native);
-  // Handles an error: the stream may have been destroyed.
-  absl::Status FreeAgain(void* address, void* native, absl::Status error);
-  absl::Status AwaitLost(void* native);
   absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
   std::string DeviceName() const;
   void EndPinned();

@@ -36,7 +36,6 @@ class HostSide final : public FaceDevice {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle is no address.
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream.id));
   }
-  absl::Status ForgetLostStreams() override { return absl::OkStatus(); }
   absl::Status ForgetStreams() override { return absl::OkStatus(); }
   std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* /*next*/) const override {
     return nullptr;

@@ -192,7 +192,7 @@ absl::Status DeviceManager::Register(cudaStream_t native) {
 
 // Registers a stream. The legacy default stream has a second handle besides null.
 absl::StatusOr<StreamManager*> DeviceManager::Add(cudaStream_t native) {
-  const absl::StatusOr<Stream> name = device_->WrapStream(native);
+  const absl::StatusOr<Stream> name = device_->WrapStream(native, StreamPromise::kNone);
   if (!name.ok()) return name.status();
   const locks::MutexLock lock(&mutex_);
   StreamManager* manager = streams_.Find(native);
@@ -221,18 +221,7 @@ absl::StatusOr<Stream> DeviceManager::NameOf(StreamManager& manager) {
 absl::StatusOr<void*> DeviceManager::Allocate(std::size_t bytes, cudaStream_t native) {
   StreamManager* const manager = Find(native);
   if (manager == nullptr) return UnknownStream(native);
-  const std::uint64_t epoch = device_->stream_epoch();
-  const Stream name = manager->name();
-  absl::StatusOr<void*> address = TryAllocate(bytes, *manager);
-  if (address.ok() || absl::IsResourceExhausted(address.status()) ||
-      absl::IsDeadlineExceeded(address.status())) [[likely]] {
-    return address;
-  }
-  // The allocation may have used a destroyed stream. FindLostStreams detects it, or another thread
-  // has detected it meanwhile.
-  if (!FindLostStreams(*manager).ok()) return address;
-  const bool has_changed = device_->stream_epoch() != epoch || manager->name() != name;
-  return has_changed ? TryAllocate(bytes, *manager) : address;
+  return TryAllocate(bytes, *manager);
 }
 
 absl::StatusOr<void*> DeviceManager::TryAllocate(std::size_t bytes, StreamManager& manager) {
@@ -274,15 +263,6 @@ absl::Status DeviceManager::WithHelp(const absl::Status& status, std::size_t byt
   shortage.device_free_bytes = device_->FreeBytes().value_or(0);
   shortage.stats = pool_->Stats();
   return absl::Status(status.code(), bindings::OutOfMemoryText(shortage));
-}
-
-// Makes the device forget lost streams, and renames the stream of `manager` if it was lost.
-absl::Status DeviceManager::FindLostStreams(StreamManager& manager) {
-  if (absl::Status status = device_->ForgetLostStreams().status(); !status.ok()) return status;
-  if (device_->HasStream(manager.name())) return absl::OkStatus();
-  const absl::StatusOr<Stream> name = device_->WrapStream(manager.native());
-  if (name.ok()) manager.Rename(*name);
-  return name.status();
 }
 
 absl::Status DeviceManager::Free(void* address, cudaStream_t native) {

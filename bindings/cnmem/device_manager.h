@@ -96,7 +96,6 @@ class DeviceManager {
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, StreamManager& manager);
   absl::StatusOr<void*> AllocateFromPool(std::size_t bytes, Stream stream);
   absl::Status WithHelp(const absl::Status& status, std::size_t bytes) const;
-  absl::Status FindLostStreams(StreamManager& manager);
   Pool* PoolOf(const void* address, StreamManager& manager);
   absl::Status FreeForOther(Pool& pool, void* address, StreamManager& manager);
   static absl::Status FreeAll(Pool& pool, Stream stream);

@@ -246,7 +246,7 @@ void Planner::Divide() {
 
 void Planner::FreeSegment(Kernel& kernel) {
   if (kernel.segment == nullptr || workspaces_ == nullptr) return;
-  workspaces_->Free(kernel.segment, kernel.segment_stream);
+  workspaces_->FreeLate(kernel.segment, kernel.segment_stream);
   kernel.segment = nullptr;
 }
 

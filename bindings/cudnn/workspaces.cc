@@ -17,7 +17,9 @@ absl::StatusOr<std::unique_ptr<Workspaces>> Workspaces::Create(int ordinal,
   options.exact_placement = true;
   absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device->get(), options);
   if (!pool.ok()) return pool.status();
-  return std::unique_ptr<Workspaces>(new Workspaces(*std::move(device), *std::move(pool)));
+  const absl::StatusOr<Stream> legacy = (*device)->WrapStream(nullptr);
+  if (!legacy.ok()) return legacy.status();
+  return std::unique_ptr<Workspaces>(new Workspaces(*std::move(device), *legacy, *std::move(pool)));
 }
 
 bool Workspaces::WasReset() const { return bindings::WasDeviceReset(*pool_); }

@@ -85,6 +85,11 @@ bool SetNvtx(std::string_view text, Settings& settings) {
   return text == "auto" || text == "off";
 }
 
+bool SetStreams(std::string_view text, Settings& settings) {
+  settings.streams_stay = text == "stay";
+  return text == "stay" || text == "end";
+}
+
 bool SetInitial(std::string_view text, Settings& settings) {
   if (text == "0") return true;
   return Store(ParseBytes(text), settings.initial_bytes);
@@ -92,7 +97,7 @@ bool SetInitial(std::string_view text, Settings& settings) {
 
 constexpr std::string_view kSwitch = "0 or 1";
 constexpr std::string_view kBytes = "bytes (8589934592, 8GiB)";
-constexpr std::array<Option, 19> kOptions = {{
+constexpr std::array<Option, 20> kOptions = {{
     {"placement", "the name of a placement policy: best-fit, exact-fit-first, ...", true,
      SetPlacement},
     {"budget", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", true, SetBudget},
@@ -113,6 +118,7 @@ constexpr std::array<Option, 19> kOptions = {{
     {"pinned_numa", "the number of a NUMA node", false, SetPinnedNuma},
     {"exact", kSwitch, false, SetSwitch<&Settings::is_exact>},
     {"recording", kSwitch, false, SetSwitch<&Settings::is_recording>},
+    {"streams", "end or stay", false, SetStreams},
 }};
 
 }  // namespace

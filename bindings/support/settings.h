@@ -45,6 +45,7 @@ struct Settings {
   std::optional<int> pinned_numa;            // its NUMA node
   bool is_exact = false;
   bool is_recording = false;
+  bool streams_stay = false;  // as long as the pool, or until they are forgotten
 };
 
 // An option of some kind of settings.

@@ -43,6 +43,12 @@ struct CudaDeviceOptions {
   std::vector<int> peers = {};
 };
 
+// The promise of the owner of a wrapped stream.
+enum class StreamPromise : std::uint8_t {
+  kUnwraps,  // it unwraps the stream before it destroys it
+  kNone,     // it may destroy the stream after any call that names it: Device::MayEnd
+};
+
 class TIDEPOOL_EXPORT CudaDevice : public Device {
  public:
   // Makes a device. Unavailable if the device or the driver does not exist.
@@ -58,27 +64,27 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
   virtual absl::StatusOr<std::int64_t> FreeBytes() const = 0;
 
   // Adds a stream that the caller created with CUDA. A stream that is known already, wrapped or
-  // created here, keeps its name. `nullptr` and cudaStreamLegacy are the legacy default stream of
-  // this device. cudaStreamPerThread is the calling thread's own stream. The thread should unwrap
-  // it before it ends; otherwise its name is kept until the device is destroyed.
+  // created here, keeps its name and its promise. `nullptr` and cudaStreamLegacy are the legacy
+  // default stream of this device. cudaStreamPerThread is the calling thread's own stream. The
+  // thread should unwrap it before it ends; otherwise its name is kept until the device is
+  // destroyed.
   //
-  // Unwrap a stream before destroying it with CUDA: CUDA reuses handles, and a new stream must not
-  // be taken for the old one. CUDA 12.8 and newer can tell the two apart. There, wrapping the new
-  // stream detects the reuse, waits for the whole device and gives the new stream a name of its
-  // own. Before that call the reuse is not detected.
+  // The stream exists during the call: CUDA may end the process when it is asked about a destroyed
+  // one. CUDA reuses handles, so a new stream may have the handle of one that was destroyed without
+  // being unwrapped. CUDA 12.8 and newer can tell the two apart. There, wrapping the new stream
+  // waits for the whole device and gives it a name of its own. Before that call the reuse is not
+  // detected.
   //
-  // InvalidArgument for a stream of another device, as far as CUDA can tell. If a thread uses the
-  // own stream of another thread, its work goes to the legacy stream, which is ordered with that
-  // stream.
-  virtual absl::StatusOr<Stream> WrapStream(cudaStream_t native) = 0;
+  // InvalidArgument for a stream of another device, as far as CUDA can tell; it cannot while the
+  // stream captures. If a thread uses the own stream of another thread, its work goes to the legacy
+  // stream, which is ordered with that stream.
+  virtual absl::StatusOr<Stream> WrapStream(cudaStream_t native,
+                                            StreamPromise promise = StreamPromise::kUnwraps) = 0;
   // Forgets a wrapped stream without destroying it; its name is then unknown like that of a
-  // destroyed stream. DestroyStream does the same for wrapped streams. InvalidArgument for a stream
-  // that CreateStream made.
+  // destroyed stream. DestroyStream does the same for wrapped streams. A stream without a promise
+  // may be destroyed already: its handle is not used, and its end is the end of the work that the
+  // whole device has. InvalidArgument for a stream that CreateStream made.
   virtual absl::Status UnwrapStream(Stream stream) = 0;
-  // Forgets wrapped streams that CUDA no longer knows, because they were destroyed before they were
-  // unwrapped. Waits for the whole device if it finds such streams. Returns their number. Where
-  // CUDA can tell streams with the same handle apart, a stream with a reused handle counts too.
-  virtual absl::StatusOr<int> ForgetLostStreams() = 0;
   // Waits for the whole device and forgets all wrapped streams without using their handles. For
   // callers that cannot know which of the streams still exist.
   virtual absl::Status ForgetWrappedStreams() = 0;

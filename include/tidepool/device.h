@@ -92,6 +92,10 @@ class TIDEPOOL_EXPORT Device {
   // Returns a count that grows whenever a stream is destroyed. While it is unchanged, an earlier
   // answer of HasStream is still true.
   std::uint64_t stream_epoch() const { return stream_epoch_.load(std::memory_order_acquire); }
+  // Returns whether the owner of the stream may destroy it without a word. Then the device may be
+  // given its name during a call in which the owner names it, and at no other time: later its
+  // handle may be invalid, or belong to another stream. False for streams of CreateStream.
+  virtual bool MayEnd(Stream /*stream*/) const { return false; }
 
   // Events. -------------------------------------------------------------------------------------
 
@@ -101,6 +105,9 @@ class TIDEPOOL_EXPORT Device {
   // Records the end of the work queued on `stream` so far. The event forgets the point that it had
   // recorded before.
   virtual absl::Status RecordEvent(Event event, Stream stream) = 0;
+  // Records the end of the work queued so far on all streams, destroyed streams included. It names
+  // no stream, so it also orders after streams that MayEnd.
+  virtual absl::Status RecordAll(Event event) = 0;
   // Makes work queued on `stream` from now on wait, on the device, for the point that the event has
   // recorded at this moment. Without effect for an event that was never recorded. The event may
   // belong to another device of the same kind, which is not destroyed during the call.

@@ -59,6 +59,7 @@ class TIDEPOOL_EXPORT HostDevice : public Device {
     kCreateEvent,
     kDestroyEvent,
     kRecordEvent,
+    kRecordAll,
     kWaitEvent,
     kQueryEvent,
     kSynchronizeEvent,

@@ -99,6 +99,10 @@ TIDEPOOL_C_API const char* tidepool_version(void);
    trace          beginning of the path of a trace of all requests: VALUE.0.tide for the CUDA device
                   0, VALUE.host.tide for the host device
    recording      0 or 1: whether tidepool_start_trace may be called. Default 0, and 1 with trace
+   streams        end: a stream may be destroyed after any call that names it, so each free on it
+                  records an event once several streams use the pool. stay: the caller keeps its
+                  streams as long as the pool, or forgets them before it destroys them
+                  (tidepool_stream_forget), and frees record nothing. Default end
    pinned         limit on the page-locked host memory of tidepool_pinned_allocate, in bytes.
                   Default: half of the host's memory
    pinned_numa    number of the NUMA node that this memory comes from. If the host has no such node,
@@ -132,9 +136,8 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate(tidepool_pool* pool, size_t byt
 
 /* Frees an allocation: work queued on `stream` from now on does not use its memory. Work of other
    streams that uses it was noted by tidepool_record_use, or `stream` waits for it. Ignores NULL.
-   TIDEPOOL_INVALID_ARGUMENT for an address at which no live allocation begins. A stream that was
-   destroyed meanwhile is replaced by the default stream, after the whole device has finished its
-   work. Any thread may free. O(log blocks). */
+   TIDEPOOL_INVALID_ARGUMENT for an address at which no live allocation begins. Any thread may
+   free. O(log blocks). */
 TIDEPOOL_C_API tidepool_status tidepool_free(tidepool_pool* pool, void* address,
                                              tidepool_stream stream);
 
@@ -150,6 +153,10 @@ TIDEPOOL_C_API tidepool_status tidepool_get_device(tidepool_pool* pool, int* ord
 
 /* Streams. ------------------------------------------------------------------------------------ */
 
+/* A stream that a call names exists during the call, as in CUDA: the driver may end a process that
+   names a destroyed one. Between calls the pool does not use it, unless option `streams` is stay.
+ */
+
 /* Makes a stream of the pool's device. It ends with the pool at the latest. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_create(tidepool_pool* pool, tidepool_stream* stream);
 /* Destroys a stream of tidepool_stream_create without waiting: queued work still runs. */
@@ -157,9 +164,10 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tide
 /* Waits until the stream has finished its work. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
                                                            tidepool_stream stream);
-/* Forgets a stream of the caller. Call it before the stream is destroyed with CUDA: CUDA reuses
-   handles, and the pool would take a new stream with the same handle for the old one. OK for a
-   stream that the pool has never seen. */
+/* Forgets a stream of the caller without using it, so the stream may be destroyed before this call
+   too; with option streams=stay it must exist. CUDA reuses handles, and the pool would take a new
+   stream with the same handle for the old one: call this before another stream is created. OK for
+   a stream that the pool has never seen. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
 
 /* Iterations and marks. ----------------------------------------------------------------------- */

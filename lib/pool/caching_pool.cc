@@ -50,7 +50,9 @@ absl::StatusOr<void*> CachingPool::AllocateFromPool(std::int64_t bytes, Stream s
 
 void CachingPool::LearnAllocation(Stream stream, void* address, std::int64_t bytes) {
   StreamCache& cache = CacheOf(stream);
-  if (cache.MayBegin()) {
+  // The frees that a cache takes are not recorded, and a stream that may end cannot be recorded
+  // later.
+  if (cache.MayBegin() && !device_.MayEnd(stream)) {
     const std::int64_t caches = ++serving_;  // before it begins, so that no free overlooks it
     const std::int64_t part = caches <= 2 ? kPart : kPartOfMany * caches;
     if (!cache.Begin({stream, epoch_.load(), pool_->Stats().reserved_bytes / part})) --serving_;

@@ -60,7 +60,7 @@ void HandOver::NoteSplit(BlockId first, BlockId second) {
 }
 
 Tickets HandOver::TakeTickets(BlockId block, StreamClock& clock) {
-  Tickets tickets = {StreamOrder::NextTicket(clock)};
+  Tickets tickets = {order_.TicketOfCaller(clock)};
   const auto add = [&](Stream user) {
     StreamClock* const known = order_.Known(user);
     if (known != nullptr && known != &clock) tickets.push_back(StreamOrder::NextTicket(*known));

@@ -61,7 +61,8 @@ void SlabPool::BeginSlab(Stream stream) {
   const locks::MutexLock lock(&beginning_);
   if (!slab.MayBegin()) return;
   const std::int64_t bytes = BytesOfSlab();
-  if (bytes / StreamSlab::kPart < options_.alignment) return slab.Rest();
+  // The frees inside a slab are not recorded, and a stream that may end cannot be recorded later.
+  if (bytes / StreamSlab::kPart < options_.alignment || device_.MayEnd(stream)) return slab.Rest();
   const auto memory = pool_->AllocateFromFree(bytes, stream, Hint::kResident);
   if (!memory.ok() || *memory == nullptr) return slab.Rest();
   ++begun_;

@@ -55,6 +55,7 @@ StreamClock* StreamOrder::Begin(Stream stream) {
   clock->awaited.clear();
   clock->recorded_awaited.clear();
   clock->destroyed = false;
+  clock->may_end = device_.MayEnd(stream);
   by_stream_[stream.id] = clock;
   return clock;
 }
@@ -171,7 +172,7 @@ absl::Status StreamOrder::SynchronizeAll() {
     const Ticket ticket = NextTicket(*clock);
     absl::Status status = Synchronize(ticket);
     if (!status.ok()) status = Synchronize(ticket);
-    if (!status.ok() && device_.HasStream(clock->stream)) {
+    if (!status.ok() && !clock->may_end && device_.HasStream(clock->stream)) {
       status = device_.SynchronizeStream(clock->stream);
     }
     first.Update(status);
@@ -180,17 +181,10 @@ absl::Status StreamOrder::SynchronizeAll() {
 }
 
 absl::Status StreamOrder::Record(StreamClock& clock) {
-  if (clock.event.id == 0) {
-    const absl::StatusOr<Event> event = device_.CreateEvent();
-    if (!event.ok()) return event.status();
-    clock.event = *event;
-  }
-  absl::Status status = device_.RecordEvent(clock.event, clock.stream);
-  if (!status.ok()) return status;
-  ++event_records_;
-  clock.recorded = clock.position;
-  clock.recorded_awaited = clock.awaited;
-  return status;
+  return RecordAs(clock, [&] {
+    return clock.may_end ? device_.RecordAll(clock.event)
+                         : device_.RecordEvent(clock.event, clock.stream);
+  });
 }
 
 }  // namespace tidepool::pool

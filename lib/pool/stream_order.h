@@ -37,6 +37,7 @@ struct StreamClock {
   Positions recorded_awaited;   // the positions that the stream had awaited there
   std::uint64_t completed = 0;  // the work up to this position is known to have finished
   bool destroyed = false;
+  bool may_end = false;  // its owner may destroy the stream without a word
 };
 
 // Work of a clock up to a position, which a thread of the host waits for.
@@ -66,6 +67,14 @@ class StreamOrder {
 
   // Returns a ticket for the work on the stream so far.
   static Ticket NextTicket(StreamClock& clock) { return {clock.index, ++clock.position}; }
+  // Returns the same in a call that names the stream. A stream that may end is recorded now: a
+  // later record must not name it, and would stand for the work of all streams.
+  Ticket TicketOfCaller(StreamClock& clock) {
+    const Ticket ticket = NextTicket(clock);
+    if (clock.may_end) [[unlikely]]
+      RecordAs(clock, [&] { return device_.RecordEvent(clock.event, clock.stream); }).IgnoreError();
+    return ticket;
+  }
   // Returns tickets for the work so far on all streams but one.
   Tickets TicketsOfAllBut(Stream stream) const;
   // Returns the last position of the ticket's clock that an event stood for.
@@ -110,7 +119,10 @@ class StreamOrder {
   void Sweep();
   bool HasFinished(StreamClock& destroyed);
   absl::Status Synchronize(const Ticket& ticket);
+  // Records the work of a stream so far, in a call that need not name it.
   absl::Status Record(StreamClock& clock);
+  template <typename RecordOnDevice>
+  absl::Status RecordAs(StreamClock& clock, RecordOnDevice record);
 
   Device& device_;
   std::uint64_t epoch_ = 0;
@@ -121,6 +133,20 @@ class StreamOrder {
   std::int64_t event_records_ = 0;
   std::uint64_t begun_ = 0;
 };
+
+template <typename RecordOnDevice>
+absl::Status StreamOrder::RecordAs(StreamClock& clock, RecordOnDevice record) {
+  if (clock.event.id == 0) {
+    const absl::StatusOr<Event> event = device_.CreateEvent();
+    if (!event.ok()) return event.status();
+    clock.event = *event;
+  }
+  if (absl::Status status = record(); !status.ok()) return status;
+  ++event_records_;
+  clock.recorded = clock.position;
+  clock.recorded_awaited = clock.awaited;
+  return absl::OkStatus();
+}
 
 }  // namespace tidepool::pool
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 
 #include "stand_in/cudart/unsupported.h"
 
@@ -32,8 +33,16 @@ int RefuseUnsupported(const char* function, std::atomic<bool>& was_said) {
   return Call(function, Needs::kNothing, [](Runtime&) { return cudaErrorNotSupported; });
 }
 
+cudaError_t RefuseUnknownStream(const char* function, cudaStream_t handle) {
+  if (Runtime::Get().config().dies_of_destroyed_streams == 0) return cudaErrorInvalidResourceHandle;
+  std::fprintf(stderr, "cudart_host: %s: stream %p does not exist: a GPU's driver may crash here\n",
+               function, static_cast<void*>(handle));
+  std::abort();
+}
+
+// Work that is not ready is no error to a GPU's runtime: it is not the last error afterwards.
 cudaError_t Remember(cudaError_t error) {
-  if (error != cudaSuccess) ThisThread().last_error = error;
+  if (error != cudaSuccess && error != cudaErrorNotReady) ThisThread().last_error = error;
   return error;
 }
 

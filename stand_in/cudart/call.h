@@ -23,6 +23,10 @@ cudaError_t Refusal(const char* function, Needs needs);
 // Stores an error as the calling thread's last error, and returns it.
 cudaError_t Remember(cudaError_t error);
 
+// Refuses a call on a stream that does not exist. Ends the process if the stand-in is configured
+// so.
+cudaError_t RefuseUnknownStream(const char* function, cudaStream_t handle);
+
 // Runs `body` with the runtime, unless the call is refused. `body` returns an error.
 template <typename Body>
 cudaError_t Call(const char* function, Needs needs, Body body) {
@@ -35,7 +39,7 @@ template <typename Body>
 cudaError_t CallOnStream(const char* function, cudaStream_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
     const std::optional<StreamRef> stream = runtime.FindStream(handle);
-    if (!stream.has_value()) return cudaErrorInvalidResourceHandle;
+    if (!stream.has_value()) return RefuseUnknownStream(function, handle);
     if (stream->device->broken_with() != 0) {
       return static_cast<cudaError_t>(stream->device->broken_with());
     }
@@ -52,6 +56,9 @@ cudaError_t QueueOrCapture(Runtime& runtime, const StreamRef& stream, cudaGraphN
   const std::optional<cudaError_t> captured = runtime.captures.Add(stream, type, work);
   return captured.has_value() ? *captured : work(runtime, stream);
 }
+
+// Records the work of all streams of the current device.
+cudaError_t RecordContext(Runtime& runtime, cudaEvent_t handle);
 
 // Runs `body` as Call does, unless a capture prohibits calls that may wait.
 template <typename Body>

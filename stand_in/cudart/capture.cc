@@ -170,6 +170,17 @@ cudaError_t Captures::RefuseUnsafe() {
   return error;
 }
 
+cudaError_t Captures::RefuseContext(const StandInDevice& device) {
+  if (count_ == 0) return cudaSuccess;
+  const locks::MutexLock lock(&mutex_);
+  cudaError_t error = cudaSuccess;
+  for (const std::shared_ptr<Capture>& capture : active_) {
+    if (capture->origin.first != &device) continue;
+    error = Invalidate(*capture, cudaErrorStreamCaptureUnsupported);
+  }
+  return error;
+}
+
 cudaStreamCaptureStatus Captures::StatusOf(const StreamRef& stream) {
   const std::shared_ptr<Capture> capture = Find(stream);
   if (capture == nullptr) return cudaStreamCaptureStatusNone;

@@ -84,6 +84,8 @@ class Captures {
   cudaError_t RefuseQuery(const CapturedRecord& event);
   cudaError_t RefuseLegacy(const StreamRef& stream);
   cudaError_t RefuseUnsafe();
+  // Refuses a call on all streams of a device during captures, which do not survive it.
+  cudaError_t RefuseContext(const StandInDevice& device);
 
   cudaStreamCaptureStatus StatusOf(const StreamRef& stream);
   // Returns the stream's capture, or null.

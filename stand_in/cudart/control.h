@@ -31,6 +31,9 @@ struct CudartHostConfig {
   // none. Nothing waits for this time.
   double assumed_bytes_per_second;
   int addresses;  // of memory: 0 as the host maps it, 1 ascending, 2 falling
+  // 1: a call on a stream that was destroyed ends the process, as the driver of a GPU did; 0: it
+  // returns cudaErrorInvalidResourceHandle.
+  int dies_of_destroyed_streams;
 };
 
 // Stores the configuration that the environment variables describe.

@@ -48,6 +48,20 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
   return CUDA_SUCCESS;
 }
 
+// The current device's only context.
+CUresult GetCurrentContext(CUcontext* context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *context = reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get());
+  return CUDA_SUCCESS;
+}
+
+CUresult RecordEventOfContext(CUcontext context, CUevent event) {
+  return static_cast<CUresult>(Call("cuCtxRecordEvent", Needs::kContext, [&](Runtime& runtime) {
+    const bool is_current = context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
+    return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
+  }));
+}
+
 // Refuses a function that programs look up and that the stand-in lacks. It reads no argument.
 CUresult Unsupported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
@@ -67,6 +81,8 @@ const EntryPoint kEntryPoints[] = {
     Entry("cuDriverGetVersion", DriverVersion, 2020),
     Entry("cuGetErrorName", ErrorName, 6000),
     Entry("cuGetErrorString", ErrorString, 6000),
+    Entry("cuCtxGetCurrent", GetCurrentContext, 4000),
+    Entry("cuCtxRecordEvent", RecordEventOfContext, 12050),
     Entry("cuDeviceGet", DeviceGet, 2000),
     Entry("cuDeviceGetAttribute", DeviceGetAttribute, 2000),
     Entry("cuMemGetAllocationGranularity", GetAllocationGranularity, 10020),

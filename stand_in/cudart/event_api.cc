@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "lib/locks/mutex.h"
 #include "stand_in/cudart/call.h"
@@ -82,6 +83,25 @@ absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded, bool has_a
   return stream.host().RecordEvent(recorded.event, stream.stream);
 }
 
+absl::StatusOr<std::shared_ptr<Recorded>> NewRecording(std::shared_ptr<StandInDevice> device,
+                                                       const EventState& event) {
+  const absl::StatusOr<Event> native = device->host().CreateEvent();
+  if (!native.ok()) return native.status();
+  auto recorded = std::make_shared<Recorded>();
+  recorded->device = std::move(device);
+  recorded->event = *native;
+  if ((event.flags & cudaEventDisableTiming) == 0) {
+    recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
+  }
+  return recorded;
+}
+
+void SetLast(EventState& event, std::shared_ptr<Recorded> recorded) {
+  const locks::MutexLock lock(&event.mutex);
+  event.last.swap(recorded);
+  event.captured = nullptr;
+}
+
 cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle) {
   const std::shared_ptr<EventState> event = Find(runtime, handle);
   if (event == nullptr || event->device != stream.device) return cudaErrorInvalidResourceHandle;
@@ -91,22 +111,14 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
     event->captured = std::move(captured);
     return cudaSuccess;
   }
-  const absl::StatusOr<Event> native = stream.host().CreateEvent();
-  if (!native.ok()) return ErrorOf(native.status(), cudaErrorUnknown);
-  auto recorded = std::make_shared<Recorded>();
-  recorded->device = stream.device;
-  recorded->event = *native;
-  if ((event->flags & cudaEventDisableTiming) == 0) {
-    recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
-  }
+  const absl::StatusOr<std::shared_ptr<Recorded>> recorded = NewRecording(stream.device, *event);
+  if (!recorded.ok()) return ErrorOf(recorded.status(), cudaErrorUnknown);
   const bool has_assumed_time = runtime.config().assumed_bytes_per_second != 0;
   if (has_assumed_time) stream.device->PassTime(kRecordNanoseconds);
   const absl::Status status =
-      stream.Enqueue([&] { return QueueRecord(stream, *recorded, has_assumed_time); });
+      stream.Enqueue([&] { return QueueRecord(stream, **recorded, has_assumed_time); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
-  const locks::MutexLock lock(&event->mutex);
-  event->last.swap(recorded);
-  event->captured = nullptr;
+  SetLast(*event, *recorded);
   return cudaSuccess;
 }
 
@@ -136,6 +148,22 @@ cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventS
 }
 
 }  // namespace
+
+// An event without timing stands for the work of all streams of its device.
+cudaError_t RecordContext(Runtime& runtime, cudaEvent_t handle) {
+  const std::shared_ptr<EventState> event = Find(runtime, handle);
+  const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+  if (event == nullptr || event->device != device) return cudaErrorInvalidResourceHandle;
+  const cudaError_t refusal = runtime.captures.RefuseContext(*device);
+  if (refusal != cudaSuccess) return refusal;
+  const absl::StatusOr<std::shared_ptr<Recorded>> recorded = NewRecording(device, *event);
+  if (!recorded.ok()) return ErrorOf(recorded.status(), cudaErrorUnknown);
+  const absl::Status status = device->host().RecordAll((*recorded)->event);
+  if (!status.ok()) return ErrorOf(status, cudaErrorUnknown);
+  SetLast(*event, *recorded);
+  return cudaSuccess;
+}
+
 }  // namespace tidepool::cudart_host
 
 using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it

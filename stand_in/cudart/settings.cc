@@ -71,7 +71,8 @@ CudartHostConfig ConfigOfEnvironment() {
                              .l2_bytes = 40 << 20,
                              .has_data = 1,
                              .assumed_bytes_per_second = 0,
-                             .addresses = 0};
+                             .addresses = 0,
+                             .dies_of_destroyed_streams = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -89,6 +90,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_DATA", 0, config.has_data);
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
   ReadAddresses(config.addresses);
+  Read("CUDART_HOST_DIES_OF_DESTROYED_STREAMS", 0, config.dies_of_destroyed_streams);
   if (IsValid(config)) {
     config.devices = static_cast<int>(VisibleDevices(config.devices).size());
     return config;

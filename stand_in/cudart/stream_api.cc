@@ -32,6 +32,15 @@ cudaError_t Create(const char* function, cudaStream_t* handle, unsigned flags, i
   });
 }
 
+// Answers a question about a stream. A capture does not survive one about its stream.
+template <typename Answer>
+cudaError_t AskStream(const char* function, cudaStream_t handle, Answer answer) {
+  return CallOnStream(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    return refusal != cudaSuccess ? refusal : answer(stream);
+  });
+}
+
 // Runs a host function. As in CUDA, it must not call CUDA.
 template <typename Function>
 void RunHostFunction(Function function) {
@@ -77,7 +86,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return CallOnStream(__func__, handle, [](Runtime& runtime, const StreamRef& stream) {
-    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal == cudaSuccess) refusal = runtime.captures.RefuseUnsafe();
     if (refusal != cudaSuccess) return refusal;
     const absl::Status status = stream.device->Synchronize(stream.stream, stream.kind);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
@@ -97,7 +107,7 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef& stream) {
+  return AskStream(__func__, handle, [&](const StreamRef& stream) {
     if (flags == nullptr) return cudaErrorInvalidValue;
     *flags = stream.flags;
     return cudaSuccess;
@@ -113,7 +123,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
 }
 
 cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef& stream) {
+  return AskStream(__func__, handle, [&](const StreamRef& stream) {
     if (id == nullptr) return cudaErrorInvalidValue;
     *id = stream.stream.id;
     return cudaSuccess;
@@ -121,7 +131,7 @@ cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) {
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef& stream) {
+  return AskStream(__func__, handle, [&](const StreamRef& stream) {
     if (device == nullptr) return cudaErrorInvalidValue;
     *device = stream.device->ordinal();
     return cudaSuccess;

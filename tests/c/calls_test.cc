@@ -363,9 +363,10 @@ TEST(CFaceTest, HostStreamsMayBeDestroyedFirst) {
   EXPECT_EQ(pool.Try(1000, stream), TIDEPOOL_NOT_FOUND);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), stream), TIDEPOOL_NOT_FOUND);
   EXPECT_EQ(tidepool_stream_destroy(pool.get(), stream), TIDEPOOL_NOT_FOUND);
-  EXPECT_EQ(tidepool_record_use(pool.get(), used_late, stream), TIDEPOOL_OK);
-  pool.Free(freed_late, stream);
-  EXPECT_EQ(tidepool_free(pool.get(), freed_late, stream), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_record_use(pool.get(), used_late, stream), TIDEPOOL_NOT_FOUND);
+  EXPECT_EQ(tidepool_free(pool.get(), freed_late, stream), TIDEPOOL_NOT_FOUND);
+  pool.Free(freed_late);
+  EXPECT_EQ(tidepool_free(pool.get(), freed_late, NULL), TIDEPOOL_INVALID_ARGUMENT);
   pool.Free(used_late);
   int unknown = 0;
   EXPECT_EQ(pool.Try(1000, &unknown), TIDEPOOL_NOT_FOUND);

@@ -85,17 +85,70 @@ TEST_F(CFaceOnCudaTest, KnownStreamsCauseNoCallsOfCuda) {
   Destroy(stream);
 }
 
-TEST_F(CFaceOnCudaTest, StreamsMayBeDestroyedBeforeTheirMemoryIsFreed) {
+// The stand-in ends the process of a program that names a destroyed stream.
+TEST_F(CFaceOnCudaTest, StreamsMayBeDestroyedAfterAnyCall) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
-  const cudaStream_t stream = NewStream();
-  void* const freed_late = pool.Allocate(32 << 10, stream);
-  void* const used_late = pool.Allocate(16 << 10);
-  Destroy(stream);
-  EXPECT_EQ(tidepool_record_use(pool.get(), used_late, stream), TIDEPOOL_OK);
-  pool.Free(freed_late, stream);
-  pool.Free(used_late);
-  EXPECT_EQ(pool.Try(64 << 10), TIDEPOOL_OK);
+  for (const bool is_forgotten : {false, true}) {
+    for (int i = 0; i < 3; ++i) {
+      const cudaStream_t stream = NewStream();
+      void* const freed = pool.Allocate(32 << 10, stream);
+      void* const left = pool.Allocate(16 << 10, stream);
+      pool.Free(freed, stream);
+      Destroy(stream);
+      if (is_forgotten) {
+        EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+      }
+      pool.Free(pool.Allocate(32 << 10));
+      pool.Free(left);
+    }
+    EXPECT_EQ(pool.Try(64 << 10), TIDEPOOL_OK);
+  }
   EXPECT_EQ(pool.Statistics().live_bytes, 0U);
+}
+
+TEST_F(CFaceOnCudaTest, AStreamThatIsDestroyedEndsItsWorkBeforeOthersGetItsMemory) {
+  const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
+  const cudaStream_t other = NewStream();
+  pool.Free(pool.Allocate(1000, other), other);
+  for (const bool is_forgotten : {false, true}) {
+    const cudaStream_t stream = NewStream();
+    void* pinned = nullptr;
+    EXPECT_EQ(cudaMallocHost(&pinned, 64 << 10), cudaSuccess);
+    void* const read = pool.Allocate(64 << 10, stream);
+    EXPECT_EQ(cudaMemsetAsync(read, 1, 64 << 10, stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    cudartHostHoldCopies(0);
+    EXPECT_EQ(cudaMemcpyAsync(pinned, read, 64 << 10, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    pool.Free(read, stream);
+    Destroy(stream);
+    if (is_forgotten) {
+      EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+    }
+    void* const written = pool.Allocate(64 << 10, other);
+    EXPECT_EQ(cudaMemsetAsync(written, 2, 64 << 10, other), cudaSuccess);
+    EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady) << "it waits, on the device";
+    cudartHostReleaseCopies(0);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    pool.Free(written, other);
+    const auto* const bytes = static_cast<const char*>(pinned);
+    EXPECT_EQ(std::count(bytes, bytes + (64 << 10), 1), 64 << 10);
+    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  }
+  Destroy(other);
+}
+
+TEST_F(CFaceOnCudaTest, FreesOfStreamsThatStayRecordNothing) {
+  for (const bool stays : {false, true}) {
+    const CPool pool(stays ? "device=cuda:0,streams=stay" : "device=cuda:0");
+    const cudaStream_t stream = NewStream();
+    for (const cudaStream_t used : {stream, cudaStream_t{nullptr}, stream}) {
+      pool.Free(pool.Allocate(1000, used), used);
+    }
+    const long long records = cudartHostCountCalls("cudaEventRecord");
+    for (int i = 0; i < 10; ++i) pool.Free(pool.Allocate(1000, stream), stream);
+    EXPECT_EQ(cudartHostCountCalls("cudaEventRecord") - records, stays ? 0 : 10);
+    Destroy(stream);
+  }
 }
 
 TEST_F(CFaceOnCudaTest, ForgottenStreamsGetNewNames) {
@@ -105,9 +158,9 @@ TEST_F(CFaceOnCudaTest, ForgottenStreamsGetNewNames) {
   EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
   pool.Free(pool.Allocate(1000, stream), stream);  // known again
-  EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
-  Destroy(stream);
   pool.Free(freed_late, stream);
+  Destroy(stream);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
   // The stand-in gives the handle to the next stream at once.
   const cudaStream_t next = NewStream();
   EXPECT_EQ(next, stream);

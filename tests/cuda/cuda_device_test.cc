@@ -91,6 +91,9 @@ TEST_F(CudaDeviceTest, WrapsAStreamOnce) {
   EXPECT_TRUE(absl::IsNotFound(device_->NativeStream(stream).status()));
   EXPECT_EQ(cudaStreamSynchronize(native), cudaSuccess) << "it is still there";
   EXPECT_FALSE(*device_->WrapStream(native) == stream);
+  device_.reset();
+  ConfigureStandIn({.dies_of_destroyed_streams = false});
+  device_ = *CudaDevice::Create({});
   EXPECT_TRUE(absl::IsNotFound(
       device_->WrapStream(reinterpret_cast<cudaStream_t>(std::uintptr_t{0x1234560})).status()));
 }
@@ -128,24 +131,69 @@ TEST_F(CudaDeviceTest, NoticesAHandleThatWasGivenOutAgain) {
   EXPECT_TRUE(IsOver(Recorded(stream)));
 }
 
-TEST_F(CudaDeviceTest, ForgetsStreamsThatSomebodyDestroyed) {
-  const cudaStream_t kept = NewNative();
-  const cudaStream_t destroyed = NewNative();
-  const Stream created = *device_->CreateStream();
-  const Stream legacy = *device_->WrapStream(nullptr);
-  const Stream alive = *device_->WrapStream(kept);
-  const Stream lost = *device_->WrapStream(destroyed);
-  EXPECT_EQ(*device_->ForgetLostStreams(), 0);
-  ASSERT_EQ(cudaStreamDestroy(destroyed), cudaSuccess);
+// The stand-in ends the process of a program that names a destroyed stream.
+TEST_F(CudaDeviceTest, AStreamWithoutAPromiseMayBeDestroyedBeforeItIsUnwrapped) {
+  const cudaStream_t native = NewNative();
+  const Stream stream = *device_->WrapStream(native, StreamPromise::kNone);
+  EXPECT_TRUE(device_->MayEnd(stream));
+  EXPECT_FALSE(device_->MayEnd(*device_->WrapStream(NewNative())));
+  EXPECT_FALSE(device_->MayEnd(*device_->WrapStream(nullptr, StreamPromise::kNone)));
+  std::latch latch(1);
+  ASSERT_TRUE(device_->CallHost(stream, [&] { latch.wait(); }).ok());
+  ASSERT_EQ(cudaStreamDestroy(native), cudaSuccess);
+  const Event event = *device_->CreateEvent();
+  ASSERT_TRUE(device_->RecordAll(event).ok());
   const std::uint64_t epoch = device_->stream_epoch();
-  EXPECT_EQ(*device_->ForgetLostStreams(), 1);
+  ASSERT_TRUE(device_->UnwrapStream(stream).ok());
   EXPECT_GT(device_->stream_epoch(), epoch);
-  EXPECT_FALSE(device_->HasStream(lost));
-  EXPECT_TRUE(IsOver(Recorded(lost))) << "it is recognised still, as one that is over";
-  for (const Stream stream : {created, legacy, alive}) EXPECT_TRUE(device_->HasStream(stream));
+  EXPECT_FALSE(device_->HasStream(stream));
+  const Event end = Recorded(stream);
+  EXPECT_FALSE(IsOver(event));
+  EXPECT_FALSE(IsOver(end));
+  latch.count_down();
+  EXPECT_TRUE(device_->SynchronizeEvent(event).ok());
+  EXPECT_TRUE(device_->SynchronizeEvent(end).ok());
   const cudaStream_t successor = NewNative();
-  ASSERT_EQ(successor, destroyed) << "the stand-in gives handles out again";
-  EXPECT_FALSE(*device_->WrapStream(successor) == lost);
+  ASSERT_EQ(successor, native) << "the stand-in gives handles out again";
+  EXPECT_FALSE(*device_->WrapStream(successor, StreamPromise::kNone) == stream);
+}
+
+TEST_F(CudaDeviceTest, WaitsForTheDeviceWhereTheDriverCannotRecordAllWork) {
+  const cudaStream_t native = NewNative();
+  void* const memory = *device_->AllocateMemory(512);
+  const Stream stream = *device_->WrapStream(native, StreamPromise::kNone);
+  ASSERT_TRUE(device_->Fill(memory, 1, 512, stream).ok());
+  const long long waits = cudartHostCountCalls("cudaDeviceSynchronize");
+  const long long records = cudartHostCountCalls("cuCtxRecordEvent");
+  const Event event = *device_->CreateEvent();
+  ASSERT_TRUE(device_->RecordAll(event).ok());
+  EXPECT_EQ(cudartHostCountCalls("cudaDeviceSynchronize") - waits +
+                cudartHostCountCalls("cuCtxRecordEvent") - records,
+            1);
+  cudartHostFailCall("cuCtxRecordEvent", 1, cudaErrorUnknown);
+  const absl::Status failed = device_->RecordAll(event);
+  EXPECT_THAT(Message(failed), HasSubstr("RecordAll: cuCtxRecordEvent("));
+  EXPECT_TRUE(device_->RecordAll(event).ok());
+  EXPECT_TRUE(device_->FreeMemory(memory).ok());
+}
+
+// A capture does not survive a question about its stream.
+TEST_F(CudaDeviceTest, WrapsAStreamThatCaptures) {
+  for (const bool is_known : {false, true}) {
+    const cudaStream_t native = NewNative();
+    Stream known;
+    if (is_known) known = *device_->WrapStream(native);
+    ASSERT_EQ(cudaStreamBeginCapture(native, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    const absl::StatusOr<Stream> stream = device_->WrapStream(native);
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(native, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    if (is_known) {
+      EXPECT_EQ(*stream, known);
+    }
+    EXPECT_EQ(*device_->WrapStream(native), *stream) << "its id is known now";
+  }
 }
 
 TEST_F(CudaDeviceTest, ForgetsAllWrappedStreamsWithoutUsingThem) {

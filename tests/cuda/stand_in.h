@@ -18,6 +18,7 @@ struct StandInChanges {
   std::int64_t memory_bytes = 64 << 20;
   bool has_virtual_memory = true;
   std::int64_t copy_latency_ns = 0;
+  bool dies_of_destroyed_streams = true;  // as a GPU's driver did
 };
 
 inline void ConfigureStandIn(const StandInChanges& changes) {
@@ -28,6 +29,7 @@ inline void ConfigureStandIn(const StandInChanges& changes) {
   config.granularity = 64 << 10;
   config.has_virtual_memory = changes.has_virtual_memory ? 1 : 0;
   config.copy_latency_nanoseconds = changes.copy_latency_ns;
+  config.dies_of_destroyed_streams = changes.dies_of_destroyed_streams ? 1 : 0;
   ASSERT_EQ(cudartHostConfigure(&config), 1);
 }
 

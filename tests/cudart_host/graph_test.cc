@@ -55,6 +55,29 @@ class GraphTest : public CudartHost {
   std::atomic<int> calls_ = 0;
 };
 
+// The answers of an H200 with driver 580.
+TEST_F(GraphTest, DoesNotSurviveQuestionsAboutItsStream) {
+  int device = 0;
+  unsigned flags = 0;
+  unsigned long long id = 0;
+  for (int question = 0; question < 3; ++question) {
+    Begin(stream_);
+    const cudaError_t error = question == 0   ? cudaStreamGetDevice(stream_, &device)
+                              : question == 1 ? cudaStreamGetFlags(stream_, &flags)
+                                              : cudaStreamGetId(stream_, &id);
+    EXPECT_EQ(error, cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+    EXPECT_STREQ(cudaGetErrorName(cudaErrorStreamCaptureInvalidated),
+                 "cudaErrorStreamCaptureInvalidated");
+  }
+}
+
+TEST_F(GraphTest, DoesNotSurviveAWaitForAnyStreamInGlobalMode) {
+  Begin(stream_, cudaStreamCaptureModeGlobal);
+  EXPECT_EQ(cudaStreamSynchronize(other_), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+}
+
 TEST_F(GraphTest, QueuesItsWorkAtEachLaunchOnly) {
   Begin(stream_);
   EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusActive);

@@ -227,5 +227,47 @@ TEST_F(StreamTest, KeepsTheOrderOfCuda) {
   EXPECT_EQ(Live().streams + Live().events, 0);
 }
 
+TEST_F(StreamTest, ACallOnADestroyedStreamMayEndTheProcess) {
+  const cudaStream_t stream = NewStream();
+  ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
+  CudartHostConfig config = Config(1);
+  config.dies_of_destroyed_streams = 1;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  EXPECT_DEATH(cudaStreamQuery(stream), "cudaStreamQuery: stream .* does not exist");
+}
+
+// cuCtxRecordEvent, which programs find by its name.
+TEST_F(StreamTest, AContextRecordsTheWorkOfAllItsStreams) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuCtxRecordEvent", &entry, 12000, 0, &result),
+            cudaSuccess);
+  EXPECT_EQ(result, cudaDriverEntryPointVersionNotSufficent);
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuCtxRecordEvent", &entry, 12050, 0, &result),
+            cudaSuccess);
+  const auto record = reinterpret_cast<int (*)(void*, cudaEvent_t)>(entry);
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &entry, 12050, 0, &result),
+            cudaSuccess);
+  const auto get_current = reinterpret_cast<int (*)(void**)>(entry);
+  void* context = nullptr;
+  ASSERT_EQ(get_current(&context), 0);
+  const cudaEvent_t event = NewEvent();
+  const cudaStream_t stream = NewStream();
+  std::latch latch(1);
+  ASSERT_EQ(cudaLaunchHostFunc(
+                stream, [](void* data) { static_cast<std::latch*>(data)->wait(); }, &latch),
+            cudaSuccess);
+  ASSERT_EQ(record(context, event), 0);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  latch.count_down();
+  EXPECT_EQ(cudaEventSynchronize(event), cudaSuccess);
+  EXPECT_EQ(record(nullptr, event), cudaErrorDeviceUninitialized);
+  ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_EQ(record(context, event), cudaErrorStreamCaptureUnsupported);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -277,6 +277,33 @@ TEST_P(DeviceConformance, AnEventStandsForItsLastRecord) {
   EXPECT_FALSE(IsOver(event));
 }
 
+TEST_P(DeviceConformance, AnEventStandsForTheWorkOfAllStreams) {
+  const Event event = NewEvent();
+  for (const bool is_destroyed : {false, true}) {
+    const Stream busy = NewStream();
+    Blocker blocker(*device_, busy);
+    if (is_destroyed) {
+      ASSERT_TRUE(device_->DestroyStream(busy).ok());
+    }
+    ASSERT_TRUE(device_->RecordAll(event).ok());
+    ASSERT_TRUE(device_->WaitEvent(stream_, event).ok());
+    const Event waited = Recorded(stream_);
+    EXPECT_FALSE(IsOver(event));
+    EXPECT_FALSE(IsOver(waited));
+    blocker.Stop();
+    ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
+    EXPECT_TRUE(IsOver(event));
+  }
+  Blocker later(*device_, NewStream());
+  EXPECT_TRUE(IsOver(event)) << "it stands for earlier work alone";
+  ASSERT_TRUE(device_->DestroyEvent(event).ok());
+  EXPECT_TRUE(absl::IsNotFound(device_->RecordAll(event)));
+}
+
+TEST_P(DeviceConformance, StreamsOfTheDeviceDoNotEndByThemselves) {
+  EXPECT_FALSE(device_->MayEnd(stream_));
+}
+
 TEST_P(DeviceConformance, AWaitIsForTheRecordAtTheTimeOfTheCall) {
   const Stream blocked = NewStream();
   const Stream waiting = NewStream();

@@ -118,6 +118,7 @@ const CallCase kCallCases[] = {
      [](HostDevice& d, World& w) { return d.DestroyEvent(w.event); }},
     {Call::kRecordEvent, "RecordEvent",
      [](HostDevice& d, World& w) { return d.RecordEvent(w.event, w.stream); }},
+    {Call::kRecordAll, "RecordAll", [](HostDevice& d, World& w) { return d.RecordAll(w.event); }},
     {Call::kWaitEvent, "WaitEvent",
      [](HostDevice& d, World& w) { return d.WaitEvent(w.stream, w.event); }},
     {Call::kQueryEvent, "QueryEvent",

@@ -34,6 +34,8 @@ class ForwardingDevice : public Device {
   absl::Status RecordEvent(Event event, Stream stream) override {
     return device_.RecordEvent(event, stream);
   }
+  bool MayEnd(Stream stream) const override { return device_.MayEnd(stream); }
+  absl::Status RecordAll(Event event) override { return device_.RecordAll(event); }
   absl::Status WaitEvent(Stream stream, Event event) override {
     return device_.WaitEvent(stream, event);
   }

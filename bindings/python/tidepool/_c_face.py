@@ -232,7 +232,7 @@ class Pool:
         return ordinal.value
 
     def forget_stream(self, stream):
-        """Forgets a stream. Call it before the stream is destroyed: CUDA reuses handles."""
+        """Forgets a stream, before or after it is destroyed: CUDA reuses handles. The stream is not used."""
         _check(self._library.tidepool_stream_forget(self, stream))
 
     def synchronize(self, stream=0):

@@ -5,9 +5,11 @@
     tidepool.cupy.enable(budget="80%")
     array = cupy.arange(1000)
 
-CuPy passes no stream to an allocator. Memory is allocated on the stream that is current in the calling thread. When it
-is freed, it goes back to that stream, after the work of the stream that is current then.
+CuPy passes no stream to an allocator. Memory is allocated on the stream that is current in the calling thread, and keeps
+that stream alive. When it is freed, it goes back to that stream, after the work of the stream that is current then.
 """
+import weakref
+
 import cupy
 from cupy.cuda import memory as _memory
 from cupy.cuda import pinned_memory as _pinned
@@ -28,6 +30,17 @@ class OutOfMemoryError(_memory.OutOfMemoryError):
         return self.text
 
 
+def _forget_at_its_end(stream, pool):
+    """Lets a pool forget a stream that CuPy destroys with its object: CUDA gives the handle out again. Streams of others
+    (cupy.cuda.ExternalStream) and the default streams do not end here."""
+    if not isinstance(stream, cupy.cuda.Stream) or stream.device_id == -1:
+        return
+    pools = stream.__dict__.setdefault("_tidepool_pools", set())
+    if id(pool) not in pools:
+        pools.add(id(pool))
+        weakref.finalize(stream, pool.forget_stream, stream.ptr).atexit = False
+
+
 class _Memory(_memory.BaseMemory):
     """Memory of a pool. CuPy's pointers hold it."""
 
@@ -35,10 +48,11 @@ class _Memory(_memory.BaseMemory):
         self.size = size
         self.device_id = cupy.cuda.device.get_device_id()
         self.pool = shared_pool(self.device_id)
-        self.stream = cupy.cuda.get_current_stream().ptr
+        self.stream = cupy.cuda.get_current_stream()
         self.ptr = 0
+        _forget_at_its_end(self.stream, self.pool)
         try:
-            self.ptr = self.pool.allocate(size, self.stream, self.pool.owner("cupy"))
+            self.ptr = self.pool.allocate(size, self.stream.ptr, self.pool.owner("cupy"))
         except OutOfMemory as error:
             raise OutOfMemoryError(str(error)) from None
 
@@ -47,11 +61,11 @@ class _Memory(_memory.BaseMemory):
             return
         try:
             current = cupy.cuda.get_current_stream().ptr
-            if current != self.stream and cupy.cuda.device.get_device_id() == self.device_id:
+            if current != self.stream.ptr and cupy.cuda.device.get_device_id() == self.device_id:
                 self.pool.record_use(self.ptr, current)
         except Exception:  # the interpreter is ending: CuPy has no current stream any more
             pass
-        self.pool.free(self.ptr, self.stream)
+        self.pool.free(self.ptr, self.stream.ptr)
         self.ptr = 0
 
 

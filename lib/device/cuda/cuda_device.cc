@@ -132,9 +132,9 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return Run("DestroyStream", [&] { return End(stream, CudaStreams::Which::kAny); });
   }
 
-  absl::StatusOr<Stream> WrapStream(cudaStream_t native) override {
+  absl::StatusOr<Stream> WrapStream(cudaStream_t native, StreamPromise promise) override {
     return Run("WrapStream", [&]() -> absl::StatusOr<Stream> {
-      const absl::StatusOr<CudaStreams::Wrapped> wrapped = parts_->streams.Wrap(native);
+      const absl::StatusOr<CudaStreams::Wrapped> wrapped = parts_->streams.Wrap(native, promise);
       if (!wrapped.ok()) return wrapped.status();
       if (wrapped->has_replaced) AdvanceStreamEpoch();
       return wrapped->stream;
@@ -145,13 +145,12 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return Run("UnwrapStream", [&] { return End(stream, CudaStreams::Which::kWrapped); });
   }
 
-  absl::StatusOr<int> ForgetLostStreams() override {
-    return Run("ForgetLostStreams", [&] { return Forget(CudaStreams::Forgotten::kLost); });
-  }
-
   absl::Status ForgetWrappedStreams() override {
-    return Run("ForgetWrappedStreams",
-               [&] { return Forget(CudaStreams::Forgotten::kWrapped).status(); });
+    return Run("ForgetWrappedStreams", [&] {
+      const absl::StatusOr<int> count = parts_->streams.ForgetWrapped();
+      if (count.ok() && *count > 0) AdvanceStreamEpoch();
+      return count.status();
+    });
   }
 
   absl::StatusOr<cudaStream_t> NativeStream(Stream stream) const override {
@@ -165,6 +164,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   }
 
   bool HasStream(Stream stream) const override { return parts_->streams.Has(stream); }
+  bool MayEnd(Stream stream) const override { return parts_->streams.MayEnd(stream); }
 
   absl::Status SynchronizeStream(Stream stream) override {
     return Run("SynchronizeStream", [&] {
@@ -192,6 +192,13 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       if (!absl::IsNotFound(status) || parts_->streams.Has(stream)) return status;
       absl::StatusOr<SharedRecording> end = parts_->streams.EndOf(stream);
       return end.ok() ? parts_->events.SetShared(event, *std::move(end)) : end.status();
+    });
+  }
+
+  absl::Status RecordAll(Event event) override {
+    return Run("RecordAll", [&] {
+      return parts_->events.Set(
+          event, [](const Recording& recording) { return cuda::RecordAll(recording); });
     });
   }
 
@@ -395,12 +402,6 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       return WithName(call, absl::UnimplementedError("the device has no virtual memory"));
     }
     return Run(call, [&] { return function(*parts_->virtual_memory); });
-  }
-
-  absl::StatusOr<int> Forget(CudaStreams::Forgotten which) {
-    absl::StatusOr<int> count = parts_->streams.Forget(which);
-    if (count.ok() && *count > 0) AdvanceStreamEpoch();
-    return count;
   }
 
   absl::Status End(Stream stream, CudaStreams::Which which) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a stream is destroyed, a native event is recorded as its last work. Once that event has
-// finished, nothing of the stream is kept: its name is recognised without being kept.
+// When a stream is destroyed, a native event is recorded as its last work; it stands for the work
+// of the whole device where the handle may be invalid already. Once that event has finished,
+// nothing of the stream is kept: its name is recognised without being kept.
 //
 // A thread cannot name the own stream of another thread (cudaStreamPerThread). The legacy stream
 // serves instead. It is ordered with the per-thread streams: its work runs after all work that the
 // other thread queued before, and before all work that it queues later.
 #include "lib/device/cuda/cuda_streams.h"
 
-#include <algorithm>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -25,10 +25,18 @@ std::uint64_t ThisThread() {
   return mine;
 }
 
+constexpr unsigned long long kUnknownId = 0;
+
+// Asks CUDA about a stream that the caller names. A capture does not survive questions about its
+// stream, so the id of a capturing stream stays unknown.
 #if CUDART_VERSION >= 12080
 absl::Status Identify(cudaStream_t native, int ordinal, unsigned long long& id) {
+  auto capture = cudaStreamCaptureStatusNone;
+  absl::Status status =
+      Check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing", native);
+  if (!status.ok() || capture != cudaStreamCaptureStatusNone) return status;
   int device = 0;
-  absl::Status status = Check(cudaStreamGetDevice(native, &device), "cudaStreamGetDevice", native);
+  status = Check(cudaStreamGetDevice(native, &device), "cudaStreamGetDevice", native);
   if (!status.ok()) return status;
   if (device != ordinal) {
     return absl::InvalidArgumentError(
@@ -38,8 +46,8 @@ absl::Status Identify(cudaStream_t native, int ordinal, unsigned long long& id) 
 }
 #else
 absl::Status Identify(cudaStream_t native, int /*ordinal*/, unsigned long long& /*id*/) {
-  unsigned flags = 0;
-  return Check(cudaStreamGetFlags(native, &flags), "cudaStreamGetFlags", native);
+  auto capture = cudaStreamCaptureStatusNone;
+  return Check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing", native);
 }
 #endif
 
@@ -61,13 +69,15 @@ absl::StatusOr<Stream> CudaStreams::Create() {
   return Add(Kind::kCreated, native, 0, 0);
 }
 
-absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native) {
+absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native, StreamPromise promise) {
   if (native == cudaStreamPerThread) return Wrapped{.stream = WrapOwnOfThread()};
   if (native == nullptr) native = cudaStreamLegacy;
   unsigned long long id = 0;
   if (native != cudaStreamLegacy) {
     absl::Status status = Identify(native, ordinal_, id);
     if (!status.ok()) return status;
+  } else {
+    promise = StreamPromise::kUnwraps;  // it never ends
   }
   bool has_replaced = false;
   while (true) {
@@ -76,11 +86,16 @@ absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native) {
       const locks::MutexLock lock(&mutex_);
       const auto found = by_native_.find(native);
       if (found == by_native_.end()) {
-        return Wrapped{Add(Kind::kWrapped, native, id, 0), has_replaced};
+        const Stream added = Add(Kind::kWrapped, native, id, 0);
+        entries_.at(added.id)->may_end = promise == StreamPromise::kNone;
+        return Wrapped{added, has_replaced};
       }
       known.id = found->second;
-      const Entry& entry = *entries_.at(known.id);
-      if (entry.kind == Kind::kCreated || entry.id == id) return Wrapped{known, has_replaced};
+      Entry& entry = *entries_.at(known.id);
+      if (entry.id == kUnknownId) entry.id = id;
+      if (entry.kind == Kind::kCreated || id == kUnknownId || entry.id == id) {
+        return Wrapped{known, has_replaced};
+      }
     }
     if (absl::Status status = ForgetReplaced(known); !status.ok()) return status;
     has_replaced = true;
@@ -99,7 +114,7 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
     if (entry.is_gone) return NoStream(stream);
     absl::StatusOr<SharedRecording> last = MakeRecording(pool_);
     if (!last.ok()) return last.status();
-    absl::Status status = Record(**last, NativeOf(entry));
+    absl::Status status = entry.may_end ? RecordAll(**last) : Record(**last, NativeOf(entry));
     if (!status.ok()) return status;
     if (entry.kind == Kind::kCreated) {
       // Another stream may get the handle as soon as this one is destroyed.
@@ -199,23 +214,13 @@ void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
   entries_.erase(stream.id);
 }
 
-absl::StatusOr<int> CudaStreams::Forget(Forgotten which) {
+absl::StatusOr<int> CudaStreams::ForgetWrapped() {
   std::vector<std::pair<std::uint64_t, SharedEntry>> wrapped;
   {
     const locks::MutexLock lock(&mutex_);
     for (const auto& [name, entry] : entries_) {
       if (entry->kind != Kind::kCreated) wrapped.emplace_back(name, entry);
     }
-  }
-  if (which == Forgotten::kLost) {
-    absl::Status status;
-    const auto stays = [&](const auto& named) {
-      const absl::StatusOr<bool> is_lost = IsLost(*named.second);
-      status.Update(is_lost.status());
-      return !is_lost.value_or(false);
-    };
-    wrapped.erase(std::remove_if(wrapped.begin(), wrapped.end(), stays), wrapped.end());
-    if (!status.ok()) return status;
   }
   if (wrapped.empty()) return 0;
   absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -228,16 +233,6 @@ absl::StatusOr<int> CudaStreams::Forget(Forgotten which) {
     ++count;
   }
   return count;
-}
-
-absl::StatusOr<bool> CudaStreams::IsLost(const Entry& entry) const {
-  if (entry.kind == Kind::kOfThread || entry.native == cudaStreamLegacy) return false;
-  unsigned long long id = 0;
-  absl::Status status = Identify(entry.native, ordinal_, id);
-  // CUDA answers so for a handle that is no longer valid.
-  if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return true;
-  if (!status.ok()) return status;
-  return id != entry.id;
 }
 
 void CudaStreams::ForgetEnded() {

@@ -15,6 +15,7 @@
 #include "lib/device/cuda/recordings.h"
 #include "lib/device/name_source.h"
 #include "lib/locks/mutex.h"
+#include "tidepool/cuda_device.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cuda {
@@ -35,15 +36,13 @@ class CudaStreams {
     Stream stream;
     bool has_replaced = false;
   };
-  absl::StatusOr<Wrapped> Wrap(cudaStream_t native);
+  absl::StatusOr<Wrapped> Wrap(cudaStream_t native, StreamPromise promise);
   enum class Which : std::uint8_t { kAny, kWrapped };
   absl::Status Destroy(Stream stream, Which which);
 
-  // Forgets wrapped streams: the lost streams, which CUDA no longer knows, or all of them. Waits
-  // for the device if there are any, since no position can be recorded in them. Returns their
+  // Waits for the device and forgets all wrapped streams without using their handles. Returns their
   // number.
-  enum class Forgotten : std::uint8_t { kLost, kWrapped };
-  absl::StatusOr<int> Forget(Forgotten which);
+  absl::StatusOr<int> ForgetWrapped();
 
   // Calls `use` with the native handle of a stream that takes work. Destroy waits until `use` has
   // returned.
@@ -55,6 +54,11 @@ class CudaStreams {
     return (*entry)->is_gone ? NoStream(stream) : use(NativeOf(**entry));
   }
   bool Has(Stream stream) const { return Find(stream).ok(); }
+  // Whether the stream was wrapped without a promise.
+  bool MayEnd(Stream stream) const {
+    const absl::StatusOr<SharedEntry> entry = Find(stream);
+    return entry.ok() && (*entry)->may_end;
+  }
   // Returns the recording after all work that a destroyed stream was ever given. NotFound for a
   // name that never was a stream.
   absl::StatusOr<SharedRecording> EndOf(Stream stream) const;
@@ -66,6 +70,7 @@ class CudaStreams {
     cudaStream_t native = nullptr;
     std::uint64_t thread = 0;   // the owner of a stream of kind kOfThread
     unsigned long long id = 0;  // CUDA's id of the stream, 0: unknown
+    bool may_end = false;       // set before other threads find the entry
     locks::SharedMutex mutex;   // shared by uses of the stream, exclusive to end it
     bool is_gone ABSL_GUARDED_BY(mutex) = false;
   };
@@ -78,7 +83,6 @@ class CudaStreams {
   Stream Add(Kind kind, cudaStream_t native, unsigned long long id, std::uint64_t thread)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Stream WrapOwnOfThread();
-  absl::StatusOr<bool> IsLost(const Entry& entry) const;
   absl::Status ForgetReplaced(Stream stream);
   void ForgetIdle(Stream stream, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entry.mutex);
   void ForgetEnded();

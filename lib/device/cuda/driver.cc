@@ -7,22 +7,25 @@
 namespace tidepool::cuda {
 namespace {
 
-// A driver of this version has all functions below.
+// Drivers of these versions have all functions of Driver and of ContextDriver.
 constexpr unsigned kDriverVersion = 12000;
+constexpr unsigned kContextDriverVersion = 12050;
 
-cudaError_t Find(const char* name, void** entry, cudaDriverEntryPointQueryResult* result) {
+cudaError_t Find(const char* name, [[maybe_unused]] unsigned version, void** entry,
+                 cudaDriverEntryPointQueryResult* result) {
 #if CUDART_VERSION >= 12050
-  return cudaGetDriverEntryPointByVersion(name, entry, kDriverVersion, cudaEnableDefault, result);
+  return cudaGetDriverEntryPointByVersion(name, entry, version, cudaEnableDefault, result);
 #else
   return cudaGetDriverEntryPoint(name, entry, cudaEnableDefault, result);
 #endif
 }
 
 template <typename Function>
-absl::Status Find(const char* name, Function& function) {
+absl::Status Find(const char* name, unsigned version, Function& function) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-  absl::Status status = cuda::Check(Find(name, &entry, &result), "cudaGetDriverEntryPoint", name);
+  absl::Status status =
+      cuda::Check(Find(name, version, &entry, &result), "cudaGetDriverEntryPoint", name);
   if (!status.ok()) return status;
   if (result != cudaDriverEntryPointSuccess || entry == nullptr) {
     return absl::UnimplementedError(absl::StrCat("the driver has no ", name));
@@ -38,7 +41,7 @@ absl::StatusOr<Driver> Driver::Load() {
   absl::Status status;
   // Keeps the first error.
   const auto find = [&](const char* name, auto& function) {
-    if (status.ok()) status = Find(name, function);
+    if (status.ok()) status = Find(name, kDriverVersion, function);
   };
   find("cuGetErrorName", driver.get_error_name);
   find("cuGetErrorString", driver.get_error_string);
@@ -52,6 +55,14 @@ absl::StatusOr<Driver> Driver::Load() {
   find("cuMemMap", driver.map);
   find("cuMemUnmap", driver.unmap);
   find("cuMemSetAccess", driver.set_access);
+  if (!status.ok()) return status;
+  return driver;
+}
+
+absl::StatusOr<ContextDriver> ContextDriver::Load() {
+  ContextDriver driver;
+  absl::Status status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);
+  if (status.ok()) status = Find("cuCtxRecordEvent", kContextDriverVersion, driver.record_event);
   if (!status.ok()) return status;
   return driver;
 }

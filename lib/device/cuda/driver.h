@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for virtual memory. They are found at run time, so no driver is linked.
+// The driver's functions for virtual memory and contexts. They are found at run time, so no driver
+// is linked.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 
@@ -37,6 +38,15 @@ struct Driver {
   PFN_cuMemMap_v10020 map = nullptr;
   PFN_cuMemUnmap_v10020 unmap = nullptr;
   PFN_cuMemSetAccess_v10020 set_access = nullptr;
+};
+
+// The functions that record all work of a context, since version 12.5 of the driver.
+struct ContextDriver {
+  // Unimplemented if the driver lacks one of them.
+  static absl::StatusOr<ContextDriver> Load();
+
+  CUresult (*get_current)(CUcontext* context) = nullptr;
+  CUresult (*record_event)(CUcontext context, CUevent event) = nullptr;
 };
 
 }  // namespace tidepool::cuda

@@ -3,8 +3,18 @@
 #include "lib/device/cuda/recordings.h"
 
 #include "lib/device/cuda/cuda_error.h"
+#include "lib/device/cuda/driver.h"
 
 namespace tidepool::cuda {
+namespace {
+
+// Returns the driver's functions that record a context, or null where it lacks them.
+const ContextDriver* FindContextDriver() {
+  static const absl::StatusOr<ContextDriver> driver = ContextDriver::Load();
+  return driver.ok() ? &*driver : nullptr;
+}
+
+}  // namespace
 
 NativeEventPool::~NativeEventPool() {
   for (const cudaEvent_t event : idle_) {
@@ -42,6 +52,16 @@ absl::StatusOr<SharedRecording> MakeRecording(NativeEventPool& pool) {
 absl::Status Record(const Recording& recording, cudaStream_t stream) {
   return Check(cudaEventRecord(recording.event(), stream), "cudaEventRecord", recording.event(),
                stream);
+}
+
+absl::Status RecordAll(const Recording& recording) {
+  const ContextDriver* const driver = FindContextDriver();
+  if (driver == nullptr) return Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  CUcontext context = nullptr;
+  const CUresult got = driver->get_current(&context);
+  if (got != CUDA_SUCCESS) return Check(static_cast<cudaError_t>(got), "cuCtxGetCurrent");
+  return Check(static_cast<cudaError_t>(driver->record_event(context, recording.event())),
+               "cuCtxRecordEvent", context, recording.event());
 }
 
 absl::StatusOr<bool> HasFinished(const SharedRecording& recording) {

@@ -52,6 +52,9 @@ using SharedRecording = std::shared_ptr<Recording>;
 
 absl::StatusOr<SharedRecording> MakeRecording(NativeEventPool& pool);
 absl::Status Record(const Recording& recording, cudaStream_t stream);
+// Records the work of all streams of the current device. A driver older than 12.5 cannot: then it
+// waits for the device. An error, and the end of the captures, while a stream captures.
+absl::Status RecordAll(const Recording& recording);
 absl::StatusOr<bool> HasFinished(const SharedRecording& recording);
 
 }  // namespace tidepool::cuda

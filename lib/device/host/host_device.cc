@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/device/host/allocations.h"
@@ -131,6 +132,21 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kRecordEvent, [&] {
       absl::StatusOr<QueuePosition> position = streams_.EndOf(stream);
       return position.ok() ? events_.Set(event, *std::move(position)) : position.status();
+    });
+  }
+
+  // A stream of its own waits for the others, and ends with the recorded point.
+  absl::Status RecordAll(Event event) override {
+    return Run(Call::kRecordAll, [&] {
+      const std::vector<QueuePosition> ends = streams_.EndsOfAll();
+      const Stream joint = streams_.Create();
+      absl::Status status = Push(joint, OnTime([ends] {
+                                   for (const QueuePosition& end : ends) end.Wait();
+                                 }));
+      absl::StatusOr<QueuePosition> end = streams_.EndOf(joint);
+      if (status.ok()) status = end.ok() ? events_.Set(event, *std::move(end)) : end.status();
+      status.Update(streams_.Destroy(joint));
+      return status;
     });
   }
 

@@ -68,6 +68,13 @@ absl::StatusOr<QueuePosition> Streams::EndOf(Stream stream) const {
   return NoStream(stream);
 }
 
+std::vector<QueuePosition> Streams::EndsOfAll() const {
+  std::vector<QueuePosition> ends;
+  const locks::MutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) ends.push_back(entry.queue->End());
+  return ends;
+}
+
 void Streams::Remove(std::uint64_t name, std::thread thread) {
   {
     const locks::MutexLock lock(&mutex_);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -33,6 +34,8 @@ class Streams {
   // Returns the position after all work that the stream was ever given. Takes destroyed streams
   // too.
   absl::StatusOr<QueuePosition> EndOf(Stream stream) const;
+  // Returns the ends of all streams with work left.
+  std::vector<QueuePosition> EndsOfAll() const;
 
  private:
   struct Entry {
