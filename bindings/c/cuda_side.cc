@@ -32,6 +32,21 @@ class CudaSide final : public FaceDevice {
     if (!native.ok()) return native.status();
     return static_cast<void*>(*native);
   }
+  absl::Status Unwrap(Stream stream) override { return device_->UnwrapStream(stream); }
+  absl::StatusOr<bool> IsCapturing(void* native) const override {
+    auto status = cudaStreamCaptureStatusNone;
+    const cudaError_t error = cudaStreamIsCapturing(static_cast<cudaStream_t>(native), &status);
+    if (error == cudaSuccess) return status != cudaStreamCaptureStatusNone;
+    static_cast<void>(cudaGetLastError());
+    return absl::InternalError(absl::StrCat("cudaStreamIsCapturing: ", cudaGetErrorName(error)));
+  }
+  absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const override {
+    auto mode = cudaStreamCaptureModeRelaxed;
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    absl::Status status = call();
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    return status;
+  }
   absl::Status ForgetStreams() override {
     // The first call reports an error that the program left in CUDA.
     if (device_->ForgetWrappedStreams().ok()) return absl::OkStatus();

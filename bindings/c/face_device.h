@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/support/settings.h"
@@ -36,6 +37,14 @@ class FaceDevice {
   virtual absl::StatusOr<void*> NativeOf(Stream stream) const = 0;
   // Forgets all streams of the caller without using their handles, before the device ends.
   virtual absl::Status ForgetStreams() = 0;
+  // Forgets a stream of the caller after its work so far. InvalidArgument for a stream that the
+  // device made.
+  virtual absl::Status Unwrap(Stream stream) = 0;
+  // Returns whether a stream captures a graph.
+  virtual absl::StatusOr<bool> IsCapturing(void* native) const = 0;
+  // Returns the result of `call`, which may wait for the device and take memory of it although a
+  // stream captures.
+  virtual absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const = 0;
   // Makes an observer that tells a tool of the memory of a pool and then calls `next`, which may be
   // null. Null when no tool is attached.
   virtual std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* next) const = 0;

@@ -52,6 +52,7 @@ absl::Status FacePool::Start() {
   absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_->device(), *options);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
+  graphs_ = std::make_unique<Graphs>(*device_, *pool_);
   return absl::OkStatus();
 }
 
@@ -87,7 +88,41 @@ absl::Status FacePool::FreeOwned(void* address, void* native) {
   return status;
 }
 
+absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes, void* native) {
+  absl::StatusOr<std::optional<void*>> address = std::nullopt;
+  if (graphs_->HasAny()) address = graphs_->Allocate(bytes, native);
+  if (!address.ok()) {
+    return IsShortage(address.status()) ? WithHelp(address.status(), bytes) : address.status();
+  }
+  if (address->has_value() || !MayCapture(native)) return address;
+  const absl::StatusOr<bool> captures = device_->IsCapturing(native);
+  if (!captures.ok()) return captures.status();
+  if (!*captures) return address;
+  return absl::FailedPreconditionError(
+      "the stream captures a graph, which would write to this memory at each launch: call "
+      "tidepool_begin_graph before the capture, so that the graph keeps its memory");
+}
+
+// The pool lets go of the stream: an event that it recorded later would belong to the capture.
+absl::Status FacePool::BeginGraph(void* native) {
+  if (native == nullptr) {
+    return absl::InvalidArgumentError("stream is NULL, and the default stream cannot capture");
+  }
+  const absl::StatusOr<bool> captures = device_->IsCapturing(native);
+  if (!captures.ok()) return captures.status();
+  if (*captures) {
+    return absl::FailedPreconditionError(
+        "the stream captures already: call tidepool_begin_graph before cudaStreamBeginCapture");
+  }
+  const absl::StatusOr<Stream> name = streams_.NameOf(native);
+  if (!name.ok()) return name.status();
+  if (absl::Status status = device_->Unwrap(*name); !status.ok()) return status;
+  streams_.Forget(native);
+  return graphs_->Begin(native);
+}
+
 absl::Status FacePool::RecordUse(void* address, void* native) {
+  if (graphs_->HasAny() && graphs_->RecordUse(address)) return absl::OkStatus();
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
@@ -198,6 +233,7 @@ absl::Status FacePool::End(std::unique_ptr<FacePool> pool) {
     return absl::OkStatus();
   }
   absl::Status status = pool->device_->ForgetStreams();
+  pool->graphs_->Clear();
   pool->pool_.reset();
   pool->EndPinned();
   if (const std::int64_t used = pool->device_->device().used_bytes(); status.ok() && used > 0) {

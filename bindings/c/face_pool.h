@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/c/face_device.h"
+#include "bindings/c/graphs.h"
 #include "bindings/c/owners.h"
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
@@ -33,6 +35,11 @@ class FacePool {
   FacePool& operator=(const FacePool&) = delete;
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
+    if (graphs_->HasAny() || MayCapture(native)) [[unlikely]] {
+      absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
+      if (!in_graph.ok()) return in_graph.status();
+      if (in_graph->has_value()) return **in_graph;
+    }
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (!stream.ok()) [[unlikely]]
       return stream.status();
@@ -51,6 +58,8 @@ class FacePool {
   absl::Status RecordUse(void* address, void* native);
 
   Owners& owners() { return owners_; }
+  Graphs& graphs() { return *graphs_; }
+  absl::Status BeginGraph(void* native);
 
   absl::StatusOr<void*> CreateStream();
   absl::Status DestroyStream(void* native);
@@ -93,7 +102,16 @@ class FacePool {
   static bool IsShortage(const absl::Status& error) {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }
+  // Whether a stream is worth the question if it captures: the default stream cannot.
+  bool MayCapture(const void* native) const { return !settings_.streams_stay && native != nullptr; }
+  // Allocates in the graph of a stream that captures. Nothing for other streams. FailedPrecondition
+  // for a stream that captures and has begun no graph.
+  absl::StatusOr<std::optional<void*>> AllocateInGraph(std::size_t bytes, void* native);
   absl::Status FreeInPool(void* address, void* native) {
+    if (graphs_->HasAny()) [[unlikely]] {
+      const absl::StatusOr<bool> is_freed = graphs_->Free(address, native);
+      if (!is_freed.ok() || *is_freed) return is_freed.status();
+    }
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (stream.ok()) [[likely]]
       return pool_->Free(address, *stream);
@@ -111,6 +129,7 @@ class FacePool {
   std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
   std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<Graphs> graphs_;  // of the pool
   locks::Mutex pinned_mutex_;
   std::unique_ptr<PinnedPool> pinned_ ABSL_GUARDED_BY(pinned_mutex_);
 };

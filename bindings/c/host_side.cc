@@ -36,6 +36,13 @@ class HostSide final : public FaceDevice {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle is no address.
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream.id));
   }
+  absl::Status Unwrap(Stream /*stream*/) override {
+    return absl::InvalidArgumentError("the host device has no graphs");
+  }
+  absl::StatusOr<bool> IsCapturing(void* /*native*/) const override { return false; }
+  absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const override {
+    return call();
+  }
   absl::Status ForgetStreams() override { return absl::OkStatus(); }
   std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* /*next*/) const override {
     return nullptr;

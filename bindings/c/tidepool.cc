@@ -227,6 +227,19 @@ tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stre
   return OnPool(__func__, pool, [&](FacePool& face) { return face.ForgetStream(stream); });
 }
 
+tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.BeginGraph(stream); });
+}
+
+tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream, size_t* graph) {
+  return OnPoolWith(__func__, pool, graph, "graph",
+                    [&](FacePool& face) { return Store(face.graphs().End(stream), graph); });
+}
+
+tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.graphs().Release(graph); });
+}
+
 tidepool_status tidepool_mark(tidepool_pool* pool, const char* name) {
   return OnPoolWith(__func__, pool, name, "name", [&](FacePool& face) {
     face.pool().Mark(name);

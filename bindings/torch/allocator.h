@@ -19,7 +19,7 @@
 
 #include "history.h"
 #include "ledger.h"
-#include "private_pool.h"
+#include "../support/private_pool.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::torch_binding {

@@ -15,9 +15,11 @@
 
 #include "counts.h"
 #include "history.h"
-#include "private_pool.h"
+#include "../support/private_pool.h"
 
 namespace tidepool::torch_binding {
+
+using bindings::PrivatePool;
 
 struct NamedPool;
 

@@ -170,6 +170,25 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
    a stream that the pool has never seen. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
 
+/* Graphs. A launch of a CUDA graph writes to the addresses that the capture was given, at any later
+   time. So a stream that captures is refused memory (TIDEPOOL_FAILED_PRECONDITION), unless it has
+   begun a graph of the pool: then its memory belongs to the graph until that is released. Memory that
+   is freed in the capture serves later requests of the capture, and no other stream. Option
+   streams=stay leaves out the question whether a stream captures: its caller begins graphs by
+   itself. */
+
+/* Begins a graph on `stream`, before cudaStreamBeginCapture. TIDEPOOL_FAILED_PRECONDITION if the
+   stream captures already or has begun a graph, TIDEPOOL_INVALID_ARGUMENT for NULL and for a stream
+   of tidepool_stream_create. */
+TIDEPOOL_C_API tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream);
+/* Ends the graph of `stream` after cudaStreamEndCapture, and stores its number.
+   TIDEPOOL_NOT_FOUND if the stream has begun none. */
+TIDEPOOL_C_API tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream,
+                                                  size_t* graph);
+/* Gives the memory of an ended graph back to the pool, after all work that the device has now. The
+   graph is not launched again. Live memory of it follows when it is freed. */
+TIDEPOOL_C_API tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph);
+
 /* Iterations and marks. ----------------------------------------------------------------------- */
 
 /* Says that a phase called `name` begins: for traces, and for policies that use it. */

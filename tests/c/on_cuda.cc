@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <string_view>
 #include <thread>
 
 #include "tests/c/fixture.h"
@@ -75,13 +76,140 @@ TEST_F(CFaceOnCudaTest, StreamsNeedNoRegistration) {
   Destroy(second);
 }
 
-TEST_F(CFaceOnCudaTest, KnownStreamsCauseNoCallsOfCuda) {
+// Other streams are asked whether they capture.
+TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
   const cudaStream_t stream = NewStream();
-  const CPool pool("device=cuda:0");
-  pool.Free(pool.Allocate(1000, stream), stream);
-  const long long calls = cudartHostCountCalls(nullptr);
-  for (int i = 0; i < 1000; ++i) pool.Free(pool.Allocate(1000, stream), stream);
-  EXPECT_EQ(cudartHostCountCalls(nullptr), calls);
+  for (const bool stays : {true, false}) {
+    const CPool pool(stays ? "device=cuda:0,streams=stay" : "device=cuda:0");
+    pool.Free(pool.Allocate(1000, stream), stream);
+    const long long calls = cudartHostCountCalls(nullptr);
+    for (int i = 0; i < 1000; ++i) pool.Free(pool.Allocate(1000, stream), stream);
+    EXPECT_EQ(cudartHostCountCalls(nullptr) - calls, stays ? 0 : 1000);
+  }
+  Destroy(stream);
+}
+
+// A program that captures a graph on a stream of its own.
+class GraphMemoryTest : public CFaceOnCudaTest {
+ protected:
+  static constexpr std::size_t kBytes = 40 << 10;
+
+  static void BeginCapture(cudaStream_t stream) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  }
+  static cudaGraphExec_t EndCapture(cudaStream_t stream) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    return exec;
+  }
+  static std::size_t EndGraph(const CPool& pool, cudaStream_t stream) {
+    std::size_t number = 0;
+    EXPECT_EQ(tidepool_end_graph(pool.get(), stream, &number), TIDEPOOL_OK);
+    return number;
+  }
+  static int FirstByte(const void* memory) {
+    unsigned char byte = 0;
+    EXPECT_EQ(cudaMemcpy(&byte, memory, 1, cudaMemcpyDeviceToHost), cudaSuccess);
+    return byte;
+  }
+};
+
+TEST_F(GraphMemoryTest, ALaunchFindsItsMemoryAndHarmsNobodyElse) {
+  for (const char* const options :
+       {"device=cuda:0,budget=8MiB,memory=segments", "device=cuda:0,budget=8MiB,streams=stay"}) {
+    SCOPED_TRACE(options);
+    const CPool pool(options);
+    const cudaStream_t stream = NewStream();
+    const cudaStream_t other = NewStream();
+    for (const cudaStream_t used : {stream, other}) pool.Free(pool.Allocate(kBytes, used), used);
+    ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+    BeginCapture(stream);
+    void* const passing = pool.Allocate(kBytes, stream);
+    EXPECT_EQ(cudaMemsetAsync(passing, 2, kBytes, stream), cudaSuccess);
+    pool.Free(passing, stream);
+    void* const kept = pool.Allocate(kBytes, stream);
+    EXPECT_EQ(kept, passing) << "in the order of the stream";
+    EXPECT_EQ(cudaMemsetAsync(kept, 3, kBytes, stream), cudaSuccess);
+    void* const large = pool.Allocate(3 << 20, stream);  // a segment of its own, in the capture
+    pool.Free(large, stream);
+    const cudaGraphExec_t exec = EndCapture(stream);
+    const std::size_t graph = EndGraph(pool, stream);
+    pool.Free(kept, stream);
+
+    void* const all = pool.Allocate(1 << 20, other);
+    EXPECT_EQ(cudaMemsetAsync(all, 7, 1 << 20, other), cudaSuccess);
+    EXPECT_EQ(cudaGraphLaunch(exec, other), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(FirstByte(all), 7);
+    EXPECT_EQ(FirstByte(kept), 3);
+    pool.Free(all, other);
+    EXPECT_EQ(pool.Try(8 << 20, other), TIDEPOOL_OUT_OF_MEMORY);
+
+    EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+    EXPECT_EQ(tidepool_release_graph(pool.get(), graph), TIDEPOOL_OK);
+    EXPECT_EQ(tidepool_release_graph(pool.get(), graph), TIDEPOOL_NOT_FOUND);
+    EXPECT_EQ(pool.Try(8 << 20, other), TIDEPOOL_OK);
+    EXPECT_EQ(pool.Statistics().live_bytes, 0U);
+    if (std::string_view(options).find("stay") != std::string_view::npos) {
+      for (const cudaStream_t used : {stream, other}) {
+        EXPECT_EQ(tidepool_stream_forget(pool.get(), used), TIDEPOOL_OK);
+      }
+    }
+    Destroy(stream);
+    Destroy(other);
+  }
+}
+
+TEST_F(GraphMemoryTest, LiveMemoryOutlivesTheReleaseOfItsGraph) {
+  const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  void* const before = pool.Allocate(kBytes, stream);
+  EXPECT_EQ(tidepool_record_use(pool.get(), before, nullptr), TIDEPOOL_OK);
+  pool.Free(before, stream);
+  EXPECT_EQ(tidepool_free(pool.get(), before, stream), TIDEPOOL_INVALID_ARGUMENT);
+  void* const result = pool.Allocate(kBytes, stream);
+  EXPECT_NE(result, before) << "another stream uses it";
+  EXPECT_EQ(tidepool_release_graph(pool.get(), 1), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  pool.Free(result, stream);
+  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
+  Destroy(stream);
+}
+
+TEST_F(GraphMemoryTest, MemoryOfThePoolThatIsFreedInACaptureIsFreeAfterIt) {
+  const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  void* const earlier = pool.Allocate(5 << 20, stream);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  BeginCapture(stream);
+  pool.Free(earlier, stream);
+  EXPECT_EQ(pool.Try(5 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess);
+  const std::size_t graph = EndGraph(pool, stream);
+  EXPECT_EQ(pool.Try(5 << 20), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), graph), TIDEPOOL_OK);
+  Destroy(stream);
+}
+
+TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
+  const CPool pool("device=cuda:0,budget=8MiB");
+  const cudaStream_t stream = NewStream();
+  BeginCapture(stream);
+  EXPECT_EQ(pool.Try(kBytes, stream), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("call tidepool_begin_graph before the capture"));
+  EXPECT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess) << "the capture lives on";
+  std::size_t graph = 0;
+  EXPECT_EQ(tidepool_end_graph(pool.get(), stream, &graph), TIDEPOOL_NOT_FOUND);
+  EXPECT_EQ(tidepool_begin_graph(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_begin_graph(pool.get(), pool.NewStream()), TIDEPOOL_INVALID_ARGUMENT);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_FAILED_PRECONDITION);
   Destroy(stream);
 }
 

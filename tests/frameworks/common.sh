@@ -65,5 +65,5 @@ package() {
 # Runs a command on the stand-in runtime, with a device of 8 GiB unless CUDART_HOST_MEMORY is set.
 on_stand_in() {
   LD_LIBRARY_PATH="$BUILD/cudart_host:$BUILD/bindings/c${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    CUDART_HOST_MEMORY=${CUDART_HOST_MEMORY:-8589934592} "$@"
+    CUDART_HOST_MEMORY=${CUDART_HOST_MEMORY:-8589934592} CUDART_HOST_DIES_OF_DESTROYED_STREAMS=1 "$@"
 }

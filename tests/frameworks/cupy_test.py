@@ -62,6 +62,40 @@ assert (target == numbers).all()
 del again, target, page_locked
 assert live() == 0
 
+# A stream that CuPy destroys is used no more: the stand-in ends a process that names one.
+for _ in range(3):
+    short = cupy.cuda.Stream(non_blocking=True)
+    with short:
+        passing = cupy.empty(1000)
+    del passing, short
+    assert live() == 0
+    cupy.empty(pool.statistics().max_bytes, dtype=np.uint8)
+
+# Memory that a capture was given belongs to the graph as long as it can be launched.
+capturing = cupy.cuda.Stream(non_blocking=True)
+result = cupy.empty(1000)
+result.data.memset_async(0, result.nbytes, capturing)
+with capturing:
+    capturing.begin_capture()
+    inside = cupy.empty(1000)
+    inside.data.memset_async(3, inside.nbytes, capturing)
+    result.data.copy_from_device_async(inside.data, result.nbytes, capturing)
+    written = inside.data.ptr
+    del inside
+    assert cupy.empty(1000).data.ptr == written, "a capture uses its memory again"
+    graph = capturing.end_capture()
+taken = [cupy.zeros(1000) for _ in range(100)]
+assert written not in [array.data.ptr for array in taken]
+graph.launch(capturing)
+capturing.synchronize()
+assert (result.get().view(np.uint8) == 3).all() and all((array.get() == 0).all() for array in taken)
+del taken, result
+reserved = live()
+del graph
+assert live() < reserved, "the graph's memory is back"
+del capturing
+assert live() == 0
+
 limit = pool.statistics().max_bytes
 try:
     cupy.empty(limit + 1, dtype=np.uint8)

@@ -67,6 +67,9 @@ _FUNCTIONS = {
     "tidepool_get_device": [c_void_p, POINTER(c_int)],
     "tidepool_stream_forget": [c_void_p, c_void_p],
     "tidepool_stream_synchronize": [c_void_p, c_void_p],
+    "tidepool_begin_graph": [c_void_p, c_void_p],
+    "tidepool_end_graph": [c_void_p, c_void_p, POINTER(c_size_t)],
+    "tidepool_release_graph": [c_void_p, c_size_t],
     "tidepool_mark": [c_void_p, c_char_p],
     "tidepool_mark_iteration": [c_void_p],
     "tidepool_await_plans": [c_void_p],
@@ -234,6 +237,20 @@ class Pool:
     def forget_stream(self, stream):
         """Forgets a stream, before or after it is destroyed: CUDA reuses handles. The stream is not used."""
         _check(self._library.tidepool_stream_forget(self, stream))
+
+    def begin_graph(self, stream):
+        """Begins a graph before a capture: memory of the stream then belongs to the graph, until release_graph."""
+        _check(self._library.tidepool_begin_graph(self, stream))
+
+    def end_graph(self, stream):
+        """Ends the graph of a stream after its capture. Returns the graph's number."""
+        number = c_size_t()
+        _check(self._library.tidepool_end_graph(self, stream, byref(number)))
+        return number.value
+
+    def release_graph(self, number):
+        """Gives the memory of a graph back, which is not launched again."""
+        _check(self._library.tidepool_release_graph(self, number))
 
     def synchronize(self, stream=0):
         _check(self._library.tidepool_stream_synchronize(self, stream))

@@ -86,6 +86,46 @@ class _PinnedMemory:
             self.pool.free_pinned(self.ptr)
 
 
+class _GraphMemory:
+    """The memory of a graph in a pool. CuPy's graph holds it, through the list of its host functions."""
+
+    def __init__(self, pool):
+        self.pool = pool
+        self.number = 0
+
+    def __del__(self):
+        if self.number:
+            self.pool.release_graph(self.number)
+
+
+_begin_capture = cupy.cuda.stream._BaseStream.begin_capture
+_end_capture = cupy.cuda.stream._BaseStream.end_capture
+
+
+def _begin_capture_in_pool(stream, mode=None):
+    """Captures with memory that belongs to the graph: each launch writes to it."""
+    pool = shared_pool(cupy.cuda.device.get_device_id())
+    if stream.ptr > 1:  # the default stream cannot capture, as CuPy says
+        pool.begin_graph(stream.ptr)
+    try:
+        _begin_capture(stream, mode)
+    except BaseException:
+        if stream.ptr > 1:
+            pool.release_graph(pool.end_graph(stream.ptr))
+        raise
+    stream._tidepool_graph = _GraphMemory(pool)
+    stream._graph_host_funcargs.append(stream._tidepool_graph)
+
+
+def _end_capture_in_pool(stream):
+    memory = stream.__dict__.pop("_tidepool_graph", None)
+    try:
+        return _end_capture(stream)
+    finally:
+        if memory is not None:
+            memory.number = memory.pool.end_graph(stream.ptr)
+
+
 def _allocate(size):
     return _memory.MemoryPointer(_Memory(size), 0)
 
@@ -100,6 +140,8 @@ def enable(devices=(0,), pinned=True, **options):
     """
     for device in devices:
         shared_pool(device, **options)
+    cupy.cuda.stream._BaseStream.begin_capture = _begin_capture_in_pool
+    cupy.cuda.stream._BaseStream.end_capture = _end_capture_in_pool
     cupy.cuda.set_allocator(_allocate)
     if pinned:
         cupy.cuda.set_pinned_memory_allocator(_allocate_pinned)
@@ -112,5 +154,7 @@ def pool(device=0):
 
 def disable():
     """Gives CuPy its own pools back. Arrays that exist keep their memory."""
+    cupy.cuda.stream._BaseStream.begin_capture = _begin_capture
+    cupy.cuda.stream._BaseStream.end_capture = _end_capture
     cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
     cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)

@@ -150,7 +150,7 @@ def _runtime_path():
 def _compiled():
     """Returns the path of the allocator for this version of PyTorch, compiled if need be."""
     digest = hashlib.sha256()
-    for source in sorted(_sources().glob("*.[ch]*")):
+    for source in [*sorted(_sources().glob("*.[ch]*")), _sources().parent / "support" / "private_pool.h"]:
         if source.name != "pluggable.cc":  # of a library that is built before
             digest.update(source.read_bytes())
     digest.update(" ".join(_compile_command("")).encode())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a graph or of a torch.cuda.MemPool. It takes segments and keeps them, so a graph
+// The memory of a graph, or of a torch.cuda.MemPool. It takes segments and keeps them, so a graph
 // finds its memory at the same addresses at each launch. A block that was freed on a stream serves
 // only requests of that stream: the pool needs no events, which a capture would record.
-#ifndef TIDEPOOL_BINDINGS_TORCH_PRIVATE_POOL_H_
-#define TIDEPOOL_BINDINGS_TORCH_PRIVATE_POOL_H_
+#ifndef TIDEPOOL_BINDINGS_SUPPORT_PRIVATE_POOL_H_
+#define TIDEPOOL_BINDINGS_SUPPORT_PRIVATE_POOL_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidepool::torch_binding {
+namespace tidepool::bindings {
 
 // Not thread-safe.
 class PrivatePool {
@@ -142,6 +142,6 @@ class PrivatePool {
   bool is_whole_ = false;
 };
 
-}  // namespace tidepool::torch_binding
+}  // namespace tidepool::bindings
 
-#endif  // TIDEPOOL_BINDINGS_TORCH_PRIVATE_POOL_H_
+#endif  // TIDEPOOL_BINDINGS_SUPPORT_PRIVATE_POOL_H_

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Segments come from the pool on a stream of their own, which the host waits for: a capture cannot
+// wait for work outside of it.
+#include "bindings/c/graphs.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::c_face {
+
+absl::Status Graphs::Begin(void* native) {
+  const locks::MutexLock lock(&mutex_);
+  if (begun_.contains(native)) {
+    return absl::FailedPreconditionError(
+        "the stream has begun a graph: call tidepool_end_graph first");
+  }
+  // The first segment comes before the capture: the pool then records the work of the stream so
+  // far, which it could not do later.
+  Graph graph;
+  if (absl::Status status = AddSegment(graph, 1, native); !status.ok()) return status;
+  begun_[native] = ++last_;
+  graphs_[last_] = std::move(graph);
+  count_.store(graphs_.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::size_t> Graphs::End(void* native) {
+  const locks::MutexLock lock(&mutex_);
+  const auto begun = begun_.find(native);
+  if (begun == begun_.end()) {
+    return absl::NotFoundError(
+        "the stream has begun no graph: call tidepool_begin_graph before the capture");
+  }
+  const std::size_t number = begun->second;
+  begun_.erase(begun);
+  std::vector<void*> held;
+  held.swap(graphs_.at(number).held);
+  absl::Status status;
+  for (void* const address : held) {
+    const absl::StatusOr<Stream> stream = device_.NameOf(native);
+    status.Update(stream.ok() ? pool_.Free(address, *stream) : stream.status());
+  }
+  if (!status.ok()) return status;
+  return number;
+}
+
+absl::Status Graphs::Release(std::size_t number) {
+  const locks::MutexLock lock(&mutex_);
+  const Numbered found = graphs_.find(number);
+  if (found == graphs_.end() || found->second.is_released) {
+    return absl::NotFoundError(absl::StrCat("the pool has no graph ", number));
+  }
+  for (const auto& [native, begun] : begun_) {
+    if (begun != number) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("graph ", number, " has not ended: call tidepool_end_graph first"));
+  }
+  for (const auto& [address, is_freed] : found->second.used_elsewhere) {
+    if (is_freed) found->second.memory.Free(address);
+  }
+  found->second.used_elsewhere.clear();
+  found->second.is_released = true;
+  absl::Status status = GiveBackIdle(found);
+  if (!status.ok()) found->second.is_released = false;
+  return status;
+}
+
+absl::StatusOr<std::optional<void*>> Graphs::Allocate(std::size_t bytes, void* native) {
+  const locks::MutexLock lock(&mutex_);
+  const auto begun = begun_.find(native);
+  if (begun == begun_.end()) return std::nullopt;
+  Graph& graph = graphs_.at(begun->second);
+  const std::size_t rounded = bindings::PrivatePool::Rounded(bytes);
+  if (void* const address = graph.memory.Take(rounded, native)) return address;
+  if (absl::Status status = AddSegment(graph, rounded, native); !status.ok()) return status;
+  return graph.memory.Take(rounded, native);
+}
+
+absl::StatusOr<bool> Graphs::Free(void* address, void* native) {
+  const locks::MutexLock lock(&mutex_);
+  const Numbered owner = OwnerOf(address);
+  if (owner != graphs_.end()) {
+    Graph& graph = owner->second;
+    const auto used = graph.used_elsewhere.find(address);
+    if (used != graph.used_elsewhere.end()) {
+      if (used->second) return absl::InvalidArgumentError("the address was freed before");
+      used->second = true;
+      return true;
+    }
+    graph.memory.Free(address);
+    if (!graph.is_released) return true;
+    if (absl::Status status = GiveBackIdle(owner); !status.ok()) return status;
+    return true;
+  }
+  const auto begun = begun_.find(native);
+  if (begun == begun_.end()) return false;
+  // A record of this free would belong to the capture.
+  if (absl::Status status = pool_.AllocatedOn(address).status(); !status.ok()) return status;
+  graphs_.at(begun->second).held.push_back(address);
+  return true;
+}
+
+bool Graphs::RecordUse(void* address) {
+  const locks::MutexLock lock(&mutex_);
+  const Numbered owner = OwnerOf(address);
+  if (owner == graphs_.end()) return false;
+  owner->second.used_elsewhere.try_emplace(address, false);
+  return true;
+}
+
+void Graphs::Clear() {
+  const locks::MutexLock lock(&mutex_);
+  begun_.clear();
+  graphs_.clear();
+  count_.store(0, std::memory_order_relaxed);
+}
+
+absl::Status Graphs::AddSegment(Graph& graph, std::size_t bytes, void* native) {
+  const absl::StatusOr<Stream> service = Service();
+  if (!service.ok()) return service.status();
+  const std::size_t segment = bindings::PrivatePool::SegmentBytes(bytes);
+  return device_.InRelaxedCapture([&]() -> absl::Status {
+    absl::StatusOr<void*> address = pool_.Allocate(segment, *service);
+    std::size_t taken = segment;
+    if (!address.ok() && segment > bytes) {  // no room for more than was asked for
+      address = pool_.Allocate(bytes, *service);
+      taken = bytes;
+    }
+    if (!address.ok()) return address.status();
+    absl::Status status = device_.device().SynchronizeStream(*service);
+    if (!status.ok()) {
+      pool_.Free(*address, *service).IgnoreError();
+      return status;
+    }
+    graph.memory.AddSegment(*address, taken, native);
+    return status;
+  });
+}
+
+absl::Status Graphs::GiveBackIdle(Numbered numbered) {
+  Device& device = device_.device();
+  auto idle = numbered->second.memory.TakeIdle();
+  if (!idle.empty()) {
+    const absl::StatusOr<Stream> service = Service();
+    if (!service.ok()) return service.status();
+    const absl::StatusOr<Event> event = device.CreateEvent();
+    if (!event.ok()) return event.status();
+    absl::Status status = device.RecordAll(*event);
+    if (status.ok()) status = device.WaitEvent(*service, *event);
+    device.DestroyEvent(*event).IgnoreError();
+    for (const auto& [address, segment] : idle) {
+      if (status.ok()) {
+        status = pool_.Free(address, *service);
+      } else {
+        numbered->second.memory.AddSegment(address, segment.bytes, segment.stream);
+      }
+    }
+    if (!status.ok()) return status;
+  }
+  if (numbered->second.memory.is_empty()) graphs_.erase(numbered);
+  count_.store(graphs_.size(), std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Stream> Graphs::Service() {
+  if (service_.id != 0) return service_;
+  absl::StatusOr<Stream> created = device_.device().CreateStream();
+  if (created.ok()) service_ = *created;
+  return created;
+}
+
+Graphs::Numbered Graphs::OwnerOf(void* address) {
+  for (auto numbered = graphs_.begin(); numbered != graphs_.end(); ++numbered) {
+    const auto& blocks = numbered->second.memory.state().blocks;
+    const auto found = blocks.find(static_cast<char*>(address));
+    if (found != blocks.end() && found->second.is_live) return numbered;
+  }
+  return graphs_.end();
+}
+
+}  // namespace tidepool::c_face

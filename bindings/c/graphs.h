@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of graphs that a program captures. A launch of a graph writes to the addresses that
+// the capture was given, so the graph keeps them until it is released.
+#ifndef TIDEPOOL_BINDINGS_C_GRAPHS_H_
+#define TIDEPOOL_BINDINGS_C_GRAPHS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bindings/c/face_device.h"
+#include "bindings/support/private_pool.h"
+#include "lib/locks/mutex.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::c_face {
+
+// Graphs have the numbers from 1 on. Thread-safe. The device and the pool outlive it.
+class Graphs {
+ public:
+  Graphs(FaceDevice& device, Pool& pool) : device_(device), pool_(pool) {}
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  // Whether there are graphs: the functions below matter then alone.
+  bool HasAny() const { return count_.load(std::memory_order_relaxed) != 0; }
+
+  // Begins the graph of a stream: what is allocated on the stream belongs to it. The stream has no
+  // name in the pool, so that the pool records nothing in it. FailedPrecondition if the stream has
+  // begun a graph.
+  absl::Status Begin(void* native);
+  // Ends the graph, frees what was freed on its stream meanwhile, and returns its number. NotFound
+  // if the stream has not begun one.
+  absl::StatusOr<std::size_t> End(void* native);
+  // Gives the memory of an ended graph back to the pool, after all work that the device has now;
+  // live blocks follow when they are freed. NotFound for a graph that is not there.
+  absl::Status Release(std::size_t number);
+
+  // Allocates in the graph that the stream has begun. Nothing if there is none. A graph whose
+  // capture has ended ends here.
+  absl::StatusOr<std::optional<void*>> Allocate(std::size_t bytes, void* native);
+  // Frees memory of a graph, and keeps a free on a stream with a graph until the graph ends.
+  // Returns false for other memory, which the pool frees.
+  absl::StatusOr<bool> Free(void* address, void* native);
+  // Notes that another stream uses memory of a graph, which then serves no other request of the
+  // graph. Returns false for other memory.
+  bool RecordUse(void* address);
+  // Forgets all graphs: the pool ends.
+  void Clear();
+
+ private:
+  struct Graph {
+    bindings::PrivatePool memory;
+    // Blocks that other streams use, and whether they were freed.
+    absl::flat_hash_map<void*, bool> used_elsewhere;
+    std::vector<void*> held;  // frees of the pool's memory on the stream during the graph
+    bool is_released = false;
+  };
+  using Numbered = std::map<std::size_t, Graph>::iterator;
+
+  absl::Status AddSegment(Graph& graph, std::size_t bytes, void* native)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status GiveBackIdle(Numbered numbered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Stream> Service() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Numbered OwnerOf(void* address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  FaceDevice& device_;
+  Pool& pool_;
+  std::atomic<std::size_t> count_ = 0;  // of graphs_
+  locks::Mutex mutex_;
+  std::map<std::size_t, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
+  std::map<void*, std::size_t> begun_ ABSL_GUARDED_BY(mutex_);  // graphs by stream
+  std::size_t last_ ABSL_GUARDED_BY(mutex_) = 0;
+  Stream service_ ABSL_GUARDED_BY(mutex_);  // hands segments over; none before the first
+};
+
+}  // namespace tidepool::c_face
+
+#endif  // TIDEPOOL_BINDINGS_C_GRAPHS_H_
