@@ -31,19 +31,18 @@ class Graphs {
   // Whether there are graphs: the functions below matter then alone.
   bool HasAny() const { return count_.load(std::memory_order_relaxed) != 0; }
 
-  // Begins the graph of a stream: what is allocated on the stream belongs to it. The stream has no
-  // name in the pool, so that the pool records nothing in it. FailedPrecondition if the stream has
+  // Begins the graph of a stream, to which later allocations on the stream belong. The pool has
+  // forgotten the stream, so that it records nothing in it. FailedPrecondition if the stream has
   // begun a graph.
   absl::Status Begin(void* native);
-  // Ends the graph, frees what was freed on its stream meanwhile, and returns its number. NotFound
-  // if the stream has not begun one.
+  // Ends the graph, carries out the frees that came on its stream meanwhile, and returns its number.
+  // NotFound if the stream has not begun one.
   absl::StatusOr<std::size_t> End(void* native);
   // Gives the memory of an ended graph back to the pool, after all work that the device has now;
   // live blocks follow when they are freed. NotFound for a graph that is not there.
   absl::Status Release(std::size_t number);
 
-  // Allocates in the graph that the stream has begun. Nothing if there is none. A graph whose
-  // capture has ended ends here.
+  // Allocates in the graph that the stream has begun; returns nothing for other streams.
   absl::StatusOr<std::optional<void*>> Allocate(std::size_t bytes, void* native);
   // Frees memory of a graph, and keeps a free on a stream with a graph until the graph ends.
   // Returns false for other memory, which the pool frees.

@@ -112,7 +112,8 @@ def _include_folders():
         os.environ.get("TIDEPOOL_INCLUDE"), here / "include", here.parent.parent.parent / "include",
         "/usr/local/include", "/usr/include",
     ], "tidepool/tidepool.h")
-    return [pools], [torch_include, torch_include / "torch/csrc/api/include", cuda]
+    # NVIDIA's wheels lack two headers of the toolkit, which come last.
+    return [pools], [torch_include, torch_include / "torch/csrc/api/include", cuda, _sources() / "cuda_crt"]
 
 
 def _cache_folder():
@@ -344,11 +345,8 @@ def _make_backend(method, options):
     try:
         return _Compiled(options)
     except ImportError as error:
-        if method == "compiled":
-            raise
-        warnings.warn(f"tidepool.torch: {error}\nA pluggable allocator takes its place, without graphs, "
-                      "snapshots and torch.OutOfMemoryError.", stacklevel=3)
-        return _Pluggable(options)
+        raise ImportError(f"{error}\nenable(method=\"pluggable\") needs no compiler, and has no graphs, no snapshots "
+                          "and no torch.OutOfMemoryError") from error
 
 
 def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, recording=None,
@@ -365,11 +363,12 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     recording: whether record() may be called; it costs some time in each request.
     pinned: a limit in bytes, or True. Then page-locked memory comes from tidepool too, with exact sizes
         where PyTorch's own rounds up to powers of two.
-    method: "compiled" or "pluggable"; the default is the first that works.
+    method: "compiled" (default), PyTorch's own class, which a C++ compiler makes once for each version of PyTorch, or
+        "pluggable", which needs no compiler and has no graphs, no snapshots and no torch.OutOfMemoryError.
     Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
 
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
-    CUDA device; ValueError for wrong options; ImportError where neither method works.
+    CUDA device; ValueError for wrong options; ImportError where the method does not work.
     """
     global _backend, _given
     _require_time_to_enable()

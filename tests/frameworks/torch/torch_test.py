@@ -695,12 +695,11 @@ def pluggable_memory_waits_for_recorded_streams():
     torch.cuda.synchronize()
 
 
-def without_a_compiler_the_pluggable_allocator_serves():
+def without_a_compiler_the_pluggable_allocator_is_named():
     os.environ["CXX"] = "/no-such-compiler"
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tidepool_torch.enable()
-    assert any("did not compile" in str(warning.message) for warning in caught), caught
+    raises(ImportError, "did not compile", tidepool_torch.enable)
+    raises(ImportError, 'enable(method="pluggable") needs no compiler', tidepool_torch.enable)
+    tidepool_torch.enable(method="pluggable")
     assert empty(5).numel() == 5 and tidepool_torch.statistics()["allocations"] == 1
 
 
