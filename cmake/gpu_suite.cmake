@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a
-# benchmark. Built if nvcc was found.
+# The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, a
+# benchmark, and questions about CUDA's behaviour. Built if nvcc was found.
 set(default OFF)
 if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND TIDEPOOL_TESTS AND TIDEPOOL_BENCHMARKS)
   set(default ON)
@@ -29,6 +29,14 @@ add_executable(gpu_test ${sources} $<TARGET_OBJECTS:tidepool_gpu_kernels>)
 target_link_libraries(gpu_test PRIVATE GTest::gmock GTest::gtest)
 add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE nlohmann_json::nlohmann_json)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/gpu/probe/*.cc)
+add_executable(gpu_probe ${sources})
+target_compile_features(gpu_probe PRIVATE cxx_std_20)
+target_link_libraries(gpu_probe PRIVATE ${TIDEPOOL_CUDART} tidepool_flags Threads::Threads)
+set_target_properties(gpu_probe PROPERTIES UNITY_BUILD OFF)
+target_include_directories(gpu_probe PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(gpu_probe PROPERTIES
+  CUDA_RUNTIME_LIBRARY None LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu)
 foreach(program gpu_test gpu_bench)
   set_target_properties(${program} PROPERTIES
     CUDA_RUNTIME_LIBRARY None LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu)
