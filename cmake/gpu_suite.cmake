@@ -47,11 +47,12 @@ endforeach()
 if(TIDEPOOL_TESTS)
   add_test(NAME gpu.tests COMMAND gpu_test)
   set_tests_properties(gpu.tests PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
-  # Hides the GPU, to test the suite's answer without one.
-  if(TIDEPOOL_TOOLS)
-    add_test(NAME gpu.suite_without_a_gpu
-             COMMAND ${PROJECT_SOURCE_DIR}/scripts/gpu_suite.sh ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/gpu/none.json)
-    set_tests_properties(gpu.suite_without_a_gpu PROPERTIES
-      ENVIRONMENT CUDA_VISIBLE_DEVICES= PASS_REGULAR_EXPRESSION "no GPU: UNAVAILABLE.*nothing was measured")
+  # The suite with these programs. They load the stand-in if the runtime is a library.
+  if(TARGET cudart_host AND TARGET tidepool_tool AND TARGET cnmem_bench AND NOT TIDEPOOL_SANITIZE AND NOT TIDEPOOL_STATIC_DEPENDENCIES)
+    add_test(NAME gpu.suite_on_the_stand_in
+             COMMAND python3 ${PROJECT_SOURCE_DIR}/tests/house/gpu_suite_test.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    set_tests_properties(gpu.suite_on_the_stand_in PROPERTIES TIMEOUT 600)
+    add_test(NAME gpu.pack COMMAND ${PROJECT_SOURCE_DIR}/tests/house/gpu_pack_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    set_tests_properties(gpu.pack PROPERTIES TIMEOUT 600)
   endif()
 endif()

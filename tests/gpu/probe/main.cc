@@ -47,7 +47,13 @@ int List() {
 bool Prepare() {
   const cudaError_t error = cudaFree(nullptr);
   if (error != cudaSuccess) {
-    std::fprintf(stderr, "no GPU: %s\n", cudaGetErrorString(error));
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    std::fprintf(stderr,
+                 "no GPU: %s (%s); the driver has CUDA %d.%d (0.0: there is none), this program "
+                 "needs %d.%d\n",
+                 cudaGetErrorName(error), cudaGetErrorString(error), driver / 1000,
+                 driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     return false;
   }
   Granule();
