@@ -137,6 +137,8 @@ def check_session(folder):
         session.run(Step("leaves", 600, [shell(f"sleep 600 & echo plain; echo kept >{session.files}/kept")]))
         session.run(Step("unprepared", 600, [shell("echo '{}'")], prepare=[shell("exit 4")]))
         session.run(Step("no_program", 600, [["/no/such/program"]]))
+        session.run(Step("slow", 3, [shell("echo '{\"first\": 1}'"), shell("exec sleep 600"), shell("echo '{\"third\": 3}'")], each=600))
+        session.run(Step("long", 2, [shell("exec sleep 600")] * 3, each=1.5))
         session.end = time.monotonic()
         session.run(Step("late", 600, [shell("true")]))
     session.close()
@@ -144,6 +146,8 @@ def check_session(folder):
     assert its["hangs"]["status"] == "hangs" and its["hangs"]["result"] == [{"before": 1}, {"second": 2}], its
     assert its["leaves"]["result"] == {"said": "plain\n"} and its["unprepared"]["result"] is None, its
     assert its["unprepared"]["failures"][0]["ended"] == "exit status 4" and its["no_program"]["status"] == "failed", its
+    assert its["slow"]["status"] == "out of time" and its["slow"]["result"] == [{"first": 1}], its
+    assert its["long"]["failures"][0]["ended"] == "hangs" and its["long"]["status"] == "out of time", its
     assert its["late"] == {"status": "left out", "why": "0 s remain, expected 5"}, its
     with open(session.path, encoding="utf-8") as file:
         assert json.load(file) == answers

@@ -12,6 +12,8 @@ import subprocess
 import sys
 import sysconfig
 
+from session import HANGS, ending
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 CUDA_OF_PROGRAMS = (13, 0)
 DRIVER_OF_PROGRAMS = 580  # the first with CUDA 13.0
@@ -89,7 +91,7 @@ def ask_torch(session):
         return json.loads(out)
     except ValueError:
         said = (err.strip().splitlines() or ["it said nothing"])[-1]
-        return {"missing": f"PyTorch finds no GPU: {said}" if status is not None else "PyTorch hangs at its start"}
+        return {"missing": f"PyTorch finds no GPU: {said}" if status != HANGS else "PyTorch hangs at its start"}
 
 
 def is_gvisor():
@@ -127,7 +129,7 @@ class Machine:
         status, out, err = self.session.command([probe, "device"], 30)
         if status == 0:
             return json.loads("{" + out + "}"), None
-        return {}, err.strip() or f"gpu_probe device: {'hangs' if status is None else status}"
+        return {}, err.strip() or f"gpu_probe device: {ending(status)}"
 
     def _missing_cudnn(self):
         status, _, err = self.session.command([sys.executable, "-c", "import ctypes; ctypes.CDLL('libcudnn.so.9')"], 30)

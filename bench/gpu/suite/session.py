@@ -17,6 +17,8 @@ import time
 from typing import Callable, List, NamedTuple, Optional, Sequence
 
 LAST = 3000  # characters of a text that is kept
+HANGS = "hangs"  # in all the time that a command may take
+OUT_OF_TIME = "out of time"  # of the step, or of all steps
 
 
 class Step(NamedTuple):
@@ -46,8 +48,9 @@ def parsed(text):
 
 
 def ending(status):
-    if status is None:
-        return "hangs"
+    """Returns the end of a command in words. The status is an exit status, minus a signal, or a text."""
+    if isinstance(status, str):
+        return status
     if status < 0:
         return f"dies of {signal.Signals(-status).name}"
     return f"exit status {status}"
@@ -94,7 +97,7 @@ class Session:
             self.process = None
 
     def command(self, command, seconds):
-        """Runs a command. Returns its exit status (None if it hangs), and its standard output and error."""
+        """Runs a command. Returns its exit status (`hangs` after these seconds), and its standard output and error."""
         out, err = (os.path.join(self.work, name) for name in ("out", "err"))
         # Files, not pipes: a process that the command leaves cannot hold the suite up.
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
@@ -103,7 +106,7 @@ class Session:
                                                 env=self.environment, start_new_session=True)
                 status = self.process.wait(seconds)
             except subprocess.TimeoutExpired:
-                status = None
+                status = HANGS
             except OSError as error:
                 status = 127
                 err_file.write(f"{command[0]}: {error.strerror}\n".encode())
@@ -140,16 +143,11 @@ class Session:
         answer = self.answers["steps"][step.name] = {"status": "running", "seconds": 0.0, "result": []}
         self.write()
         for command in [*step.prepare, *step.commands]:
-            left = min(step.each, end - time.monotonic())
-            status, out, err = self.command(command, left) if left > 0 else (None, "", "no time was left\n")
-            result = parsed(out)
-            if status != 0:
-                answer["status"] = "failed" if status is not None else "hangs"
-                answer.setdefault("failures", []).append({"command": shown(command), "ended": ending(status),
-                                                          "said": (err or out)[-LAST:]})
-            if result is None and command not in step.prepare and status == 0:
-                result = {"said": (out + err)[-LAST:]}
-            if result is not None and command not in step.prepare:
+            if end <= time.monotonic():
+                answer["status"] = OUT_OF_TIME
+                break
+            status, result = self._answer_of(command, step, end, answer)
+            if command not in step.prepare and result is not None:
                 answer["result"].append(result)
             answer["seconds"] = round(time.monotonic() - begin, 1)
             self.write()
@@ -164,6 +162,22 @@ class Session:
                 answer.update(step.judge(answer["result"]))
             except (KeyError, TypeError, IndexError) as error:
                 answer.update(status="failed", judged=f"{type(error).__name__}: {error}")
+
+    def _answer_of(self, command, step, end, answer):
+        """Runs a command of a step, and notes a failure. Returns its exit status and its result."""
+        full = min(step.each, step.seconds)
+        limit = min(full, end - time.monotonic())
+        status, out, err = self.command(command, limit)
+        if status == HANGS and limit < full - 1:
+            status = OUT_OF_TIME
+        result = parsed(out)
+        if status != 0:
+            answer["status"] = status if isinstance(status, str) else "failed"
+            answer.setdefault("failures", []).append({"command": shown(command), "ended": ending(status),
+                                                      "said": (err or out)[-LAST:]})
+        elif result is None:
+            result = {"said": (out + err)[-LAST:]}
+        return status, result
 
     def _archive(self):
         """Keeps the files of commands in one archive: a machine that gives few files back gives this one."""
