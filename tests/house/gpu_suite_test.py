@@ -275,6 +275,10 @@ def check_probe():
     one = {"a": {"process": 0, "code": "x", "time_us": 1}, "b": {"process": 0, "v": 1}, "device": {"process": 0, "sms": 1, "vmm": 1}}
     other = {"a": {"process": 0, "code": "y", "time_us": 2}, "b": {"process": -11}, "device": {"process": 0, "sms": 2, "vmm": 1}}
     assert list(probe.differences(one, other)) == [("a", "code", "x", "y"), ("b", "process", 0, -11)]
+    assert list(probe.differences({"a": {"status": 1, "us": 1}}, {"a": {"status": 0, "us": 2}})) == [("a", "status", 1, 0)]
+    # A member that one side lacks is a difference of its own only if no other explains it.
+    assert list(probe.differences({"a": {"x": 1, "y": 2}}, {"a": {"x": 0}})) == [("a", "x", 1, 0)]
+    assert list(probe.differences({"a": {"x": 1, "y": 2}}, {"a": {"x": 1}})) == [("a", "y", 2, None)]
     assert list(probe.differences({"a": {}}, {})) == [("a", "asked", True, False)]
 
 

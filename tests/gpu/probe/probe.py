@@ -13,6 +13,7 @@ usage: probe.py PROBE [PART-OF-A-NAME...] >ANSWERS.json
 import concurrent.futures
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ WORKERS = 8
 ON_THE_STAND_IN = {"TIDEPOOL_PROBE_PATIENCE_MS": "5000", "CUDART_HOST_MEMORY": str(8 << 30), "TIDEPOOL_PROBE_SECONDS": "120"}
 KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "answers", "stand_in.json")
 # Members that differ from run to run: times, rates, and sizes of the device.
-MEASURED = ("us", "_ns", "gb_per_s", "call_share", "over_asked")
+MEASURED = re.compile(r"(^|_)(us|ns|gb_per_s|call_share|over_asked)$")
 
 
 def ask(probe, name):
@@ -51,7 +52,7 @@ def without_measured(question, answer):
     """Returns the members that a runtime decides. Of the device it is whether it has virtual memory."""
     if question == "device":
         return {key: value for key, value in answer.items() if key in ("process", "properties", "vmm")}
-    return {key: value for key, value in answer.items() if not key.endswith(MEASURED)}
+    return {key: value for key, value in answer.items() if not MEASURED.search(key)}
 
 
 def differences(one, other):
@@ -64,9 +65,11 @@ def differences(one, other):
         if sides[0].get("process") != sides[1].get("process"):
             yield question, "process", sides[0].get("process"), sides[1].get("process")
             continue
-        for key in dict.fromkeys([*sides[0], *sides[1]]):
-            if sides[0].get(key) != sides[1].get(key):
-                yield question, key, sides[0].get(key), sides[1].get(key)
+        keys = [key for key in dict.fromkeys([*sides[0], *sides[1]]) if sides[0].get(key) != sides[1].get(key)]
+        # Members that one side lacks follow from the answers before them.
+        in_both = [key for key in keys if key in sides[0] and key in sides[1]]
+        for key in in_both or keys:
+            yield question, key, sides[0].get(key), sides[1].get(key)
 
 
 def read(path):
