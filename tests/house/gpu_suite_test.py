@@ -24,6 +24,7 @@ import machine  # noqa: E402
 import predictions  # noqa: E402
 import probe  # noqa: E402
 import steps  # noqa: E402
+import suite  # noqa: E402
 from session import Session, Step  # noqa: E402
 
 # Prints $TEXT_name or `{}`, and ends with $STATUS_name. $DO_name is run before.
@@ -52,7 +53,7 @@ DEVICE = '"process": 0, "name": "A GPU", "driver": 13000, "vmm": 1'
 SMI = """#!/bin/bash
 case $1 in
   *compute-apps*) printf "$SMI_OTHERS" ;;
-  *) echo "NVIDIA H200, ${SMI_DRIVER-580.159.04}, 143771 MiB, 4 MiB, Default, ${SMI_MIG-Disabled}, 5, 16" ;;
+  *) echo "NVIDIA H200, ${SMI_DRIVER-580.159.04}, 143771 MiB, ${SMI_USED-4} MiB, Default, ${SMI_MIG-Disabled}, 5, 16" ;;
 esac
 """
 TORCH = """__version__ = "2.10.0+cu130"
@@ -160,6 +161,10 @@ def check_no_room(folder):
     with contextlib.redirect_stderr(said):
         session.run(Step("one", 600, [["echo", '{"figure": 7}']]))
     session.close()
+    assert list(suite.warnings_of_room(os.path.join(folder, "x.json"))) == []
+    suite.ROOM, room = 1 << 62, suite.ROOM
+    assert "MiB are free for " in list(suite.warnings_of_room(os.path.join(folder, "x.json")))[0]
+    suite.ROOM = room
     assert "cannot be written (No such file or directory), so it lacks:" in said.getvalue() and '{"figure": 7}' in said.getvalue()
 
 
@@ -198,6 +203,7 @@ def check_machines(pack):
     assert status == 0 and "nvidia-smi" not in said and file["machine"]["nvidia_smi"]["driver_version"] == "580.159.04", said
     status, said, _ = warnings(SMI_MIG="Enabled", SMI_OTHERS="77, /usr/bin/other, 512 MiB\\n")
     assert status == 0 and "NVIDIA H200 is divided by MIG" in said and "other processes on the GPU" in said and "77, /usr/bin/other" in said
+    assert "9000 MiB of the GPU are in use, by processes that" in warnings(SMI_USED="9000")[1]
     no_gpu = {"DO_probe": "echo 'no GPU: the driver speaks CUDA 12.2' >&2", "TEXT_probe": "", "STATUS_probe": "77"}
     status, said, file = warnings(SMI_DRIVER="535.104.05", **no_gpu)
     assert status == 1 and "driver 535.104.05 is too old, expected 580 or newer" in said and file["steps"] == {}, said

@@ -17,6 +17,7 @@ from session import HANGS, ending
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 CUDA_OF_PROGRAMS = (13, 0)
 DRIVER_OF_PROGRAMS = 580  # the first with CUDA 13.0
+USED_MIB = 2048  # by the driver alone it is less
 SMI = ("name", "driver_version", "memory.total", "memory.used", "compute_mode", "mig.mode.current", "pcie.link.gen.current",
        "pcie.link.width.current")
 TORCH = """import json, torch
@@ -166,6 +167,8 @@ class Machine:
             yield f"{self.smi['name']} is divided by MIG: memory and times are those of one of its instances"
         if self.processes:
             yield f"other processes on the GPU, so times and free memory are theirs too: {'; '.join(self.processes)}"
+        elif int(re.match(r"\d*", self.smi["memory.used"])[0] or 0) > USED_MIB:
+            yield f"{self.smi['memory.used']} of the GPU are in use, by processes that nvidia-smi does not show here"
         major = re.match(r"\d+", self.smi["driver_version"])
         if major and int(major[0]) < DRIVER_OF_PROGRAMS:
             yield (f"driver {self.smi['driver_version']} is too old, expected {DRIVER_OF_PROGRAMS} or newer: the programs need "

@@ -12,7 +12,8 @@ TRACE = os.path.join(ROOT, "examples", "traces", "vgg16-b4-sgd.rmm.csv.gz")
 
 
 def script(name, *words):
-    return [sys.executable, os.path.join(HERE, name), *words]
+    # A crash prints the lines of Python that led to it.
+    return [sys.executable, "-X", "faulthandler", os.path.join(HERE, name), *words]
 
 
 def train(network, *words):

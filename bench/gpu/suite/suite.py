@@ -53,12 +53,16 @@ def main(words):
         session.close()
 
 
+def warnings_of_room(path):
+    its = os.statvfs(os.path.dirname(path))
+    free = its.f_bavail * its.f_frsize
+    if free < ROOM:
+        yield f"{free >> 20} MiB are free for {path}, expected {ROOM >> 20} MiB: later answers may be lost"
+
+
 def run(session, part, pack, names):
     answers = session.answers
-    free = os.statvfs(os.path.dirname(session.path))
-    if free.f_bavail * free.f_frsize < ROOM:
-        answers["warnings"].append(f"{free.f_bavail * free.f_frsize >> 20} MiB are free for {session.path}, expected {ROOM >> 20}: "
-                                   "later answers may be lost")
+    answers["warnings"] += warnings_of_room(session.path)
     session.write()
     its = machine.Machine(session, pack)
     answers["machine"] = its.facts()
