@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a
-# benchmark. Built if nvcc was found.
+# The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, a
+# benchmark, and questions about CUDA's behaviour. Built if nvcc was found.
 set(default OFF)
 if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND TIDEPOOL_TESTS AND TIDEPOOL_BENCHMARKS)
   set(default ON)
@@ -29,6 +29,14 @@ add_executable(gpu_test ${sources} $<TARGET_OBJECTS:tidepool_gpu_kernels>)
 target_link_libraries(gpu_test PRIVATE GTest::gmock GTest::gtest)
 add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE nlohmann_json::nlohmann_json)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/gpu/probe/*.cc)
+add_executable(gpu_probe ${sources})
+target_compile_features(gpu_probe PRIVATE cxx_std_20)
+target_link_libraries(gpu_probe PRIVATE ${TIDEPOOL_CUDART} tidepool_flags Threads::Threads)
+set_target_properties(gpu_probe PROPERTIES UNITY_BUILD OFF)
+target_include_directories(gpu_probe PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(gpu_probe PROPERTIES
+  CUDA_RUNTIME_LIBRARY None LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu)
 foreach(program gpu_test gpu_bench)
   set_target_properties(${program} PROPERTIES
     CUDA_RUNTIME_LIBRARY None LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu)
@@ -39,11 +47,12 @@ endforeach()
 if(TIDEPOOL_TESTS)
   add_test(NAME gpu.tests COMMAND gpu_test)
   set_tests_properties(gpu.tests PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
-  # Hides the GPU, to test the suite's answer without one.
-  if(TIDEPOOL_TOOLS)
-    add_test(NAME gpu.suite_without_a_gpu
-             COMMAND ${PROJECT_SOURCE_DIR}/scripts/gpu_suite.sh ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/gpu/none.json)
-    set_tests_properties(gpu.suite_without_a_gpu PROPERTIES
-      ENVIRONMENT CUDA_VISIBLE_DEVICES= PASS_REGULAR_EXPRESSION "no GPU: UNAVAILABLE.*nothing was measured")
+  # The suite with these programs. They load the stand-in if the runtime is a library.
+  if(TARGET cudart_host AND TARGET tidepool_tool AND TARGET cnmem_bench AND NOT TIDEPOOL_SANITIZE AND NOT TIDEPOOL_STATIC_DEPENDENCIES)
+    add_test(NAME gpu.suite_on_the_stand_in
+             COMMAND python3 ${PROJECT_SOURCE_DIR}/tests/house/gpu_suite_test.py ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    set_tests_properties(gpu.suite_on_the_stand_in PROPERTIES TIMEOUT 600)
+    add_test(NAME gpu.pack COMMAND ${PROJECT_SOURCE_DIR}/tests/house/gpu_pack_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    set_tests_properties(gpu.pack PROPERTIES TIMEOUT 600)
   endif()
 endif()

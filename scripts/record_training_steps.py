@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the requests to PyTorch's allocator in some training steps, as native traces that ship as examples.
+"""Records the requests to PyTorch's allocator in some training steps, as native traces that ship as examples. The
+snapshots of PyTorch stay beside them, compressed, to be compared with dry runs.
 
 Needs torch and a GPU; no other package.
 usage: python3 scripts/record_training_steps.py TIDEPOOL FOLDER [MODEL ...]
 """
+import gzip
 import os
+import pickle
 import subprocess
 import sys
 
@@ -113,11 +116,11 @@ def record(tool, folder, name):
     torch.cuda.empty_cache()
     torch.cuda.memory._record_memory_history("all", context=None, max_entries=2_000_000)
     train(*MODELS[name])
-    snapshot = os.path.join(folder, name + ".pickle")
-    torch.cuda.memory._dump_snapshot(snapshot)
+    snapshot = os.path.join(folder, name + ".pickle.gz")
+    with gzip.open(snapshot, "wb", 6) as file:
+        pickle.dump(torch.cuda.memory._snapshot(), file)
     torch.cuda.memory._record_memory_history(None)
     subprocess.run([tool, "convert", snapshot, os.path.join(folder, name + ".tide")], check=True)
-    os.remove(snapshot)
 
 
 def main():

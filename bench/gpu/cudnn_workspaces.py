@@ -7,7 +7,10 @@ that are faster in micro-batches. A network in which no kernel is faster at any 
 cuDNN: `needs_division` is false, and a line on stderr says so. The network `deepbench:FACTOR` is DeepBench's 94 layers, with
 FACTOR times their batches (the paper on micro-batches has 4).
 
-usage: cudnn_workspaces.py TOOL [--policy powerOfTwo] [--type float] [--layout NCHW] [NETWORK:BATCH...]
+The measured times and workspaces of all algorithms stay in FOLDER/NETWORK-BATCH-TYPE-POLICY, SQLite files that the command
+`tidepool profile` reads.
+
+usage: cudnn_workspaces.py TOOL [--policy powerOfTwo] [--type float] [--layout NCHW] [--keep FOLDER] [NETWORK:BATCH...]
 """
 import argparse
 import collections
@@ -77,11 +80,23 @@ def ask(tool, cases, folder):
     return json.loads(done.stdout)["cases"]
 
 
+@contextlib.contextmanager
+def folder_of(options, network, batch):
+    """Makes the folder of a network's files: one that stays, or one for the time of the measurement."""
+    if options.keep is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield folder
+        return
+    folder = os.path.join(options.keep, f"{network}-{batch}-{options.type}-{options.policy}")
+    os.makedirs(folder, exist_ok=True)
+    yield folder
+
+
 def answer(options, network, batch):
     """Returns the answer about a network. Each limit counts the kernels of all its graphs."""
     kernels = 0
     limits = [{"limit_mib": mib, "undivided_seconds": 0, "divided_seconds": 0, "kernels_that_gain": 0} for mib in LIMITS_MIB]
-    with tempfile.TemporaryDirectory() as folder:
+    with folder_of(options, network, batch) as folder:
         for its_batch, graph in graphs_of(options.tool, network, batch, folder).items():
             tables = measure(options, graph, folder)
             kernels += len(tables)
@@ -110,6 +125,7 @@ def main():
     parser.add_argument("--policy", default="powerOfTwo")
     parser.add_argument("--type", default="float")
     parser.add_argument("--layout", default="NCHW")
+    parser.add_argument("--keep", metavar="FOLDER")
     options = parser.parse_intermixed_args()
     answers = []
     for network in options.networks:

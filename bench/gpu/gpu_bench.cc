@@ -3,8 +3,10 @@
 // because the pool does not call CUDA for them. The costs of growth, remapping and copies. Copies
 // in both directions at once reach the link's rate in each direction. An iteration with transfers
 // that fit under its compute takes hardly longer than one without. The peers are CUDA's own
-// allocators, under the same workloads in the same run. Prints one JSON object on standard output;
-// exits with 77 without a GPU.
+// allocators, under the same workloads in the same run. Each part prints a line of JSON when it
+// ends, so that later parts cannot lose it; exits with 77 without a GPU.
+//
+// usage: gpu_bench [PART...]      pairs, growth, remap, copies, offload; all without a name
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -337,22 +339,58 @@ json Machine(const CudaDevice& device) {
           {"cuda_runtime", runtime}};
 }
 
+struct Part {
+  std::string name;
+  std::function<json(CudaDevice&)> measure;
+};
+
+std::vector<Part> AllParts() {
+  return {{"pairs", Pairs},
+          {"growth", Growth},
+          {"remap",
+           [](CudaDevice& device) {
+             return json{Remap(device, 128), Remap(device, 1024)};
+           }},
+          {"copies", CopyRates},
+          {"offload", [](CudaDevice& device) { return GpuOffload(device).Measure(); }}};
+}
+
+// Returns the parts of these names, all without names. Ends the program for an unknown name.
+std::vector<Part> PartsOf(const std::vector<std::string>& names) {
+  std::vector<Part> all = AllParts();
+  if (names.empty()) return all;
+  std::vector<Part> parts;
+  for (const std::string& name : names) {
+    const auto part =
+        std::find_if(all.begin(), all.end(), [&](const Part& p) { return p.name == name; });
+    if (part == all.end()) {
+      std::fprintf(
+          stderr,
+          "gpu_bench: no part '%s', expected one of pairs, growth, remap, copies, offload\n",
+          name.c_str());
+      std::exit(1);
+    }
+    parts.push_back(*part);
+  }
+  return parts;
+}
+
+void Print(const std::string& name, const json& result) {
+  std::printf("%s\n", json{{name, result}}.dump().c_str());
+  std::fflush(stdout);
+}
+
 }  // namespace
 }  // namespace tidepool::bench
 
-int main() {
+int main(int argc, char** argv) {
   namespace bench = tidepool::bench;
+  const std::vector<bench::Part> parts = bench::PartsOf({argv + 1, argv + argc});
   const auto device = tidepool::CudaDevice::Create({});
   if (!device.ok()) {
     std::printf("no GPU: %s\n", device.status().ToString().c_str());
     return absl::IsUnavailable(device.status()) ? 77 : 1;
   }
-  nlohmann::ordered_json result;
-  result["machine"] = bench::Machine(**device);
-  result["pairs"] = bench::Pairs(**device);
-  result["growth"] = bench::Growth(**device);
-  result["remap"] = {bench::Remap(**device, 128), bench::Remap(**device, 1024)};
-  result["copies"] = bench::CopyRates(**device);
-  result["offload"] = bench::GpuOffload(**device).Measure();
-  std::printf("%s\n", result.dump(1).c_str());
+  bench::Print("machine", bench::Machine(**device));
+  for (const bench::Part& part : parts) bench::Print(part.name, part.measure(**device));
 }

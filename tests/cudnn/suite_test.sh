@@ -15,4 +15,9 @@ networks=$(suite --type half --layout NHWC deepbench:1)
 # A policy without micro-batches gains nothing, and the suite says so.
 networks=$(suite alexnet-grouped:4 --policy undivided)
 [[ $networks == *"alexnet-grouped:4, float, undivided: needs no division"*'"needs_division": false'* ]] || fail "$networks"
+# The measurements stay where they are asked for.
+kept=$(mktemp -d)
+trap 'rm -rf "$kept"' EXIT
+networks=$(suite alexnet-grouped:4 --policy undivided --keep "$kept")
+[ "$(ls "$kept"/alexnet-grouped-4-float-undivided/*.sqlite | wc -l)" -eq 1 ] || fail "$networks: $(find "$kept")"
 echo "passed"

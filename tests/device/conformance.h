@@ -692,7 +692,7 @@ TEST_P(DeviceWithoutVirtualMemory, SaysSo) {
 }
 
 // gtest reports a suite without instances as a failure. So each program uses both macros below,
-// with a device of each kind.
+// with a device of each kind, or allows the suite that it has no device for.
 #define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)              \
   INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                         \
                            testing::Values(DeviceFactory{#name, factory})); \

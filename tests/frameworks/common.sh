@@ -48,7 +48,7 @@ wheel() {
   touch "$wheel/done"
 }
 
-# The package tidepool: of the build tree, or its integrations alone where the native module was not built.
+# The package tidepool: of the build tree, or its sources where the compiled module was not built. Integrations need it not.
 package() {
   export TIDEPOOL_C_LIBRARY=$BUILD/bindings/c
   if ls "$BUILD"/python/tidepool/_native*.so >/dev/null 2>&1; then
@@ -57,8 +57,6 @@ package() {
   fi
   mkdir -p "$scratch/python/tidepool"
   ln -s "$SOURCE"/bindings/python/tidepool/*.py "$scratch/python/tidepool"
-  rm -f "$scratch/python/tidepool/__init__.py"
-  touch "$scratch/python/tidepool/__init__.py"
   export PYTHONPATH=$scratch/python
 }
 

@@ -13,4 +13,8 @@ std::unique_ptr<Device> MakeGpu() { return *CudaDevice::Create({}); }
 TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(Gpu, MakeGpu);
 
 }  // namespace
+
+// Each GPU that the suite runs on has virtual memory.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceWithoutVirtualMemory);
+
 }  // namespace tidepool

@@ -25,6 +25,44 @@ def test_the_import_brings_no_framework(python):
     assert python(f"import sys, tidepool; print([name for name in {heavy} if name in sys.modules])") == "[]\n"
 
 
+def test_the_import_loads_no_compiled_module(python):
+    loaded = "print('tidepool._native' in sys.modules, end=' ')"
+    script = f"import sys, tidepool, tidepool._c_face; {loaded}; dir(tidepool); {loaded}; tidepool.Error; {loaded}"
+    assert python(script) == "False False True "
+
+
+def test_a_module_that_needs_the_compiled_one_names_its_errors(python):
+    assert python("from tidepool import _commands as its; print(its._native.Error.__module__)") == "tidepool\n"
+    assert python("import tidepool.cudnn as its; print(its.InputError.__module__)") == "tidepool\n"
+
+
+def test_integrations_need_no_compiled_module(python, tmp_path):
+    package = tmp_path / "tidepool"
+    package.mkdir()
+    for source in (ROOT / "bindings/python/tidepool").glob("*.py"):
+        (package / source.name).symlink_to(source)
+    script = f"""import sys; sys.path.insert(0, {str(tmp_path)!r})
+import tidepool._c_face, tidepool
+for ask in (lambda: tidepool.read, lambda: tidepool.__version__, lambda: __import__("tidepool._graphs")):
+    try:
+        ask()
+    except ImportError as error:
+        print(error.name, error)
+"""
+    version = "%d.%d" % sys.version_info[:2]
+    said = f"tidepool._native tidepool._native is not built for this Python {version} in {package}: install the wheel for it."
+    assert [line.startswith(said) for line in python(script).splitlines()] == [True, True, True]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'tidepool' has no attribute 'reed'"):
+        tidepool.reed  # noqa: B018
+
+
+def test_all_names_have_a_module():
+    assert {name for name in tidepool.__all__ if hasattr(tidepool, name)} == set(tidepool.__all__) <= set(dir(tidepool))
+
+
 def test_everything_public_is_documented():
     for name in tidepool.__all__:
         value = getattr(tidepool, name)
