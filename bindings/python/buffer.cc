@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bindings/python/errors.h"
+#include "bindings/python/work.h"
 
 namespace tidepool::python {
 namespace {
@@ -67,12 +68,11 @@ void Free(Buffer& buffer, std::shared_ptr<HostStream> stream) {
   buffer.allocation.reset();
 }
 
-void Synchronize(HostStream& stream) {
-  const absl::Status status = [&] {
-    const nb::gil_scoped_release release;
-    return stream.Synchronize();
-  }();
-  Check(status);
+void Synchronize(const std::shared_ptr<HostStream>& stream) {
+  if (Check(stream->IsIdle())) return;
+  const auto status = std::make_shared<absl::Status>();
+  RunWork([=](const WorkContext&) { *status = stream->Synchronize(); });
+  Check(*status);
 }
 
 void AddStream(nb::module_& module) {

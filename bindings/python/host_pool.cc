@@ -72,15 +72,33 @@ Stream HostPool::NameOf(const std::shared_ptr<HostStream>& stream) const {
   return stream == nullptr ? stream_ : stream->name_;
 }
 
-absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Allocate(std::size_t bytes, Hint hint,
-                                                               std::optional<absl::Time> deadline,
-                                                               std::shared_ptr<HostStream> stream) {
+absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Allocate(
+    std::size_t bytes, Hint hint, const std::shared_ptr<HostStream>& stream) {
   if (absl::Status status = CheckStream(stream); !status.ok()) return status;
-  const absl::StatusOr<void*> address =
-      deadline.has_value() ? pool_->AllocateBlocking(bytes, NameOf(stream), hint, *deadline)
-                           : pool_->Allocate(bytes, NameOf(stream), hint);
+  return Own(pool_->Allocate(bytes, NameOf(stream), hint), bytes, stream);
+}
+
+absl::StatusOr<std::shared_ptr<Allocation>> HostPool::AllocateBlocking(
+    std::size_t bytes, Hint hint, const std::shared_ptr<HostStream>& stream, absl::Time deadline,
+    std::stop_token stop) {
+  if (absl::Status status = CheckStream(stream); !status.ok()) return status;
+  return Own(pool_->AllocateBlocking(bytes, NameOf(stream), hint, deadline, std::move(stop)), bytes,
+             stream);
+}
+
+absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Own(
+    absl::StatusOr<void*> address, std::size_t bytes, const std::shared_ptr<HostStream>& stream) {
   if (!address.ok()) return address.status();
-  return std::make_shared<Allocation>(shared_from_this(), std::move(stream), *address, bytes);
+  return std::make_shared<Allocation>(shared_from_this(), stream, *address, bytes);
+}
+
+absl::Status HostPool::AtEndOf(Stream stream, const std::function<absl::Status(Event)>& function) {
+  const absl::StatusOr<Event> event = device_->CreateEvent();
+  if (!event.ok()) return event.status();
+  absl::Status status = device_->RecordEvent(*event, stream);
+  if (status.ok()) status = function(*event);
+  status.Update(device_->DestroyEvent(*event));
+  return status;
 }
 
 absl::Status HostPool::CheckProcess() const {
@@ -157,12 +175,20 @@ absl::Status HostStream::Wait(const HostStream& other) {
     return absl::InvalidArgumentError("a stream of another pool, expected one of this pool");
   }
   if (absl::Status status = pool_->CheckProcess(); !status.ok()) return status;
-  const absl::StatusOr<Event> event = pool_->device_->CreateEvent();
-  if (!event.ok()) return event.status();
-  absl::Status status = pool_->device_->RecordEvent(*event, other.name_);
-  if (status.ok()) status = pool_->device_->WaitEvent(name_, *event);
-  status.Update(pool_->device_->DestroyEvent(*event));
-  return status;
+  return pool_->AtEndOf(other.name_,
+                        [&](Event event) { return pool_->device_->WaitEvent(name_, event); });
+}
+
+absl::StatusOr<bool> HostStream::IsIdle() {
+  if (absl::Status status = pool_->CheckProcess(); !status.ok()) return status;
+  bool is_idle = false;
+  absl::Status status = pool_->AtEndOf(name_, [&](Event event) {
+    const absl::StatusOr<bool> has_finished = pool_->device_->QueryEvent(event);
+    is_idle = has_finished.ok() && *has_finished;
+    return has_finished.status();
+  });
+  if (!status.ok()) return status;
+  return is_idle;
 }
 
 absl::Status HostStream::Synchronize() {

@@ -7,8 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -37,11 +38,14 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
   // Makes a stream. It keeps the pool.
   absl::StatusOr<std::shared_ptr<HostStream>> CreateStream();
 
-  // Allocates on a stream, or on the pool's own if `stream` is null. Waits for memory until the
-  // deadline; without one it does not wait. InvalidArgument for a stream of another pool.
+  // Allocates on a stream, or on the pool's own if `stream` is null. InvalidArgument for a stream
+  // of another pool.
   absl::StatusOr<std::shared_ptr<Allocation>> Allocate(std::size_t bytes, Hint hint,
-                                                       std::optional<absl::Time> deadline,
-                                                       std::shared_ptr<HostStream> stream);
+                                                       const std::shared_ptr<HostStream>& stream);
+  // Allocates likewise, as Pool::AllocateBlocking.
+  absl::StatusOr<std::shared_ptr<Allocation>> AllocateBlocking(
+      std::size_t bytes, Hint hint, const std::shared_ptr<HostStream>& stream, absl::Time deadline,
+      std::stop_token stop);
   absl::Status CheckProcess() const;
   // The caller has called CheckProcess.
   Pool& pool() { return *pool_; }
@@ -53,6 +57,10 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
   friend class HostStream;
   HostPool();
   absl::Status CheckStream(const std::shared_ptr<HostStream>& stream) const;
+  absl::StatusOr<std::shared_ptr<Allocation>> Own(absl::StatusOr<void*> address, std::size_t bytes,
+                                                  const std::shared_ptr<HostStream>& stream);
+  // Calls a function with an event that has recorded the end of a stream's work.
+  absl::Status AtEndOf(Stream stream, const std::function<absl::Status(Event)>& function);
   // Returns the device's name of a stream; null stands for the pool's own.
   Stream NameOf(const std::shared_ptr<HostStream>& stream) const;
 
@@ -90,8 +98,9 @@ class Allocation {
   const std::size_t bytes_;
 };
 
-// A stream of a pool's device. Thread-safe. It ends with the object; queued work still runs.
-class HostStream {
+// A stream of a pool's device. Thread-safe. It ends with the object; queued work still runs. With
+// enable_shared_from_this a reference from C++ holds no Python object, so any thread may drop it.
+class HostStream : public std::enable_shared_from_this<HostStream> {
  public:
   HostStream(std::shared_ptr<HostPool> pool, Stream name);
   ~HostStream();
@@ -104,7 +113,9 @@ class HostStream {
   absl::Status Copy(Allocation& to, Allocation& from);
   // Makes work that is queued from now on wait for the work that `other` has by now.
   absl::Status Wait(const HostStream& other);
-  // Waits until all work queued so far has finished.
+  // Returns whether all work queued so far has finished.
+  absl::StatusOr<bool> IsIdle();
+  // Waits until it has.
   absl::Status Synchronize();
 
  private:

@@ -5,12 +5,12 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -19,7 +19,9 @@
 #include "absl/time/clock.h"
 #include "bindings/python/buffer.h"
 #include "bindings/python/errors.h"
+#include "bindings/python/gil.h"
 #include "bindings/python/host_pool.h"
+#include "bindings/python/work.h"
 #include "bindings/support/plan_file.h"
 
 namespace tidepool::python {
@@ -57,7 +59,8 @@ class Request {
   bool Call(const OutOfMemoryRequest& refused) noexcept {
     try {
       const char* hint = refused.hint == Hint::kResident ? "resident" : "offloadable";
-      return nb::cast<bool>(function_(refused.bytes, hint, refused.attempt));
+      return nb::cast<bool>(
+          CallPython(function_, nb::make_tuple(refused.bytes, hint, refused.attempt)));
     } catch (...) {
       error_ = std::current_exception();  // no exception may pass through the pool
       return false;
@@ -112,29 +115,30 @@ void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std
   new (place) PythonPool{Check(HostPool::Create(options, trace))};
 }
 
-// Waits in pieces, between which Ctrl-C is seen.
-absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(HostPool& pool, std::size_t bytes,
-                                                            Hint hint, absl::Time deadline,
-                                                            std::shared_ptr<HostStream> stream) {
-  constexpr absl::Duration kPiece = absl::Milliseconds(200);
-  for (;;) {
-    const absl::Time until = std::min(deadline, absl::Now() + kPiece);
-    absl::StatusOr<std::shared_ptr<Allocation>> made = [&] {
-      const nb::gil_scoped_release release;
-      return pool.Allocate(bytes, hint, until, stream);
-    }();
-    if (made.ok() || !absl::IsDeadlineExceeded(made.status()) || until == deadline) return made;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
+// Takes memory that is there at once, or waits for it on another thread.
+absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(
+    const std::shared_ptr<HostPool>& pool, std::size_t bytes, Hint hint, absl::Time deadline,
+    const std::shared_ptr<HostStream>& stream) {
+  using Made = absl::StatusOr<std::shared_ptr<Allocation>>;
+  std::stop_source no_wait;
+  no_wait.request_stop();
+  Made at_once = WithoutGil(
+      [&] { return pool->AllocateBlocking(bytes, hint, stream, deadline, no_wait.get_token()); });
+  if (!absl::IsCancelled(at_once.status())) return at_once;
+  const auto made = std::make_shared<Made>(std::move(at_once));
+  RunWork([=](const WorkContext& context) {
+    *made = pool->AllocateBlocking(bytes, hint, stream, deadline, context.stop);
+  });
+  return *std::move(made);
 }
 
 Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hint,
-                std::optional<double> wait, std::shared_ptr<HostStream> stream,
+                std::optional<double> wait, const std::shared_ptr<HostStream>& stream,
                 nb::object on_out_of_memory) {
   const Hint known = HintOf(hint);
   if (!wait.has_value()) {
     Request request(on_out_of_memory);
-    auto made = pool.host->Allocate(bytes, known, std::nullopt, std::move(stream));
+    auto made = pool.host->Allocate(bytes, known, stream);
     request.CheckFunction();
     return {Check(std::move(made))};
   }
@@ -142,7 +146,7 @@ Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hi
     Raise(absl::InvalidArgumentError(absl::StrCat("a wait of ", *wait, " s, expected 0 or more")));
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(*wait);
-  return {Check(AllocateWaiting(*pool.host, bytes, known, deadline, std::move(stream)))};
+  return {Check(AllocateWaiting(pool.host, bytes, known, deadline, stream))};
 }
 
 nb::dict Statistics(const PythonPool& pool) {
@@ -188,19 +192,11 @@ nb::list Blocks(const PythonPool& pool) {
 
 std::int64_t Trim(const PythonPool& pool, std::int64_t keep) {
   Pool& live = Live(pool);
-  absl::StatusOr<std::int64_t> given_back = [&] {
-    const nb::gil_scoped_release release;
-    return live.Trim(keep);
-  }();
-  return Check(std::move(given_back));
+  return Check(WithoutGil([&] { return live.Trim(keep); }));
 }
 
 void CloseTrace(const PythonPool& pool) {
-  const absl::Status status = [&] {
-    const nb::gil_scoped_release release;
-    return pool.host->CloseTrace();
-  }();
-  Check(status);
+  Check(WithoutGil([&] { return pool.host->CloseTrace(); }));
 }
 
 }  // namespace

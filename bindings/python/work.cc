@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "bindings/python/errors.h"
+#include "bindings/python/gil.h"
 #include "lib/locks/mutex.h"
 
 namespace tidepool::python {
@@ -21,8 +23,9 @@ namespace {
 namespace nb = nanobind;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kTick{100};
-constexpr std::chrono::milliseconds kGrace{500};
+constexpr std::chrono::nanoseconds kTick = std::chrono::milliseconds(100);
+constexpr std::chrono::nanoseconds kForEver = std::chrono::hours(24 * 365);
+constexpr std::chrono::nanoseconds kGrace = std::chrono::milliseconds(500);
 
 // The state that a thread and the caller share.
 class Task {
@@ -79,32 +82,40 @@ class Task {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Threads that did not stop in time. The GIL guards the list.
-struct Abandoned {
+// Threads that run. Those of the call of another process are gone.
+struct Running {
   pid_t process;
   std::shared_ptr<Task> task;
-  std::thread thread;
+  std::shared_ptr<std::thread> thread;
 };
-std::vector<Abandoned>& AbandonedWork() {
-  static auto* const work = new std::vector<Abandoned>;  // never destroyed: see FinishWork
+// The GIL guards the list.
+std::vector<Running>& RunningWork() {
+  static auto* const work = new std::vector<Running>;  // never destroyed: see FinishWork
   return *work;
+}
+
+// Joins the thread of a task that has ended, unless FinishWork does.
+void Join(const std::shared_ptr<Task>& task) {
+  std::vector<Running>& running = RunningWork();
+  const auto found = std::ranges::find(running, task, &Running::task);
+  if (found == running.end()) return;
+  const std::shared_ptr<std::thread> thread = found->thread;
+  running.erase(found);
+  thread->join();
 }
 
 void Show(nb::handle show, Task& task, Clock::time_point begin) {
   const Task::Progress progress = task.progress();
   if (show.is_none() || !progress.is_known) return;
-  show(progress.text, progress.part, std::chrono::duration<double>(Clock::now() - begin).count());
-}
-
-bool WaitWithoutGil(Task& task, std::chrono::nanoseconds duration) {
-  const nb::gil_scoped_release release;
-  return task.Wait(duration);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  CallPython(show, nb::make_tuple(progress.text, progress.part, seconds));
 }
 
 // Waits for the end. Passes on exceptions of signal handlers and of `show`.
 void Await(Task& task, nb::handle show) {
   const auto begin = Clock::now();
-  while (!WaitWithoutGil(task, kTick)) {
+  const auto most = show.is_none() && !IsMainThread() ? kForEver : kTick;
+  while (!WithoutGil([&] { return task.Wait(most); })) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     Show(show, task, begin);
   }
@@ -112,14 +123,10 @@ void Await(Task& task, nb::handle show) {
 }
 
 // Stops the work, and returns whether it ended in time.
-bool StopInTime(const std::shared_ptr<Task>& task, std::thread& thread) {
+bool StopInTime(const std::shared_ptr<Task>& task) {
   task->Stop();
-  const bool is_done = WaitWithoutGil(*task, kGrace);
-  if (is_done) {
-    thread.join();
-  } else {
-    AbandonedWork().push_back({getpid(), task, std::move(thread)});
-  }
+  const bool is_done = WithoutGil([&] { return task->Wait(kGrace); });
+  if (is_done) Join(task);
   return is_done;
 }
 
@@ -142,32 +149,35 @@ bool StopInTime(const std::shared_ptr<Task>& task, std::thread& thread) {
 }  // namespace
 
 void RunWork(Work work, nb::handle show, const std::function<nb::object()>& answer) {
+  if (IsEnding()) StayWithoutGil();
   const auto task = std::make_shared<Task>();
-  std::thread thread([task, work = std::move(work)] { task->Run(work); });
+  RunningWork().push_back(
+      {getpid(), task,
+       std::make_shared<std::thread>([task, work = std::move(work)] { task->Run(work); })});
   try {
     Await(*task, show);
   } catch (nb::python_error& error) {
-    const bool is_done = StopInTime(task, thread);
+    const bool is_done = StopInTime(task);
     ThrowWithAnswer(error, is_done && answer ? answer() : nb::none());
   } catch (...) {
-    StopInTime(task, thread);
+    StopInTime(task);
     throw;
   }
-  thread.join();
+  Join(task);
   Check(task->status());
 }
 
 void FinishWork() {
-  for (Abandoned& work : AbandonedWork()) {
-    work.task->Stop();
-    if (work.process != getpid()) {
-      work.thread.detach();  // a thread of the parent
+  BeginEnd();
+  const std::vector<Running> all = std::exchange(RunningWork(), {});
+  for (const Running& running : all) running.task->Stop();
+  for (const Running& running : all) {
+    if (running.process != getpid()) {
+      running.thread->detach();  // a thread of the parent
     } else {
-      const nb::gil_scoped_release release;
-      work.thread.join();
+      WithoutGil([&] { return running.thread->join(), true; });
     }
   }
-  AbandonedWork().clear();
 }
 
 }  // namespace tidepool::python

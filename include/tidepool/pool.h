@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -187,10 +188,13 @@ class TIDEPOOL_EXPORT Pool {
   // Allocates likewise, and waits on the host until frees make room; DeadlineExceeded when the
   // deadline passes before. Waiting requests are served in the order in which they came, except
   // that a request for which there is room may overtake earlier ones, each of them at most
-  // kMostOvertakes times. ResourceExhausted at once when no free could ever make room.
+  // kMostOvertakes times. ResourceExhausted at once when no free could ever make room. Cancelled
+  // when `stop` is requested and no room is found: such a request counts as no failure, and a stop
+  // that was requested before the call makes it a try that does not wait.
   virtual absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream,
                                                  Hint hint = Hint::kResident,
-                                                 absl::Time deadline = absl::InfiniteFuture()) = 0;
+                                                 absl::Time deadline = absl::InfiniteFuture(),
+                                                 std::stop_token stop = {}) = 0;
   static constexpr int kMostOvertakes = 16;
   // A function that always returns true would otherwise hang its thread.
   static constexpr int kMostOutOfMemoryCalls = 100;

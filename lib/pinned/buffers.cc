@@ -32,7 +32,7 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
   pool::Waiter waiter({static_cast<std::int64_t>(bytes), Hint::kResident, {}});
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
   const auto sleeps = [&] { locks_.books.AssertHeld(), ++stats_.blocked; };
-  auto address = queue_.Wait(waiter, deadline, locks_.books, look, sleeps);
+  auto address = queue_.Wait(waiter, {deadline}, locks_.books, look, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
   ++stats_.failures;

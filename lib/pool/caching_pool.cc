@@ -21,7 +21,7 @@ absl::StatusOr<void*> CachingPool::Allocate(std::size_t bytes, Stream stream, Hi
 }
 
 absl::StatusOr<void*> CachingPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                    absl::Time deadline) {
+                                                    absl::Time deadline, std::stop_token stop) {
   if (IsCaching() && pool_->CanServe(bytes)) {
     absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
     if (!address.ok() || *address != nullptr) return address;
@@ -29,7 +29,7 @@ absl::StatusOr<void*> CachingPool::AllocateBlocking(std::size_t bytes, Stream st
   // Waiters must see every free, so no cache takes a block while a request may wait. Otherwise a
   // waiter could sleep for ever beside memory that only another stream can get.
   const Pause pause(*this);
-  return pool_->AllocateBlocking(bytes, stream, hint, deadline);
+  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
 }
 
 absl::StatusOr<void*> CachingPool::AllocateWithoutGrowth(std::size_t bytes, Stream stream,

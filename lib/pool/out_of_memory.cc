@@ -65,4 +65,9 @@ absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats) {
                    text::ExactSize(stats.max_bytes)));
 }
 
+absl::Status WaitStopped(std::int64_t bytes) {
+  return absl::CancelledError(
+      absl::StrCat("no room for ", text::ExactSize(bytes), " until the caller stopped the wait"));
+}
+
 }  // namespace tidepool::pool

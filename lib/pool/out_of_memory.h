@@ -22,6 +22,8 @@ absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_
 absl::Status QueueClosed(const PoolWords& words);
 // DeadlineExceeded, for a request that waited.
 absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats);
+// Cancelled, for a request that its caller stopped.
+absl::Status WaitStopped(std::int64_t bytes);
 
 }  // namespace tidepool::pool
 

@@ -72,7 +72,7 @@ absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stre
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                 absl::Time deadline) {
+                                                 absl::Time deadline, std::stop_token stop) {
   if (bytes == 0) return nullptr;
   const BackoffLock lock(locks_.books);
   absl::Status known = arena_.hand_over().FindClock(stream).status();
@@ -85,9 +85,10 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   }
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
   const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
-  auto address = queue_.Wait(waiter, deadline, locks_.books, look, sleeps);
+  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
+  if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
   Refuse(bytes, hint, stream).IgnoreError();
   return DeadlinePassed(waiter.wanted.bytes, StatsLocked());
 }

@@ -27,7 +27,7 @@ absl::StatusOr<void*> SlabPool::Allocate(std::size_t bytes, Stream stream, Hint 
 }
 
 absl::StatusOr<void*> SlabPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                 absl::Time deadline) {
+                                                 absl::Time deadline, std::stop_token stop) {
   if (HasCrossed() && CanServe(bytes)) {
     absl::StatusOr<void*> address =
         AllocateFromFree(static_cast<std::int64_t>(bytes), stream, hint);
@@ -36,7 +36,7 @@ absl::StatusOr<void*> SlabPool::AllocateBlocking(std::size_t bytes, Stream strea
   // Waiters must see every free. Otherwise a waiter could sleep for ever beside memory that only
   // another stream can get.
   const Pause pause(*this);
-  return pool_->AllocateBlocking(bytes, stream, hint, deadline);
+  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
 }
 
 absl::StatusOr<void*> SlabPool::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {

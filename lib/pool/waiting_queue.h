@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -26,6 +27,12 @@ struct WantedMemory {
   std::int64_t bytes = 0;
   Hint hint = Hint::kResident;
   Stream stream;
+};
+
+// The end of a wait that no free ends.
+struct WaitEnd {
+  absl::Time deadline;
+  std::stop_token stop = {};
 };
 
 struct Waiter {
@@ -51,20 +58,20 @@ class WaitingQueue {
   bool empty() const { return waiters_.empty(); }
 
   // Lets the thread of a waiter look for memory until it has a result: at once, whenever it is
-  // called, and on its deadline. Returns nothing when the deadline passed without a result.
+  // called, and at the end. Returns nothing when the end came without a result.
   // `look()` returns null when there is no room, and may release the mutex. `sleeps()` is called
   // before the thread sleeps for the first time. The waiter is queued before it looks, so it misses
   // no free.
   template <typename Look, typename Sleeps>
-  std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, absl::Time deadline,
-                                            BackoffMutex& mutex, Look look, Sleeps sleeps)
+  std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
+                                            Look look, Sleeps sleeps)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     waiters_.push_back(&waiter);
-    for (bool is_late = false, has_slept = false;;) {
+    for (bool is_late = end.stop.stop_requested(), has_slept = false;;) {
       LookWhileCalled(waiter, look);
       if (waiter.result.has_value() || is_late) break;
       if (!std::exchange(has_slept, true)) sleeps();
-      is_late = !Sleep(waiter, deadline, mutex);
+      is_late = !Sleep(waiter, end, mutex);
       if (waiter.result.has_value()) return std::move(waiter.result);  // no longer in the queue
     }
     const auto position = std::find(waiters_.begin(), waiters_.end(), &waiter);
@@ -134,16 +141,15 @@ class WaitingQueue {
     } while (waiter.is_called && !waiter.result.has_value());
   }
 
-  // Sleeps until the waiter was served, refused or called. Returns false when the deadline passed
-  // before. The wait releases the mutex and takes it again.
-  static bool Sleep(Waiter& waiter, absl::Time deadline, BackoffMutex& mutex)
+  // Sleeps until the waiter was served, refused or called. Returns false when the end came before.
+  // The wait releases the mutex and takes it again.
+  static bool Sleep(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
-    if (deadline == absl::InfiniteFuture()) {
-      waiter.woken.wait(mutex, is_woken);
-      return true;
+    if (end.deadline == absl::InfiniteFuture()) {
+      return waiter.woken.wait(mutex, end.stop, is_woken);
     }
-    return waiter.woken.wait_until(mutex, absl::ToChronoTime(deadline), is_woken);
+    return waiter.woken.wait_until(mutex, end.stop, absl::ToChronoTime(end.deadline), is_woken);
   }
 
   void CountOvertakesBefore(Waiters::iterator served) {

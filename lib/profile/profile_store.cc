@@ -52,26 +52,28 @@ absl::StatusOr<bool> IsEmpty(Database& database) {
   return *tables == 0;
 }
 
-absl::Status CheckApplication(Database& database) {
+// Accepts a profile, and an empty database that no program has marked as its own.
+absl::Status CheckApplication(Database& database, bool is_empty) {
   const absl::StatusOr<std::int64_t> application = NumberOf(database, "PRAGMA application_id");
   if (!application.ok()) return application.status();
+  const absl::StatusOr<std::int64_t> version = NumberOf(database, "PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  if (is_empty && *application == 0 && *version == 0) return absl::OkStatus();
   if (*application != kApplication) {
     return absl::InvalidArgumentError("a database of another program, expected a profile");
   }
-  const absl::StatusOr<std::int64_t> version = NumberOf(database, "PRAGMA user_version");
-  if (!version.ok()) return version.status();
   if (*version == kVersion) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a profile of version ", *version, ", expected version ", kVersion));
 }
 
 absl::Status Prepare(Database& database) {
-  // The rollback journal: a write-ahead log does not work on network file systems.
-  absl::Status status = database.Run("PRAGMA journal_mode = DELETE");
-  if (!status.ok()) return status;
   const absl::StatusOr<bool> is_empty = IsEmpty(database);
   if (!is_empty.ok()) return is_empty.status();
-  return *is_empty ? database.Run(kMakeTables) : CheckApplication(database);
+  absl::Status status = CheckApplication(database, *is_empty);
+  // The rollback journal: a write-ahead log does not work on network file systems.
+  if (status.ok()) status = database.Run("PRAGMA journal_mode = DELETE");
+  return status.ok() && *is_empty ? database.Run(kMakeTables) : status;
 }
 
 void BindMachine(const ProfiledMachine& machine, Statement& statement) {
@@ -106,6 +108,7 @@ class SqliteStore final : public ProfileStore {
 
   absl::Status Open(absl::Duration longest_wait) {
     absl::Status status = database_.Open(name_, longest_wait);
+    if (name_.empty()) return status;
     return About(status.ok() ? Prepare(database_) : status);
   }
 

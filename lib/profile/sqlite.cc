@@ -2,9 +2,12 @@
 // Calls SQLite.
 #include "lib/profile/sqlite.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace tidepool::profile {
+
 absl::Status Database::Error(int code) const {
   const std::string what =
       absl::StrCat("SQLite: ", handle_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle_));
@@ -17,13 +20,31 @@ absl::Status Database::Error(int code) const {
 }
 
 absl::Status Database::Open(const std::string& path, absl::Duration longest_wait) {
+  // SQLite takes an empty path for a temporary database, and ":memory:" for one in memory.
+  if (path.empty()) {
+    return absl::InvalidArgumentError("no file for the profile, expected a path");
+  }
+  const std::string file = path.front() == '/' ? path : "./" + path;
   longest_wait_ = longest_wait;
   const int code =
-      sqlite3_open_v2(path.c_str(), &handle_,
+      sqlite3_open_v2(file.c_str(), &handle_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   if (code != SQLITE_OK) return Error(code);
+  Distrust();
   sqlite3_busy_timeout(handle_, static_cast<int>(absl::ToInt64Milliseconds(longest_wait)));
   return absl::OkStatus();
+}
+
+// Follows the page "Defense Against The Dark Arts" of SQLite, about files of others.
+void Database::Distrust() {
+  constexpr int kLongestValue = 16 << 20;
+  for (const auto& [option, is_on] : {std::pair{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                      {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                                      {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                      {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0}}) {
+    sqlite3_db_config(handle_, option, is_on, nullptr);
+  }
+  sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kLongestValue);
 }
 
 absl::Status Database::Run(const char* sql) {

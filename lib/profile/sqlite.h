@@ -22,7 +22,9 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Opens or creates the file. Called once. Calls wait at most this long for another process.
+  // Opens or creates the file. Called once. Calls wait at most this long for another process. The
+  // file may be hostile: its triggers do not run, its views are not read, and no value is longer
+  // than 16 MiB.
   absl::Status Open(const std::string& path, absl::Duration longest_wait);
   // Runs statements without values.
   absl::Status Run(const char* sql);
@@ -31,6 +33,8 @@ class Database {
   absl::Status Error(int code) const;
 
  private:
+  void Distrust();
+
   sqlite3* handle_ = nullptr;
   absl::Duration longest_wait_;
 };

@@ -61,12 +61,13 @@ class ProgramFolder {
   ProgramFolder(const ProgramFolder&) = delete;
   ProgramFolder& operator=(const ProgramFolder&) = delete;
 
-  // Compiles a program, and returns its path.
-  std::string Compile(const std::string& text) {
+  // Compiles a program with more options, and returns its path.
+  std::string Compile(const std::string& text, const std::string& compile_options = "") {
     const std::string path = folder_ + "/program" + std::to_string(++programs_);
     std::ofstream(path + ".cc") << text;
-    const ProgramResult compiled = RunCommand(std::string(TIDEPOOL_COMPILE) + " -o " + path + " " +
-                                              path + ".cc " + TIDEPOOL_LINK);
+    const ProgramResult compiled =
+        RunCommand(std::string(TIDEPOOL_COMPILE) + " " + compile_options + " -o " + path + " " +
+                   path + ".cc " + TIDEPOOL_LINK);
     EXPECT_EQ(compiled.status, 0) << compiled.output;
     return path;
   }

@@ -5,6 +5,7 @@
 
 #include <future>
 #include <memory>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -18,13 +19,16 @@ class Waiting {
  public:
   Waiting(Pool& pool, std::size_t bytes, Stream stream)
       : thread_([this, &pool, bytes, stream] {
-          result_.set_value(pool.AllocateBlocking(bytes, stream));
+          result_.set_value(pool.AllocateBlocking(bytes, stream, Hint::kResident,
+                                                  absl::InfiniteFuture(), stop_.get_token()));
         }) {}
   ~Waiting() { thread_.join(); }
 
+  void Stop() { stop_.request_stop(); }
   absl::StatusOr<void*> Result() { return future_.get(); }
 
  private:
+  std::stop_source stop_;
   std::promise<absl::StatusOr<void*>> result_;
   std::shared_future<absl::StatusOr<void*>> future_ = result_.get_future();
   std::thread thread_;
@@ -163,6 +167,33 @@ TEST_P(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
   Free(a);
   EXPECT_TRUE(pool_->AllocateBlocking(512 * kKiB, stream_).ok());
   Free(b);
+}
+
+TEST_P(BlockingTest, AStopEndsAWaitAndLetsOthersPass) {
+  void* const half = Take(512 * kKiB);
+  const auto all = Join(kMiB);
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) Free(Take(512 * kKiB));
+  const auto other = Join(512 * kKiB);  // there is room, and the queue is closed
+  all->Stop();
+  EXPECT_EQ(all->Result().status().code(), absl::StatusCode::kCancelled);
+  Free(other->Result().value());
+  EXPECT_EQ(pool_->Stats().failures, 0);
+  Free(half);
+  EXPECT_EQ(Live(), 0);
+}
+
+TEST_P(BlockingTest, AStopBeforeTheCallOnlyTries) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto attempt = [&] {
+    return pool_->AllocateBlocking(kMiB, stream_, Hint::kResident, absl::InfiniteFuture(),
+                                   stop.get_token());
+  };
+  void* const all = attempt().value();
+  EXPECT_EQ(attempt().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(pool_->Stats().blocked, 0);
+  EXPECT_EQ(pool_->Stats().failures, 0);
+  Free(all);
 }
 
 TEST_P(BlockingTest, FailsAtOnceWhenNoFreeCanHelp) {

@@ -44,6 +44,20 @@ class Profiles : public ::testing::Test {
     sqlite3_close(database);
   }
 
+  // Returns the first column of the first row.
+  std::string Ask(const std::string& sql) const {
+    sqlite3* database = nullptr;
+    EXPECT_EQ(sqlite3_open(path_.c_str(), &database), SQLITE_OK);
+    std::string answer;
+    const auto keep = [](void* text, int, char** values, char**) {
+      *static_cast<std::string*>(text) = values[0];
+      return 0;
+    };
+    EXPECT_EQ(sqlite3_exec(database, sql.c_str(), keep, &answer, nullptr), SQLITE_OK) << sql;
+    sqlite3_close(database);
+    return answer;
+  }
+
   std::filesystem::path folder_;
   std::filesystem::path path_;
 };
@@ -244,6 +258,60 @@ TEST_F(Profiles, OtherFilesAreRefused) {
   EXPECT_THAT(OpenError(), HasSubstr("a profile of version 2, expected version 1"));
   path_ = folder_ / "no" / "such" / "folder";
   EXPECT_THAT(OpenError(), HasSubstr("unable to open"));
+}
+
+TEST_F(Profiles, EmptyFilesOfOthersAreRefusedAndStayAsTheyAre) {
+  Run("PRAGMA application_id = 7; PRAGMA journal_mode = WAL");
+  EXPECT_THAT(OpenError(), HasSubstr("a database of another program, expected a profile"));
+  EXPECT_EQ(Ask("PRAGMA application_id"), "7");
+  EXPECT_EQ(Ask("PRAGMA journal_mode"), "wal");
+  std::filesystem::remove(path_);
+  Run("PRAGMA user_version = 2");
+  EXPECT_THAT(OpenError(), HasSubstr("a database of another program, expected a profile"));
+  Run("PRAGMA application_id = 1953064037");
+  EXPECT_THAT(OpenError(), HasSubstr("a profile of version 2, expected version 1"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM sqlite_schema"), "0");
+}
+
+TEST_F(Profiles, AnEmptyPathIsRefused) {
+  const absl::Status status = ProfileStore::Open("").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "no file for the profile, expected a path");
+}
+
+// SQLite takes this name for a database in memory.
+TEST_F(Profiles, EveryOtherPathIsAFile) {
+  std::filesystem::current_path(folder_);
+  path_ = ":memory:";
+  ASSERT_TRUE(Open()->Put(Key(4), {1, 0, 1}).ok());
+  EXPECT_TRUE(Open()->Find(Key(4))->has_value());
+}
+
+TEST_F(Profiles, TriggersOfAFileDoNotRun) {
+  Open();
+  Run("CREATE TABLE victim (text); INSERT INTO victim VALUES ('kept');"
+      "CREATE TRIGGER on_task AFTER INSERT ON task_time BEGIN DELETE FROM victim; END;"
+      "CREATE TRIGGER on_link AFTER INSERT ON link_time BEGIN DELETE FROM victim; END;");
+  const auto store = Open();
+  ASSERT_TRUE(store->Put(Key(4), {1, 0, 1}).ok());
+  ASSERT_TRUE(store->PutLink(kMachine, CopyDirection::kToDevice, {0, 1}).ok());
+  EXPECT_EQ(Ask("SELECT text FROM victim"), "kept");
+}
+
+TEST_F(Profiles, ViewsOfAFileAreNotRead) {
+  Open();
+  Run("ALTER TABLE task_time RENAME TO other; CREATE VIEW task_time AS SELECT * FROM other");
+  const auto store = Open();
+  EXPECT_THAT(std::string(store->Find(Key(4)).status().message()),
+              HasSubstr("access to view \"task_time\" prohibited"));
+}
+
+TEST_F(Profiles, ExpressionsOfAFileHaveBoundedMemory) {
+  Open();
+  Run("CREATE INDEX hostile ON link_time (hex(zeroblob(400000000)))");
+  const auto store = Open();
+  EXPECT_THAT(std::string(store->PutLink(kMachine, CopyDirection::kToDevice, {0, 1}).message()),
+              HasSubstr("string or blob too big"));
 }
 
 TEST_F(Profiles, BrokenRowsAreRefused) {

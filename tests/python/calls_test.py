@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long calls: progress, Ctrl-C, threads, and the end of the interpreter."""
 import concurrent.futures
+import contextlib
 import gzip
 import io
 import os
-import random
 import signal
 import sys
+import time
 import types
 
 import pytest
@@ -15,19 +16,7 @@ import tidepool
 from tidepool import _progress
 
 MINUTES = 600
-
-
-@pytest.fixture(scope="module")
-def hard(tmp_path_factory):
-    """A trace for which the search for a smaller plan goes on for hours."""
-    path = tmp_path_factory.mktemp("traces") / "hard.csv"
-    draw = random.Random(1)
-    rows = []
-    for number in range(3000):
-        lower = draw.randrange(200)
-        rows.append(f"{number},{lower},{lower + draw.randrange(1, 60)},{draw.randrange(1, 1 << 30)}")
-    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
-    return tidepool.read(path)
+MOST_OVERTAKES = 16  # of a request that waits
 
 
 def test_a_function_takes_the_progress(vgg):
@@ -94,6 +83,49 @@ def test_ctrl_c_ends_a_wait_for_memory():
         with pytest.raises(KeyboardInterrupt):
             pool.allocate(512, wait=MINUTES)
     assert pool.statistics().live_count == 1 and not keep.freed
+
+
+def test_ctrl_c_ends_a_wait_for_a_stream(python):
+    # The other thread runs when synchronize() gives the GIL up. The process ends with os._exit: otherwise it would wait
+    # for the copies.
+    assert python("""
+import os, signal, sys, threading, tidepool
+signal.signal(signal.SIGINT, signal.default_int_handler)
+pool = tidepool.Pool("32MiB")
+buffers = [pool.allocate(16 << 20) for _ in range(2)]
+stream = pool.stream()
+for _ in range(4000):  # seconds of work
+    stream.copy(*buffers)
+stream.fill(buffers[0], 1)
+go = threading.Event()
+threading.Thread(target=lambda: go.wait() and os.kill(os.getpid(), signal.SIGINT)).start()
+sys.setswitchinterval(60)
+try:
+    go.set()
+    stream.synchronize()
+except KeyboardInterrupt:
+    print(buffers[0].array()[-1], flush=True)
+os._exit(0)
+""") == "0\n"
+
+
+def test_a_wait_for_memory_is_overtaken_seldom():
+    pool = tidepool.Pool("64KiB")
+    half = pool.allocate(32 << 10)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        waiting = threads.submit(pool.allocate, 64 << 10, wait=MINUTES)
+        while pool.statistics().blocked == 0:
+            pass
+        overtakes = 0
+        end = time.monotonic() + 0.5  # more tries would find a wait that loses its place
+        while time.monotonic() < end and overtakes <= MOST_OVERTAKES:
+            with contextlib.suppress(tidepool.OutOfMemoryError):
+                pool.allocate(32 << 10).free()
+                overtakes += 1
+        half.free()
+        assert len(waiting.result()) == 64 << 10
+    assert overtakes == MOST_OVERTAKES
+    assert pool.statistics().blocked == 1
 
 
 def test_threads_ask_at_once(vgg, hard):

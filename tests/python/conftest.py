@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -29,6 +30,19 @@ def in_the_sources(monkeypatch):
 def vgg():
     """A recording of VGG-16."""
     return tidepool.read(ROOT / "examples/traces/vgg16-b4-sgd.rmm.csv.gz")
+
+
+@pytest.fixture(scope="session")
+def hard(tmp_path_factory):
+    """A trace for which the search for a smaller plan goes on for hours."""
+    path = tmp_path_factory.mktemp("traces") / "hard.csv"
+    draw = random.Random(1)
+    rows = []
+    for number in range(3000):
+        lower = draw.randrange(200)
+        rows.append(f"{number},{lower},{lower + draw.randrange(1, 60)},{draw.randrange(1, 1 << 30)}")
+    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
+    return tidepool.read(path)
 
 
 @pytest.fixture(scope="session")
