@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <functional>
-#include <numeric>
 
 #include "stand_in/libraries/cudnn_types.h"
+#include "stand_in/libraries/hopper_workspace.h"
+#include "stand_in/libraries/sizes.h"
 #include "stand_in/spectra.h"
 
 namespace tidepool::cudart_host {
@@ -20,15 +20,6 @@ constexpr double kTransformedEfficiency = 0.25;
 
 constexpr std::int64_t kLeastFftKernel = 5;
 constexpr std::int64_t kMostFftKernel = 16;
-
-double Product(const std::vector<std::int64_t>& sizes, std::size_t first = 0) {
-  return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end(), 1.0,
-                         std::multiplies<>());
-}
-
-bool AreAll(const std::vector<std::int64_t>& values, std::int64_t value) {
-  return std::all_of(values.begin(), values.end(), [&](std::int64_t one) { return one == value; });
-}
 
 // The numbers of a convolution that the formulas share.
 class Shape {
@@ -110,6 +101,9 @@ bool HasTensorCores(const Convolution& convolution, const Gpu& gpu) {
          gpu.capability >= 80;
 }
 
+// Later GPUs are assumed to do as Hopper does.
+bool IsHopper(const Gpu& gpu) { return gpu.capability >= 90; }
+
 class Maker {
  public:
   Maker(const Convolution& convolution, const Gpu& gpu)
@@ -126,6 +120,11 @@ class Maker {
     std::stable_sort(made_.begin(), made_.end(), [&](const Algorithm& a, const Algorithm& b) {
       return gpu_.Seconds(a.work) < gpu_.Seconds(b.work);
     });
+    if (IsHopper(gpu_)) {
+      std::stable_partition(made_.begin(), made_.end(), [](const Algorithm& one) {
+        return one.kind == AlgorithmKind::kTensorGemm;
+      });
+    }
     return made_;
   }
 
@@ -143,10 +142,15 @@ class Maker {
         {OwnNumbers(), shape_.Operations(), shape_.TensorBytes() + moved, efficiency});
   }
 
+  double TensorWorkspace() const {
+    if (IsHopper(gpu_)) return HopperWorkspace(convolution_, gpu_);
+    return shape_.IndexBytes() + (convolution_.is_channels_last ? 0 : shape_.TensorBytes());
+  }
+
   // Copies of the tensors are written once and read once.
   void AddTensorGemm() {
     const double copies = convolution_.is_channels_last ? 0 : shape_.TensorBytes();
-    Add(AlgorithmKind::kTensorGemm, shape_.IndexBytes() + copies,
+    Add(AlgorithmKind::kTensorGemm, TensorWorkspace(),
         {IsHalf(convolution_.type) ? Numbers::kHalf : Numbers::kTensorFloat, shape_.Operations(),
          shape_.TensorBytes() + 2 * copies, kGemmEfficiency});
   }

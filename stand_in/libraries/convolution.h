@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The algorithms of a convolution, with the workspaces that public formulas give for its shape. No
-// GPU was asked: which algorithm cuDNN takes, and how large the workspace of a version is, may
-// differ.
+// The algorithms of a convolution, with the workspaces that public formulas give for its shape, or,
+// on tensor cores from Hopper on, rules derived from an H200 (hopper_workspace.h). Which algorithm
+// cuDNN takes, and how large the workspace of a version is, may differ.
 #ifndef TIDEPOOL_STAND_IN_LIBRARIES_CONVOLUTION_H_
 #define TIDEPOOL_STAND_IN_LIBRARIES_CONVOLUTION_H_
 
@@ -44,8 +44,8 @@ double OutputBytes(const Convolution& convolution);
 // - kFftTiling: the same in tiles of 32 x 32.
 // - kTensorGemm: kPrecomputedGemm on tensor cores. These read channels-last data. cuDNN documents
 // that it "may use padding, folding, and NCHW-to-NHWC transformations to call the Tensor Core
-// operations": for other data the workspace has copies of X, Y and W. That all three are copied is
-// assumed.
+// operations": for other data the workspace has copies of X, Y and W. From Hopper on it is that of
+// hopper_workspace.h.
 enum class AlgorithmKind : unsigned char {
   kImplicitGemm,
   kPrecomputedGemm,
@@ -67,8 +67,8 @@ struct Algorithm {
 std::int64_t SizeOfWorkspace(double bytes);
 
 // Returns the algorithms that can compute the convolution, the fastest on the GPU first: the choice
-// of the heuristics is assumed to be that one. Without a GPU kTensorGemm is the first where it
-// exists.
+// of the heuristics is assumed to be that one. Without a GPU, and from Hopper on, kTensorGemm is
+// the first where it exists.
 std::vector<Algorithm> AlgorithmsOf(const Convolution& convolution, const Gpu& gpu);
 
 // Returns the algorithms as programs get them: with CUDART_HOST_CUDNN_WORKSPACE, each has so many

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN 9: its version, its handles, tensors, and the layers without a file of their own. Sizes of
-// normalization and dropout are guesses.
+// persistent normalization are guesses.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <iterator>
 
@@ -17,12 +18,17 @@ using tidepool::cudart_host::MakeObject;
 using tidepool::cudart_host::Run;
 using tidepool::cudart_host::cudnn::BytesOf;
 using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::Dropout;
 using tidepool::cudart_host::cudnn::Handle;
 using tidepool::cudart_host::cudnn::Make;
 using tidepool::cudart_host::cudnn::Tensor;
 
 constexpr std::size_t kNormalizationWorkspace = 1 << 20;  // bytes
 constexpr std::size_t kReserve = 1 << 16;
+
+// CUDNN_BATCHNORM_SPATIAL_PERSISTENT. On an H200 the other modes take neither workspace nor
+// reserve.
+bool IsPersistent(int mode) { return mode == 2; }
 
 // Returns 10000 times the major, plus 100 times the minor, plus the patch number. PyTorch refuses a
 // library that is older than the one that it was built for.
@@ -85,7 +91,6 @@ TIDEPOOL_ANSWER int cudnnGetStream(void* object, void** stream) {
 
 TIDEPOOL_DESCRIPTOR(Activation)
 TIDEPOOL_DESCRIPTOR(CTCLoss)
-TIDEPOOL_DESCRIPTOR(Dropout)
 TIDEPOOL_DESCRIPTOR(Pooling)
 TIDEPOOL_DESCRIPTOR(SpatialTransformer)
 
@@ -140,25 +145,48 @@ TIDEPOOL_ANSWER int cudnnBatchNormalizationBackwardEx(
   return Normalize(__func__, handle, x, 5);
 }
 
+// Dropout
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnCreateDropoutDescriptor(void** made) { return Make<Dropout>(made); }
+TIDEPOOL_ANSWER int cudnnDestroyDropoutDescriptor(void* object) { return Delete<Dropout>(object); }
+TIDEPOOL_ANSWER int cudnnSetDropoutDescriptor(void* descriptor, void* /*handle*/, float rate,
+                                              void* /*states*/, std::size_t /*bytes*/,
+                                              std::uint64_t /*seed*/) {
+  static_cast<Dropout*>(descriptor)->rate = rate;
+  return 0;
+}
+TIDEPOOL_ANSWER int cudnnRestoreDropoutDescriptor(void* descriptor, void* /*handle*/, float rate,
+                                                  void* /*states*/, std::size_t /*bytes*/,
+                                                  std::uint64_t /*seed*/) {
+  static_cast<Dropout*>(descriptor)->rate = rate;
+  return 0;
+}
+// Each thread that the GPU can hold has a generator: 6,488,064 bytes on an H200.
+TIDEPOOL_ANSWER int cudnnDropoutGetStatesSize(void* /*handle*/, std::size_t* bytes) {
+  constexpr std::int64_t kGeneratorBytes = 24;
+  const tidepool::cudart_host::Gpu& gpu = tidepool::cudart_host::AssumedGpu();
+  return Store(bytes,
+               static_cast<std::size_t>(gpu.multiprocessors * gpu.threads * kGeneratorBytes));
+}
+
 // Sizes
 // ------------------------------------------------------------------------------------------
 
 TIDEPOOL_ANSWER int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*x*/, void* /*z*/, void* /*y*/,
+    void* /*handle*/, int mode, int /*operations*/, void* /*x*/, void* /*z*/, void* /*y*/,
     void* /*scale*/, void* /*activation*/, std::size_t* bytes) {
-  return Store(bytes, kNormalizationWorkspace);
+  return Store(bytes, IsPersistent(mode) ? kNormalizationWorkspace : 0);
 }
-TIDEPOOL_ANSWER int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*activation*/, void* /*x*/,
-    std::size_t* bytes) {
-  return Store(bytes, kReserve);
+TIDEPOOL_ANSWER int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(void* /*handle*/, int mode,
+                                                                         int /*operations*/,
+                                                                         void* /*activation*/,
+                                                                         void* /*x*/,
+                                                                         std::size_t* bytes) {
+  return Store(bytes, IsPersistent(mode) ? kReserve : 0);
 }
 TIDEPOOL_ANSWER int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*x*/, void* /*y*/, void* /*dy*/,
+    void* /*handle*/, int mode, int /*operations*/, void* /*x*/, void* /*y*/, void* /*dy*/,
     void* /*dz*/, void* /*dx*/, void* /*scale*/, void* /*activation*/, std::size_t* bytes) {
-  return Store(bytes, kNormalizationWorkspace);
-}
-
-TIDEPOOL_ANSWER int cudnnDropoutGetStatesSize(void* /*handle*/, std::size_t* bytes) {
-  return Store(bytes, kReserve);
+  return Store(bytes, IsPersistent(mode) ? kNormalizationWorkspace : 0);
 }

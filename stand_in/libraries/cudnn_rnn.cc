@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers of cuDNN. The weights have the sizes and places that cudnnGetRNNWeightParams
-// describes. NVIDIA does not publish the sizes of the workspace and of the reserve: here the
-// reserve keeps the gates and the state of each step for the backward pass, and the workspace the
-// gates of one layer.
+// describes. NVIDIA does not publish the sizes of the workspace and of the reserve. The formulas
+// below are those of one LSTM on an H200 (cuDNN 9.19; 2 layers of 1500, 35 steps, batch 64, with
+// dropout): its reserve to a block, its workspace of 250.4 MiB 4 % too small.
+// - The reserve keeps the gates and the state of each step, the input of each layer but the first,
+// and a bit for each of their elements with dropout.
+// - The workspace holds the matrices once more, and the gates of each step.
 #include <cstddef>
 #include <cstdint>
 
@@ -17,6 +20,7 @@ using tidepool::cudart_host::Numbers;
 using tidepool::cudart_host::Run;
 using tidepool::cudart_host::cudnn::BytesOf;
 using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::Dropout;
 using tidepool::cudart_host::cudnn::Handle;
 using tidepool::cudart_host::cudnn::kBadParameter;
 using tidepool::cudart_host::cudnn::kBfloat16;
@@ -38,6 +42,7 @@ struct Layers {
   std::int64_t hidden = 0;
   std::int64_t projected = 0;  // equal to `hidden` without a projection
   std::int64_t layers = 0;
+  bool has_dropout = false;
 
   std::int64_t gates() const { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
   bool has_projection() const { return projected != hidden; }
@@ -83,6 +88,15 @@ int RunPass(const char* name, void* handle, const void* descriptor, const void* 
   return 0;
 }
 
+bool HasDropout(const void* descriptor) {
+  return descriptor != nullptr && static_cast<const Dropout*>(descriptor)->rate > 0;
+}
+
+// Returns the elements of the outputs of all layers but the last.
+std::int64_t InnerOutputs(const Layers& layers, const Sequences& data) {
+  return (layers.layers - 1) * layers.directions * data.steps * data.batch * layers.projected;
+}
+
 void Describe(void* descriptor, int type, std::int64_t rows, std::int64_t columns) {
   auto& tensor = *static_cast<Tensor*>(descriptor);
   const auto r = static_cast<int>(rows);
@@ -109,7 +123,7 @@ TIDEPOOL_ANSWER int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm*/
                                              int bias, int direction, int /*input_mode*/, int type,
                                              int /*precision*/, int /*math*/, std::int32_t input,
                                              std::int32_t hidden, std::int32_t projected,
-                                             std::int32_t layers, void* /*dropout*/,
+                                             std::int32_t layers, const void* dropout,
                                              std::uint32_t /*flags*/) {
   *static_cast<Layers*>(descriptor) = {.cell = cell,
                                        .type = type,
@@ -118,7 +132,8 @@ TIDEPOOL_ANSWER int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm*/
                                        .input = input,
                                        .hidden = hidden,
                                        .projected = projected == 0 ? hidden : projected,
-                                       .layers = layers};
+                                       .layers = layers,
+                                       .has_dropout = HasDropout(dropout)};
   return 0;
 }
 
@@ -173,12 +188,15 @@ TIDEPOOL_ANSWER int cudnnGetRNNTempSpaceSizes(void* /*handle*/, void* descriptor
   const auto& layers = *static_cast<const Layers*>(descriptor);
   const auto& data = *static_cast<const Sequences*>(sequences);
   const auto element = static_cast<std::int64_t>(BytesOf(layers.type));
-  const std::int64_t states = data.steps * data.batch * layers.hidden * element;
+  const std::int64_t states = data.steps * data.batch * layers.hidden * layers.passes();
+  const std::int64_t inner = InnerOutputs(layers, data);
+  const std::int64_t mask = layers.has_dropout ? inner / 8 : 0;  // bytes
   if (work != nullptr) {
-    *work = static_cast<std::size_t>(states * layers.gates() * layers.directions);
+    *work = static_cast<std::size_t>(
+        (layers.AllMatrices(layers.passes()) + states * layers.gates()) * element);
   }
   if (reserve != nullptr) {
-    *reserve = static_cast<std::size_t>(states * (layers.gates() + 1) * layers.passes());
+    *reserve = static_cast<std::size_t>((states * (layers.gates() + 1) + inner) * element + mask);
   }
   return 0;
 }

@@ -36,6 +36,10 @@ struct Tensor {
   int format = 0;            // of filters: 1 is NHWC
 };
 
+struct Dropout {
+  float rate = 0;
+};
+
 template <typename Object>
 int Make(void** made) {
   *made = new Object();

@@ -10,15 +10,18 @@
 namespace tidepool::cudart_host {
 namespace {
 
-double NumberOf(const char* variable) {
+double NumberOf(const char* variable, double otherwise = 0) {
   const char* const text = std::getenv(variable);
-  return text != nullptr ? std::max(0.0, std::atof(text)) : 0;
+  return text != nullptr ? std::max(0.0, std::atof(text)) : otherwise;
 }
 
 Gpu GpuOfEnvironment() {
   Gpu gpu;
   gpu.capability = static_cast<int>(NumberOf("CUDART_HOST_CAPABILITY"));
   gpu.bytes = NumberOf("CUDART_HOST_ASSUMED_BYTES_PER_SECOND");
+  // The defaults are those of the runtime.
+  gpu.multiprocessors = static_cast<std::int64_t>(NumberOf("CUDART_HOST_MULTIPROCESSORS", 108));
+  gpu.threads = static_cast<std::int64_t>(NumberOf("CUDART_HOST_THREADS_PER_MULTIPROCESSOR", 2048));
   const char* const rates = std::getenv("CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND");
   if (rates != nullptr && std::sscanf(rates, "%lf,%lf,%lf", &gpu.double_operations,
                                       &gpu.single_operations, &gpu.half_operations) != 3) {

@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_STAND_IN_LIBRARIES_GPU_H_
 #define TIDEPOOL_STAND_IN_LIBRARIES_GPU_H_
 
+#include <cstdint>
+
 namespace tidepool::cudart_host {
 
 // The units that multiply matrices, by their numbers.
@@ -23,6 +25,8 @@ struct Gpu {
   double double_operations = 0;
   double single_operations = 0;
   double half_operations = 0;  // of tensor cores, without sparsity
+  std::int64_t multiprocessors = 0;
+  std::int64_t threads = 0;  // that a multiprocessor can hold
 
   // TF32 has half the rate of 16-bit numbers, and 8-bit numbers have twice that rate.
   double RateOf(Numbers numbers) const;
