@@ -300,6 +300,14 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "1")
         self.assertEqual(found["steps"], 1)
 
+    # PyTorch loads the ones beside it by their paths. A part of NVRTC and the linker of kernels have no counterpart here.
+    def test_the_libraries_beside_pytorch_are_not_loaded(self):
+        answer("--steps", "0", command=self.program(
+            "import os, torch\n"
+            "x = torch.zeros(1 << 20, device='cuda')\n"
+            "loaded = {line.split()[-1] for line in open('/proc/self/maps') if '/nvidia/' in line}\n"
+            "assert not [path for path in loaded if not os.path.basename(path).startswith(('libnvrtc-builtins', 'libnvJitLink'))], loaded\n"))
+
     def test_no_room_for_the_answer(self):
         lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"
         answer("--steps", "0", command=self.program(lines))  # makes the libraries
