@@ -17,11 +17,11 @@ import time
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
 import _tidepool_ranks as ranks
+import _tidepool_recording as recording
 
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
-MOST_EVENTS = 20_000_000
 HERE = os.path.dirname(__file__)
 
 
@@ -36,7 +36,8 @@ class Run:
         self.steps_of = {}  # each optimizer
         self.index = 0  # of a process that PyTorch spawned
         self.out_of_memory = None
-        self.last_refusal = None
+        self.refusals = []  # of requests, the last one last
+        self.recording = None
         self.error = None
         self.assumptions = None
         self.is_written = False
@@ -52,7 +53,7 @@ class Run:
 
     # PyTorch calls this before it raises OutOfMemoryError.
     def refused(self, device, bytes_, device_total, device_free):
-        self.last_refusal = {"device": device, "bytes": bytes_, "stack": stack_of_caller()}
+        self.refusals.append({"device": device, "bytes": bytes_, "frame": line_of_program(stack_of_caller())})
 
     @property
     def steps(self):
@@ -70,7 +71,7 @@ class Run:
         torch = sys.modules["torch"]
         line = line_of_program(stack_of_error(trace))
         if isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)):
-            self.out_of_memory = {"bytes": self.last_refusal["bytes"] if self.last_refusal else 0, "frame": line}
+            self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": 0, "bytes": 0}), "frame": line}
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
         self.write("error")
@@ -95,14 +96,12 @@ class Run:
         answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
-                  "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
+                  "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error, "devices": [],
                   "assumed": self.assumptions.answer() if self.assumptions else [],
-                  "convolution_workspaces": convolution_workspaces(),
-                  "has_expandable_segments": has_expandable_segments()}
+                  "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
         if torch.cuda.is_available() and torch.cuda.is_initialized():
-            answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
-            torch.cuda.memory._dump_snapshot(path + ".pickle")
+            answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
             answer["snapshot"] = path + ".pickle"
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(answer, file)
@@ -135,12 +134,6 @@ def convolution_workspaces():
     return found
 
 
-def has_expandable_segments():
-    """Returns whether PyTorch's allocator grows its segments. Then their addresses decide nothing."""
-    settings = os.environ.get("PYTORCH_ALLOC_CONF", "") + "," + os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-    return "expandable_segments:true" in settings.lower().replace(" ", "")
-
-
 def leave(status):
     """Ends the process at once. Workers of data loaders would complain about it, and PyTorch about their end."""
     if "multiprocessing" in sys.modules:
@@ -153,19 +146,14 @@ def leave(status):
     os._exit(status)
 
 
-def device_answer(torch, device):
-    statistics = torch.cuda.memory_stats(device)
-    return {"device": device,
-            "peak_allocated_bytes": statistics.get("allocated_bytes.all.peak", 0),
-            "peak_reserved_bytes": statistics.get("reserved_bytes.all.peak", 0),
-            "allocations": statistics.get("allocation.all.allocated", 0),
-            "retries": statistics.get("num_alloc_retries", 0)}
-
-
 def stack_of_caller():
-    """Returns the stack of the program as a list of "file:line", the innermost first."""
+    """Returns the stack of the program as a list of "file:line", the innermost first. Threads of the backward pass have none: it is
+    that of the main thread then."""
+    return stack_of(sys._getframe(1)) or stack_of(sys._current_frames().get(threading.main_thread().ident))
+
+
+def stack_of(frame):
     frames = []
-    frame = sys._getframe(1)
     while frame is not None:
         if os.path.dirname(frame.f_code.co_filename) != HERE:
             frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
@@ -248,9 +236,11 @@ def enter(run, torch):
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
+    run.recording = recording.Recording(torch)
+
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     def record():
-        torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS, stacks="python")
+        run.recording.begin()
         torch._C._cuda_attach_out_of_memory_observer(run.refused)
 
     torch.cuda._lazy_call(record)

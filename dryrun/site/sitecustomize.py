@@ -19,7 +19,9 @@ def _load(name):
 
 _load("_tidepool_assumed")
 _load("_tidepool_imports")
+_load("_tidepool_libraries").replace_paths()
 _load("_tidepool_ranks")
+_load("_tidepool_recording")
 _load("_tidepool_dryrun").begin()
 
 # The one that Python would have found without this one.

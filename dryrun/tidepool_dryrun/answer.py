@@ -56,8 +56,8 @@ def refused_at_once(process):
     """Returns the memory of a process that got none: its first request was refused."""
     return {"rank": process["rank"], "device": 0, "steps": process["steps"], "peak_live_bytes": 0, "peak_reserved_bytes": 0,
             "reserved_range": [0, 0], "expandable_bytes": 0, "planned_bytes": 0, "retries": 0, "allocations": 0, "top": [],
-            "convolutions": None, "categories": {}, "out_of_memory": process["out_of_memory"],
-            "snapshot": process["snapshot"]}
+            "convolutions": None, "categories": {}, "out_of_memory": refusal_of(process["out_of_memory"]),
+            "caught_out_of_memory": [], "limit_bytes": None, "snapshot": process["snapshot"]}
 
 
 def of_device(process, device, tool):
@@ -66,11 +66,11 @@ def of_device(process, device, tool):
     here = next(one for one in info["per_device"] if one["device"] == number)
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
-    # The model serves a refused request too, so its answers would be larger than the memory that there is.
-    if process["out_of_memory"]:
+    # The model serves each request, so its answers would be larger than the memory that there is where one was refused.
+    if process["out_of_memory"] or process["caught_out_of_memory"] or not device["is_modelled"]:
         model = {}
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
-    orders = [] if process["has_expandable_segments"] else ["reserved_bytes", "falling_reserved_bytes"]
+    orders = [] if device["is_expandable"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
             "peak_live_bytes": here["peak_live_bytes"], "peak_reserved_bytes": reserved,
@@ -80,8 +80,19 @@ def of_device(process, device, tool):
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
-            "categories": here["categories"], "out_of_memory": process["out_of_memory"],
+            "categories": here["categories"], "out_of_memory": refusal_of(process["out_of_memory"]),
+            "caught_out_of_memory": caught_by(process, number), "limit_bytes": device["limit_bytes"],
             "snapshot": process["snapshot"]}
+
+
+def refusal_of(refused):
+    """Returns the refused request as answers have it."""
+    return refused and {"bytes": refused["bytes"], "frame": refused["frame"]}
+
+
+def caught_by(process, device):
+    """Returns the requests for a device of which the program caught the OutOfMemoryError."""
+    return [refusal_of(refused) for refused in process["caught_out_of_memory"] if refused["device"] == device]
 
 
 def text_of_error(process):
@@ -99,9 +110,10 @@ def planned_bytes(rank, tool):
     return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
 
 
-def fits(rank, memory_bytes, tool):
+def fits(rank, tool):
     """Returns whether a device serves the rank with both orders of addresses. The run served it with falling ones. With the other
     order more may be reserved: then the model tells whether PyTorch, which gives cached memory back, gets through."""
+    memory_bytes = rank["memory_bytes"]
     if rank["out_of_memory"]:
         return False
     if rank["reserved_range"][1] <= memory_bytes:
@@ -118,6 +130,13 @@ def error_of(read, was_ended):
     return first and text_of_error(first)
 
 
+def give_up(read):
+    """Takes the last caught refusal of a process for the end of a program that ended with an error status, but without an error."""
+    for process in read:
+        if process["caught_out_of_memory"]:
+            process["out_of_memory"] = process["caught_out_of_memory"].pop()
+
+
 def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
@@ -129,6 +148,8 @@ def collect(folder, finished, gpu, memory_bytes, tool):
         return answer
     if not read:
         raise DryRunError(no_answer.reason(folder, finished))
+    if finished.failed and not any(process["error"] or process["out_of_memory"] for process in read):
+        give_up(read)
     ranks = [rank for process in read for rank in of_rank(process, tool)]
     failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
@@ -137,7 +158,8 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     if not ranks:
         raise DryRunError("the program never asked for a GPU")
     for rank in ranks:
-        rank["fits"] = fits(rank, memory_bytes, tool)
+        rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
+        rank["fits"] = fits(rank, tool)
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
@@ -148,6 +170,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "planned_bytes": largest["planned_bytes"],
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
+            "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

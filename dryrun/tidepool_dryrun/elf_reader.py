@@ -7,6 +7,7 @@ import struct
 DYNAMIC, DYNSYM, VERNEED, VERSYM = 6, 11, 0x6FFFFFFE, 0x6FFFFFFF  # types of sections
 NEEDED = 1  # tag of an entry of the dynamic section
 HIDDEN = 0x8000  # bit of a symbol's version
+FUNCTION_TYPES = (2, 10)  # STT_FUNC, and STT_GNU_IFUNC, of which a function chooses the code
 SYMBOL = struct.Struct("<IBBHQQ")
 
 
@@ -25,6 +26,7 @@ class Library:
     nodes: dict  # the versions that each of them must have, by its name
     references: list
     defined: set  # names of functions and data
+    functions: set  # those of functions alone
 
 
 class _Sections:
@@ -97,11 +99,13 @@ def _read(data):
         nodes.setdefault(library, []).append(node)
     symbols, names = sections.bytes_of(DYNSYM)
     numbers = [number & ~HIDDEN for number, in struct.iter_unpack("<H", sections.bytes_of(VERSYM)[0])]
-    references, defined = [], set()
-    for index, (name, _, _, section, _, _) in enumerate(SYMBOL.iter_unpack(symbols)):
+    references, defined, functions = [], set(), set()
+    for index, (name, info, _, section, _, _) in enumerate(SYMBOL.iter_unpack(symbols)):
         if section != 0:
             defined.add(_text(names, name))
+            if info & 15 in FUNCTION_TYPES:
+                functions.add(_text(names, name))
         elif name != 0:
             library, node = versions.get(numbers[index] if numbers else 0, (None, None))
             references.append(Reference(_text(names, name), library, node))
-    return Library(struct.unpack_from("<H", data, 18)[0], _needed(sections), nodes, references, defined)
+    return Library(struct.unpack_from("<H", data, 18)[0], _needed(sections), nodes, references, defined, functions)

@@ -5,8 +5,9 @@
 usage: libraries.py TO TORCH_LIBRARIES STAND_IN...
 
 Reads which libraries, versions and functions PyTorch's own libraries and the extensions beside it need, and writes libraries with
-these names, versions and functions into the folder TO. They have all functions of NVIDIA's own libraries where these are installed
-beside PyTorch, since extensions may look for them by name. The folders STAND_IN have the libraries that do more. Where they have one
+these names, versions and functions into the folder TO. They have the interfaces of NVIDIA's own libraries where these are installed
+beside PyTorch, since extensions may look for functions by name. These libraries come first in the process, so they have no other
+symbols of NVIDIA's libraries, which define parts of the C++ library and variables too. The folders STAND_IN have the libraries that do more. Where they have one
 of the same name, none is written, and functions that it lacks go into one more library. Each written library needs the library of
 answers there, libcuda_libraries.so. A function that the library of answers has is left to it. Every other function does nothing and
 returns 0, which is success in all of them.
@@ -103,11 +104,18 @@ def fits_runtime(reader, present):
     return all(name in present for name in reader.needed if name.startswith("libcudart.so."))
 
 
-def add_all_functions(made, paths, answered):
-    """Adds the functions of NVIDIA's own libraries to those of the same names."""
+def interface_of(soname, library):
+    """Returns the functions of a library that begin with its name: cusparseLtInit of libcusparseLt.so.0. Functions without it
+    are those of the C++ library and of others that it holds."""
+    name = re.match(r"lib([A-Za-z0-9]+)", soname)[1].lower()
+    return {function for function in library.functions if re.match("_*p?" + name, function.lower())}
+
+
+def add_interfaces(made, paths, others):
+    """Adds the interfaces of NVIDIA's own libraries to the libraries of the same names, without the names that others define."""
     for path, library in readable([path for path in paths if path.name in made], elf_reader.read):
         functions = made[path.name].functions
-        functions.update(dict.fromkeys(library.defined - answered - functions.keys()))
+        functions.update(dict.fromkeys(interface_of(path.name, library) - others - functions.keys()))
 
 
 def make_all(folder, torch_libraries, stand_in):
@@ -123,7 +131,7 @@ def make_all(folder, torch_libraries, stand_in):
     answered = elf_reader.read(present[ANSWERS]).defined
     folder.mkdir(parents=True, exist_ok=True)
     made = empty_libraries(readers, present, answered)
-    add_all_functions(made, originals(packages), answered)
+    add_interfaces(made, originals(packages), answered.union(*(one.defined for one in readers)))
     others = lacking(readers, present)
     if others:
         for library in made.values():

@@ -30,7 +30,7 @@ def rank_answer(record):
     return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
-            "out_of_memory": refused, "fits": refused is None, "snapshot": None}
+            "out_of_memory": refused, "caught_out_of_memory": [], "fits": refused is None, "snapshot": None}
 
 
 def collect(folder, finished, gpu, memory_bytes):
@@ -38,18 +38,18 @@ def collect(folder, finished, gpu, memory_bytes):
     where the program failed."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
-    has_failed = finished.status != 0 and not finished.ran_out_of_time and not finished.was_interrupted
     ranks = [rank_answer(record) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
-    if not refused and (has_failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
+    if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
         raise DryRunError(OWN_RUNTIME)
     if not ranks:
         return None
-    if has_failed and not refused:
+    if finished.failed and not refused:
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "fits": not refused, "out_of_memory": refused[0] if refused else None, "assumed": [],
+            "fits": not refused, "out_of_memory": refused[0] if refused else None,
+            "caught_out_of_memory": [], "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "ranks": ranks}

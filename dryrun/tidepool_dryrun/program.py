@@ -37,6 +37,11 @@ class Finished:
     was_interrupted: bool
     seconds: float = 0
 
+    @property
+    def failed(self):
+        """Whether the program ended with an error of its own."""
+        return self.status != 0 and not self.ran_out_of_time and not self.was_interrupted
+
 
 def cache_folder():
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

@@ -34,8 +34,17 @@ def ended(answer):
     return f"{answer['steps']} step{'' if answer['steps'] == 1 else 's'}"
 
 
+def size_range(least, most):
+    """Returns two sizes, or one where both have the same text."""
+    begin, end = size(least), size(most)
+    return begin if begin == end else f"{begin} to {end}"
+
+
 def verdict(answer):
-    memory = size(answer["memory_bytes"])
+    available = largest_of(answer["ranks"]).get("memory_bytes", answer["memory_bytes"])
+    memory = size(available)
+    if available < answer["memory_bytes"]:
+        memory += f" (the program's own limit, of {size(answer['memory_bytes'])})"
     refused = answer["out_of_memory"]
     if refused:
         at = f" at {refused['frame']}" if refused["frame"] else ""
@@ -43,15 +52,22 @@ def verdict(answer):
     most = answer["reserved_range"][1]
     if not answer["fits"]:
         return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
-    if most > answer["memory_bytes"]:
+    if most > available:
         return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare for {CONTEXT_TEXT}"
-    return f"yes, {size(answer['memory_bytes'] - most)} of {memory} to spare besides {CONTEXT_TEXT}"
+    return f"yes, {size(available - most)} of {memory} to spare besides {CONTEXT_TEXT}"
 
 
 def assumptions(places):
     first = places[0]
     others = f" and {len(places) - 1} more" if len(places) > 1 else ""
     return f"sizes that depend on data: {first['operation']} at {first['frame']}{others} (see --density)"
+
+
+def refusals(caught):
+    largest_one = max(caught, key=lambda refused: refused["bytes"])
+    count = "1 request" if len(caught) == 1 else f"{len(caught)} requests"
+    at = f" at {largest_one['frame']}" if largest_one["frame"] else ""
+    return f"{count} for which the program went on without the memory, the largest {size(largest_one['bytes'])}{at}"
 
 
 def sensitivity(convolutions):
@@ -96,13 +112,14 @@ def rows_of_runtime(answer):
 
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
-    begin, end = answer["reserved_range"]
-    reserved = size(answer["peak_reserved_bytes"]) if begin == end else f"{size(begin)} to {size(end)}"
+    reserved = size_range(*answer["reserved_range"])
     others = [f"{size(answer['planned_bytes'])} planned by tidepool"]
     if answer["expandable_bytes"]:
         others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
+    if answer["caught_out_of_memory"]:
+        rows.append(("refused", refusals(answer["caught_out_of_memory"])))
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:

@@ -66,6 +66,12 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(done.stderr, "")
         return int(done.stdout)
 
+    # Returns those of the names that a made library has.
+    def exported(self, library, names):
+        own = dict(os.environ, LD_LIBRARY_PATH=f"{self.folder}/stand_in:{self.folder}/made")
+        lines = f"import ctypes; made = ctypes.CDLL({library!r}); print(*(name for name in {names} if hasattr(made, name)))"
+        return subprocess.run([sys.executable, "-c", lines], env=own, capture_output=True, text=True, check=True).stdout.split()
+
     def test_functions_return_success_or_the_answer(self):
         self.make("int cublasVersion() { return 4; }\n")
         self.assertEqual(sorted(path.name for path in (self.folder / "made").iterdir()),
@@ -113,6 +119,21 @@ class LibrariesTest(unittest.TestCase):
         self.make("int cublasVersion() { return 4; }\n")
         self.assertEqual(self.call("libcublas.so.77", "cublasOfCallers"), 0)
         self.assertEqual(self.call("libcublas.so.77", "cublasVersion"), 4)
+
+    # They come first in the process: the wheels of cuFile, cuSPARSELt and NVSHMEM define parts of the C++ library and variables,
+    # and PyTorch's own libraries define functions of NVSHMEM.
+    def test_libraries_shadow_nothing_but_the_interfaces_of_nvidia(self):
+        others = ["_ZNSt6vectorIhE9push_backERKh", "_ZN6cufile4openEv", "_init", "helper", "cungqr_", "cublasOfAnother"]
+        place = self.folder / "site-packages" / "nvidia" / "cu77" / "lib"
+        place.mkdir(parents=True)
+        bodies = "".join(f"int {name}() {{ return 7; }}\n" for name in ["cublasOfCallers", "__cublasInside", "cublasOfTorch", *others[:-1]])
+        compile_library(place / "libcublas.so.77", bodies + "int cublasLevel = 7; __thread int cublasOfThread;\n", "-nostartfiles")
+        compile_library(place / "libnccl.so.2", "int ncclSend() { return 7; } int pncclWait() { return 7; } int cublasOfAnother() { return 7; }\n")
+        compile_library(self.torch / "libtorch_own.so", "int cublasOfTorch() { return 2; }\n")
+        self.make()
+        names = ["cublasInit", "cublasVersion", "cublasOfCallers", "__cublasInside", "cublasOfTorch", "cublasLevel", "cublasOfThread", *others]
+        self.assertEqual(self.exported("libcublas.so.77", names), names[:4])
+        self.assertEqual(self.exported("libnccl.so.2", ["ncclSend", "pncclWait", *others]), ["ncclSend", "pncclWait"])
 
     def test_each_folder_of_the_stand_in_counts(self):
         self.make()

@@ -18,7 +18,9 @@ import unittest
 import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
-sys.path.insert(0, str(SOURCE / "dryrun"))
+sys.path[:0] = [str(SOURCE / "dryrun"), str(SOURCE / "dryrun" / "site")]
+
+import _tidepool_recording as recording  # noqa: E402
 
 from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
@@ -221,12 +223,12 @@ class AnswerTest(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.finished = program.Finished(0, False, False)
 
-    def write(self, rank=0, allocations=3, **changes):
+    def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "error": None, "assumed": [], "convolution_workspaces": [],
-                   "has_expandable_segments": False, "snapshot": "none",
-                   "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
-                                "allocations": allocations, "retries": 0}], **changes}
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "assumed": [], "convolution_workspaces": [],
+                   "snapshot": "none",
+                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
+                                "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
 
@@ -345,8 +347,53 @@ class AnswerTest(unittest.TestCase):
             self.collect()
 
     def test_addresses_decide_nothing_with_expandable_segments(self):
-        self.write(has_expandable_segments=True)
-        self.assertEqual(self.collect()["reserved_range"], [100, 100])
+        self.write(device={"is_expandable": True})
+        found = self.collect()
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], 96))
+
+    # Private pools, and settings that changed: the model has neither.
+    def test_the_run_alone_answers_where_there_is_no_model(self):
+        self.write(device={"is_modelled": False})
+        found = self.collect()
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], None))
+        self.assertIn("PyTorch reserves  100 bytes   90 bytes planned", text.lines(found, "x")[2])
+
+    def test_a_caught_refusal_is_no_verdict(self):
+        refused = [{"device": 0, "bytes": 700, "frame": "a.py:3"}, {"device": 0, "bytes": 900, "frame": "a.py:4"}]
+        self.write(caught_out_of_memory=refused)
+        found = self.collect()
+        self.assertTrue(found["fits"])
+        self.assertIsNone(found["out_of_memory"])
+        self.assertEqual(found["caught_out_of_memory"], [{"bytes": 700, "frame": "a.py:3"}, {"bytes": 900, "frame": "a.py:4"}])
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], None))
+        self.assertIn("2 requests for which the program went on without the memory, the largest 900 bytes at a.py:4",
+                      text.lines(found, "x")[-1])
+
+    def test_a_program_that_gives_up_at_a_refusal_does_not_fit(self):
+        refused = [{"device": 0, "bytes": 700, "frame": "a.py:3"}]
+        self.write(caught_out_of_memory=refused)
+        self.finished.status = 1
+        found = self.collect()
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 700, "frame": "a.py:3"}))
+        self.assertEqual(found["caught_out_of_memory"], [])
+        # The dry run itself has ended the others.
+        self.write(caught_out_of_memory=refused)
+        self.finished.ran_out_of_time = True
+        self.assertTrue(self.collect()["fits"])
+
+    def test_the_limit_of_the_program_counts(self):
+        self.write(device={"limit_bytes": 110})
+        found = self.collect()
+        self.assertEqual((found["memory_bytes"], found["ranks"][0]["memory_bytes"]), (1000, 110))
+        self.assertIn("yes, 10 bytes of 110 bytes (the program's own limit, of 1000 bytes) to spare", text.lines(found, "x")[3])
+        self.write(device={"limit_bytes": 99})
+        tool = StubTool()
+        tool.most_reserved, tool.least_memory = 120, 100
+        self.assertFalse(self.collect(tool=tool)["fits"])
+
+    def test_two_sizes_with_one_text_are_printed_once(self):
+        self.assertEqual(text.size_range(5 << 30, (5 << 30) + 1), "5.0 GiB")
+        self.assertEqual(text.size_range(5 << 30, 6 << 30), "5.0 GiB to 6.0 GiB")
 
     def test_tells_which_sizes_are_assumed(self):
         places = [{"operation": "nonzero", "frame": "a.py:2", "calls": 1}, {"operation": "unique", "frame": "a.py:4", "calls": 2}]
@@ -354,6 +401,21 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual(found["assumed"], places)
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
+
+
+class RecordingTest(unittest.TestCase):
+    def events(self, words):
+        return [dict(zip(("action", "size"), (word.split("=")[0], int(word.split("=")[1])))) for word in words.split()]
+
+    def test_the_events_have_the_peak_of_reserved_memory(self):
+        self.assertEqual(recording.peak_reserved([]), 0)
+        events = self.events("segment_alloc=4 alloc=3 segment_map=2 segment_free=4 segment_unmap=1 segment_alloc=4 oom=9")
+        self.assertEqual(recording.peak_reserved(events), 6)
+
+    def test_only_the_refusal_that_ended_the_program_is_kept(self):
+        events = self.events("oom=9 alloc=1 oom=8 free_completed=1")
+        self.assertEqual(recording.without_refusals(events, None), self.events("alloc=1 free_completed=1"))
+        self.assertEqual(recording.without_refusals(events, {"bytes": 8}), self.events("alloc=1 oom=8 free_completed=1"))
 
 
 class ConvolutionsTest(unittest.TestCase):

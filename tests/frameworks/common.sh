@@ -7,12 +7,22 @@ here=$SOURCE/tests/frameworks
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Makes the virtual environment NAME with pinned packages, unless the cache has it: `environment NAME PACKAGE...`. Sets
-# `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails. Tests that run beside each
-# other install an environment once.
+# Makes the virtual environment NAME with pinned packages and nothing else, unless the cache has it: `environment NAME
+# PACKAGE...`. Sets `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails. Tests that
+# run beside each other install an environment once.
 environment() {
-  environment=$CACHE/$1
-  shift
+  make_environment --no-deps "$@"
+}
+
+# Makes a virtual environment as users do, with all that the packages depend on: `ordinary_environment NAME PACKAGE...`.
+ordinary_environment() {
+  make_environment '' "$@"
+}
+
+make_environment() {
+  local options=$1
+  environment=$CACHE/$2
+  shift 2
   exec 9>"$environment.lock"
   flock 9
   if [ "$(cat "$environment/packages.txt" 2>/dev/null)" != "$*" ]; then
@@ -22,7 +32,8 @@ environment() {
       rm -rf "$environment"
       exit 77
     fi
-    if ! "$environment/bin/pip" install -q --disable-pip-version-check --no-deps "$@" >"$scratch/pip" 2>&1; then
+    # shellcheck disable=SC2086 # no option is one word less
+    if ! "$environment/bin/pip" install -q --disable-pip-version-check $options "$@" >"$scratch/pip" 2>&1; then
       tail -n 3 "$scratch/pip"
       rm -rf "$environment"
       exit 77

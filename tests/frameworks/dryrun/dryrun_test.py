@@ -227,6 +227,113 @@ class DryRunTest(unittest.TestCase):
         found = answer("--snapshot", str(snapshot), command=(PYTHON, TRAIN, "--batch", "3000"))
         self.assertEqual(self.info(snapshot)["per_device"][0]["pytorch"]["reserved_bytes"], found["peak_reserved_bytes"])
 
+    # The recording and its peaks are those of the whole run, even if the program resets its own.
+    def test_the_programs_use_of_its_statistics_changes_nothing(self):
+        begin = ("import torch\n"
+                 "def take(gib): return torch.zeros(gib << 30, dtype=torch.uint8, device='cuda')\n"
+                 "record = torch.cuda.memory._record_memory_history\n")
+        for name, lines, gib in (
+                ("PyTorch's recipe for snapshots", "record(max_entries=100000); take(2)\n"
+                 "torch.cuda.memory._dump_snapshot('/dev/null'); record(enabled=None)\n", 2),
+                ("stopped after use", "take(2); record(None)\n", 2),
+                ("stopped and started", "take(4); torch.cuda.empty_cache(); record(enabled=None); take(6); record(); take(1)\n", 6),
+                ("the older functions", "record(True); take(2); record(False); take(1)\n", 2),
+                ("few entries", "record(max_entries=4); take(4); torch.cuda.empty_cache(); y = [take(1) for _ in range(3)]\n", 4),
+                ("peaks", "take(4); torch.cuda.empty_cache(); torch.cuda.reset_peak_memory_stats(); take(1)\n", 4),
+                ("totals", "take(4); torch.cuda.reset_accumulated_memory_stats()\n", 4),
+                ("a cache that was emptied", "take(4); torch.cuda.empty_cache(); take(6)\n", 6)):
+            with self.subTest(name):
+                found = answer("--steps", "0", command=self.program(begin + lines))
+                self.assertEqual((found["peak_live_bytes"], found["peak_reserved_bytes"], found["reserved_range"]),
+                                 (gib << 30, gib << 30, [gib << 30, gib << 30]))
+        with unittest.mock.patch.dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"):
+            found = answer("--steps", "0", command=self.program(
+                begin + "take(4); torch.cuda.empty_cache(); torch.cuda.reset_peak_memory_stats(); take(1)\n"))
+        # In granules of 20 MiB.
+        self.assertEqual(found["reserved_range"], 2 * [205 * 20 << 20])
+
+    def test_the_program_sees_its_own_recording(self):
+        answer("--steps", "0", command=self.program(
+            "import os, pickle, torch\n"
+            "def take(count): return torch.zeros(count, device='cuda')\n"
+            "def events(): return torch.cuda.memory._snapshot()['device_traces'][0]\n"
+            "def sizes(): return [event['size'] for event in events() if event['action'] == 'alloc']\n"
+            "record = torch.cuda.memory._record_memory_history\n"
+            "a = take(1 << 20)\n"
+            "assert sizes() == []\n"
+            "record(max_entries=100000); b = take(1000), take(2000)\n"
+            "assert sizes() == [4000, 8000], sizes()\n"
+            "record(max_entries=4); c = [take(1000) for _ in range(9)]\n"
+            "assert len(events()) == 4\n"
+            "torch.cuda.memory._dump_snapshot('dump')\n"
+            "assert len(pickle.load(open('dump', 'rb'))['device_traces'][0]) == 4\n"
+            "os.remove('dump')\n"
+            "record(enabled=None)\n"
+            "assert sizes() == [] and len(torch.cuda.memory.memory_snapshot()) == 2\n"
+            "record(True); d = take(5000)\n"
+            "assert sizes() == [20000], sizes()\n"))
+
+    def test_settings_and_pools_of_the_program_count(self):
+        begin = ("import torch\n"
+                 "def take(mib): return torch.zeros(mib << 20, dtype=torch.uint8, device='cuda')\n"
+                 "def expand(): torch.cuda.memory._set_allocator_settings('expandable_segments:True')\n"
+                 "pool = torch.cuda.MemPool()\n")
+        for name, lines, mib in (
+                ("settings before use", "expand(); x = [take(30) for _ in range(10)]; del x; y = take(300)\n", 300),
+                ("settings after use", "x = [take(30) for _ in range(10)]; del x; expand(); y = take(300)\n", 600),
+                ("a pool of its own", "with torch.cuda.use_mem_pool(pool): x = take(1024); del x\ny = take(1024)\n", 2048),
+                ("a pool that is gone", "with torch.cuda.use_mem_pool(pool): x = take(1024); del x\ndel pool; y = take(512)\n", 1024)):
+            with self.subTest(name):
+                found = answer("--steps", "0", command=self.program(begin + lines))
+                self.assertEqual(found["reserved_range"], [mib << 20, mib << 20])
+
+    def test_the_memory_is_what_the_program_allows_itself(self):
+        command = self.program(
+            "import torch\n"
+            "torch.cuda.set_per_process_memory_fraction(0.1)\n"
+            "x = torch.zeros(4 << 30, dtype=torch.uint8, device='cuda')\n"
+            "y = torch.zeros(6 << 30, dtype=torch.uint8, device='cuda')\n")
+        found = answer("--memory", "80GiB", command=command)
+        self.assertEqual((found["memory_bytes"], found["ranks"][0]["memory_bytes"]), (80 << 30, 8 << 30))
+        self.assertEqual(found["out_of_memory"], {"bytes": 6 << 30, "frame": f"{command[1]}:4"})
+        self.assertIn("out of memory in 8.0 GiB (the program's own limit, of 80.0 GiB)", dry_run("--memory", "80GiB", command=command).stdout)
+
+    # Lightning and accelerate search for a batch like this.
+    def test_a_caught_refusal_is_told_and_no_verdict(self):
+        command = self.program(
+            "import sys, torch\n"
+            "size, kept = 1 << 30, None\n"
+            "while True:\n"
+            "    try:\n"
+            "        kept = None\n"
+            "        kept = torch.zeros(size, dtype=torch.uint8, device='cuda')\n"
+            "        size *= 2\n"
+            "    except torch.cuda.OutOfMemoryError:\n"
+            "        break\n"
+            "if sys.argv[1:]: sys.exit('too large')\n"
+            "torch.cuda.empty_cache()\n"
+            "kept = torch.zeros(size // 2, dtype=torch.uint8, device='cuda')\n")
+        found = answer("--gpu", "rtx-4090", "--steps", "0", command=command)
+        self.assertTrue(found["fits"])
+        self.assertIsNone(found["out_of_memory"])
+        self.assertEqual(found["caught_out_of_memory"], [{"bytes": 32 << 30, "frame": f"{command[1]}:6"}])
+        for name in ("peak_live_bytes", "peak_reserved_bytes", "planned_bytes"):
+            self.assertEqual(found[name], 16 << 30, name)
+        # The program may give up all the same.
+        found = answer("--gpu", "rtx-4090", "--steps", "0", command=(*command, "give up"))
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 32 << 30, "frame": f"{command[1]}:6"}))
+
+    def test_a_refusal_in_the_backward_pass_has_a_line(self):
+        command = self.program(
+            "import torch\n"
+            "layer = torch.nn.Linear(1 << 14, 1 << 14, bias=False, device='cuda')\n"
+            "loss = layer(torch.zeros(1, 1 << 14, device='cuda')).sum()\n"
+            "x = torch.zeros(1536 << 20, dtype=torch.uint8, device='cuda')\n"
+            "try: loss.backward()\n"
+            "except torch.cuda.OutOfMemoryError: pass\n")
+        found = answer("--memory", "3GiB", "--steps", "0", command=command)
+        self.assertEqual(found["caught_out_of_memory"], [{"bytes": 1 << 30, "frame": f"{command[1]}:5"}])
+
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"
@@ -300,6 +407,14 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "1")
         self.assertEqual(found["steps"], 1)
 
+    # PyTorch loads the ones beside it by their paths. A part of NVRTC and the linker of kernels have no counterpart here.
+    def test_the_libraries_beside_pytorch_are_not_loaded(self):
+        answer("--steps", "0", command=self.program(
+            "import os, torch\n"
+            "x = torch.zeros(1 << 20, device='cuda')\n"
+            "loaded = {line.split()[-1] for line in open('/proc/self/maps') if '/nvidia/' in line}\n"
+            "assert not [path for path in loaded if not os.path.basename(path).startswith(('libnvrtc-builtins', 'libnvJitLink'))], loaded\n"))
+
     def test_no_room_for_the_answer(self):
         lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"
         answer("--steps", "0", command=self.program(lines))  # makes the libraries
@@ -312,8 +427,9 @@ class DryRunTest(unittest.TestCase):
     def test_an_error_of_the_dry_run_itself_is_named(self):
         done = dry_run("--steps", "1", command=self.program(
             "import torch\n"
+            "import _tidepool_recording\n"
             "def fail(*_): raise RuntimeError('no snapshot here')\n"
-            "torch.cuda.memory._dump_snapshot = fail\n"
+            "_tidepool_recording.Recording.write = fail\n"
             "weight = torch.nn.Parameter(torch.zeros(4, device='cuda', requires_grad=True))\n"
             "torch.optim.SGD([weight]).step()\n"))
         self.assertEqual(done.returncode, 1, done.stdout)
