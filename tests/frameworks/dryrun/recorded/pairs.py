@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, by programs of our own.
+"""Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, by programs of our own. Those of
+an H200 lie in h200/, the others in SNAPSHOTS.
 
 usage: pairs.py TOOL PYTHON SNAPSHOTS [NAME...]
 
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from events import Traffic
+from events import Traffic, rounded
 
 HERE = pathlib.Path(__file__).parent
 MEDIUM = ("rotary.py", "--layers", "24", "--width", "1024", "--heads", "16")
@@ -29,6 +30,8 @@ class Pair:
     torch: str
     command: tuple
     options: tuple = ("--gpu", "a100-80", "--steps", "0")
+    addresses: str = "ascending"
+    is_whole: bool = False  # the recording begins with the program
 
 
 SKIPS_INIT = Pair.options + ("--no-init",)  # where the program initialises on the host
@@ -53,10 +56,14 @@ PAIRS = {
     "training 200, autocast": Pair("NiuHuangxiaozi__4ed700_forward_and_backward_memory_snapshot_200_mixed_precision", "2.6",
                                    ("tables.py", "--autocast")),
 }
+NETWORKS = ("alexnet", "resnet50", "resnet50-bf16", "convnext", "unet", "gpt2", "llama-1b", "lstm")
+PAIRS |= {name: Pair(f"h200/{name}", "2.11", ("networks.py", name), ("--gpu", "h200", "--steps", "0"), "falling", True)
+          for name in NETWORKS}
 
 
 def recorded_file(pair, snapshots):
-    return pathlib.Path(snapshots) / f"{pair.snapshot}.pickle.gz"
+    folder = HERE if pair.snapshot.startswith("h200/") else pathlib.Path(snapshots)
+    return folder / f"{pair.snapshot}.pickle.gz"
 
 
 def compare(pair, tool, python, snapshots):
@@ -66,16 +73,16 @@ def compare(pair, tool, python, snapshots):
         made = pathlib.Path(folder) / "snapshot.pickle"
         script, *arguments = pair.command
         command = [tool, "dryrun", *pair.options, "--", python, str(HERE / script), "--snapshot", str(made), *arguments]
-        done = subprocess.run(command, env={**os.environ, "CUDART_HOST_ADDRESSES": "ascending"}, capture_output=True,
+        done = subprocess.run(command, env={**os.environ, "CUDART_HOST_ADDRESSES": pair.addresses}, capture_output=True,
                               text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(done.stderr)
-        return recorded, Traffic(made, len(recorded.sizes))
+        return recorded, Traffic(made, None if pair.is_whole else len(recorded.sizes))
 
 
 def equal_share(sizes, others):
-    """Returns the share of the requests that have a counterpart of the same size."""
-    common = collections.Counter(sizes) & collections.Counter(others)
+    """Returns the share of the requests that have a counterpart with the same blocks."""
+    common = collections.Counter(map(rounded, sizes)) & collections.Counter(map(rounded, others))
     return common.total() / max(len(sizes), len(others))
 
 

@@ -23,6 +23,21 @@ class RecordedTest(unittest.TestCase):
         self.assertEqual(recorded.peak_live, dry.peak_live)
         self.assertEqual(recorded.peak_reserved, dry.peak_reserved)
 
+    def check_network(self, name):
+        """The workspaces of convolutions and recurrent layers are those of rules."""
+        recorded, dry = pairs.compare(pairs.PAIRS[name], TOOL, PYTHON, SNAPSHOTS)
+        self.assertGreater(pairs.equal_share(recorded.sizes, dry.sizes), 0.9)
+        self.assertAlmostEqual(dry.peak_live / recorded.peak_live, 1, delta=0.005)
+        self.assertAlmostEqual(dry.peak_reserved / recorded.peak_reserved, 1, delta=0.02)
+
+    def test_networks_on_an_h200(self):
+        for name in ("alexnet", "resnet50", "unet", "lstm"):
+            with self.subTest(name):
+                self.check_network(name)
+
+    def test_a_transformer_on_an_h200(self):
+        self.check("llama-1b")
+
     def test_a_forward_pass_from_the_begin_of_the_program(self):
         self.check("forward 200")
 
