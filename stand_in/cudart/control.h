@@ -34,6 +34,9 @@ struct CudartHostConfig {
   // 1: a call on a stream that was destroyed ends the process, as the driver of a GPU did; 0: it
   // returns cudaErrorInvalidResourceHandle.
   int dies_of_destroyed_streams;
+  // 1: host functions of all streams run one after the other, as on a GPU; 0: each on the thread of
+  // its stream.
+  int has_one_host_thread;
 };
 
 // Stores the configuration that the environment variables describe.

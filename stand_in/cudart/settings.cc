@@ -72,7 +72,8 @@ CudartHostConfig ConfigOfEnvironment() {
                              .has_data = 1,
                              .assumed_bytes_per_second = 0,
                              .addresses = 0,
-                             .dies_of_destroyed_streams = 0};
+                             .dies_of_destroyed_streams = 0,
+                             .has_one_host_thread = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -91,6 +92,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
   ReadAddresses(config.addresses);
   Read("CUDART_HOST_DIES_OF_DESTROYED_STREAMS", 0, config.dies_of_destroyed_streams);
+  Read("CUDART_HOST_ONE_HOST_THREAD", 0, config.has_one_host_thread);
   if (IsValid(config)) {
     config.devices = static_cast<int>(VisibleDevices(config.devices).size());
     return config;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/locks/mutex.h"
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
 
@@ -44,6 +45,9 @@ cudaError_t AskStream(const char* function, cudaStream_t handle, Answer answer) 
 // Runs a host function. As in CUDA, it must not call CUDA.
 template <typename Function>
 void RunHostFunction(Function function) {
+  static locks::Mutex one_at_a_time;
+  std::optional<locks::MutexLock> turn;
+  if (Runtime::Get().config().has_one_host_thread != 0) turn.emplace(&one_at_a_time);
   ThisThread().is_in_host_function = true;
   function();
   ThisThread().is_in_host_function = false;

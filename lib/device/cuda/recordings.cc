@@ -68,9 +68,9 @@ absl::StatusOr<bool> HasFinished(const SharedRecording& recording) {
   if (recording == nullptr) return true;
   const cudaError_t error = cudaEventQuery(recording->event());
   if (error == cudaSuccess) return true;
-  absl::Status status = Check(error, "cudaEventQuery", recording->event());
-  if (error == cudaErrorNotReady) return false;
-  return status;
+  if (error != cudaErrorNotReady) return Check(error, "cudaEventQuery", recording->event());
+  static_cast<void>(cudaGetLastError());  // drivers before 580 keep it as the last error
+  return false;
 }
 
 }  // namespace tidepool::cuda

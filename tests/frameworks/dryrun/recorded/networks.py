@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three training steps of a known network with random weights and data. h200/ has what an H200 recorded of this program with
+"""Three training steps of a known network with random weights and data. h200/ has the recordings of this program on an H200 with
 PyTorch 2.11. It knows nothing of dry runs.
 
 usage: networks.py NETWORK --snapshot FILE
