@@ -520,6 +520,72 @@ def python_package(results):
             "huge pages, both take the same time:\n\n" + quoted(results.block(jemalloc)) + "\n" + results.source(jemalloc))
 
 
+def steps_of(results):
+    """Returns the results of the GPU suite's steps by name, each as a list."""
+    steps = json.loads(results.path.read_text(encoding="utf-8"))["steps"]
+    lists = {name: step.get("result", []) for name, step in steps.items()}
+    return {name: result if isinstance(result, list) else [result] for name, result in lists.items()}
+
+
+def gpu_a(results):
+    steps = steps_of(results)
+    parts = {name: value for step, rows in steps.items() if step.startswith("bench_") for row in rows for name, value in row.items()}
+    pairs = {(row["allocator"], row["workload"]): row["ns"] for row in parts.get("pairs", [])}
+    workloads = ["random/100", "random/1000", "random/10000", "checkpointing"]
+    allocators = list(dict.fromkeys(allocator for allocator, _ in pairs))
+    torch = {row["allocator"]: row for row in steps.get("pairs_torch", []) if "pairs_ns" in row}
+    sizes = list(next(iter(torch.values()))["pairs_ns"]) if torch else []
+    gib = 1 << 30
+
+    def step_row(row):
+        peaks = row["peaks_of_steps"]
+        return [{"resnet50": "ResNet-50, 64 images", "gpt2": "GPT-2 small, 8 x 1,024 tokens"}[row["model"]], row["allocator"],
+                f"{max(peak[0] for peak in peaks) / gib:.3f}", f"{peaks[-1][1] / gib:.3f}",
+                f"{1e3 * statistics.median(row['seconds_of_steps'][2:]):.1f}"]
+
+    losses = next((row for row in steps.get("equal_losses", []) if "equal" in row), None)
+    growth = [[f"{row['what']}, {row['bytes'] >> 20} MiB at a time", shown(row["median_us"], "{:.1f}"), shown(row["p99_us"], "{:.1f}")]
+              for row in parts.get("growth", [])]
+    copies = [[f"{row['memory']}, {row['direction']}", shown(row["gb_per_s"], "{:.1f}")] for row in parts.get("copies", [])]
+    return ("## On a GPU: the pool and PyTorch\n\nAn NVIDIA H200 with driver 580, PyTorch 2.11 with CUDA 13.0, 16 cores. Nanoseconds for an allocation and its free:\n\n" +
+            table(["allocator", *workloads], [[name, *(shown(pairs.get((name, workload))) for workload in workloads)] for name in allocators]) +
+            "\nThrough PyTorch in C++, with 200 tensors live, nanoseconds for an allocation of a size and its free:\n\n" +
+            table(["PyTorch's allocator", *sizes], [[name, *(shown(row["pairs_ns"][size]) for size in sizes)] for name, row in torch.items()]) +
+            "\nTraining, twelve steps: the most bytes live, the bytes reserved in the last step, and the median time of a step. `planned` is "
+            "`tidepool.torch.enable(placement=\"planned\")` with a mark for each step:\n\n" +
+            table(["network", "allocator", "live GiB", "reserved GiB", "ms"], [step_row(row) for row in steps.get("training", []) if "peaks_of_steps" in row]) +
+            ("" if losses is None else "\n" + equal_losses(losses)) +
+            "\nGrowth of a pool, and the bandwidth of copies:\n\n" + table(["growth", "median us", "99 % us"], growth) +
+            "\n" + table(["host memory", "GB/s"], copies) + "\n" + results.source("scripts/gpu_suite.sh a"))
+
+
+def equal_losses(losses):
+    """Says for each network with which allocators six deterministic steps had the losses of PyTorch's own."""
+    sentences = []
+    for network, equal in losses["equal"].items():
+        name = {"resnet50": "ResNet-50", "gpt2": "GPT-2"}.get(network, network)
+        if not equal.get("native again"):
+            sentences.append(f"{name} does not repeat its own losses with PyTorch's allocator, so it proves nothing.")
+            continue
+        same = [allocator for allocator, is_equal in equal.items() if is_equal and allocator != "native again"]
+        sentences.append(f"{name}: losses of six deterministic steps equal to the last bit with PyTorch's allocator and {' and '.join(same)}.")
+    return " ".join(sentences) + "\n"
+
+
+def gpu_b(results):
+    steps = steps_of(results)
+    rows = []
+    for step in ("cudnn_float", "cudnn_half", "cudnn_all"):
+        for answer in steps.get(step, []):
+            for network in answer.get("networks", []):
+                gains = [shown(limit["speedup"], "{:.2f}") for limit in network["limits"]]
+                rows.append([f"{network['network']}, {network['batch']} images", answer["type"], answer["policy"], *gains])
+    limits = ["8 MiB", "64 MiB", "512 MiB"]
+    return ("## On a GPU: convolutions of cuDNN in micro-batches\n\nHow many times faster all convolutions of a network are in micro-batches than in one "
+            "piece, with the same workspace for each, by measured times of cuDNN 9.19 on an H200. `powerOfTwo` and `all` are the batches that are tried:\n\n" +
+            table(["network", "type", "policy", *limits], rows) + "\n" + results.source("scripts/gpu_suite.sh b"))
+
+
 def other(results):
     """A benchmark without a section of its own."""
     if not results.rows:
@@ -530,7 +596,7 @@ def other(results):
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
             chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, flow_bound, best_sweep, gpt2_medium, llama_layer_sweep,
-            machine_options, python_package]
+            machine_options, python_package, gpu_a, gpu_b]
 
 
 def page():
