@@ -98,6 +98,10 @@ void cudartHostCountLive(CudartHostLive* live) {
       [](const Region& region) { return region.kind != MemoryKind::kMapped; });
   live->reservations = static_cast<long long>(runtime.reservations.size());
   live->physical_handles = runtime.physical_handles.size();
+  live->network_handles = 0;
+  runtime.physical_handles.ForEach([&](const tidepool::cudart_host::PhysicalHandle& handle) {
+    live->network_handles += handle.physical->is_for_network ? 1 : 0;
+  });
   live->mappings = runtime.memory.CountIf(
       [](const Region& region) { return region.kind == MemoryKind::kMapped; });
 }

@@ -37,6 +37,9 @@ struct CudartHostConfig {
   // 1: host functions of all streams run one after the other, as on a GPU; 0: each on the thread of
   // its stream.
   int has_one_host_thread;
+  // Physical memory that network cards read (GPUDirect RDMA): 0 none, 1 the device has it, 2 the
+  // device says so and refuses access to it, as under WSL 2.
+  int network_memory;
 };
 
 // Stores the configuration that the environment variables describe.
@@ -96,6 +99,7 @@ struct CudartHostLive {
   long long allocations;   // device, managed and pinned memory, registrations
   long long reservations;  // ranges of addresses
   long long physical_handles;
+  long long network_handles;  // those of memory that network cards read
   long long mappings;
 };
 void cudartHostCountLive(struct CudartHostLive* live);

@@ -20,6 +20,7 @@ struct Attribute {
   int value;
 };
 constexpr int kVirtualMemoryAttribute = 102;  // of the driver
+constexpr int kNetworkMemoryAttribute = 110;  // likewise
 constexpr int kReservedSharedBytes = 1024;    // of each block
 constexpr Attribute kAttributes[] = {
     {cudaDevAttrMaxThreadsPerBlock, 1024},
@@ -60,6 +61,8 @@ int AttributeOf(Runtime& runtime, int number) {
   switch (number) {
     case kVirtualMemoryAttribute:
       return config.has_virtual_memory != 0 ? 1 : 0;
+    case kNetworkMemoryAttribute:
+      return config.network_memory != 0 ? 1 : 0;
     case cudaDevAttrComputeCapabilityMajor:
       return config.capability / 10;
     case cudaDevAttrComputeCapabilityMinor:

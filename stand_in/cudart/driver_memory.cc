@@ -139,6 +139,8 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     }
     const CUresult result = CheckProperties(runtime, properties);
     if (result != CUDA_SUCCESS) return result;
+    const bool is_for_network = properties->allocFlags.gpuDirectRDMACapable != 0;
+    if (is_for_network && runtime.config().network_memory == 0) return CUDA_ERROR_INVALID_VALUE;
     const std::shared_ptr<StandInDevice> device = runtime.FindDevice(properties->location.id);
     device->FreeDueMemory();
     const absl::StatusOr<PhysicalMemory> memory = device->host().CreatePhysical(Size(bytes));
@@ -148,7 +150,7 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     }
     runtime.record.Served(device->ordinal(), Size(bytes), device->host().used_bytes());
     *handle = runtime.physical_handles.Add(
-        {.physical = std::make_shared<Physical>(device, *memory, Size(bytes))});
+        {.physical = std::make_shared<Physical>(device, *memory, Size(bytes), is_for_network)});
     return CUDA_SUCCESS;
   });
 }
@@ -218,6 +220,12 @@ CUresult SetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc
     if (regions.empty() || access == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i) {
       if (!IsAccess(runtime, access[i])) return CUDA_ERROR_INVALID_VALUE;
+    }
+    const auto is_for_network = [](const Region& region) {
+      return region.physical->is_for_network;
+    };
+    if (runtime.config().network_memory == 2 && std::ranges::any_of(regions, is_for_network)) {
+      return CUDA_ERROR_UNKNOWN;
     }
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t device = std::uint64_t{1} << access[i].location.id;

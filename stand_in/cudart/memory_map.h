@@ -30,8 +30,11 @@ enum class MemoryKind : std::uint8_t {
 // Physical memory of a device. It is released with its last handle and mapping.
 struct Physical {
   Physical(std::shared_ptr<StandInDevice> its_device, PhysicalMemory its_memory,
-           std::int64_t its_bytes)
-      : device(std::move(its_device)), memory(its_memory), bytes(its_bytes) {}
+           std::int64_t its_bytes, bool serves_network)
+      : device(std::move(its_device)),
+        memory(its_memory),
+        bytes(its_bytes),
+        is_for_network(serves_network) {}
   ~Physical() { device->host().ReleasePhysical(memory).IgnoreError(); }
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
@@ -39,6 +42,7 @@ struct Physical {
   const std::shared_ptr<StandInDevice> device;
   const PhysicalMemory memory;
   const std::int64_t bytes;
+  const bool is_for_network;
 };
 
 // A range of addresses of one kind.

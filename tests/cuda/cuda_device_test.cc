@@ -177,6 +177,28 @@ TEST_F(CudaDeviceTest, WaitsForTheDeviceWhereTheDriverCannotRecordAllWork) {
   EXPECT_TRUE(device_->FreeMemory(memory).ok());
 }
 
+TEST_F(CudaDeviceTest, VirtualMemoryIsForNetworkCardsWhereTheDriverHasThat) {
+  for (const int kind : {0, 1, 2}) {
+    device_.reset();
+    ConfigureStandIn({.network_memory = kind});
+    device_ = *CudaDevice::Create({});
+    EXPECT_EQ(device_->used_bytes(), 0);
+    const std::int64_t granularity = device_->granularity();
+    void* const address = *device_->ReserveAddresses(granularity);
+    const PhysicalMemory memory = *device_->CreatePhysical(granularity);
+    CudartHostLive live;
+    cudartHostCountLive(&live);
+    EXPECT_EQ(live.network_handles, kind == 1 ? 1 : 0);
+    EXPECT_EQ(live.physical_handles, 1);
+    EXPECT_TRUE(device_->Map(address, memory).ok()) << kind;
+    EXPECT_TRUE(device_->Unmap(address).ok());
+    EXPECT_TRUE(device_->ReleasePhysical(memory).ok());
+    EXPECT_TRUE(device_->ReleaseAddresses(address, granularity).ok());
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+}
+
 // A capture does not survive a question about its stream.
 TEST_F(CudaDeviceTest, WrapsAStreamThatCaptures) {
   for (const bool is_known : {false, true}) {

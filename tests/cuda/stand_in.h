@@ -20,6 +20,7 @@ struct StandInChanges {
   std::int64_t copy_latency_ns = 0;
   bool dies_of_destroyed_streams = true;  // as a GPU's driver did
   bool has_one_host_thread = true;        // as a GPU's driver has
+  int network_memory = 0;
 };
 
 inline void ConfigureStandIn(const StandInChanges& changes) {
@@ -31,6 +32,7 @@ inline void ConfigureStandIn(const StandInChanges& changes) {
   config.has_virtual_memory = changes.has_virtual_memory ? 1 : 0;
   config.copy_latency_nanoseconds = changes.copy_latency_ns;
   config.dies_of_destroyed_streams = changes.dies_of_destroyed_streams ? 1 : 0;
+  config.network_memory = changes.network_memory;
   config.has_one_host_thread = changes.has_one_host_thread ? 1 : 0;
   ASSERT_EQ(cudartHostConfigure(&config), 1);
 }

@@ -14,8 +14,10 @@ namespace {
 std::size_t Size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 CUdeviceptr Number(void* address) { return reinterpret_cast<CUdeviceptr>(address); }
 
-CUmemAllocationProp OnDevice(int ordinal) {
+// Memory for network cards can be registered with them (GPUDirect RDMA).
+CUmemAllocationProp OnDevice(int ordinal, bool is_for_network = false) {
   CUmemAllocationProp properties = {};
+  properties.allocFlags.gpuDirectRDMACapable = is_for_network ? 1 : 0;
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties.location.id = ordinal;
@@ -32,13 +34,13 @@ CUmemAccessDesc AllAccessFor(int ordinal) {
 
 class DriverBacking final : public device::VirtualBacking {
  public:
-  DriverBacking(Driver driver, int ordinal, std::int64_t granularity,
+  DriverBacking(Driver driver, const CUmemAllocationProp& properties, std::int64_t granularity,
                 const std::vector<int>& may_use, std::atomic<std::int64_t>* used_bytes)
       : driver_(driver),
         granularity_(granularity),
-        properties_(OnDevice(ordinal)),
+        properties_(properties),
         used_bytes_(*used_bytes) {
-    access_.push_back(AllAccessFor(ordinal));
+    access_.push_back(AllAccessFor(properties.location.id));
     for (const int other : may_use) access_.push_back(AllAccessFor(other));
   }
 
@@ -104,17 +106,32 @@ class DriverBacking final : public device::VirtualBacking {
   std::atomic<std::int64_t>& used_bytes_;
 };
 
-absl::StatusOr<bool> HasVirtualMemory(const Driver& driver, int ordinal) {
+absl::StatusOr<bool> Has(const Driver& driver, int ordinal, CUdevice_attribute attribute,
+                         const char* name) {
   CUdevice device = 0;
   absl::Status status = driver.Check(driver.device_get(&device, ordinal), "cuDeviceGet", ordinal);
   if (!status.ok()) return status;
   int value = 0;
-  status = driver.Check(
-      driver.device_get_attribute(&value, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-                                  device),
-      "cuDeviceGetAttribute", "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED", ordinal);
+  status = driver.Check(driver.device_get_attribute(&value, attribute, device),
+                        "cuDeviceGetAttribute", name, ordinal);
   if (!status.ok()) return status;
   return value != 0;
+}
+
+// Maps one granule with all access, and gives it back.
+absl::Status TryOut(DriverBacking& backing, std::int64_t granularity) {
+  const absl::StatusOr<void*> address = backing.Reserve(granularity);
+  if (!address.ok()) return address.status();
+  const absl::StatusOr<std::uint64_t> handle = backing.Create(granularity);
+  absl::Status status = handle.status();
+  if (handle.ok()) {
+    status = backing.Map(*address, *handle, granularity);
+    if (status.ok()) status = backing.Unmap(*address, granularity);
+    status.Update(backing.ReleaseHandle(*handle));
+    backing.Reclaim(*handle, granularity);
+  }
+  status.Update(backing.Release(*address, granularity));
+  return status;
 }
 
 }  // namespace
@@ -124,7 +141,9 @@ absl::StatusOr<std::unique_ptr<device::VirtualMemory>> MakeVirtualMemory(
   const absl::StatusOr<Driver> driver = Driver::Load();
   if (absl::IsUnimplemented(driver.status())) return nullptr;
   if (!driver.ok()) return driver.status();
-  const absl::StatusOr<bool> has_virtual_memory = HasVirtualMemory(*driver, ordinal);
+  const absl::StatusOr<bool> has_virtual_memory =
+      Has(*driver, ordinal, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+          "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED");
   if (!has_virtual_memory.ok()) return has_virtual_memory.status();
   if (!*has_virtual_memory) return nullptr;
   std::size_t bytes = 0;
@@ -134,9 +153,20 @@ absl::StatusOr<std::unique_ptr<device::VirtualMemory>> MakeVirtualMemory(
                     "cuMemGetAllocationGranularity", ordinal);
   if (!status.ok()) return status;
   const auto granularity = static_cast<std::int64_t>(bytes);
-  return std::make_unique<device::VirtualMemory>(
-      granularity,
-      std::make_unique<DriverBacking>(*driver, ordinal, granularity, may_use, used_bytes));
+  const auto make = [&](bool is_for_network) {
+    return std::make_unique<DriverBacking>(*driver, OnDevice(ordinal, is_for_network), granularity,
+                                           may_use, used_bytes);
+  };
+  // The driver of WSL 2 says that it has memory for network cards, and refuses access to it.
+  std::unique_ptr<DriverBacking> backing;
+  if (Has(*driver, ordinal, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+          "CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED")
+          .value_or(false)) {
+    backing = make(true);
+    if (!TryOut(*backing, granularity).ok()) backing.reset();
+  }
+  if (backing == nullptr) backing = make(false);
+  return std::make_unique<device::VirtualMemory>(granularity, std::move(backing));
 }
 
 }  // namespace tidepool::cuda
