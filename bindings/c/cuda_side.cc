@@ -26,6 +26,9 @@ class CudaSide final : public FaceDevice {
   absl::StatusOr<Stream> NameOf(void* native) override {
     return device_->WrapStream(static_cast<cudaStream_t>(native), promise_);
   }
+  absl::StatusOr<Stream> NameOfEnding(void* native) override {
+    return device_->WrapStream(static_cast<cudaStream_t>(native), StreamPromise::kNone);
+  }
   bool IsOfThread(const void* native) const override { return native == cudaStreamPerThread; }
   absl::StatusOr<void*> NativeOf(Stream stream) const override {
     const absl::StatusOr<cudaStream_t> native = device_->NativeStream(stream);
@@ -33,6 +36,7 @@ class CudaSide final : public FaceDevice {
     return static_cast<void*>(*native);
   }
   absl::Status Unwrap(Stream stream) override { return device_->UnwrapStream(stream); }
+  void NoteCapture(bool begins) override { device_->NoteCapture(begins); }
   absl::StatusOr<bool> IsCapturing(void* native) const override {
     auto status = cudaStreamCaptureStatusNone;
     const cudaError_t error = cudaStreamIsCapturing(static_cast<cudaStream_t>(native), &status);

@@ -31,6 +31,8 @@ class FaceDevice {
 
   // Returns the device's name of a stream. NotFound, or the device's error, for an unknown handle.
   virtual absl::StatusOr<Stream> NameOf(void* native) = 0;
+  // Does the same for a stream that may be destroyed after any call that names it.
+  virtual absl::StatusOr<Stream> NameOfEnding(void* native) = 0;
   // Returns whether the handle stands for a different stream in each thread.
   virtual bool IsOfThread(const void* native) const = 0;
   // Returns the handle of a stream that the device made.
@@ -40,6 +42,8 @@ class FaceDevice {
   // Forgets a stream of the caller after its work so far. InvalidArgument for a stream that the
   // device made.
   virtual absl::Status Unwrap(Stream stream) = 0;
+  // Notes that a stream of the device captures from now on, or no longer.
+  virtual void NoteCapture(bool begins) = 0;
   // Returns whether a stream captures a graph.
   virtual absl::StatusOr<bool> IsCapturing(void* native) const = 0;
   // Returns the result of `call`, which may wait for the device and take memory of it although a

@@ -105,8 +105,14 @@ absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes
 
 // The pool lets go of the stream: an event that it recorded later would belong to the capture.
 absl::Status FacePool::BeginGraph(void* native) {
-  if (native == nullptr) {
-    return absl::InvalidArgumentError("stream is NULL, and the default stream cannot capture");
+  if (IsDefault(native) || device_->IsOfThread(native)) {
+    return absl::InvalidArgumentError(
+        "a default stream cannot begin a graph, expected a stream of cudaStreamCreate");
+  }
+  if (settings_.alignment > static_cast<std::int64_t>(bindings::PrivatePool::kAlignment)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("option 'alignment' is ", settings_.alignment, ", expected at most ",
+                     bindings::PrivatePool::kAlignment, " in a pool with graphs"));
   }
   const absl::StatusOr<bool> captures = device_->IsCapturing(native);
   if (!captures.ok()) return captures.status();
@@ -119,6 +125,56 @@ absl::Status FacePool::BeginGraph(void* native) {
   if (absl::Status status = device_->Unwrap(*name); !status.ok()) return status;
   streams_.Forget(native);
   return graphs_->Begin(native);
+}
+
+absl::Status FacePool::EndGraph(void* native, std::size_t& number) {
+  if (graphs_->HasBegun(native)) {
+    const absl::StatusOr<bool> captures = device_->IsCapturing(native);
+    if (!captures.ok()) return captures.status();
+    if (*captures) {
+      return absl::FailedPreconditionError(
+          "the stream captures still: call cudaStreamEndCapture before tidepool_end_graph");
+    }
+  }
+  absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
+  if (!ended.ok()) return ended.status();
+  number = ended->number;
+  absl::Status status;
+  for (void* const address : ended->held) status.Update(FreeInPool(address, native));
+  return status;
+}
+
+// The work of the stream is noted, or the default stream waits for its end where it was forgotten.
+absl::Status FacePool::FreeLate(void* address) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
+  if (!stream.ok()) return stream.status();
+  if (graphs_->HasAny() && graphs_->RecordUse(address)) return FreeInPool(address, nullptr);
+  const absl::StatusOr<Stream> owner = pool_->AllocatedOn(address);
+  if (!owner.ok()) return owner.status();
+  absl::Status status = pool_->RecordUse(address, *owner);
+  if (absl::IsNotFound(status)) {
+    Device& device = device_->device();
+    const absl::StatusOr<Event> event = device.CreateEvent();
+    if (!event.ok()) return event.status();
+    status = device.RecordEvent(*event, *owner);
+    if (status.ok()) status = device.WaitEvent(*stream, *event);
+    device.DestroyEvent(*event).IgnoreError();
+  }
+  return status.ok() ? pool_->Free(address, *stream) : status;
+}
+
+absl::Status FacePool::LetStreamEnd(void* native) {
+  if (IsDefault(native) || device_->IsOfThread(native) || !settings_.streams_stay) {
+    return absl::OkStatus();
+  }
+  if (device_->device().MayEnd(streams_.LastNameOf(native))) return absl::OkStatus();
+  if (absl::Status status = ForgetStream(native); !status.ok()) return status;
+  return streams_.RegisterEnding(native).status();
+}
+
+void FacePool::NoteOtherThread(void* address, Stream stream) {
+  const absl::StatusOr<Stream> owner = pool_->AllocatedOn(address);
+  if (owner.ok() && !(*owner == stream)) pool_->RecordUse(address, *owner).IgnoreError();
 }
 
 absl::Status FacePool::RecordUse(void* address, void* native) {
@@ -172,9 +228,20 @@ absl::Status FacePool::SynchronizeStream(void* native) {
 }
 
 absl::Status FacePool::ForgetStream(void* native) {
+  if (graphs_->HasAny() && graphs_->HasBegun(native)) return Abandon(native);
   const Stream name = streams_.LastNameOf(native);
   if (native == nullptr || !device_->device().HasStream(name)) return absl::OkStatus();
   return DestroyStream(native);
+}
+
+// Ends the graph of a stream that is destroyed with its capture.
+absl::Status FacePool::Abandon(void* native) {
+  absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
+  if (!ended.ok()) return ended.status();
+  absl::Status status;
+  for (void* const address : ended->held) status.Update(FreeLate(address));
+  status.Update(graphs_->Release(ended->number));
+  return status;
 }
 
 absl::Status FacePool::StartTrace(const std::string& path) {

@@ -60,6 +60,12 @@ class FacePool {
   Owners& owners() { return owners_; }
   Graphs& graphs() { return *graphs_; }
   absl::Status BeginGraph(void* native);
+  absl::Status EndGraph(void* native, std::size_t& number);
+  absl::Status Abandon(void* native);
+  // Frees memory of a stream that may have been destroyed, after all work of the stream.
+  absl::Status FreeLate(void* address);
+  // Lets the stream be destroyed after any call that names it, also with option streams=stay.
+  absl::Status LetStreamEnd(void* native);
 
   absl::StatusOr<void*> CreateStream();
   absl::Status DestroyStream(void* native);
@@ -103,7 +109,12 @@ class FacePool {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }
   // Whether a stream is worth the question if it captures: the default stream cannot.
-  bool MayCapture(const void* native) const { return !settings_.streams_stay && native != nullptr; }
+  bool MayCapture(const void* native) const {
+    return !settings_.streams_stay && !IsDefault(native);
+  }
+  static bool IsDefault(const void* native) {
+    return reinterpret_cast<std::uintptr_t>(native) <= 1;  // NULL and cudaStreamLegacy
+  }
   // Allocates in the graph of a stream that captures. Nothing for other streams. FailedPrecondition
   // for a stream that captures and has begun no graph.
   absl::StatusOr<std::optional<void*>> AllocateInGraph(std::size_t bytes, void* native);
@@ -113,10 +124,15 @@ class FacePool {
       if (!is_freed.ok() || *is_freed) return is_freed.status();
     }
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-    if (stream.ok()) [[likely]]
-      return pool_->Free(address, *stream);
-    return stream.status();
+    if (!stream.ok()) [[unlikely]]
+      return stream.status();
+    if (device_->IsOfThread(native)) [[unlikely]]
+      NoteOtherThread(address, *stream);
+    return pool_->Free(address, *stream);
   }
+  // Notes the work of the thread that allocated, where another frees on its own stream: to callers
+  // the two streams are one handle.
+  void NoteOtherThread(void* address, Stream stream);
   absl::Status FreeOwned(void* address, void* native);
   absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
   std::string DeviceName() const;

@@ -15,32 +15,36 @@ absl::Status Graphs::Begin(void* native) {
   }
   // The first segment comes before the capture: the pool then records the work of the stream so
   // far, which it could not do later.
+  if (begun_.empty()) {
+    if (absl::Status status = pool_.RecordWork(); !status.ok()) return status;
+  }
   Graph graph;
   if (absl::Status status = AddSegment(graph, 1, native); !status.ok()) return status;
   begun_[native] = ++last_;
   graphs_[last_] = std::move(graph);
   count_.store(graphs_.size(), std::memory_order_relaxed);
+  device_.NoteCapture(true);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::size_t> Graphs::End(void* native) {
+bool Graphs::HasBegun(void* native) const {
+  const locks::MutexLock lock(&mutex_);
+  return begun_.contains(native);
+}
+
+absl::StatusOr<Graphs::Ended> Graphs::End(void* native) {
   const locks::MutexLock lock(&mutex_);
   const auto begun = begun_.find(native);
   if (begun == begun_.end()) {
     return absl::NotFoundError(
         "the stream has begun no graph: call tidepool_begin_graph before the capture");
   }
-  const std::size_t number = begun->second;
+  Ended ended{.number = begun->second, .held = {}};
+  ended.held.swap(graphs_.at(ended.number).held);
   begun_.erase(begun);
-  std::vector<void*> held;
-  held.swap(graphs_.at(number).held);
-  absl::Status status;
-  for (void* const address : held) {
-    const absl::StatusOr<Stream> stream = device_.NameOf(native);
-    status.Update(stream.ok() ? pool_.Free(address, *stream) : stream.status());
-  }
-  if (!status.ok()) return status;
-  return number;
+  device_.NoteCapture(false);
+  GiveBackReleased();
+  return ended;
 }
 
 absl::Status Graphs::Release(std::size_t number) {
@@ -54,14 +58,14 @@ absl::Status Graphs::Release(std::size_t number) {
     return absl::FailedPreconditionError(
         absl::StrCat("graph ", number, " has not ended: call tidepool_end_graph first"));
   }
-  for (const auto& [address, is_freed] : found->second.used_elsewhere) {
-    if (is_freed) found->second.memory.Free(address);
+  Graph& graph = found->second;
+  for (const auto& [address, is_freed] : graph.used_elsewhere) {
+    if (is_freed) graph.memory.Free(address);
   }
-  found->second.used_elsewhere.clear();
-  found->second.is_released = true;
-  absl::Status status = GiveBackIdle(found);
-  if (!status.ok()) found->second.is_released = false;
-  return status;
+  graph.used_elsewhere.clear();
+  graph.is_released = true;
+  GiveBackReleased();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<void*>> Graphs::Allocate(std::size_t bytes, void* native) {
@@ -78,24 +82,27 @@ absl::StatusOr<std::optional<void*>> Graphs::Allocate(std::size_t bytes, void* n
 absl::StatusOr<bool> Graphs::Free(void* address, void* native) {
   const locks::MutexLock lock(&mutex_);
   const Numbered owner = OwnerOf(address);
-  if (owner != graphs_.end()) {
-    Graph& graph = owner->second;
-    const auto used = graph.used_elsewhere.find(address);
-    if (used != graph.used_elsewhere.end()) {
-      if (used->second) return absl::InvalidArgumentError("the address was freed before");
-      used->second = true;
-      return true;
-    }
-    graph.memory.Free(address);
-    if (!graph.is_released) return true;
-    if (absl::Status status = GiveBackIdle(owner); !status.ok()) return status;
+  if (owner == graphs_.end()) {
+    const auto begun = begun_.find(native);
+    if (begun == begun_.end()) return false;
+    // A record of this free would belong to the capture.
+    if (absl::Status status = pool_.AllocatedOn(address).status(); !status.ok()) return status;
+    if (graphs_.at(begun->second).held.insert(address).second) return true;
+    return absl::InvalidArgumentError("the address was freed before");
+  }
+  Graph& graph = owner->second;
+  // The graph need not order another stream of the capture before the next user of the block.
+  const auto& block = graph.memory.state().blocks.at(static_cast<char*>(address));
+  if (block.stream != native && !graph.is_released)
+    graph.used_elsewhere.try_emplace(address, false);
+  const auto used = graph.used_elsewhere.find(address);
+  if (used != graph.used_elsewhere.end()) {
+    if (used->second) return absl::InvalidArgumentError("the address was freed before");
+    used->second = true;
     return true;
   }
-  const auto begun = begun_.find(native);
-  if (begun == begun_.end()) return false;
-  // A record of this free would belong to the capture.
-  if (absl::Status status = pool_.AllocatedOn(address).status(); !status.ok()) return status;
-  graphs_.at(begun->second).held.push_back(address);
+  graph.memory.Free(address);
+  if (graph.is_released) GiveBackReleased();
   return true;
 }
 
@@ -103,12 +110,14 @@ bool Graphs::RecordUse(void* address) {
   const locks::MutexLock lock(&mutex_);
   const Numbered owner = OwnerOf(address);
   if (owner == graphs_.end()) return false;
-  owner->second.used_elsewhere.try_emplace(address, false);
+  // A released graph is not launched again, and its memory waits for the work of all streams.
+  if (!owner->second.is_released) owner->second.used_elsewhere.try_emplace(address, false);
   return true;
 }
 
 void Graphs::Clear() {
   const locks::MutexLock lock(&mutex_);
+  for (std::size_t i = 0; i < begun_.size(); ++i) device_.NoteCapture(false);
   begun_.clear();
   graphs_.clear();
   count_.store(0, std::memory_order_relaxed);
@@ -136,29 +145,36 @@ absl::Status Graphs::AddSegment(Graph& graph, std::size_t bytes, void* native) {
   });
 }
 
-absl::Status Graphs::GiveBackIdle(Numbered numbered) {
-  Device& device = device_.device();
-  auto idle = numbered->second.memory.TakeIdle();
-  if (!idle.empty()) {
-    const absl::StatusOr<Stream> service = Service();
-    if (!service.ok()) return service.status();
-    const absl::StatusOr<Event> event = device.CreateEvent();
-    if (!event.ok()) return event.status();
-    absl::Status status = device.RecordAll(*event);
-    if (status.ok()) status = device.WaitEvent(*service, *event);
-    device.DestroyEvent(*event).IgnoreError();
-    for (const auto& [address, segment] : idle) {
-      if (status.ok()) {
-        status = pool_.Free(address, *service);
-      } else {
-        numbered->second.memory.AddSegment(address, segment.bytes, segment.stream);
-      }
-    }
-    if (!status.ok()) return status;
+// Memory that cannot go back now, because a stream captures, goes back with the next graph that
+// ends.
+void Graphs::GiveBackReleased() {
+  for (auto numbered = graphs_.begin(); numbered != graphs_.end();) {
+    const auto current = numbered++;
+    if (!current->second.is_released) continue;
+    GiveBackIdle(current->second).IgnoreError();
+    if (current->second.memory.is_empty()) graphs_.erase(current);
   }
-  if (numbered->second.memory.is_empty()) graphs_.erase(numbered);
   count_.store(graphs_.size(), std::memory_order_relaxed);
-  return absl::OkStatus();
+}
+
+absl::Status Graphs::GiveBackIdle(Graph& graph) {
+  auto idle = graph.memory.TakeIdle();
+  if (idle.empty()) return absl::OkStatus();
+  Device& device = device_.device();
+  const absl::StatusOr<Stream> service = Service();
+  absl::Status status = service.status();
+  if (status.ok()) {
+    const absl::StatusOr<Event> event = device.CreateEvent();
+    status = event.status();
+    if (status.ok()) status = device.RecordAll(*event);
+    if (status.ok()) status = device.WaitEvent(*service, *event);
+    if (event.ok()) device.DestroyEvent(*event).IgnoreError();
+  }
+  for (const auto& [address, segment] : idle) {
+    if (status.ok()) status = pool_.Free(address, *service);
+    if (!status.ok()) graph.memory.AddSegment(address, segment.bytes, segment.stream);
+  }
+  return status;
 }
 
 absl::StatusOr<Stream> Graphs::Service() {

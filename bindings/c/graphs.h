@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/c/face_device.h"
@@ -35,11 +36,17 @@ class Graphs {
   // forgotten the stream, so that it records nothing in it. FailedPrecondition if the stream has
   // begun a graph.
   absl::Status Begin(void* native);
-  // Ends the graph, carries out the frees that came on its stream meanwhile, and returns its number.
-  // NotFound if the stream has not begun one.
-  absl::StatusOr<std::size_t> End(void* native);
+  bool HasBegun(void* native) const;
+  // An ended graph, and the frees of other memory that came on its stream meanwhile.
+  struct Ended {
+    std::size_t number = 0;
+    absl::flat_hash_set<void*> held;
+  };
+  // NotFound if the stream has not begun a graph.
+  absl::StatusOr<Ended> End(void* native);
   // Gives the memory of an ended graph back to the pool, after all work that the device has now;
-  // live blocks follow when they are freed. NotFound for a graph that is not there.
+  // live blocks follow when they are freed, and all of it after the captures of other streams.
+  // NotFound for a graph that is not there.
   absl::Status Release(std::size_t number);
 
   // Allocates in the graph that the stream has begun; returns nothing for other streams.
@@ -58,21 +65,22 @@ class Graphs {
     bindings::PrivatePool memory;
     // Blocks that other streams use, and whether they were freed.
     absl::flat_hash_map<void*, bool> used_elsewhere;
-    std::vector<void*> held;  // frees of the pool's memory on the stream during the graph
+    absl::flat_hash_set<void*> held;  // frees of the pool's memory on the stream during the graph
     bool is_released = false;
   };
   using Numbered = std::map<std::size_t, Graph>::iterator;
 
   absl::Status AddSegment(Graph& graph, std::size_t bytes, void* native)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status GiveBackIdle(Numbered numbered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void GiveBackReleased() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status GiveBackIdle(Graph& graph) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Stream> Service() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Numbered OwnerOf(void* address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   FaceDevice& device_;
   Pool& pool_;
   std::atomic<std::size_t> count_ = 0;  // of graphs_
-  locks::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   std::map<std::size_t, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
   std::map<void*, std::size_t> begun_ ABSL_GUARDED_BY(mutex_);  // graphs by stream
   std::size_t last_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -36,9 +36,11 @@ class HostSide final : public FaceDevice {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle is no address.
     return reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream.id));
   }
+  absl::StatusOr<Stream> NameOfEnding(void* native) override { return NameOf(native); }
   absl::Status Unwrap(Stream /*stream*/) override {
     return absl::InvalidArgumentError("the host device has no graphs");
   }
+  void NoteCapture(bool /*begins*/) override {}
   absl::StatusOr<bool> IsCapturing(void* /*native*/) const override { return false; }
   absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const override {
     return call();

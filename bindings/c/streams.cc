@@ -3,8 +3,7 @@
 
 namespace tidepool::c_face {
 
-absl::StatusOr<Stream> Streams::Register(void* native) {
-  absl::StatusOr<Stream> name = device_.NameOf(native);
+absl::StatusOr<Stream> Streams::Keep(void* native, absl::StatusOr<Stream> name) {
   if (!name.ok()) return name;
   const locks::MutexLock lock(&mutex_);
   if (Entry* const entry = Find(native)) {

@@ -34,7 +34,11 @@ class Streams {
     return Register(native);
   }
   // Asks the device for the name, also of a stream that was used before.
-  absl::StatusOr<Stream> Register(void* native);
+  absl::StatusOr<Stream> Register(void* native) { return Keep(native, device_.NameOf(native)); }
+  // Does the same for a stream that may be destroyed after any call that names it.
+  absl::StatusOr<Stream> RegisterEnding(void* native) {
+    return Keep(native, device_.NameOfEnding(native));
+  }
   // Returns the latest name, also after Forget. The name 0 for a stream that was never used.
   Stream LastNameOf(void* native) const;
   // Lets the next use of the handle register it again.
@@ -51,6 +55,7 @@ class Streams {
     const bool is_of_thread;
   };
 
+  absl::StatusOr<Stream> Keep(void* native, absl::StatusOr<Stream> name);
   Entry* Find(const void* native) const {
     return native == nullptr ? default_.load(std::memory_order_acquire) : table_.Find(native);
   }

@@ -190,6 +190,12 @@ tidepool_status tidepool_free(tidepool_pool* pool, void* address, tidepool_strea
   });
 }
 
+tidepool_status tidepool_free_late(tidepool_pool* pool, void* address) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    return address == nullptr ? absl::OkStatus() : face.FreeLate(address);
+  });
+}
+
 tidepool_status tidepool_record_use(tidepool_pool* pool, void* address, tidepool_stream stream) {
   return OnPool(__func__, pool, [&](FacePool& face) {
     return address == nullptr ? absl::OkStatus() : face.RecordUse(address, stream);
@@ -233,11 +239,15 @@ tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream
 
 tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream, size_t* graph) {
   return OnPoolWith(__func__, pool, graph, "graph",
-                    [&](FacePool& face) { return Store(face.graphs().End(stream), graph); });
+                    [&](FacePool& face) { return face.EndGraph(stream, *graph); });
 }
 
 tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph) {
   return OnPool(__func__, pool, [&](FacePool& face) { return face.graphs().Release(graph); });
+}
+
+tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.LetStreamEnd(stream); });
 }
 
 tidepool_status tidepool_mark(tidepool_pool* pool, const char* name) {

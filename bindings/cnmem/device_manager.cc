@@ -159,6 +159,7 @@ PoolOptions DeviceManager::InSegments(std::int64_t initial_bytes, std::int64_t m
   options.placement = settings_.placement;
   options.growth = settings_.growth.value_or(options.growth);
   options.memory = PoolMemory::kSegments;
+  options.late_frees = true;  // CNMeM frees memory of a destroyed stream without using it
   return options;
 }
 

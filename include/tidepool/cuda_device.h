@@ -82,12 +82,15 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
                                             StreamPromise promise = StreamPromise::kUnwraps) = 0;
   // Forgets a wrapped stream without destroying it; its name is then unknown like that of a
   // destroyed stream. DestroyStream does the same for wrapped streams. A stream without a promise
-  // may be destroyed already: its handle is not used, and its end is the end of the work that the
-  // whole device has. InvalidArgument for a stream that CreateStream made.
+  // may be destroyed already: its handle is not used, and the work of the whole device stands for
+  // its work. InvalidArgument for a stream that CreateStream made.
   virtual absl::Status UnwrapStream(Stream stream) = 0;
   // Waits for the whole device and forgets all wrapped streams without using their handles. For
   // callers that cannot know which of the streams still exist.
   virtual absl::Status ForgetWrappedStreams() = 0;
+  // Notes that a capture begins or has ended on a stream of this device. Meanwhile RecordAll fails
+  // with FailedPrecondition: the capture would not survive it.
+  virtual void NoteCapture(bool begins) = 0;
   // Returns the handle to launch work with. It is valid as long as the stream is.
   virtual absl::StatusOr<cudaStream_t> NativeStream(Stream stream) const = 0;
 };

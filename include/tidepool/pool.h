@@ -6,8 +6,8 @@
 // device and never on the host, for the work that may still use the memory. The pool's placement
 // policy chooses a block; among blocks of about the same size, a block that needs no wait is
 // preferred. With several streams each has a small cache of blocks that it freed, and a range of
-// memory, a slab, for its small requests. Caches and slabs end before the pool grows, trims or
-// refuses, and a pool with a recorder has none of them.
+// memory, a slab, for its small requests, unless the stream may end (Device::MayEnd). Caches and
+// slabs end before the pool grows, trims or refuses, and a pool with a recorder has none of them.
 //
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
 // waits for work of a stream delays only calls that give memory back to the device: Trim, and an
@@ -105,6 +105,11 @@ struct PoolOptions {
   // make offsets depend on how far the streams are. A pool with one stream is always
   // exact, as long as it does not remap and its memory is virtual and taken at once.
   bool exact_placement = false;
+  // Streams that their owners destroy without a word (Device::MayEnd) may have ended before a free
+  // names them, too. Their frees then record nothing, and another stream that takes the memory
+  // waits for the work of all streams. Without it such a free records an event once several streams
+  // use the pool.
+  bool late_frees = false;
   // Called when Allocate is about to refuse a request for want of memory; null for no call. It may
   // make room, and returns whether the pool tries again. When that fails too it is called again, at
   // most Pool::kMostOutOfMemoryCalls times for a request. Only then is the request refused, counted
@@ -217,6 +222,9 @@ class TIDEPOOL_EXPORT Pool {
   // memory before that work has finished. Not needed for the stream of the free, nor for work that
   // the stream of the free was made to wait for. Errors as for Free.
   virtual absl::Status RecordUse(void* address, Stream stream) = 0;
+  // Records the work of all streams of the pool so far, so that handing over memory that is free
+  // now records nothing more. The device's error where it cannot. O(streams).
+  virtual absl::Status RecordWork() = 0;
 
   // Gives unused memory, wherever it is, back to the device in the pieces in which it came, the
   // last pieces first, as long as the pool keeps `keep_bytes`. Returns the bytes given back. Waits

@@ -141,6 +141,11 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate(tidepool_pool* pool, size_t byt
 TIDEPOOL_C_API tidepool_status tidepool_free(tidepool_pool* pool, void* address,
                                              tidepool_stream stream);
 
+/* Frees an allocation after all work of the stream that it was allocated on, which may have been
+   destroyed, and of the streams of tidepool_record_use. Slower than tidepool_free: the next
+   owner of the memory may wait for the work of the whole device. */
+TIDEPOOL_C_API tidepool_status tidepool_free_late(tidepool_pool* pool, void* address);
+
 /* Notes that work queued on `stream` before the free uses the allocation too. */
 TIDEPOOL_C_API tidepool_status tidepool_record_use(tidepool_pool* pool, void* address,
                                                    tidepool_stream stream);
@@ -170,23 +175,31 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
    a stream that the pool has never seen. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
 
+/* Lets a stream be destroyed after any call that names it, as option streams=end does for all: for
+   several users of a pool of which one keeps its streams. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream);
+
 /* Graphs. A launch of a CUDA graph writes to the addresses that the capture was given, at any later
    time. So a stream that captures is refused memory (TIDEPOOL_FAILED_PRECONDITION), unless it has
-   begun a graph of the pool: then its memory belongs to the graph until that is released. Memory that
-   is freed in the capture serves later requests of the capture, and no other stream. Option
+   begun a graph of the pool: then its memory belongs to the graph until that is released. Memory
+   that is freed in the capture serves later requests of the capture, and no other stream. Option
    streams=stay leaves out the question whether a stream captures: its caller begins graphs by
-   itself. */
+   itself. While a graph is begun, memory that only a record of all streams can hand over (that of
+   streams which ended without a recorded free) is not handed over: such a request fails with
+   TIDEPOOL_FAILED_PRECONDITION, because a capture does not survive that record. */
 
 /* Begins a graph on `stream`, before cudaStreamBeginCapture. TIDEPOOL_FAILED_PRECONDITION if the
-   stream captures already or has begun a graph, TIDEPOOL_INVALID_ARGUMENT for NULL and for a stream
-   of tidepool_stream_create. */
+   stream captures already or has begun a graph, TIDEPOOL_INVALID_ARGUMENT for a default stream, for
+   a stream of tidepool_stream_create, and for an alignment above 512. */
 TIDEPOOL_C_API tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream);
 /* Ends the graph of `stream` after cudaStreamEndCapture, and stores its number.
-   TIDEPOOL_NOT_FOUND if the stream has begun none. */
+   TIDEPOOL_NOT_FOUND if the stream has begun none, TIDEPOOL_FAILED_PRECONDITION while it captures.
+ */
 TIDEPOOL_C_API tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream,
                                                   size_t* graph);
 /* Gives the memory of an ended graph back to the pool, after all work that the device has now. The
-   graph is not launched again. Live memory of it follows when it is freed. */
+   graph is not launched again. Live memory of it follows when it is freed, and all of it when no
+   other graph is begun. */
 TIDEPOOL_C_API tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph);
 
 /* Iterations and marks. ----------------------------------------------------------------------- */

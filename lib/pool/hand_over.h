@@ -30,7 +30,9 @@ namespace tidepool::pool {
 // map, which is changed by the owner.
 class HandOver {
  public:
-  HandOver(Device& device, const blocks::BlockMap& blocks) : blocks_(blocks), order_(device) {}
+  // `late_frees`: PoolOptions::late_frees.
+  HandOver(Device& device, const blocks::BlockMap& blocks, bool late_frees)
+      : blocks_(blocks), order_(device, late_frees) {}
 
   // Returns the clock of a stream; NotFound when the device does not know the stream.
   absl::StatusOr<StreamClock*> FindClock(Stream stream) {
@@ -79,6 +81,11 @@ class HandOver {
   std::vector<Stream> PendingStreams(BlockId block) const;
   bool HasTickets(BlockId block) const { return !TicketsOf(block).empty(); }
 
+  // Records the work of all streams so far.
+  absl::Status RecordWork() {
+    if (!has_crossed()) BeginCrossing({});
+    return order_.RecordWork();
+  }
   // Waits on the host for the work of tickets.
   absl::Status AwaitOnHost(const Tickets& tickets, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);

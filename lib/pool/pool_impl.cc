@@ -188,6 +188,11 @@ absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
   return arena_.hand_over().AllocatedOn(block);
 }
 
+absl::Status PoolImpl::RecordWork() {
+  const BackoffLock lock(locks_.books);
+  return arena_.hand_over().RecordWork();
+}
+
 absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const BackoffLock lock(locks_.books);

@@ -40,6 +40,7 @@ class PoolImpl final : public Pool {
   absl::Status FreeOwn(void* address, Stream stream) override;
   absl::StatusOr<Stream> AllocatedOn(const void* address) override;
   absl::Status RecordUse(void* address, Stream stream) override;
+  absl::Status RecordWork() override;
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
   void Mark(std::string_view name) override;
   void MarkIteration() override;

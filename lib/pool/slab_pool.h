@@ -37,6 +37,7 @@ class SlabPool final : public Pool {
   absl::Status FreeOwn(void* address, Stream stream) override;
   absl::StatusOr<Stream> AllocatedOn(const void* address) override;
   absl::Status RecordUse(void* address, Stream stream) override;
+  absl::Status RecordWork() override { return pool_->RecordWork(); }
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
   void Mark(std::string_view name) override { pool_->Mark(name); }
   void MarkIteration() override { pool_->MarkIteration(); }

@@ -16,7 +16,7 @@ StreamArena::StreamArena(Device& device, const PoolOptions& options,
       is_exact_(options.exact_placement),
       granules_(options.remap ? Granules(device.granularity()) : Granules()),
       arena_(0, options.alignment, *policy_, address_bytes),
-      hand_over_(device, arena_.blocks()) {}
+      hand_over_(device, arena_.blocks(), options.late_frees) {}
 
 Placement StreamArena::ChooseAvoidingWaits(const Request& request, const StreamClock& clock) {
   WaitAvoidingBlocks preferred(arena_.blocks(), hand_over_.tickets(), hand_over_.order(), clock);

@@ -166,6 +166,14 @@ absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
   return status;
 }
 
+absl::Status StreamOrder::RecordWork() {
+  absl::Status first;
+  for (const auto& [id, clock] : by_stream_) {
+    if (clock->recorded < clock->position) first.Update(Record(*clock));
+  }
+  return first;
+}
+
 absl::Status StreamOrder::SynchronizeAll() {
   absl::Status first;
   for (const auto& [id, clock] : by_stream_) {

@@ -50,7 +50,7 @@ struct HostWait {
 // Not thread-safe, but for Wait.
 class StreamOrder {
  public:
-  explicit StreamOrder(Device& device) : device_(device) {}
+  StreamOrder(Device& device, bool late_frees) : device_(device), late_frees_(late_frees) {}
   ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
@@ -71,7 +71,7 @@ class StreamOrder {
   // later record must not name it, and would stand for the work of all streams.
   Ticket TicketOfCaller(StreamClock& clock) {
     const Ticket ticket = NextTicket(clock);
-    if (clock.may_end) [[unlikely]]
+    if (clock.may_end && !late_frees_) [[unlikely]]
       RecordAs(clock, [&] { return device_.RecordEvent(clock.event, clock.stream); }).IgnoreError();
     return ticket;
   }
@@ -101,6 +101,8 @@ class StreamOrder {
   absl::Status Wait(const std::vector<HostWait>& waits) const;
   // The third step notes that the work has finished.
   void NoteFinished(const std::vector<HostWait>& waits);
+  // Records every stream with work that no event stands for. Returns the first error.
+  absl::Status RecordWork();
   // Waits on the host for all work of all streams so far, however the device allows it. Returns the
   // first error that it found no way around.
   absl::Status SynchronizeAll();
@@ -125,6 +127,7 @@ class StreamOrder {
   absl::Status RecordAs(StreamClock& clock, RecordOnDevice record);
 
   Device& device_;
+  const bool late_frees_;
   std::uint64_t epoch_ = 0;
   StreamClock* last_ = nullptr;
   std::vector<std::unique_ptr<StreamClock>> clocks_;

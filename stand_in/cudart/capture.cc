@@ -181,6 +181,17 @@ cudaError_t Captures::RefuseContext(const StandInDevice& device) {
   return error;
 }
 
+void Captures::Abandon(Runtime& runtime, const StreamRef& stream) {
+  if (count_ == 0) return;
+  const locks::MutexLock lock(&mutex_);
+  const std::shared_ptr<Capture> capture = Locked(stream);
+  if (capture == nullptr || capture->origin != NameOf(stream)) return;
+  std::erase(active_, capture);
+  --count_;
+  capture->has_ended = true;
+  runtime.graphs.Remove(capture->handle);
+}
+
 cudaStreamCaptureStatus Captures::StatusOf(const StreamRef& stream) {
   const std::shared_ptr<Capture> capture = Find(stream);
   if (capture == nullptr) return cudaStreamCaptureStatusNone;

@@ -87,6 +87,8 @@ class Captures {
   // Refuses a call on all streams of a device during captures, which do not survive it.
   cudaError_t RefuseContext(const StandInDevice& device);
 
+  // Ends the capture that began on a stream, which is destroyed.
+  void Abandon(Runtime& runtime, const StreamRef& stream);
   cudaStreamCaptureStatus StatusOf(const StreamRef& stream);
   // Returns the stream's capture, or null.
   std::shared_ptr<Capture> Find(const StreamRef& stream);

@@ -83,6 +83,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     if (IsDefault(handle)) return cudaErrorInvalidResourceHandle;
     const std::optional<StreamRef> stream = runtime.streams.Remove(NumberOf(handle));
     if (!stream.has_value()) return cudaErrorInvalidResourceHandle;
+    runtime.captures.Abandon(runtime, *stream);
     return ErrorOf(stream->device->DestroyStream(stream->stream, stream->kind),
                    cudaErrorInvalidResourceHandle);
   });

@@ -89,6 +89,82 @@ TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
   Destroy(stream);
 }
 
+TEST_F(CFaceOnCudaTest, MemoryOfADestroyedStreamIsFreedLate) {
+  const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
+  for (const bool is_forgotten : {false, true}) {
+    const cudaStream_t other = NewStream();
+    const cudaStream_t stream = NewStream();
+    void* pinned = nullptr;
+    EXPECT_EQ(cudaMallocHost(&pinned, 64 << 10), cudaSuccess);
+    void* const read = pool.Allocate(64 << 10, stream);
+    EXPECT_EQ(cudaMemsetAsync(read, 1, 64 << 10, stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    cudartHostHoldCopies(0);
+    EXPECT_EQ(cudaMemcpyAsync(pinned, read, 64 << 10, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    Destroy(stream);
+    if (is_forgotten) {
+      EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+    }
+    EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_OK);
+    EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_INVALID_ARGUMENT);
+    void* const written = pool.Allocate(64 << 10, other);
+    EXPECT_EQ(cudaMemsetAsync(written, 2, 64 << 10, other), cudaSuccess);
+    EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady) << "it waits, on the device";
+    cudartHostReleaseCopies(0);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    pool.Free(written, other);
+    const auto* const bytes = static_cast<const char*>(pinned);
+    EXPECT_EQ(std::count(bytes, bytes + (64 << 10), 1), 64 << 10);
+    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+    Destroy(other);
+    for (const cudaStream_t ended : {stream, other}) {
+      EXPECT_EQ(tidepool_stream_forget(pool.get(), ended), TIDEPOOL_OK);
+    }
+  }
+}
+
+// Two users share the pool: one keeps its streams, and the other may destroy its own.
+TEST_F(CFaceOnCudaTest, AStreamMayEndInAPoolWhoseOtherStreamsStay) {
+  const CPool pool("device=cuda:0,budget=64KiB,memory=segments,streams=stay");
+  const cudaStream_t stays = NewStream();
+  const cudaStream_t ends = NewStream();
+  EXPECT_EQ(tidepool_stream_may_end(pool.get(), ends), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_stream_may_end(pool.get(), nullptr), TIDEPOOL_OK);
+  for (const cudaStream_t used : {stays, ends}) pool.Free(pool.Allocate(1000, used), used);
+  EXPECT_EQ(tidepool_stream_may_end(pool.get(), ends), TIDEPOOL_OK);
+  Destroy(ends);
+  pool.Free(pool.Allocate(64 << 10, stays), stays);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), ends), TIDEPOOL_OK);
+  pool.Free(pool.Allocate(64 << 10, stays), stays);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), stays), TIDEPOOL_OK);
+  Destroy(stays);
+}
+
+TEST_F(CFaceOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
+  const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
+  const cudaStream_t other = NewStream();
+  pool.Free(pool.Allocate(1000, other), other);
+  void* pinned = nullptr;
+  EXPECT_EQ(cudaMallocHost(&pinned, 64 << 10), cudaSuccess);
+  void* const read = pool.Allocate(64 << 10, cudaStreamPerThread);
+  EXPECT_EQ(cudaMemsetAsync(read, 1, 64 << 10, cudaStreamPerThread), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+  cudartHostHoldCopies(0);
+  EXPECT_EQ(cudaMemcpyAsync(pinned, read, 64 << 10, cudaMemcpyDeviceToHost, cudaStreamPerThread),
+            cudaSuccess);
+  std::thread([&] { pool.Free(read, cudaStreamPerThread); }).join();
+  void* const written = pool.Allocate(64 << 10, other);
+  EXPECT_EQ(cudaMemsetAsync(written, 2, 64 << 10, other), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady) << "it waits, on the device";
+  cudartHostReleaseCopies(0);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  pool.Free(written, other);
+  const auto* const bytes = static_cast<const char*>(pinned);
+  EXPECT_EQ(std::count(bytes, bytes + (64 << 10), 1), 64 << 10);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  Destroy(other);
+}
+
 // A program that captures a graph on a stream of its own.
 class GraphMemoryTest : public CFaceOnCudaTest {
  protected:
@@ -196,6 +272,84 @@ TEST_F(GraphMemoryTest, MemoryOfThePoolThatIsFreedInACaptureIsFreeAfterIt) {
   Destroy(stream);
 }
 
+// Streams end, other graphs begin and released memory comes back meanwhile: the capture lives on.
+TEST_F(GraphMemoryTest, OtherCallsDoNotEndACapture) {
+  const CPool pool("device=cuda:0,budget=32MiB,memory=segments");
+  const cudaStream_t first = NewStream();
+  const cudaStream_t second = NewStream();
+  const cudaStream_t ends = NewStream();
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), second), TIDEPOOL_OK);
+  void* const late = pool.Allocate(kBytes, second);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, second)), TIDEPOOL_OK);
+  void* const of_ends = pool.Allocate(kBytes, ends);
+  pool.Free(pool.Allocate(kBytes));
+
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), first), TIDEPOOL_OK);
+  BeginCapture(first);
+  pool.Allocate(kBytes, first);
+  Destroy(ends);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), ends), TIDEPOOL_OK);
+  pool.Free(late, second);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), second), TIDEPOOL_OK);
+  BeginCapture(second);
+  void* const large = pool.Allocate(3 << 20, second);
+  EXPECT_NE(large, nullptr);
+  std::size_t refused = 0;
+  EXPECT_EQ(tidepool_end_graph(pool.get(), second, &refused), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(second)), cudaSuccess);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, second)), TIDEPOOL_OK);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(first)), cudaSuccess);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, first)), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_free_late(pool.get(), of_ends), TIDEPOOL_OK);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  Destroy(first);
+  Destroy(second);
+}
+
+// Two branches of a capture have no order: a block that one frees does not go to the other.
+TEST_F(GraphMemoryTest, AFreeOnAnotherStreamOfTheCaptureKeepsTheBlock) {
+  const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  const cudaStream_t branch = NewStream();
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  void* const shared = pool.Allocate(kBytes, stream);
+  pool.Free(shared, branch);
+  void* const next = pool.Allocate(kBytes, stream);
+  EXPECT_NE(next, shared);
+  pool.Free(next, stream);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
+  Destroy(stream);
+  Destroy(branch);
+}
+
+TEST_F(GraphMemoryTest, AStreamThatIsForgottenEndsItsGraph) {
+  const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  void* const earlier = pool.Allocate(kBytes, stream);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  pool.Free(earlier, stream);
+  EXPECT_EQ(tidepool_free(pool.get(), earlier, stream), TIDEPOOL_INVALID_ARGUMENT);
+  Destroy(stream);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
+}
+
+// The event of a free would belong to the graph.
+TEST_F(GraphMemoryTest, AFreeInACaptureWithoutAGraphHarmsNobody) {
+  const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  const cudaStream_t other = NewStream();
+  for (const cudaStream_t used : {stream, other}) pool.Free(pool.Allocate(kBytes, used), used);
+  void* const earlier = pool.Allocate(64 << 10, stream);
+  BeginCapture(stream);
+  pool.Free(earlier, stream);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess);
+  pool.Free(pool.Allocate(64 << 10, other), other);
+  Destroy(stream);
+  Destroy(other);
+}
+
 TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
   const CPool pool("device=cuda:0,budget=8MiB");
   const cudaStream_t stream = NewStream();
@@ -206,7 +360,12 @@ TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
   EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess) << "the capture lives on";
   std::size_t graph = 0;
   EXPECT_EQ(tidepool_end_graph(pool.get(), stream, &graph), TIDEPOOL_NOT_FOUND);
-  EXPECT_EQ(tidepool_begin_graph(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  for (const cudaStream_t of_cuda :
+       {cudaStream_t{nullptr}, cudaStreamLegacy, cudaStreamPerThread}) {
+    EXPECT_EQ(tidepool_begin_graph(pool.get(), of_cuda), TIDEPOOL_INVALID_ARGUMENT);
+  }
+  const CPool aligned("device=cuda:0,budget=8MiB,alignment=4096");
+  EXPECT_EQ(tidepool_begin_graph(aligned.get(), stream), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_begin_graph(pool.get(), pool.NewStream()), TIDEPOOL_INVALID_ARGUMENT);
   ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_FAILED_PRECONDITION);

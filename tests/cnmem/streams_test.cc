@@ -99,10 +99,10 @@ TEST_F(CnmemStreamsTest, MemoryOfDestroyedStreamsGoesToOthers) {
   void* const second = Malloc(4096, streams[1]);
   Free(first, streams[0]);
   ASSERT_EQ(cudaStreamDestroy(streams[0]), cudaSuccess);
+  ASSERT_EQ(cudaStreamDestroy(streams[1]), cudaSuccess);
   void* const taken = Malloc(4096, streams[2]);
   EXPECT_EQ(taken, first);
-  Free(second, streams[1]);
-  ASSERT_EQ(cudaStreamDestroy(streams[1]), cudaSuccess);
+  Free(second, streams[1]);  // which is destroyed already
   void* const other = Malloc(4096);
   EXPECT_EQ(other, second);
   EXPECT_EQ(cnmemFree(other, streams[0]), CNMEM_STATUS_INVALID_ARGUMENT);

@@ -174,6 +174,12 @@ TEST_F(CudaDeviceTest, WaitsForTheDeviceWhereTheDriverCannotRecordAllWork) {
   const absl::Status failed = device_->RecordAll(event);
   EXPECT_THAT(Message(failed), HasSubstr("RecordAll: cuCtxRecordEvent("));
   EXPECT_TRUE(device_->RecordAll(event).ok());
+  device_->NoteCapture(true);
+  const long long calls = cudartHostCountCalls("cuCtxRecordEvent");
+  EXPECT_TRUE(absl::IsFailedPrecondition(device_->RecordAll(event)));
+  EXPECT_EQ(cudartHostCountCalls("cuCtxRecordEvent"), calls);
+  device_->NoteCapture(false);
+  EXPECT_TRUE(device_->RecordAll(event).ok());
   EXPECT_TRUE(device_->FreeMemory(memory).ok());
 }
 

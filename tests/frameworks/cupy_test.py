@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CuPy on a pool: arrays, streams, page-locked memory, failures."""
 import ctypes
+import gc
 
 import cupy
 import numpy as np
@@ -71,6 +72,28 @@ for _ in range(3):
     assert live() == 0
     cupy.empty(pool.statistics().max_bytes, dtype=np.uint8)
 
+# In a cycle of references the stream may be destroyed before its memory is freed.
+class Holder:
+    pass
+
+
+holder = Holder()
+holder.itself, holder.stream = holder, cupy.cuda.Stream(non_blocking=True)
+with holder.stream:
+    holder.array = cupy.empty(1000)
+del holder
+gc.collect()
+assert live() == 0
+
+# So it may where its owner is another library.
+handle = cupy.cuda.runtime.streamCreateWithFlags(1)
+with cupy.cuda.ExternalStream(handle):
+    of_others = cupy.empty(1000)
+cupy.cuda.runtime.streamDestroy(handle)
+del of_others
+assert live() == 0
+cupy.empty(pool.statistics().max_bytes, dtype=np.uint8)
+
 # Memory that a capture was given belongs to the graph as long as it can be launched.
 capturing = cupy.cuda.Stream(non_blocking=True)
 result = cupy.empty(1000)
@@ -93,7 +116,17 @@ del taken, result
 reserved = live()
 del graph
 assert live() < reserved, "the graph's memory is back"
-del capturing
+with capturing:
+    capturing.begin_capture()
+    outlives = cupy.empty(1000)
+    outlives.data.memset_async(3, outlives.nbytes, capturing)
+    graph = capturing.end_capture()
+del graph, outlives
+assert live() == 0
+with capturing:
+    capturing.begin_capture()
+    abandoned = cupy.empty(1000)
+del abandoned, capturing  # with its capture
 assert live() == 0
 
 limit = pool.statistics().max_bytes

@@ -62,6 +62,8 @@ _FUNCTIONS = {
     "tidepool_allocate_for": [c_void_p, c_size_t, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
+    "tidepool_free_late": [c_void_p, c_void_p],
+    "tidepool_stream_may_end": [c_void_p, c_void_p],
     "tidepool_record_use": [c_void_p, c_void_p, c_void_p],
     "tidepool_owns": [c_void_p, c_void_p, POINTER(c_int)],
     "tidepool_get_device": [c_void_p, POINTER(c_int)],
@@ -168,6 +170,7 @@ class Pool:
     def __init__(self, **options):
         self._library = library()
         self._as_parameter_ = c_void_p()
+        self._ending = None
         _check(self._library.tidepool_pool_create(options_text(options).encode(), byref(self._as_parameter_)))
 
     @classmethod
@@ -176,7 +179,12 @@ class Pool:
         pool = cls.__new__(cls)
         pool._library = library()
         pool._as_parameter_ = c_void_p(handle)
+        pool._ending = set()  # streams that may end, in a pool of a framework that keeps its own
         return pool
+
+    def _let_end(self, stream):
+        _check(self._library.tidepool_stream_may_end(self, stream))
+        self._ending.add(stream)
 
     @property
     def handle(self):
@@ -193,6 +201,8 @@ class Pool:
         With a number of owner(), the allocation is counted under that name.
         """
         address = c_void_p()
+        if self._ending is not None and stream not in self._ending:
+            self._let_end(stream)
         if owner == 0:
             _check(self._library.tidepool_allocate(self, size, stream, 0, byref(address)))
         else:
@@ -218,8 +228,14 @@ class Pool:
         """Frees an allocation: work queued on `stream` from now on does not use it."""
         _check(self._library.tidepool_free(self, address, stream))
 
+    def free_late(self, address):
+        """Frees an allocation after all work of the stream that it was allocated on, which may have been destroyed."""
+        _check(self._library.tidepool_free_late(self, address))
+
     def record_use(self, address, stream):
         """Notes that work queued on `stream` before the free uses the allocation too."""
+        if self._ending is not None and stream not in self._ending:
+            self._let_end(stream)
         _check(self._library.tidepool_record_use(self, address, stream))
 
     def owns(self, address):
@@ -236,6 +252,8 @@ class Pool:
 
     def forget_stream(self, stream):
         """Forgets a stream, before or after it is destroyed: CUDA reuses handles. The stream is not used."""
+        if self._ending is not None:
+            self._ending.discard(stream)
         _check(self._library.tidepool_stream_forget(self, stream))
 
     def begin_graph(self, stream):

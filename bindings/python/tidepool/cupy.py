@@ -30,15 +30,19 @@ class OutOfMemoryError(_memory.OutOfMemoryError):
         return self.text
 
 
-def _forget_at_its_end(stream, pool):
-    """Lets a pool forget a stream that CuPy destroys with its object: CUDA gives the handle out again. Streams of others
-    (cupy.cuda.ExternalStream) and the default streams do not end here."""
-    if not isinstance(stream, cupy.cuda.Stream) or stream.device_id == -1:
-        return
-    pools = stream.__dict__.setdefault("_tidepool_pools", set())
-    if id(pool) not in pools:
-        pools.add(id(pool))
-        weakref.finalize(stream, pool.forget_stream, stream.ptr).atexit = False
+_DEFAULT_STREAMS = (0, 1, 2)  # the null stream, the legacy stream, and the thread's own
+
+
+def _end_of(stream, pool):
+    """Lets a pool forget a stream that CuPy destroys with its object: CUDA gives the handle out again. Returns the
+    finalizer; None for a stream of others, which may end at any time."""
+    if not isinstance(stream, cupy.cuda.Stream) or getattr(stream, "_foreign_stream_ref", None) is not None:
+        return None
+    ends = stream.__dict__.setdefault("_tidepool_ends", {})
+    if id(pool) not in ends:
+        ends[id(pool)] = weakref.finalize(stream, pool.forget_stream, stream.ptr)
+        ends[id(pool)].atexit = False
+    return ends[id(pool)]
 
 
 class _Memory(_memory.BaseMemory):
@@ -48,9 +52,9 @@ class _Memory(_memory.BaseMemory):
         self.size = size
         self.device_id = cupy.cuda.device.get_device_id()
         self.pool = shared_pool(self.device_id)
-        self.stream = cupy.cuda.get_current_stream()
+        self.stream = cupy.cuda.get_current_stream()  # held, so that it exists at the free
         self.ptr = 0
-        _forget_at_its_end(self.stream, self.pool)
+        self.end = None if self.stream.ptr in _DEFAULT_STREAMS else _end_of(self.stream, self.pool)
         try:
             self.ptr = self.pool.allocate(size, self.stream.ptr, self.pool.owner("cupy"))
         except OutOfMemory as error:
@@ -60,12 +64,18 @@ class _Memory(_memory.BaseMemory):
         if not self.ptr:
             return
         try:
-            current = cupy.cuda.get_current_stream().ptr
-            if current != self.stream.ptr and cupy.cuda.device.get_device_id() == self.device_id:
-                self.pool.record_use(self.ptr, current)
+            current = cupy.cuda.get_current_stream()
+            if current.ptr != self.stream.ptr and cupy.cuda.device.get_device_id() == self.device_id:
+                if current.ptr not in _DEFAULT_STREAMS:
+                    _end_of(current, self.pool)
+                self.pool.record_use(self.ptr, current.ptr)
         except Exception:  # the interpreter is ending: CuPy has no current stream any more
             pass
-        self.pool.free(self.ptr, self.stream.ptr)
+        # In a cycle of references the stream may be destroyed already.
+        if self.stream.ptr in _DEFAULT_STREAMS or self.end is not None and self.end.alive:
+            self.pool.free(self.ptr, self.stream.ptr)
+        else:
+            self.pool.free_late(self.ptr)
         self.ptr = 0
 
 
@@ -91,7 +101,7 @@ class _GraphMemory:
 
     def __init__(self, pool):
         self.pool = pool
-        self.number = 0
+        self.number = 0  # until the capture has ended; a capture that fails ends with its stream
 
     def __del__(self):
         if self.number:
@@ -104,14 +114,16 @@ _end_capture = cupy.cuda.stream._BaseStream.end_capture
 
 def _begin_capture_in_pool(stream, mode=None):
     """Captures with memory that belongs to the graph: each launch writes to it."""
-    pool = shared_pool(cupy.cuda.device.get_device_id())
-    if stream.ptr > 1:  # the default stream cannot capture, as CuPy says
-        pool.begin_graph(stream.ptr)
+    if stream.ptr in _DEFAULT_STREAMS:
+        return _begin_capture(stream, mode)
+    device = cupy.cuda.device.get_device_id() if stream.device_id == -1 else stream.device_id
+    pool = shared_pool(device)
+    _end_of(stream, pool)
+    pool.begin_graph(stream.ptr)
     try:
         _begin_capture(stream, mode)
     except BaseException:
-        if stream.ptr > 1:
-            pool.release_graph(pool.end_graph(stream.ptr))
+        pool.release_graph(pool.end_graph(stream.ptr))
         raise
     stream._tidepool_graph = _GraphMemory(pool)
     stream._graph_host_funcargs.append(stream._tidepool_graph)
@@ -154,7 +166,6 @@ def pool(device=0):
 
 def disable():
     """Gives CuPy its own pools back. Arrays that exist keep their memory."""
-    cupy.cuda.stream._BaseStream.begin_capture = _begin_capture
-    cupy.cuda.stream._BaseStream.end_capture = _end_capture
+    cupy.cuda.stream._BaseStream.begin_capture = _begin_capture  # captures that have begun end as they began
     cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
     cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)

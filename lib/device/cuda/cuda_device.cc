@@ -185,22 +185,26 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status RecordEvent(Event event, Stream stream) override {
     return Run("RecordEvent", [&] {
+      const bool may_capture = parts_->streams.MayEnd(stream);
       absl::Status status = parts_->streams.Use(stream, [&](cudaStream_t native) {
+        if (may_capture) {
+          if (absl::Status refused = RefuseCapture(native); !refused.ok()) return refused;
+        }
         return parts_->events.Set(
             event, [&](const Recording& recording) { return Record(recording, native); });
       });
       if (!absl::IsNotFound(status) || parts_->streams.Has(stream)) return status;
+      if (parts_->streams.MayHaveEndedUnrecorded(stream)) return RecordAllOf(event);
       absl::StatusOr<SharedRecording> end = parts_->streams.EndOf(stream);
       return end.ok() ? parts_->events.SetShared(event, *std::move(end)) : end.status();
     });
   }
 
   absl::Status RecordAll(Event event) override {
-    return Run("RecordAll", [&] {
-      return parts_->events.Set(
-          event, [](const Recording& recording) { return cuda::RecordAll(recording); });
-    });
+    return Run("RecordAll", [&] { return RecordAllOf(event); });
   }
+
+  void NoteCapture(bool begins) override { captures_ += begins ? 1 : -1; }
 
   absl::Status WaitEvent(Stream stream, Event event) override {
     return Run("WaitEvent", [&] {
@@ -380,6 +384,25 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return status;
   }
 
+  // Captures do not survive a record of all streams.
+  absl::Status RecordAllOf(Event event) {
+    if (captures_ > 0) {
+      return absl::FailedPreconditionError(
+          "a stream captures, and the capture would not survive a record of all streams");
+    }
+    return parts_->events.Set(
+        event, [](const Recording& recording) { return cuda::RecordAll(recording); });
+  }
+
+  // An event that is recorded in a capture belongs to the graph.
+  static absl::Status RefuseCapture(cudaStream_t native) {
+    auto capture = cudaStreamCaptureStatusNone;
+    absl::Status status =
+        Check(cudaStreamIsCapturing(native, &capture), "cudaStreamIsCapturing", native);
+    if (!status.ok() || capture == cudaStreamCaptureStatusNone) return status;
+    return absl::FailedPreconditionError("the stream captures a graph");
+  }
+
   static absl::Status WithName(const char* call, const absl::Status& status) {
     if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat(call, ": ", std::string(status.message())));
@@ -420,7 +443,8 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   const int ordinal_;
   const std::int64_t memory_bytes_;
   std::atomic<std::int64_t> physical_bytes_ = 0;
-  std::optional<Parts> parts_;  // empty once the device is being destroyed
+  std::atomic<int> captures_ = 0;  // between the two calls of NoteCapture
+  std::optional<Parts> parts_;     // empty once the device is being destroyed
 };
 
 }  // namespace

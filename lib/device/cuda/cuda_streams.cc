@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a stream is destroyed, a native event is recorded as its last work; it stands for the work
-// of the whole device where the handle may be invalid already. Once that event has finished,
-// nothing of the stream is kept: its name is recognised without being kept.
+// When a stream is destroyed, a native event is recorded as its last work. Once that event has
+// finished, nothing of the stream is kept: its name is recognised without being kept. Nothing is
+// recorded of a stream that may have been destroyed already: the work of the whole device, at any
+// later time, stands for its work.
 //
 // A thread cannot name the own stream of another thread (cudaStreamPerThread). The legacy stream
 // serves instead. It is ordered with the per-thread streams: its work runs after all work that the
@@ -112,9 +113,17 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
   {
     const locks::WriterMutexLock in_use(&entry.mutex);
     if (entry.is_gone) return NoStream(stream);
+    if (entry.may_end) {
+      entry.is_gone = true;
+      const locks::MutexLock lock(&mutex_);
+      by_native_.erase(entry.native);
+      entries_.erase(stream.id);
+      has_unrecorded_ = true;
+      return absl::OkStatus();
+    }
     absl::StatusOr<SharedRecording> last = MakeRecording(pool_);
     if (!last.ok()) return last.status();
-    absl::Status status = entry.may_end ? RecordAll(**last) : Record(**last, NativeOf(entry));
+    absl::Status status = Record(**last, NativeOf(entry));
     if (!status.ok()) return status;
     if (entry.kind == Kind::kCreated) {
       // Another stream may get the handle as soon as this one is destroyed.
@@ -146,6 +155,12 @@ absl::StatusOr<SharedRecording> CudaStreams::EndOf(Stream stream) const {
   if (found != ends_.end()) return found->second;
   if (names_.HasGiven(stream.id)) return SharedRecording();
   return NoStream(stream);
+}
+
+bool CudaStreams::MayHaveEndedUnrecorded(Stream stream) const {
+  const locks::MutexLock lock(&mutex_);
+  return has_unrecorded_ && names_.HasGiven(stream.id) && !entries_.contains(stream.id) &&
+         !ends_.contains(stream.id);
 }
 
 absl::Status CudaStreams::NoStream(Stream stream) {

@@ -62,6 +62,8 @@ class CudaStreams {
   // Returns the recording after all work that a destroyed stream was ever given. NotFound for a
   // name that never was a stream.
   absl::StatusOr<SharedRecording> EndOf(Stream stream) const;
+  // Returns whether the stream was destroyed or forgotten, and its last work may not be recorded.
+  bool MayHaveEndedUnrecorded(Stream stream) const;
 
  private:
   enum class Kind : std::uint8_t { kCreated, kWrapped, kOfThread };
@@ -94,6 +96,7 @@ class CudaStreams {
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_ ABSL_GUARDED_BY(mutex_);
+  bool has_unrecorded_ ABSL_GUARDED_BY(mutex_) = false;  // a stream that may end was forgotten
   // The ends of destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, SharedRecording> ends_ ABSL_GUARDED_BY(mutex_);
 };

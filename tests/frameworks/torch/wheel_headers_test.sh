@@ -12,6 +12,7 @@ ln -s "$toolkit"/*.h "$toolkit"/*.hpp "$scratch/wheel/"
 cat >"$scratch/program.cc" <<'PROGRAM'
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <memory>
 cudaError_t Ask(int* count) { return cudaGetDeviceCount(count); }
 PROGRAM
 
