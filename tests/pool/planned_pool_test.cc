@@ -488,6 +488,27 @@ TEST_P(PlannedPoolTest, PlansAnewAroundWhatIsInTheWay) {
   for (void* address : taken) ASSERT_TRUE(pool_->Free(address, stream_).ok());
 }
 
+// One failure may be an accident.
+TEST_P(PlannedPoolTest, PlansAgainAfterTwoFailures) {
+  std::mt19937_64 random(7);
+  Make({});
+  const Program program = RandomProgram(random, 100);
+  RunMarked(program);
+  RunMarked(program);
+  ASSERT_EQ(Deviations(program), 0);
+  std::vector<void*> taken;
+  for (int i = 0; i < 50; ++i) taken.push_back(Allocate(64 * kKiB));
+  const std::int64_t plans = pool_->Stats().plans;
+  int iterations = 0;
+  for (; pool_->Stats().plans == plans; ++iterations) {
+    ASSERT_LT(iterations, 20);
+    RunMarked(program);
+  }
+  // The mark after the second failure orders the plan, and the next mark takes it.
+  EXPECT_EQ(iterations, 4);
+  for (void* address : taken) ASSERT_TRUE(pool_->Free(address, stream_).ok());
+}
+
 TEST_P(PlannedPoolTest, DoesNotPlanForeverWhatNeverComesAgain) {
   std::mt19937_64 random(8);
   Make({.most_plans = 4});
