@@ -63,6 +63,8 @@ void Recorded(benchmark::State& state, int live) {
   std::remove(path.c_str());
 }
 
+using Clock = std::chrono::steady_clock;
+
 struct ThreadsSetup {
   std::string name;
   int threads = 1;
@@ -84,24 +86,29 @@ void Threads(benchmark::State& state, const ThreadsSetup& setup, auto make) {
         std::make_unique<PoolEngine>(host.pool(), one_stream ? shared : host.NewStream()));
     workloads.push_back(make(*engines.back(), i));
   }
-  double fastest = 1;
+  std::vector<double> rounds;  // seconds
   for (auto _ : state) {
+    // Each worker stamps its own times: this thread may run again long after the workers began.
+    std::vector<Clock::time_point> begins(workloads.size());
+    std::vector<Clock::time_point> ends(workloads.size());
     std::vector<std::thread> workers;
-    std::barrier start(threads + 1);
-    for (auto& workload : workloads) {
-      workers.emplace_back([&workload, &start] {
+    std::barrier start(threads);
+    for (std::size_t worker = 0; worker < workloads.size(); ++worker) {
+      workers.emplace_back([&, worker] {
         start.arrive_and_wait();
-        for (int i = 0; i < kPairs; ++i) workload->Step();
+        begins[worker] = Clock::now();
+        for (int i = 0; i < kPairs; ++i) workloads[worker]->Step();
+        ends[worker] = Clock::now();
       });
     }
-    start.arrive_and_wait();
-    const auto begin = std::chrono::steady_clock::now();
     for (std::thread& worker : workers) worker.join();
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double> elapsed = std::ranges::max(ends) - std::ranges::min(begins);
     state.SetIterationTime(elapsed.count());
-    fastest = std::min(fastest, elapsed.count() / threads / kPairs);
+    rounds.push_back(elapsed.count());
   }
-  state.counters["nanoseconds_per_pair"] = fastest * 1e9;
+  const auto median = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
+  std::ranges::nth_element(rounds, median);
+  state.counters["nanoseconds_per_pair"] = *median / threads / kPairs * 1e9;
   state.counters["event_records"] = static_cast<double>(host.pool().Stats().event_records);
 }
 

@@ -239,8 +239,11 @@ class TIDEPOOL_EXPORT Pool {
   // the observer as a mark called kIterationMark. Without marks the pool finds iterations by itself
   // when they repeat exactly. It makes no plans while marked iterations seldom repeat
   // (PoolOptions::most_plans). O(plans), and O(requests of an iteration) when there are new plans
-  // or a plan is ordered; new plans may need memory of the device. Until a plan serves, a mark
-  // plans the next iteration as if it repeated the last one: about 10 us for each request.
+  // or a plan is ordered. New plans may need memory of the device, and at their first marks unused
+  // memory that they do not need goes back to it, except initial_bytes: that waits, as Trim does.
+  // So does a pool that holds more than its plans need and as much again as was ever live. Until a
+  // plan serves, a mark plans the next iteration as if it repeated the last one: about 10 us for
+  // each request.
   virtual void MarkIteration() = 0;
   static constexpr std::string_view kIterationMark = "iteration";
 

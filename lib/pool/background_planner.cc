@@ -15,6 +15,10 @@
 namespace tidepool::pool {
 namespace {
 
+// Memory that an iteration may save by addresses of its own, at least, as a part of its height: the
+// first iteration there has to move, and pieces of memory stay with the fixed ranges.
+constexpr std::int64_t kLeastPartSaved = 16;
+
 // Returns the problem with the offsets that a plan of a similar iteration has.
 PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
   for (std::size_t i = 0; i < order.requests_alike; ++i) {
@@ -56,11 +60,11 @@ std::int64_t EndOfRequests(const Planned& planned, std::size_t requests) {
 // Plans with whole buffers, and with divided ones, which mostly is lower. But divided buffers have
 // fixed offsets, which may be in the way of others or of another stream.
 absl::StatusOr<Planned> PlanLowest(const RepeatingProblem& repeating, const PlanOrder& order,
-                                   PlanOptions options) {
+                                   const std::vector<Range>& fixed, PlanOptions options) {
   std::optional<PlanProblem> divided;
-  if (order.requests_alike == 0) divided = repeating.Divided(order.fixed);
+  if (order.requests_alike == 0) divided = repeating.Divided(fixed);
   if (divided.has_value()) options.time_limit_seconds /= 2;
-  absl::StatusOr<Planned> whole = PlanAlike(repeating.Whole(order.fixed), order, options);
+  absl::StatusOr<Planned> whole = PlanAlike(repeating.Whole(fixed), order, options);
   if (!whole.ok() || !divided.has_value()) return whole;
   absl::StatusOr<Planned> lower = MakePlanned(*std::move(divided), options);
   const std::size_t requests = repeating.iterations() * order.iteration.bytes.size();
@@ -68,6 +72,34 @@ absl::StatusOr<Planned> PlanLowest(const RepeatingProblem& repeating, const Plan
     return whole;
   }
   return lower;
+}
+
+// Returns the fixed ranges of an order, and all offsets before its base.
+std::vector<Range> ObstaclesOf(const PlanOrder& order) {
+  std::vector<Range> obstacles;
+  if (order.base > 0) obstacles.push_back({0, order.base});
+  obstacles.insert(obstacles.end(), order.fixed.begin(), order.fixed.end());
+  return obstacles;
+}
+
+// Returns a plan at addresses without fixed ranges, if memory for both is clearly less than the
+// memory among them, `bytes`.
+std::optional<Planned> PlanApart(const RepeatingProblem& repeating, const PlanOrder& order,
+                                 std::int64_t bytes, const PlanOptions& options) {
+  if (!order.apart.has_value() || order.requests_alike > 0) return std::nullopt;
+  std::int64_t fixed_bytes = 0;
+  for (const Range& range : order.fixed) fixed_bytes += range.bytes();
+  const auto is_less = [&](std::int64_t own_bytes) {
+    return fixed_bytes + own_bytes + own_bytes / kLeastPartSaved < bytes;
+  };
+  if (!is_less(repeating.PeakBytes())) return std::nullopt;
+  absl::StatusOr<Planned> planned =
+      PlanLowest(repeating, order, {{0, order.apart->begin}}, options);
+  if (!planned.ok()) return std::nullopt;
+  const std::int64_t end =
+      EndOfRequests(*planned, repeating.iterations() * order.iteration.bytes.size());
+  if (end > order.apart->end || !is_less(end - order.apart->begin)) return std::nullopt;
+  return *std::move(planned);
 }
 
 // Returns the plans of the iterations of a circle, of which each has so many requests.
@@ -88,16 +120,22 @@ PlacementPlans PlansOf(const Planned& planned, const RepeatingProblem& repeating
 
 }  // namespace
 
-absl::StatusOr<PlacementPlans> PlanIteration(const PlanOrder& order, std::stop_token stop) {
+absl::StatusOr<IterationPlans> PlanIteration(const PlanOrder& order, std::stop_token stop) {
   absl::StatusOr<PlanProblem> problem = plan::ProblemOf(order.iteration, order.alignment);
   if (!problem.ok()) return problem.status();
   const auto end = static_cast<std::int64_t>(order.iteration.events.size());
   const bool may_unroll = order.requests_alike == 0;
   const RepeatingProblem repeating(*std::move(problem), end, order.carried_frees, may_unroll);
-  const absl::StatusOr<Planned> planned =
-      PlanLowest(repeating, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
+  const PlanOptions options = {.time_limit_seconds = order.seconds, .stop = std::move(stop)};
+  const absl::StatusOr<Planned> planned = PlanLowest(repeating, order, ObstaclesOf(order), options);
   if (!planned.ok()) return planned.status();
-  return PlansOf(*planned, repeating, order.iteration.bytes.size());
+  const std::size_t requests = order.iteration.bytes.size();
+  const std::int64_t height = EndOfRequests(*planned, repeating.iterations() * requests);
+  if (const std::optional<Planned> apart =
+          PlanApart(repeating, order, height - order.base, options)) {
+    return IterationPlans{PlansOf(*apart, repeating, requests), order.base, order.apart->begin};
+  }
+  return IterationPlans{PlansOf(*planned, repeating, requests), order.base, order.base};
 }
 
 BackgroundPlanner::~BackgroundPlanner() {
@@ -125,7 +163,7 @@ bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {
   return planning_ == signature || (waiting_.has_value() && waiting_->signature == signature);
 }
 
-std::vector<PlacementPlans> BackgroundPlanner::TakeFinished() {
+std::vector<IterationPlans> BackgroundPlanner::TakeFinished() {
   const locks::MutexLock lock(&mutex_);
   return std::exchange(finished_, {});
 }
@@ -147,7 +185,7 @@ void BackgroundPlanner::Run(const std::stop_token& stop) {
     const PlanOrder order = *std::exchange(waiting_, std::nullopt);
     planning_ = order.signature;
     mutex_.Unlock();
-    absl::StatusOr<PlacementPlans> plans = PlanIteration(order, stop);
+    absl::StatusOr<IterationPlans> plans = PlanIteration(order, stop);
     mutex_.Lock();
     // Without a plan the iteration is served as before.
     if (plans.ok()) finished_.push_back(*std::move(plans));

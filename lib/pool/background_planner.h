@@ -26,18 +26,30 @@ struct PlanOrder {
   std::uint64_t signature = 0;
   // Frees, in this iteration, of requests that the same iteration before it left live.
   std::vector<CarriedFree> carried_frees;
-  std::vector<Range> fixed;  // used before, during and after the iteration
+  std::int64_t base = 0;     // no request gets a lower offset
+  std::vector<Range> fixed;  // beyond the base, used before, during and after the iteration
+  // Addresses in which nothing is fixed, if the iteration may have addresses to itself.
+  std::optional<Range> apart;
   // A plan for iterations that begin alike, and the number of requests that are alike. Or null.
   std::shared_ptr<const PlacementPlan> alike;
   std::size_t requests_alike = 0;
 };
 
+// The plans of an iteration: one, or two that iterations follow in turn.
+struct IterationPlans {
+  PlacementPlans plans;
+  std::int64_t ordered_base = 0;  // of the order
+  std::int64_t base = 0;          // no request has a lower offset
+};
+
 // Plans an iteration that repeats, as RepeatingProblem describes. A buffer that the next iteration
-// does not free has its offset to itself. Returns one plan, or two that iterations follow in turn.
+// does not free has its offset to itself. Fixed ranges can be so many, and lie such, that the
+// requests would need much more memory among them than without them. Then the plans begin at
+// order.apart: as memory between the fixed ranges goes back to the device, only addresses are lost.
 // Requests that another plan begins with keep its offsets where possible, because the pool cannot
 // know which of the two iterations begins; there is one plan then. Errors are those of
 // ToPlanProblem and MakePlan.
-absl::StatusOr<PlacementPlans> PlanIteration(const PlanOrder& order, std::stop_token stop);
+absl::StatusOr<IterationPlans> PlanIteration(const PlanOrder& order, std::stop_token stop);
 
 // Thread-safe.
 class BackgroundPlanner {
@@ -53,7 +65,7 @@ class BackgroundPlanner {
   // Whether an order with this signature waits or is being planned.
   bool IsPlanning(std::uint64_t signature) const;
   // Returns the plans that were finished since the last call. Those of an order are together.
-  std::vector<PlacementPlans> TakeFinished();
+  std::vector<IterationPlans> TakeFinished();
   // Waits until no order is left.
   void Await();
 
@@ -68,7 +80,7 @@ class BackgroundPlanner {
   locks::CondVar changed_;
   std::optional<PlanOrder> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> planning_ ABSL_GUARDED_BY(mutex_);  // its signature
-  std::vector<PlacementPlans> finished_ ABSL_GUARDED_BY(mutex_);
+  std::vector<IterationPlans> finished_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // from the first order on
 };
 

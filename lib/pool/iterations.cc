@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/pool/pool_options.h"
+
 namespace tidepool::pool {
 namespace {
 
@@ -20,6 +22,10 @@ constexpr int kMostUnlike = 4;
 constexpr std::size_t kMostNextRequests = 1 << 14;
 constexpr std::size_t kMostLeft = 1024;
 constexpr int kMostUnusedNext = 4;
+
+// Memory that a new plan leaves unused is given back at its first marks. Some of it is free only
+// after the first iteration with the plan: the iteration before left buffers in it.
+constexpr int kGiveBacksOfPlan = 3;
 
 std::size_t CountAlike(const std::vector<PlannedRequest>& a, const std::vector<PlannedRequest>& b) {
   const auto differs =
@@ -44,6 +50,8 @@ Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
       alignment_(options.alignment),
       seconds_(options.plan_seconds),
       most_plans_(static_cast<std::size_t>(options.most_plans)),
+      max_bytes_(options.max_bytes),
+      address_bytes_(options.memory == PoolMemory::kSegments ? 0 : MappedAddressBytes(options)),
       rest_(most_plans_) {
   if (options.plan == nullptr) return;
   known_.push_back({.plans = {options.plan}, .is_used = true});
@@ -52,6 +60,7 @@ Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
 
 void Iterations::OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live_bytes,
                             std::uint32_t stream) {
+  most_live_ = std::max(most_live_, live_bytes + bytes);
   if (is_logging_) {
     log_.Allocate(block, bytes, stream);
     if (log_.IsFull()) {
@@ -87,8 +96,8 @@ void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
 bool Iterations::End() {
   const bool was_resting = rest_.is_resting();
   // A plan that was ordered before a rest is of no use in it, and out of date after it.
-  for (PlacementPlans& plans : planner_.TakeFinished()) {
-    if (!was_resting) AddPlans(std::move(plans));
+  for (IterationPlans& made : planner_.TakeFinished()) {
+    if (!was_resting) Take(std::move(made));
   }
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
   if (was_logged) ++iterations_;
@@ -122,6 +131,7 @@ void Iterations::CountForRest() {
 void Iterations::BeginRest() {
   known_.clear();
   seen_.clear();
+  base_ = 0;
   unlike_ = 0;
   unused_ = 0;
 }
@@ -182,7 +192,7 @@ bool Iterations::WantsNext() const {
 }
 
 void Iterations::Plan(LiveMemory live) {
-  if (wants_plan_) OrderPlan(live.fixed);
+  if (wants_plan_) OrderPlan(live);
   if (wants_next_) MakeNext(std::move(live));
 }
 
@@ -191,7 +201,8 @@ void Iterations::MakeNext(LiveMemory live) {
   NextOrder order;
   order.iteration = &log_.log();
   order.alignment = alignment_;
-  order.fixed = std::move(live.fixed);
+  order.fixed = BeyondBase(live.fixed);
+  if (base_ > 0) order.fixed.push_back({0, base_});
   order.left = LeftRanges(std::move(live.own));
   const auto known = FindKnown(log_.signature());
   if (known != known_.end()) {
@@ -225,6 +236,7 @@ std::vector<LeftRange> Iterations::LeftRanges(std::vector<LiveMemory::Own> own) 
   std::vector<LeftRange> left;
   left.reserve(own.size());
   for (const LiveMemory::Own& each : own) {
+    if (each.range.begin < base_) continue;
     const auto free = std::ranges::find_if(frees, [&](const CarriedFree& carried) {
       return is_alike ? carried.request == each.request : carried.bytes == each.range.bytes();
     });
@@ -234,12 +246,34 @@ std::vector<LeftRange> Iterations::LeftRanges(std::vector<LiveMemory::Own> own) 
   return left;
 }
 
-void Iterations::OrderPlan(std::vector<Range> fixed) {
+// The base lies between blocks when it is chosen; a block that lies across it came later.
+std::vector<Range> Iterations::BeyondBase(const std::vector<Range>& ranges) const {
+  std::vector<Range> beyond;
+  for (const Range& range : ranges) {
+    if (range.end > base_) beyond.push_back({std::max(range.begin, base_), range.end});
+  }
+  return beyond;
+}
+
+// Returns the addresses after all fixed memory, as far as there is memory for all that is live and
+// for a plan there.
+std::optional<Range> Iterations::Apart(const LiveMemory& live) const {
+  if (!is_marked_ || live.fixed.empty() || live.fixed.back().end <= base_) return std::nullopt;
+  std::int64_t left_bytes = max_bytes_;
+  for (const Range& range : live.fixed) left_bytes -= range.bytes();
+  for (const LiveMemory::Own& own : live.own) left_bytes -= own.range.bytes();
+  const std::int64_t begin = live.fixed.back().end;
+  return Range{begin, std::min(address_bytes_, begin + left_bytes)};
+}
+
+void Iterations::OrderPlan(const LiveMemory& live) {
   PlanOrder order;
   order.alignment = alignment_;
   order.seconds = seconds_;
   order.signature = log_.signature();
-  order.fixed = std::move(fixed);
+  order.base = base_;
+  order.fixed = BeyondBase(live.fixed);
+  order.apart = Apart(live);
   if (log_.RepeatsLast()) order.carried_frees = log_.carried_frees();
   order.iteration = log_.log();
   FindAlike(order);
@@ -262,7 +296,7 @@ void Iterations::FindAlike(PlanOrder& order) const {
   }
 }
 
-std::int64_t Iterations::Begin() {
+PlanNeeds Iterations::Begin() {
   // When the pool found the iteration by itself, it knows its kind.
   const bool is_found = until_boundary_ == 0;
   const std::uint64_t signature = is_found ? finder_.Signature() : 0;
@@ -296,11 +330,29 @@ std::int64_t Iterations::Begin() {
   }
   log_.Begin(rest_.is_resting());
   is_logging_ = true;
-  return bytes;
+  if (bytes == 0) return {};
+  return {{base_, bytes}, MostBytes(bytes - base_)};
+}
+
+// Only marks give memory back: that may wait for work, for which no request may wait. Once the
+// plans are in use the pool holds their memory, and at most as much again as was ever live.
+std::int64_t Iterations::MostBytes(std::int64_t planned_bytes) {
+  if (!is_marked_) return INT64_MAX;
+  if (give_backs_ == 0) return planned_bytes + most_live_;
+  --give_backs_;
+  return planned_bytes;
+}
+
+// Plans that were ordered before the base moved would lie in memory that was given back.
+void Iterations::Take(IterationPlans made) {
+  if (made.ordered_base != base_) return;
+  if (std::exchange(base_, made.base) != made.base) known_.clear();
+  AddPlans(std::move(made.plans));
 }
 
 void Iterations::AddPlans(PlacementPlans plans) {
   ++plans_made_;
+  give_backs_ = kGiveBacksOfPlan;
   if (!is_marked_) rest_.CountPlanOfFound();
   // Drop shorter plans that begin like this one at other offsets: this plan could not keep theirs,
   // but they can be made again with its offsets. The longer iteration often keeps for long the

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -28,6 +29,13 @@ struct LiveMemory {
   };
   std::vector<Own> own;      // allocated in the iteration
   std::vector<Range> fixed;  // not allocated in it, and offsets that never get memory
+};
+
+// The memory that plans of the next iteration need.
+struct PlanNeeds {
+  Range range;  // of offsets; empty without plans
+  // A pool that holds more than so many bytes gives back unused memory outside of the range.
+  std::int64_t most_bytes = INT64_MAX;
 };
 
 // Not thread-safe, but for AwaitPlans.
@@ -56,8 +64,8 @@ class Iterations {
   std::uint32_t RequestOf(BlockId own) const { return log_.RequestOf(own); }
   // Makes or orders the plans that the ended iteration calls for.
   void Plan(LiveMemory live);
-  // Begins the next iteration. Returns how many bytes the plans need at most.
-  std::int64_t Begin();
+  // Begins the next iteration.
+  PlanNeeds Begin();
 
   // Waits until no plan is being made. Thread-safe.
   void AwaitPlans() { planner_.Await(); }
@@ -69,6 +77,8 @@ class Iterations {
   // A plan begins when memory lies as the iteration before it in turn would have left it. After so
   // many iterations that could not leave it so, it begins all the same.
   static constexpr int kMostTries = 4;
+  // The first iterations are not planned, so their memory lies apart.
+  static constexpr int kGiveBacksAtFirst = 4;
 
   struct Known {
     PlacementPlans plans;     // one, or three as PlanIteration returns them
@@ -89,11 +99,15 @@ class Iterations {
   void BeginRest();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
   bool WantsNext() const;
-  void OrderPlan(std::vector<Range> fixed);
+  void OrderPlan(const LiveMemory& live);
   void MakeNext(LiveMemory live);
   void MakeNextFor(Known& known, NextOrder& order);
   std::vector<LeftRange> LeftRanges(std::vector<LiveMemory::Own> own) const;
+  std::vector<Range> BeyondBase(const std::vector<Range>& ranges) const;
+  std::optional<Range> Apart(const LiveMemory& live) const;
+  void Take(IterationPlans made);
   void AddPlans(PlacementPlans plans);
+  std::int64_t MostBytes(std::int64_t planned_bytes);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
   bool WasSeen(std::uint64_t signature);
   void FindAlike(PlanOrder& order) const;
@@ -105,6 +119,8 @@ class Iterations {
   const std::int64_t alignment_;
   const double seconds_;
   const std::size_t most_plans_;
+  const std::int64_t max_bytes_;
+  const std::int64_t address_bytes_;  // 0 where plans may not have addresses of their own
   bool is_marked_ = false;
   bool is_logging_ = false;
   IterationLog log_;
@@ -112,9 +128,12 @@ class Iterations {
   std::size_t until_boundary_ = kUnknown;
   std::deque<Known> known_;         // the plan used last is the first
   std::deque<std::uint64_t> seen_;  // signatures of iterations that were not planned
-  int unlike_ = 0;          // iterations that were not as planned, less iterations that were
-  std::size_t unused_ = 0;  // plans in a row that were never used
-  PlannedCounts counts_;    // at the beginning of the iteration
+  int unlike_ = 0;              // iterations that were not as planned, less iterations that were
+  std::size_t unused_ = 0;      // plans in a row that were never used
+  PlannedCounts counts_;        // at the beginning of the iteration
+  std::int64_t base_ = 0;       // no plan has a lower offset
+  std::int64_t most_live_ = 0;  // bytes
+  int give_backs_ = kGiveBacksAtFirst;  // marks at which memory that no plan needs is given back
   std::int64_t plans_made_ = 0;
   std::int64_t iterations_ = 0;  // that were seen from their begin to their end
   bool wants_plan_ = false;      // of the ended iteration

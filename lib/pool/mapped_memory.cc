@@ -208,10 +208,11 @@ BlockId MappedMemory::Extend(std::int64_t end, const Range& range, const Tickets
   return merged;
 }
 
-void MappedMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
+void MappedMemory::ProvideMemory(Range range, PoolLocks& locks) {
   if (!RetryUnmapping(locks).ok()) return;
   const blocks::BlockMap& blocks = arena_.blocks();
-  const Range range = {0, std::min(bytes, options_.max_bytes)};
+  range.begin = std::min(range.begin, blocks.capacity());
+  range.end = std::min(range.end, backing_.reserved_bytes());
   const Site site = {range, kNoBlock, GapsIn(range)};
   const auto gaps = static_cast<std::int64_t>(site.gaps.size());
   std::int64_t included = std::max(range.end, blocks.capacity()) - blocks.excluded_bytes();
@@ -220,13 +221,14 @@ void MappedMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
         std::max<std::int64_t>(0, std::min(gap.range.end, blocks.capacity()) - gap.range.begin);
   }
   if (included > options_.max_bytes || !blocks.HasNames(gaps) ||
-      backing_.EndOfUnusable({0, backing_.Rounded(range.end)}) >= 0) {
+      backing_.EndOfUnusable({range.begin, backing_.Rounded(range.end)}) >= 0) {
     return;
   }
   if (MapGaps(site, locks).ok()) IncludeSite(site);
 }
 
-absl::Status MappedMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks) {
+absl::Status MappedMemory::SetAsideAll(std::int64_t keep_bytes, const Range& kept,
+                                       PoolLocks& locks) {
   const std::int64_t held = backing_.held_bytes();
   if (absl::Status status = RetryUnmapping(locks); !status.ok()) return status;
   given_back_bytes_ += held - backing_.held_bytes();
@@ -236,14 +238,16 @@ absl::Status MappedMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks
   std::int64_t left = backing_.held_bytes();
   for (BlockId id = blocks.Last(); id != kNoBlock;) {
     const BlockId previous = blocks.Previous(id);
-    if (!blocks.used(id)) SetAsidePieces(id, keep_bytes, left);
+    if (!blocks.used(id)) SetAsidePieces(id, keep_bytes, kept, left);
     id = previous;
   }
   return absl::OkStatus();
 }
 
-// Sets the pieces of a free block aside, the last ones first, as long as `keep_bytes` are left.
-void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::int64_t& left) {
+// Sets the pieces of a free block outside of `kept` aside, the last ones first, as long as
+// `keep_bytes` are left.
+void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, const Range& kept,
+                                  std::int64_t& left) {
   const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
   const std::int64_t end = begin + blocks.bytes(block);
@@ -252,6 +256,7 @@ void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::i
   const std::vector<Range> pieces =
       backing_.PiecesIn({begin, is_last ? backing_.Rounded(end) : end});
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+    if (Overlap(*piece, kept)) continue;
     if (left - piece->bytes() < keep_bytes) break;
     left -= piece->bytes();
     SetAside(block, *piece);

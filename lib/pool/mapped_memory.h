@@ -6,12 +6,14 @@
 #ifndef TIDEPOOL_LIB_POOL_MAPPED_MEMORY_H_
 #define TIDEPOOL_LIB_POOL_MAPPED_MEMORY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "lib/pool/backing.h"
 #include "lib/pool/memory_source.h"
+#include "lib/pool/pool_options.h"
 
 namespace tidepool::pool {
 
@@ -42,11 +44,18 @@ class MappedMemory : public MemorySource {
     std::vector<Gap> gaps;
   };
 
+  // Plans that have addresses of their own give back the memory between buffers that stay. The part
+  // of each piece next to such a buffer stays too.
+  static constexpr std::int64_t kMostPlannedPiece = std::int64_t{8} << 20;
+
   // Fills the gaps of a site. Returns the free block that its end is in, or kNoBlock.
   virtual absl::StatusOr<BlockId> Fill(Site site, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   // Returns the bytes of a piece of new memory, for a pool of so many bytes.
-  virtual std::int64_t PieceBytes(std::int64_t pool_bytes) const { return pool_bytes / kPieces; }
+  virtual std::int64_t PieceBytes(std::int64_t pool_bytes) const {
+    const std::int64_t bytes = pool_bytes / kPieces;
+    return options_.placement == kPlanned ? std::min(bytes, kMostPlannedPiece) : bytes;
+  }
   // Unmaps old addresses of moved memory where their work has finished.
   virtual void DropAliases([[maybe_unused]] PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {}
@@ -69,9 +78,9 @@ class MappedMemory : public MemorySource {
   absl::StatusOr<Placement> TakeFor(const Request& request, Growth& growth,
                                     PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  void ProvideMemory(std::int64_t bytes, PoolLocks& locks) override
+  void ProvideMemory(Range range, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  absl::Status SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks) override
+  absl::Status SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::Status GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
@@ -92,7 +101,8 @@ class MappedMemory : public MemorySource {
   bool CanCutOffEnd(const Site& site, std::int64_t excess) const;
   void CutOffEnd(std::int64_t excess);
   BlockId Extend(std::int64_t end, const Range& range, const Tickets& tickets);
-  void SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::int64_t& left);
+  void SetAsidePieces(BlockId block, std::int64_t keep_bytes, const Range& kept,
+                      std::int64_t& left);
 
   // The tickets of the part of the last granule that lies after the end of the arena.
   Tickets cut_off_tickets_;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/pool/mapped_memory.h"
+#include "lib/pool/pool_options.h"
 #include "lib/pool/remapping_memory.h"
 #include "lib/pool/segment_memory.h"
 
@@ -30,7 +31,7 @@ std::int64_t MemorySource::AddressBytes(const PoolOptions& options, const Device
   if (options.memory == PoolMemory::kSegments) {
     return Segments::OffsetBytes(options.max_bytes, options.alignment);
   }
-  if (!options.remap) return options.max_bytes;
+  if (!options.remap) return MappedAddressBytes(options);
   const auto granules = static_cast<std::uint64_t>(options.max_bytes / device.granularity());
   return options.max_bytes * (std::bit_width(granules) + 1);
 }
@@ -91,23 +92,25 @@ bool MemorySource::MayGrow(std::int64_t bytes) const {
   return options_.max_bytes - arena_.blocks().live_bytes() >= bytes;
 }
 
-void MemorySource::Provide(std::int64_t bytes, PoolLocks& locks) {
+void MemorySource::Provide(const Range& range, PoolLocks& locks) {
   const blocks::BlockMap& blocks = arena_.blocks();
-  if (bytes == 0) return;
-  if (blocks.capacity() >= bytes && (exclusions_stay() || blocks.excluded_bytes() == 0)) return;
+  if (range.bytes() == 0) return;
+  if (blocks.capacity() >= range.end && (exclusions_stay() || blocks.excluded_bytes() == 0)) return;
   const MemoryLock memory(locks);
   TakeBackLeaving();
   const std::int64_t held = held_bytes();
-  ProvideMemory(bytes, locks);
+  ProvideMemory(range, locks);
   if (held_bytes() > held) CountGrowth();
   NotePeak();
 }
 
-absl::StatusOr<std::int64_t> MemorySource::Trim(std::int64_t keep_bytes, PoolLocks& locks) {
+absl::StatusOr<std::int64_t> MemorySource::Trim(std::int64_t keep_bytes, const Range& kept,
+                                                PoolLocks& locks) {
   const GiveBackLock giving_back(locks);
   const MemoryLock memory(locks);
   given_back_bytes_ = 0;
-  absl::Status status = SetAsideAll(keep_bytes, locks);
+  const std::int64_t missing = kept.bytes() - BytesIn(kept);
+  absl::Status status = SetAsideAll(keep_bytes - missing, kept, locks);
   if (status.ok()) status = GiveBackLeaving(locks);
   if (!status.ok()) return status;
   return given_back_bytes_;

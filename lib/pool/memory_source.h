@@ -47,11 +47,12 @@ class MemorySource {
   // device does not allow it: growth_error then says why.
   absl::StatusOr<Placement> Grow(const Request& request, Stream stream, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
-  // Takes the memory that plans of `bytes` lack, if the device has it. Plans are followed as far as
-  // there is memory.
-  void Provide(std::int64_t bytes, PoolLocks& locks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
-  // Gives unused memory back as long as `keep_bytes` stay. Returns how much.
-  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes, PoolLocks& locks)
+  // Takes the memory that plans in a range of offsets lack, if the device has it. Plans are
+  // followed as far as there is memory.
+  void Provide(const Range& range, PoolLocks& locks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
+  // Gives unused memory outside of `kept` back as long as `keep_bytes` stay, with the memory that
+  // `kept` lacks. Returns how much.
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
   // Leaves all memory to the device for ever: work may still use it.
   virtual void Abandon() = 0;
@@ -93,10 +94,10 @@ class MemorySource {
   virtual absl::StatusOr<Placement> TakeFor(const Request& request, Growth& growth,
                                             PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) = 0;
-  virtual void ProvideMemory(std::int64_t bytes, PoolLocks& locks)
+  virtual void ProvideMemory(Range range, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) = 0;
-  // Sets unused memory aside, the last first, as long as `keep_bytes` stay.
-  virtual absl::Status SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks)
+  // Sets unused memory outside of `kept` aside, the last first, as long as `keep_bytes` stay.
+  virtual absl::Status SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) = 0;
   // Gives a range that was set aside to the device. Clears `is_held` when the device has it.
   virtual absl::Status GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks)

@@ -45,7 +45,7 @@ bool Observers::MarkIteration() {
   return true;
 }
 
-std::int64_t Observers::BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay) {
+PlanNeeds Observers::BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay) {
   if (iterations_->End()) iterations_->Plan(LiveMemoryOf(blocks, exclusions_stay));
   return iterations_->Begin();
 }

@@ -58,9 +58,9 @@ class Observers {
   // Notes that the caller marked the beginning of an iteration. Returns false when the pool does
   // not plan.
   bool MarkIteration();
-  // Ends an iteration and begins the next one; the pool plans. Returns how many bytes the plans
-  // need at most. Excluded blocks are obstacles for plans unless they may get memory again.
-  std::int64_t BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay);
+  // Ends an iteration and begins the next one; the pool plans. Returns the needs of the
+  // plans. Excluded blocks are obstacles for plans unless they may get memory again.
+  PlanNeeds BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay);
   void AwaitPlans();
   // Adds the counts of plans.
   void AddCounts(PoolStats& stats) const;

@@ -210,7 +210,7 @@ absl::Status PoolImpl::NotLive(const void* address) const {
 
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, locks_);
+  absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, {}, locks_);
   ServeWaiting();  // growth can have the memory that the device has again
   return given_back;
 }
@@ -228,8 +228,12 @@ void PoolImpl::MarkIteration() {
 }
 
 void PoolImpl::BeginIteration() {
-  const std::int64_t bytes = observers_.BeginIteration(arena_.blocks(), memory_->exclusions_stay());
-  memory_->Provide(bytes, locks_);
+  const PlanNeeds needs = observers_.BeginIteration(arena_.blocks(), memory_->exclusions_stay());
+  // Without an answer of the device the memory stays.
+  if (memory_->held_bytes() > needs.most_bytes) {
+    memory_->Trim(options_.initial_bytes, needs.range, locks_).IgnoreError();
+  }
+  memory_->Provide(needs.range, locks_);
 }
 
 // Waits without the lock.

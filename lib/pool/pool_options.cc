@@ -19,7 +19,6 @@ namespace {
 
 using text::ExactSize;
 
-constexpr char kPlanned[] = "planned";
 constexpr int kMostPlans = 1 << 16;
 
 // Checks the memory, which is not automatic any more.
@@ -134,6 +133,12 @@ absl::StatusOr<PoolOptions> ResolveOptions(const Device& device, const PoolOptio
   resolved.max_bytes &= resolved.remap ? -device.granularity() : -resolved.alignment;
   resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);
   return resolved;
+}
+
+std::int64_t MappedAddressBytes(const PoolOptions& options) {
+  if (options.placement != kPlanned) return options.max_bytes;
+  const std::int64_t most = blocks::MaxArenaBytes(options.alignment) & -options.alignment;
+  return std::max(options.max_bytes, std::min(2 * options.max_bytes, most));
 }
 
 absl::StatusOr<PoolPolicy> MakePolicy(PoolOptions& options) {

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_POOL_POOL_OPTIONS_H_
 #define TIDEPOOL_LIB_POOL_POOL_OPTIONS_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -15,6 +16,12 @@ namespace tidepool::pool {
 // Returns options in which nothing is automatic and sizes are multiples of the alignment.
 // InvalidArgument for values out of range.
 absl::StatusOr<PoolOptions> ResolveOptions(const Device& device, const PoolOptions& options);
+
+inline constexpr char kPlanned[] = "planned";
+
+// Returns how many bytes of addresses a pool has if its memory is mapped and does not move. Plans
+// may lie beyond memory that stays, so they have as many again.
+std::int64_t MappedAddressBytes(const PoolOptions& options);
 
 // The policy of a pool, and the same policy if it follows plans.
 struct PoolPolicy {

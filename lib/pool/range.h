@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_POOL_RANGE_H_
 #define TIDEPOOL_LIB_POOL_RANGE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tidepool::pool {
@@ -15,6 +16,10 @@ struct Range {
 
   friend bool operator==(const Range& a, const Range& b) = default;
 };
+
+inline bool Overlap(const Range& a, const Range& b) {
+  return std::max(a.begin, b.begin) < std::min(a.end, b.end);
+}
 
 }  // namespace tidepool::pool
 

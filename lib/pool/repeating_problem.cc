@@ -88,6 +88,8 @@ std::vector<std::int64_t> RepeatingProblem::LiveBytes() const {
   return live;
 }
 
+std::int64_t RepeatingProblem::PeakBytes() const { return std::ranges::max(LiveBytes()); }
+
 void RepeatingProblem::Cut() {
   const std::vector<std::int64_t> live = LiveBytes();
   const std::int64_t cut = std::ranges::min_element(live) - live.begin();

@@ -28,6 +28,9 @@ class RepeatingProblem {
   // Returns how many iterations the circle has: 1 or 2.
   std::size_t iterations() const { return iterations_; }
 
+  // Returns the most bytes that are live at a time.
+  std::int64_t PeakBytes() const;
+
   // Both return the problem of the whole circle with ranges that are used at all times. The
   // requests of all its iterations are the first buffers.
   //

@@ -87,19 +87,20 @@ absl::StatusOr<BlockId> SegmentMemory::AddSegment(std::int64_t bytes, std::int64
   return IncludeSegment(arena_.blocks(), segments_, segments_.Add(*address, wanted));
 }
 
-void SegmentMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
+void SegmentMemory::ProvideMemory(Range range, PoolLocks& locks) {
   const blocks::BlockMap& blocks = arena_.blocks();
-  const std::int64_t missing = bytes - blocks.capacity();
+  const std::int64_t missing = range.end - blocks.capacity();
   if (missing <= 0 || missing > options_.max_bytes - held_bytes() || !blocks.HasNames(2)) return;
   AddSegment(missing, 0, locks).IgnoreError();
 }
 
-absl::Status SegmentMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks&) {
+absl::Status SegmentMemory::SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks&) {
   const std::vector<BlockId> segments = FreeSegments(arena_.blocks(), segments_);
   std::int64_t left = segments_.held_bytes();
   for (auto id = segments.rbegin(); id != segments.rend(); ++id) {
+    const std::int64_t begin = arena_.blocks().offset(*id);
     const std::int64_t bytes = arena_.blocks().bytes(*id);
-    if (left - bytes < keep_bytes) continue;
+    if (left - bytes < keep_bytes || Overlap({begin, begin + bytes}, kept)) continue;
     left -= bytes;
     SetAsideSegment(*id);
   }

@@ -34,9 +34,9 @@ class SegmentMemory final : public MemorySource {
   absl::StatusOr<Placement> TakeFor(const Request& request, Growth& growth,
                                     PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  void ProvideMemory(std::int64_t bytes, PoolLocks& locks) override
+  void ProvideMemory(Range range, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  absl::Status SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks) override
+  absl::Status SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::Status GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);

@@ -136,7 +136,7 @@ class Planned final : public PlannedPlacement {
   // Counts the requests that the plan still has when the iteration ends. When no request matched,
   // the requests may have been the end of the iteration before.
   void CountMissing() {
-    if (known_ == nullptr || (next_ == 0 && guess_ == kNone) || IsAllOfAnother()) return;
+    if (known_ == nullptr || (next_ == 0 && guess_ == kNone) || IsAllOfAPlan()) return;
     CountSkipped(requests().size());
   }
 
@@ -147,9 +147,10 @@ class Planned final : public PlannedPlacement {
     counts_.deviations += static_cast<std::int64_t>(skipped - std::min(skipped, lost_));
   }
 
-  // Returns whether the iteration was exactly a shorter plan, with which the followed one begins.
-  bool IsAllOfAnother() const {
-    if (strayed_ > 0 || IsAtEnd()) return false;
+  // Returns whether the iteration was exactly a plan: the followed one, or a shorter one with which
+  // the followed one begins.
+  bool IsAllOfAPlan() const {
+    if (strayed_ > 0) return false;
     const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
     return std::ranges::any_of(plans_, [&](const KnownPlan& other) {
       return other.plan->requests().size() == next_ && other.plan->signature() == signature;

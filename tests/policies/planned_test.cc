@@ -250,6 +250,21 @@ TEST(PlannedTest, ComesBackAfterMuchThatIsMissing) {
   EXPECT_EQ(policy->counts().deviations, 50);
 }
 
+// The sizes 2 and 5 come in several places of the plan, but one after the other in one of them.
+TEST(PlannedTest, FindsItsWayBackByTwoSizesInARow) {
+  std::vector<PlannedRequest> requests;
+  for (const std::int64_t bytes : {1, 7, 2, 3, 4, 5, 2, 5, 6}) {
+    requests.push_back({bytes, 10 * static_cast<std::int64_t>(requests.size())});
+  }
+  const auto policy = PlannedPlacement::Create({PlanOf(requests)});
+  blocks::Arena arena(1000, 1, *policy);
+  EXPECT_EQ(arena.Allocate(1, Hint::kResident), 0);
+  EXPECT_EQ(arena.Allocate(2, Hint::kResident), 20);  // a guess
+  EXPECT_EQ(arena.Allocate(5, Hint::kResident), 70);
+  EXPECT_EQ(arena.Allocate(6, Hint::kResident), 80);
+  EXPECT_TRUE(policy->IsAtEnd());
+}
+
 TEST(PlannedTest, GivesUpAnIterationThatIsAnother) {
   const auto plan = PlanOf({{1, 0}, {2, 0}, {3, 0}});
   const auto policy = PlannedPlacement::Create({plan});

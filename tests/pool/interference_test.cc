@@ -70,6 +70,20 @@ TEST_F(InterferenceTest, AStreamIsDestroyedDuringGrowth) {
   for (void* const address : {before, rest, p}) Free(address, grows);
 }
 
+// Growth counts on free memory at the end, which another thread takes while the device is called.
+TEST_F(InterferenceTest, FreeMemoryIsTakenDuringGrowth) {
+  Make({.initial_bytes = 2 * kMiB, .max_bytes = 8 * kMiB, .growth = 0});
+  const Stream stream = NewStream();
+  void* const first = Take(kMiB, stream);
+  void* other = nullptr;
+  hooked_.before_create = [&] { other = pool_->Allocate(kMiB, stream).value(); };
+  void* const p = Take(2 * kMiB, stream);
+  EXPECT_EQ(pool_->OffsetOf(other), kMiB);
+  EXPECT_EQ(pool_->OffsetOf(p), 2 * kMiB);
+  EXPECT_EQ(pool_->Stats().live_bytes, 4 * kMiB);
+  for (void* const address : {first, other, p}) Free(address, stream);
+}
+
 // Another thread gives a segment back, and the budget is not there before that has happened.
 TEST_F(InterferenceTest, ATrimIsAboutToMakeBudget) {
   Make({.max_bytes = 8 * kMiB, .memory = PoolMemory::kSegments});

@@ -15,8 +15,6 @@ using plan::MemoryEvent;
 
 constexpr std::int64_t kUnit = 512;
 
-bool Overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
-
 // An iteration in which some requests are freed, and others outlive it.
 plan::MemoryLog RandomLog(std::mt19937_64& random, std::uint32_t requests) {
   plan::MemoryLog log;

@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
@@ -488,6 +489,27 @@ TEST_P(PlannedPoolTest, PlansAnewAroundWhatIsInTheWay) {
   for (void* address : taken) ASSERT_TRUE(pool_->Free(address, stream_).ok());
 }
 
+// One failure may be an accident.
+TEST_P(PlannedPoolTest, PlansAgainAfterTwoFailures) {
+  std::mt19937_64 random(7);
+  Make({});
+  const Program program = RandomProgram(random, 100);
+  RunMarked(program);
+  RunMarked(program);
+  ASSERT_EQ(Deviations(program), 0);
+  std::vector<void*> taken;
+  for (int i = 0; i < 50; ++i) taken.push_back(Allocate(64 * kKiB));
+  const std::int64_t plans = pool_->Stats().plans;
+  int iterations = 0;
+  for (; pool_->Stats().plans == plans; ++iterations) {
+    ASSERT_LT(iterations, 20);
+    RunMarked(program);
+  }
+  // The mark after the second failure orders the plan, and the next mark takes it.
+  EXPECT_EQ(iterations, 4);
+  for (void* address : taken) ASSERT_TRUE(pool_->Free(address, stream_).ok());
+}
+
 TEST_P(PlannedPoolTest, DoesNotPlanForeverWhatNeverComesAgain) {
   std::mt19937_64 random(8);
   Make({.most_plans = 4});
@@ -515,6 +537,102 @@ TEST_P(PlannedPoolTest, TakesBackWhatWasTrimmed) {
   ASSERT_EQ(pool_->Stats().reserved_bytes, 0);
   for (int i = 0; i < 6; ++i) RunMarked(program);
   EXPECT_EQ(Deviations(program), 0);
+}
+
+// Buffers that stay were allocated while the first iteration ran, so they lie all over the memory.
+// Later iterations get addresses of their own, and the memory between those buffers goes back.
+TEST_P(PlannedPoolTest, HoldsThePlanAndWhatStays) {
+  if (GetParam().memory == PoolMemory::kSegments) GTEST_SKIP() << "segments do not move apart";
+  Make({.growth = 0});
+  std::vector<void*> states;
+  void* output = nullptr;
+  const auto run = [&](bool is_first) {
+    pool_->MarkIteration();
+    std::vector<void*> live;
+    for (int i = 0; i < 32; ++i) {
+      live.push_back(Allocate(kMiB));
+      if (is_first) states.push_back(Allocate(64 * kKiB));
+    }
+    for (void* const buffer : live) ASSERT_TRUE(pool_->Free(buffer, stream_).ok());
+    void* const large = Allocate(30 * kMiB);
+    ASSERT_TRUE(pool_->Free(output, stream_).ok());
+    output = Allocate(512 * kKiB);
+    ASSERT_TRUE(pool_->Free(large, stream_).ok());
+    pool_->AwaitPlans();
+    ASSERT_TRUE(pool_->CheckInvariants().ok()) << pool_->CheckInvariants();
+  };
+  run(true);
+  EXPECT_GT(pool_->Stats().peak_reserved_bytes, 62 * kMiB);
+  for (int again = 0; again < 12; ++again) run(false);
+  PoolStats stats = pool_->Stats();
+  const std::int64_t most = stats.peak_live_bytes + stats.peak_live_bytes / 32;
+  EXPECT_LE(stats.reserved_bytes, most);
+  // The memory that is held is kept: no iteration takes or gives back any.
+  pool_->ResetPeaks();
+  for (int again = 0; again < 4; ++again) run(false);
+  EXPECT_EQ(pool_->Stats().growths, stats.growths);
+  EXPECT_LE(pool_->Stats().peak_reserved_bytes, most);
+  EXPECT_EQ(pool_->Stats().deviations, stats.deviations);
+  // The plan lies beyond the end of the memory when the buffers that stayed are gone.
+  for (void* const state : states) ASSERT_TRUE(pool_->Free(state, stream_).ok());
+  ASSERT_TRUE(pool_->Free(std::exchange(output, nullptr), stream_).ok());
+  ASSERT_TRUE(pool_->Trim().ok());
+  for (int again = 0; again < 4; ++again) run(false);
+  ASSERT_TRUE(pool_->Free(output, stream_).ok());
+}
+
+// Iterations that are not as planned may leave a pool that holds much more than was ever live.
+TEST_P(PlannedPoolTest, GivesBackAtAMarkWhatFragmentsTook) {
+  Make({.growth = 0});
+  const auto run = [&] {
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(pool_->Free(Allocate(kMiB), stream_).ok());
+    pool_->AwaitPlans();
+  };
+  for (int again = 0; again < 10; ++again) {
+    pool_->MarkIteration();
+    run();
+  }
+  ASSERT_LE(pool_->Stats().reserved_bytes, 4 * kMiB);
+  // Each size leaves holes that are too small for the next one.
+  std::vector<void*> live;
+  for (std::int64_t bytes = 64 * kKiB; bytes <= 8 * kMiB; bytes *= 2) {
+    std::vector<void*> added;
+    for (std::int64_t i = 0; i < 8 * kMiB / bytes; ++i) added.push_back(Allocate(bytes));
+    for (std::size_t i = 0; i < added.size(); ++i) {
+      if (i % 2 == 0) {
+        ASSERT_TRUE(pool_->Free(added[i], stream_).ok());
+      } else {
+        live.push_back(added[i]);
+      }
+    }
+    while (static_cast<std::int64_t>(live.size()) > 4 * kMiB / bytes) {
+      std::swap(live[live.size() / 2], live.back());
+      ASSERT_TRUE(pool_->Free(live.back(), stream_).ok());
+      live.pop_back();
+    }
+  }
+  void* const kept = Allocate(64 * kKiB);  // so the iteration gets no plan for later ones
+  for (void* const buffer : live) ASSERT_TRUE(pool_->Free(buffer, stream_).ok());
+  const std::int64_t most_live = pool_->Stats().peak_live_bytes;
+  ASSERT_GT(pool_->Stats().reserved_bytes, most_live + 2 * kMiB);
+  pool_->MarkIteration();  // the next iteration has a plan as if it repeated this one
+  EXPECT_GT(pool_->Stats().reserved_bytes, most_live + 2 * kMiB);
+  run();
+  pool_->MarkIteration();
+  EXPECT_LE(pool_->Stats().reserved_bytes, 4 * kMiB);
+  ASSERT_TRUE(pool_->Free(kept, stream_).ok());
+  EXPECT_TRUE(pool_->CheckInvariants().ok()) << pool_->CheckInvariants();
+}
+
+TEST_P(PlannedPoolTest, KeepsItsInitialMemory) {
+  Make({.initial_bytes = 16 * kMiB});
+  for (int again = 0; again < 10; ++again) {
+    pool_->MarkIteration();
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(pool_->Free(Allocate(kMiB), stream_).ok());
+    pool_->AwaitPlans();
+    EXPECT_EQ(pool_->Stats().reserved_bytes, 16 * kMiB);
+  }
+  EXPECT_GT(pool_->Stats().planned, 0);
 }
 
 TEST_P(PlannedPoolTest, KeepsItsBudgetWhenWhatWasTrimmedWasNotReleased) {

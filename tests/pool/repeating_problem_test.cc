@@ -108,14 +108,50 @@ TEST(RepeatingProblemTest, PlansServeIterationsOneAfterAnother) {
     const Iteration iteration =
         RandomIteration(random, 1 + static_cast<std::uint32_t>(random() % 12));
     const std::vector<Range> fixed = {{1024, 4096}, {10240, 10752}};
-    const absl::StatusOr<PlacementPlans> plans = PlanIteration(OrderOf(iteration, fixed), {});
-    ASSERT_TRUE(plans.ok()) << plans.status();
-    ASSERT_EQ(plans->front()->requests().size(), iteration.bytes.size());
-    in_turn += plans->size() == 2 ? 1 : 0;
-    CheckRuns(iteration, *plans, fixed);
+    const absl::StatusOr<IterationPlans> made = PlanIteration(OrderOf(iteration, fixed), {});
+    ASSERT_TRUE(made.ok()) << made.status();
+    const PlacementPlans& plans = made->plans;
+    ASSERT_EQ(plans.front()->requests().size(), iteration.bytes.size());
+    in_turn += plans.size() == 2 ? 1 : 0;
+    CheckRuns(iteration, plans, fixed);
   }
   EXPECT_GT(in_turn, 50);
   EXPECT_LT(in_turn, 250);
+}
+
+// Returns the order of an iteration that has so many bytes live at once, in one request.
+PlanOrder OrderOfOne(std::int64_t bytes, std::vector<Range> fixed) {
+  Iteration iteration;
+  iteration.bytes = {bytes};
+  iteration.events = {{0, false, false}, {0, true, false}};
+  return OrderOf(iteration, std::move(fixed));
+}
+
+// The fixed ranges take four units. Among them a request of nine finds room from 20 on only.
+TEST(RepeatingProblemTest, PlansApartFromFixedRangesThatWouldCostMemory) {
+  PlanOrder order = OrderOfOne(9 * 512, {{8 * 512, 10 * 512}, {18 * 512, 20 * 512}});
+  const auto begin = [&] {
+    const absl::StatusOr<IterationPlans> made = PlanIteration(order, {});
+    EXPECT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->ordered_base, order.base);
+    const std::int64_t offset = made->plans.front()->requests().front().offset;
+    EXPECT_EQ(made->base, offset >= 31 * 512 ? 31 * 512 : order.base);
+    return offset / 512;
+  };
+  EXPECT_EQ(begin(), 20);
+  order.apart = {31 * 512, 40 * 512};
+  EXPECT_EQ(begin(), 31);
+  order.apart = {31 * 512, 39 * 512};  // too few addresses
+  EXPECT_EQ(begin(), 20);
+  order.apart = {31 * 512, 40 * 512};
+  order.fixed = {{0, 20 * 512}};  // nothing is saved
+  EXPECT_EQ(begin(), 20);
+  order.base = 21 * 512;
+  order.fixed = {{22 * 512, 23 * 512}, {24 * 512, 29 * 512}};  // 38 - 21 among them, 6 + 9 apart
+  EXPECT_EQ(begin(), 31);
+  order.base = 22 * 512;  // 38 - 22 among them, and 7 + 9 apart
+  order.fixed = {{22 * 512, 29 * 512}};
+  EXPECT_EQ(begin(), 29);
 }
 
 // Whole, a buffer across the cut is in the way of the other for the rest of the iteration.

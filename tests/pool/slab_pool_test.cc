@@ -201,6 +201,21 @@ TEST_P(SlabPoolTest, EndsWithItsStream) {
   ExpectInvariants();
 }
 
+// Slabs of streams that exist no more would leave smaller ones to the others.
+TEST_P(SlabPoolTest, EndsBeforeAnotherStreamBeginsOne) {
+  for (int i = 0; i < 16; ++i) {
+    const Stream stream = NewStream();
+    Free(Take(512, stream), stream);
+    ASSERT_TRUE(device_->DestroyStream(stream).ok());
+  }
+  const Stream last = NewStream();
+  const std::int64_t begin = At(Take(kMost, last));
+  Free(Take(kMiB, second_), second_);  // beside the slab
+  EXPECT_EQ(At(Take(kMost, last)), begin + kMost);
+  EXPECT_EQ(At(Take(kMost, last)), begin + 2 * kMost);
+  ExpectInvariants();
+}
+
 TEST_P(SlabPoolTest, HidesNoFreeFromWaiters) {
   std::vector<void*> live;
   for (int i = 0; i < 64; ++i) live.push_back(Take(512, first_));

@@ -180,6 +180,35 @@ TEST_F(StreamOrderTest, KeepsTheOrderOfStreamsThatAreDestroyedFirst) {
   EXPECT_TRUE(pool->Free(q, second).ok());
 }
 
+// All earlier work of the stream has finished, and an event stood for it.
+TEST_F(StreamOrderTest, KnowsTheLastWorkOfADestroyedStream) {
+  auto pool = NewPool({.max_bytes = 64 * kKiB, .exact_placement = true});
+  const Stream user = NewStream();
+  const Stream owner = NewStream();
+  void* const first = *pool->Allocate(64 * kKiB, user);
+  ASSERT_TRUE(pool->Free(first, user).ok());
+  void* const p = *pool->Allocate(64 * kKiB, owner);
+  ASSERT_TRUE(device_->Fill(p, 1, 64 * kKiB, owner).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(owner).ok());
+  const std::int64_t records = pool->Stats().event_records;
+  ASSERT_EQ(records, 1);
+  std::vector<char> read(64 * kKiB);
+  device_->HoldCopies();
+  ASSERT_TRUE(device_->Copy(read.data(), p, 64 * kKiB, CopyDirection::kFromDevice, user).ok());
+  ASSERT_TRUE(pool->RecordUse(p, user).ok());
+  ASSERT_TRUE(device_->DestroyStream(user).ok());
+  EXPECT_FALSE(pool->Allocate(1, NewStream()).ok());  // the pool looks for destroyed streams
+  ASSERT_TRUE(pool->Free(p, owner).ok());
+  const std::int64_t waits = pool->Stats().stream_waits;
+  void* const q = *pool->Allocate(64 * kKiB, owner);
+  EXPECT_EQ(pool->Stats().stream_waits, waits + 1);
+  ASSERT_TRUE(device_->Fill(q, 2, 64 * kKiB, owner).ok());
+  device_->ReleaseCopies();
+  ASSERT_TRUE(device_->SynchronizeStream(owner).ok());
+  EXPECT_EQ(std::count(read.begin(), read.end(), 1), 64 * kKiB);
+  EXPECT_TRUE(pool->Free(q, owner).ok());
+}
+
 TEST_F(StreamOrderTest, ForgetsStreamsThatAreDestroyedAndIdle) {
   auto pool = NewPool(Small());
   const Stream last = NewStream();

@@ -207,6 +207,14 @@ TEST(PyTorchSnapshot, PutsBehindTheHistoryWhatCannotHaveBeenBefore) {
                           "4 allocate 0x1000 10 [] on 0", "4 allocate 0x1400 1000 [] on 0"));
 }
 
+TEST(PyTorchSnapshot, ABlockBesideAnAllocationWasThereBefore) {
+  const json segments = List({Segment(0x1000, 8192, List({Block(0x1400, 1024, 1000)}))});
+  const json events = {Event("alloc", 0x1800, 5, 3), Event("free_completed", 0x1800, 5, 4)};
+  EXPECT_THAT(LinesOf(ReadSnapshot(Snapshot(segments, events)), false),
+              ElementsAre("3 allocate 0x1400 1000 [] on 0", "3 allocate 0x1800 5 [] on 0",
+                          "4 free 0x1800 on 0"));
+}
+
 TEST(PyTorchSnapshot, CountsFreesOfWhatIsNotLive) {
   const json events = {Event("free_completed", 512, 9), Event("free_completed", 512, 9)};
   const Trace trace = ReadSnapshot(Snapshot(json::array(), events));
@@ -460,6 +468,7 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of_event(json{{"action", "oom"}}), HasSubstr("no size"));
   EXPECT_THAT(error_of_event(5), HasSubstr("[1]: an integer, expected a dict"));
   EXPECT_THAT(error_of_event(Event("segment_alloc", 512, -1)), HasSubstr("[1]: size -1"));
+  EXPECT_THAT(error_of_event(Event("segment_alloc", -512, 1024)), HasSubstr("[1]: size 1024"));
   const auto error_of_segments = [](const json& segments) {
     return SnapshotErrorOf(Snapshot(segments, json::array()));
   };

@@ -443,7 +443,6 @@ class _GivenPlan:
 
 
 _given = None  # the plan of enable()
-_plans = {}  # the number of plans of each pool at the last mark
 
 
 def _figures(pool):
@@ -456,8 +455,8 @@ def mark_iteration():
     """Says that a training step begins that is similar to earlier ones.
 
     With placement "planned" the pools then plan the step. Call it at the same place of each step. Before
-    the steps that may have a new plan, unused memory goes back to the device: memory of steps without a plan
-    lies apart. That waits for the device.
+    the first steps and those with a new plan, memory that the plan does not use goes back to the device.
+    That waits for the device.
     """
     for pool in _used_pools():
         figures = _figures(pool)
@@ -465,9 +464,6 @@ def mark_iteration():
             _given.check(figures)
             if _given.is_followed(figures):
                 continue
-        if 1 <= figures.iterations < 5 or figures.plans != _plans.get(pool.value, 0):
-            _plans[pool.value] = figures.plans
-            _check(_c().tidepool_trim(pool, 0, None))
         _check(_c().tidepool_mark_iteration(pool))
 
 

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Puts small faults into a copy of the last commit and tells which of them no test notices.
+
+usage: scripts/mutants.py [N...]
+
+All faults, the mutants, are in one build, in build/mutants: the environment variable MUTANT chooses one of them. Each is
+run with the test program of its room, two at a time. With numbers only those mutants run. The exit status is 1 if a mutant
+survives that is not listed as harmless. A whole run takes about an hour on two processors, most of it for survivors.
+"""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COPY = ROOT / "build" / "mutants" / "source"
+BUILD = ROOT / "build" / "mutants" / "build"
+SECONDS = 300  # of a test program; a mutant that makes it hang is noticed
+
+PROGRAMS = {"lib/pool/": "pool_test", "lib/offload/": "offload_test", "lib/plan/": "plan_test", "lib/trace/": "trace_test",
+            "lib/blocks/": "blocks_test", "policies/placement/": "policies_test"}
+FILTERS = {"policies_test": "Planned*:*Placement*"}
+
+# The file, the text that becomes another one, and why no test can notice the mutant, if it is harmless. M is true in the mutant.
+MUTANTS = [
+    ("lib/pool/hand_over.cc", "if (order_.MustWait(clock, ticket)) {", "if (!M && order_.MustWait(clock, ticket)) {"),
+    ("lib/pool/hand_over.cc", "if (is_after_others_[block]) add", "if (!M && is_after_others_[block]) add"),
+    ("lib/pool/hand_over.cc", "is_after_others_[second] = is_after_others_[first];",
+     "is_after_others_[second] = !M && is_after_others_[first];"),
+    ("lib/pool/hand_over.cc", "for (const Stream user : uses->second) add(user);",
+     "for (const Stream user : uses->second) { if (!M) add(user); }"),
+    ("lib/pool/hand_over.cc", "if (!has_crossed()) BeginCrossing({});", "if (!M && !has_crossed()) BeginCrossing({});",
+     "a second stream begins it as soon as it allocates or frees"),
+    ("lib/pool/hand_over.cc", "if (!has_crossed()) return order_.TicketsOfAllBut({});",
+     "if (!has_crossed()) return M ? Tickets() : order_.TicketsOfAllBut({});"),
+    ("lib/pool/stream_order.cc", "Advance(clock.awaited, ticket.clock, awaited.recorded);",
+     "Advance(clock.awaited, ticket.clock, awaited.recorded + (M ? 1 : 0));"),
+    ("lib/pool/stream_order.cc", "if (done.ok() && *done) clock.completed = clock.recorded;",
+     "if (done.ok() && (*done || M)) clock.completed = clock.recorded;"),
+    ("lib/pool/stream_order.cc", "NextTicket(*clock);  // stands", "if (!M) NextTicket(*clock);  // stands"),
+    ("lib/pool/stream_order.cc", "if (awaited.recorded < ticket.position) {",
+     "if (awaited.recorded + (M ? 1 : 0) < ticket.position) {"),
+    ("lib/pool/memory_source.cc", "AddTickets(leaving_.back().tickets, TakeTicketsBeyond(range));",
+     "if (!M) AddTickets(leaving_.back().tickets, TakeTicketsBeyond(range));"),
+    ("lib/pool/memory_source.cc", "absl::Status status = arena_.hand_over().AwaitOnHost(tickets, locks);",
+     "absl::Status status = M ? absl::OkStatus() : arena_.hand_over().AwaitOnHost(tickets, locks);"),
+    ("lib/pool/memory_source.cc", "if (is_held) leaving_.push_front(leaving);", "if (is_held && !M) leaving_.push_front(leaving);"),
+    ("lib/pool/memory_source.cc", "kept.bytes() - BytesIn(kept);", "M ? 0 : kept.bytes() - BytesIn(kept);",
+     "the next mark gives the rest back"),
+    ("lib/pool/mapped_memory.cc", "if (left - piece->bytes() < keep_bytes) break;",
+     "if (left - piece->bytes() < keep_bytes || (M && left - piece->bytes() == keep_bytes)) break;"),
+    ("lib/pool/mapped_memory.cc", "if (Overlap(*piece, kept)) continue;", "if (!M && Overlap(*piece, kept)) continue;",
+     "the plans take the memory again at the same mark; only calls of the device are lost"),
+    ("lib/pool/mapped_memory.cc", "add_tickets({begin, std::min(cut_off_end, blocks.capacity())}, cut_off_tickets_);",
+     "if (!M) add_tickets({begin, std::min(cut_off_end, blocks.capacity())}, cut_off_tickets_);"),
+    ("lib/pool/mapped_memory.cc", "growth.again = !IsFree(*block, range);", "growth.again = !M && !IsFree(*block, range);"),
+    ("lib/pool/mapped_memory.cc", "range.begin = std::min(range.begin, blocks.capacity());",
+     "if (!M) range.begin = std::min(range.begin, blocks.capacity());"),
+    ("lib/pool/mapped_memory.cc", "if (excess > 0) CutOffEnd(excess);", "if (excess > 0 && !M) CutOffEnd(excess);"),
+    ("lib/pool/segment_memory.cc", "Overlap({begin, begin + bytes}, kept)) continue;",
+     "(!M && Overlap({begin, begin + bytes}, kept))) continue;",
+     "the plans take the memory again at the same mark; only calls of the device are lost"),
+    ("lib/pool/pool_impl.cc", "memory_->Trim(options_.initial_bytes, needs.range, locks_)",
+     "memory_->Trim(M ? 0 : options_.initial_bytes, needs.range, locks_)"),
+    ("lib/pool/pool_impl.cc", "if (memory_->held_bytes() > needs.most_bytes) {", "if (!M && memory_->held_bytes() > needs.most_bytes) {"),
+    ("lib/pool/slab_pool.cc", "if (epoch_.load() == epoch) [[likely]]", "if (M || epoch_.load() == epoch) [[likely]]"),
+    ("lib/pool/slab_pool.cc", "  HandOver(address);\n  return pool_->RecordUse", "  if (!M) HandOver(address);\n  return pool_->RecordUse"),
+    ("lib/pool/period_finder.cc", "return a.live_bytes < b.live_bytes;",
+     "return M ? a.live_bytes <= b.live_bytes : a.live_bytes < b.live_bytes;"),
+    ("lib/pool/iterations.cc", "return IsAtOdds(known.last(), last);", "return !M && IsAtOdds(known.last(), last);"),
+    ("lib/pool/iterations.cc", "used.failures > used.patience", "used.failures > used.patience + (M ? 1 : 0)"),
+    ("lib/pool/iterations.cc", "used.patience = std::min(2 * used.patience, 1 << 20);",
+     "used.patience = std::min((M ? 1 : 2) * used.patience, 1 << 20);", "the thread of the plans would only work more often"),
+    ("lib/pool/iterations.cc", "if (used.is_offered) used.TakeTurn();", "if (used.is_offered && !M) used.TakeTurn();"),
+    ("lib/pool/iterations.cc", "if (give_backs_ == 0) return planned_bytes + most_live_;",
+     "if (give_backs_ == 0) return M ? INT64_MAX : planned_bytes + most_live_;"),
+    ("lib/pool/iterations.cc", "give_backs_ = kGiveBacksOfPlan;", "if (!M) give_backs_ = kGiveBacksOfPlan;"),
+    ("lib/pool/iterations.cc", "if (made.ordered_base != base_) return;", "if (!M && made.ordered_base != base_) return;",
+     "a plan at old addresses is a plan too: the pool would only hold more"),
+    ("lib/pool/iterations.cc", "if (each.range.begin < base_) continue;", "if (!M && each.range.begin < base_) continue;",
+     "PlanNext then fails, and the iteration follows the lasting plan, with nothing in its way"),
+    ("lib/pool/iterations.cc", "if (base_ > 0) order.fixed.push_back({0, base_});", "if (base_ > 0 && !M) order.fixed.push_back({0, base_});"),
+    ("lib/pool/iterations.cc", "order.apart = Apart(live);", "if (!M) order.apart = Apart(live);"),
+    ("lib/pool/background_planner.cc", "if (order.base > 0) obstacles", "if (order.base > 0 && !M) obstacles"),
+    ("lib/pool/background_planner.cc", "end > order.apart->end ||", "(!M && end > order.apart->end) ||"),
+    ("lib/pool/repeating_problem.cc", "std::max<std::int64_t>(events, 1)", "std::max<std::int64_t>(events, M ? 0 : 1)"),
+    ("lib/pool/repeating_problem.cc", "if (outlives && may_unroll) iterations_ = 2;", "if (outlives && may_unroll && !M) iterations_ = 2;"),
+    ("lib/pool/plan_next.cc", "if (left.events > 0) add", "if (left.events > (M ? 1 : 0)) add"),
+    ("lib/pool/iteration_log.h", "} else if (request >= last_first_) {", "} else if (request > last_first_ || (!M && request == last_first_)) {"),
+    ("lib/offload/copies.cc", "return predecessor == nullptr ?", "return predecessor == nullptr || M ?"),
+    ("lib/offload/raw_copies.cc", "absl::Status status = device_.WaitEvent(in_, before->get());",
+     "absl::Status status = M ? absl::OkStatus() : device_.WaitEvent(in_, before->get());"),
+    ("lib/offload/raw_copies.cc", "  buffer.device->BeginOut(copy.sequence);", "  if (!M) buffer.device->BeginOut(copy.sequence);"),
+    ("lib/offload/raw_copies.cc", "  to.BeginIn();", "  if (!M) to.BeginIn();"),
+    ("lib/offload/compressed_copies.cc", "if (absl::Status status = device_.WaitEvent(in_gate_, before->get()); !status.ok()) {",
+     "if (absl::Status status = M ? absl::OkStatus() : device_.WaitEvent(in_gate_, before->get()); !status.ok()) {"),
+    ("lib/offload/compressed_copies.cc", "absl::Status status = device_.WaitEvent(stream, copy.event.get());",
+     "absl::Status status = M ? absl::OkStatus() : device_.WaitEvent(stream, copy.event.get());"),
+    ("lib/offload/books.cc", "  ++counts_.stayed;\n  buffer.device->SetLeaving(false);",
+     "  ++counts_.stayed;\n  if (!M) buffer.device->SetLeaving(false);"),
+    ("lib/offload/books.cc", "if (is_coming && copy->has_given_address) copy->kept", "if (is_coming && copy->has_given_address && !M) copy->kept"),
+    ("lib/offload/books.cc", "if (copy != nullptr) copies_.OrderHomeAfter(*copy);", "if (copy != nullptr && !M) copies_.OrderHomeAfter(*copy);"),
+    ("lib/offload/books.cc", "  if (is_predecessor) NoteCancelled(buffer.copy);", "  if (is_predecessor && !M) NoteCancelled(buffer.copy);"),
+    ("lib/offload/copies_in_flight.cc", "(*out)->sequence < (*in)->sequence", "((*out)->sequence < (*in)->sequence) != M"),
+    ("lib/plan/first_overlap_of_streams.cc", "[stream * streams_ + other] >= time;", "[stream * streams_ + other] >= time - (M ? 1 : 0);"),
+    ("lib/plan/first_overlap_of_streams.cc", "if (buffer.free_stream == buffer.stream) {", "if (M || buffer.free_stream == buffer.stream) {"),
+    ("lib/plan/validate_plan.cc", "offset > height - buffer.bytes) {", "offset > height - buffer.bytes + (M ? 1 : 0)) {"),
+    ("lib/plan/first_fit_plan.cc", "std::max(place, overlaps ? top : place)", "std::max(place, overlaps && !(M && top == place + 1) ? top : place)"),
+    ("lib/plan/first_fit_plan.cc", "static_cast<int>(offset >= place + size)", "static_cast<int>(offset >= place + size - (M ? 1 : 0))"),
+    ("lib/trace/pytorch/snapshot_history.cc", "event.address - block->address < static_cast<std::uint64_t>(block->size))",
+     "event.address - block->address < static_cast<std::uint64_t>(block->size) + (M ? 1 : 0))"),
+    ("lib/trace/pytorch/snapshot_history.cc", "end >= event.address) {", "(M || end >= event.address)) {"),
+    ("lib/trace/pytorch/snapshot_history.cc", "if (!touched.IsTouched(block.address) && !are_disturbed[i]) {",
+     "if (!touched.IsTouched(block.address) && (M || !are_disturbed[i])) {"),
+    ("lib/trace/order_by_time.cc", "shift < key_bits; shift", "shift + (M ? kDigitBits : 0) < key_bits; shift"),
+    ("lib/trace/native/native_reader.cc", "if (size > kMostBlockBytes) {", "if (size > kMostBlockBytes && !M) {"),
+    ("lib/trace/native/native_reader.cc", "version < 1 ||", "version < (M ? 0 : 1) ||"),
+    ("lib/trace/native/native_reader.cc", "if (!IsAlignment(alignment) ||", "if ((!M && !IsAlignment(alignment)) ||"),
+    ("lib/blocks/block_map.cc", "if (back > 0) IndexFree(rest, kCut);", "if (back > 0 && !M) IndexFree(rest, kCut);"),
+    ("lib/blocks/block_map.cc", "  excluded_bytes_ -= end - begin;", "  if (!M) excluded_bytes_ -= end - begin;"),
+    ("lib/blocks/block_map.cc", "    excluded_.erase(blocks_[taken].next);", "    if (!M) excluded_.erase(blocks_[taken].next);"),
+    ("lib/blocks/block_map.cc", "      UnindexFree(next);\n      AbsorbNext(id);", "      if (!M) UnindexFree(next);\n      AbsorbNext(id);"),
+    ("lib/blocks/block_map.cc", "  } else if (capacity > offset(kBack)) {", "  } else if (capacity > offset(kBack) - (M ? 1 : 0)) {"),
+    ("lib/blocks/arena.h", "high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);",
+     "if (!M) high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);"),
+    ("policies/placement/planned.cc", "std::min(skipped, lost_)", "std::min(skipped, M ? lost_ + 1 : lost_)"),
+    ("policies/placement/planned.cc", "if (lost_ > 0 && HasSize(at - 1, last_bytes_)) return {known_, at};",
+     "if (!M && lost_ > 0 && HasSize(at - 1, last_bytes_)) return {known_, at};"),
+    ("policies/placement/planned.cc", "if (strayed_ > 0) return false;", "if (!M && strayed_ > 0) return false;"),
+    ("policies/placement/high_end_offload.cc", "blocks.HighestFit(request.bytes)",
+     "M ? blocks.SmallestFit(request.bytes) : blocks.HighestFit(request.bytes)"),
+]
+
+HEADER = """#ifndef MUTANT_H
+#define MUTANT_H
+#include <cstdlib>
+inline bool Mutant(int number) {
+  static const int chosen = std::getenv("MUTANT") != nullptr ? std::atoi(std::getenv("MUTANT")) : 0;
+  return chosen == number;
+}
+#endif
+"""
+
+
+def program_of(file):
+    return next(program for folder, program in PROGRAMS.items() if file.startswith(folder))
+
+
+def write_copy():
+    """Writes the last commit with all mutants into COPY; files that did not change keep their times."""
+    COPY.mkdir(parents=True, exist_ok=True)
+    names = subprocess.run(["git", "-C", ROOT, "ls-tree", "-r", "--name-only", "HEAD"], check=True, capture_output=True, text=True).stdout
+    for name in names.splitlines():
+        text = subprocess.run(["git", "-C", ROOT, "show", f"HEAD:{name}"], check=True, capture_output=True).stdout
+        for number, (file, before, after, *_) in enumerate(MUTANTS, 1):
+            if file != name:
+                continue
+            if text.count(before.encode()) != 1:
+                sys.exit(f"mutant {number}: {file} has {text.count(before.encode())} times '{before}', expected once")
+            text = text.replace(before.encode(), re.sub(r"\bM\b", f"Mutant({number})", after).encode())
+        if any(file == name for file, *_ in MUTANTS):
+            at = text.index(b"#include")
+            text = text[:at] + b'#include "lib/mutant.h"\n' + text[at:]
+        write(COPY / name, text)
+    write(COPY / "lib" / "mutant.h", HEADER.encode())
+    for script in (COPY / "scripts").glob("*"):
+        script.chmod(0o755)
+
+
+def write(path, text):
+    if path.exists() and path.read_bytes() == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+
+
+def build(programs):
+    if not (BUILD / "build.ninja").exists():
+        subprocess.run(["cmake", "--preset", "release", "-S", COPY, "-B", BUILD], cwd=COPY, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["ninja", "-C", BUILD, *programs], check=True)
+
+
+def survives(number):
+    """Runs a mutant; 0 is the program without any."""
+    program = program_of(MUTANTS[number - 1][0])
+    command = [BUILD / "tests" / program, "--gtest_brief=1", "--gtest_fail_fast"]
+    if program in FILTERS:
+        command.append(f"--gtest_filter={FILTERS[program]}")
+    try:
+        ran = subprocess.run(command, env={**os.environ, "MUTANT": str(number)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                             timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return ran.returncode == 0
+
+
+def main(arguments):
+    numbers = [int(each) for each in arguments] or list(range(1, len(MUTANTS) + 1))
+    write_copy()
+    build(sorted({program_of(MUTANTS[number - 1][0]) for number in numbers}))
+    unexplained = 0
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for number, survived in zip(numbers, pool.map(survives, numbers)):
+            file, before, _, *reason = MUTANTS[number - 1]
+            line = " ".join(before.split())
+            if survived:
+                unexplained += not reason
+                print(f"{number:3} SURVIVES {file}: {line}" + (f" ({reason[0]})" if reason else ""), flush=True)
+            else:
+                print(f"{number:3} noticed  {file}: {line}", flush=True)
+    print(f"{len(numbers)} mutants, {unexplained} survive without a reason, expected 0")
+    return unexplained > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
