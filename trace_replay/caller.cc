@@ -7,6 +7,7 @@
 #include "tidepool/trace/trace_files.h"
 #include "trace_replay/argument_errors.h"
 #include "trace_replay/command_line.h"
+#include "trace_replay/printable.h"
 
 namespace tidepool::tool {
 namespace {

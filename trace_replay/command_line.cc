@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/command_line.h"
 
-#include "absl/strings/escaping.h"
 #include "trace_replay/help.h"
 
 namespace tidepool::tool {
@@ -55,25 +54,6 @@ absl::StatusOr<Answer> CommandLine::Run() const {
     if (command.app->parsed()) return command.run();
   }
   return absl::InvalidArgumentError("no command, expected one of those in 'tidepool --help'");
-}
-
-std::string Printable(const std::string& message) {
-  std::string printable;
-  for (std::size_t i = 0; i < message.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(message[i]);
-    const bool is_control = byte < 0x20 || byte == 0x7f;
-    // U+0080 to U+009F in UTF-8.
-    const bool begins_control =
-        byte == 0xc2 && i + 1 < message.size() && static_cast<unsigned char>(message[i + 1]) < 0xa0;
-    if (byte == '\n' || byte == '\r') {
-      printable += ' ';
-    } else if (is_control || begins_control) {
-      printable += absl::CHexEscape({message.data() + i, 1});
-    } else {
-      printable += message[i];
-    }
-  }
-  return printable;
 }
 
 }  // namespace tidepool::tool

@@ -27,10 +27,6 @@ class CommandLine {
   std::vector<Command> commands_;
 };
 
-// Returns `message` on one line, with control characters escaped: CLI11 quotes arguments as they
-// are, and a terminal would obey them.
-std::string Printable(const std::string& message);
-
 }  // namespace tidepool::tool
 
 #endif  // TIDEPOOL_TRACE_REPLAY_COMMAND_LINE_H_

@@ -10,6 +10,7 @@
 #include "trace_replay/argument_errors.h"
 #include "trace_replay/command.h"
 #include "trace_replay/command_line.h"
+#include "trace_replay/printable.h"
 
 namespace tidepool::tool {
 namespace {
@@ -50,9 +51,11 @@ int main(int argc, char** argv) {
   // write.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    const tidepool::tool::PrintableLines printable(std::cout);
     return tidepool::tool::Main(argc, argv);
   } catch (const std::exception& error) {  // most likely std::bad_alloc
-    std::fprintf(stderr, "tidepool: %s, expected more memory or a smaller trace\n", error.what());
+    std::fprintf(stderr, "tidepool: %s, expected more memory or a smaller trace\n",
+                 tidepool::tool::Printable(error.what()).c_str());
     return 1;
   }
 }

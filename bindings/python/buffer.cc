@@ -64,6 +64,7 @@ nb::object NumPyArray(const Buffer& buffer, const nb::object& dtype, const nb::o
 
 void Free(Buffer& buffer, std::shared_ptr<HostStream> stream) {
   if (buffer.allocation == nullptr) return;
+  Check(buffer.allocation->CheckProcess());
   if (stream != nullptr) Check(buffer.allocation->FreeOn(std::move(stream)));
   buffer.allocation.reset();
 }

@@ -3,10 +3,15 @@
 
 #include <nanobind/stl/string.h>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
 namespace tidepool::python {
 namespace {
 
 namespace nb = nanobind;
+
+constexpr std::size_t kMostShown = 40;
 
 // Live as long as the process, as exceptions may be raised until its end.
 PyObject* base_error = nullptr;
@@ -50,6 +55,13 @@ void AddErrors(nb::module_& module) {
                nb::make_tuple(nb::handle(base_error), nb::handle(PyExc_MemoryError)));
   deadline_error = AddError(module, "DeadlineError", "No memory came free within the given time.",
                             nb::make_tuple(nb::handle(base_error), nb::handle(PyExc_TimeoutError)));
+}
+
+void CheckHasNoNull(const std::string& text) {
+  if (text.find('\0') == std::string::npos) return;
+  Raise(absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(text.substr(0, kMostShown)),
+                                                "' has a null character, expected a text "
+                                                "without")));
 }
 
 void Raise(const absl::Status& status) { RaiseAs(TypeOf(status), std::string(status.message())); }

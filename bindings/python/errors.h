@@ -19,6 +19,9 @@ void AddErrors(nanobind::module_& module);
 // Throws the exception of a status that is no OK. The caller holds the GIL.
 [[noreturn]] void Raise(const absl::Status& status);
 
+// Throws InputError for a path or an argument that C functions would cut short.
+void CheckHasNoNull(const std::string& text);
+
 inline void Check(const absl::Status& status) {
   if (!status.ok()) Raise(status);
 }

@@ -25,7 +25,8 @@ HostPool::HostPool() : process_(getpid()) {}
 absl::StatusOr<std::shared_ptr<HostPool>> HostPool::Create(PoolOptions options,
                                                            const std::string& trace) {
   if (options.max_bytes < 1) {
-    return absl::InvalidArgumentError("budget of 0 bytes, expected 1 byte or more");
+    return absl::InvalidArgumentError(
+        absl::StrCat("budget of ", options.max_bytes, " bytes, expected 1 byte or more"));
   }
   const std::shared_ptr<HostPool> made(new HostPool());
   auto device = HostDevice::Create({.memory_bytes = DeviceBytes(options)});
@@ -128,6 +129,8 @@ absl::Status Allocation::RecordUse(const std::shared_ptr<HostStream>& stream) {
   if (address_ == nullptr) return absl::OkStatus();
   return pool_->pool_->RecordUse(address_, pool_->NameOf(stream));
 }
+
+absl::Status Allocation::CheckProcess() const { return pool_->CheckProcess(); }
 
 absl::Status Allocation::FreeOn(std::shared_ptr<HostStream> stream) {
   if (absl::Status status = pool_->CheckStream(stream); !status.ok()) return status;

@@ -83,6 +83,8 @@ class Allocation {
   void* address() const { return address_; }  // null for zero bytes
   std::size_t bytes() const { return bytes_; }
 
+  // FailedPrecondition in a forked child, where the end of the memory changes nothing.
+  absl::Status CheckProcess() const;
   // Notes that work queued on `stream` before the free uses the memory. InvalidArgument for a
   // stream of another pool.
   absl::Status RecordUse(const std::shared_ptr<HostStream>& stream);

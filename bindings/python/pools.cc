@@ -98,6 +98,7 @@ PoolMemory MemoryOf(const std::string& name) {
 void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std::int64_t initial,
               std::int64_t alignment, double growth, bool remap, const std::string& memory,
               const std::string& trace, const std::string& plan) {
+  for (const std::string* path : {&trace, &plan}) CheckHasNoNull(*path);
   PoolOptions options;
   options.max_bytes = budget;
   options.initial_bytes = initial;

@@ -31,6 +31,7 @@ struct TraceData {
 
 TraceData ReadTraceData(const std::string& path, std::optional<std::int32_t> device,
                         nb::object show) {
+  CheckHasNoNull(path);
   const auto read = std::make_shared<absl::StatusOr<Trace>>(absl::CancelledError("interrupted"));
   RunWork(
       [read, path, device](const WorkContext& context) {
@@ -52,6 +53,7 @@ nb::str JsonOf(const Ran& ran) { return nb::str(ran.json.c_str(), ran.json.size(
 // Runs a command, and returns the JSON that it prints.
 nb::str RunCommand(std::vector<std::string> arguments,
                    const std::map<std::string, TraceData>& traces, nb::object show) {
+  for (const std::string& argument : arguments) CheckHasNoNull(argument);
   tool::Caller caller;
   for (const auto& [path, data] : traces) caller.traces[path] = data.trace;
   const auto ran = std::make_shared<Ran>();

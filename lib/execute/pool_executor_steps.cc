@@ -152,8 +152,13 @@ absl::Status PoolExecutor::Prefetch(std::size_t at) {
   const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status = probes_ ? Probe(step.index) : absl::OkStatus();
   if (!status.ok()) return status;
-  status =
-      offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), WatchOf(at));
+  const auto prefetch = [&] {
+    return offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(),
+                               WatchOf(at));
+  };
+  status = prefetch();
+  if (!status.ok() && was_leaving && prefetch().ok())
+    status = CountStay(status);  // of the copy out
   NotePeaks();
   if (!status.ok() || !was_leaving) return status;
   // Returns at once, because the buffer is not going out any more: with the error of the copy out

@@ -23,9 +23,16 @@ inline std::string Quoted(std::string_view text) {
                       "'");
 }
 
+// Returns the name of a file as errors begin with it. Linux has no longer paths.
+inline std::string FileName(std::string_view name) {
+  constexpr std::size_t kLongest = 4096;
+  if (name.empty()) return "''";
+  return absl::StrCat(Escaped(name.substr(0, kLongest)), name.size() > kLongest ? "..." : "");
+}
+
 // Puts "NAME: " in front of an error about the file as a whole.
 inline absl::Status AboutFile(std::string_view name, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(Escaped(name), ": ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(FileName(name), ": ", status.message()));
 }
 
 // Puts "NAME:LINE: " in front of an error about a line, and "NAME: " if the line is 0.
@@ -33,7 +40,7 @@ inline absl::Status AboutLine(std::string_view name, std::int64_t line,
                               const absl::Status& status) {
   if (line == 0) return AboutFile(name, status);
   return absl::Status(status.code(),
-                      absl::StrCat(Escaped(name), ":", line, ": ", status.message()));
+                      absl::StrCat(FileName(name), ":", line, ": ", status.message()));
 }
 
 }  // namespace tidepool::io

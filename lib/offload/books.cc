@@ -26,6 +26,11 @@ absl::StatusOr<Buffer*> Books::FindToOffload(BufferId id) {
   return found;
 }
 
+absl::Status Books::CheckHasLeft(Buffer& buffer) {
+  const bool has_stayed = buffer.state == BufferState::kOnDevice && buffer.failed != nullptr;
+  return has_stayed && buffer.failed->is_out ? errors_.Take(buffer) : absl::OkStatus();
+}
+
 absl::Status Books::CheckIsOnDevice(Buffer& buffer) {
   if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
     return errors_.Take(buffer);

@@ -47,13 +47,13 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
   const absl::StatusOr<Buffer*> found = state_->books.buffers().Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
-  if (absl::Status status = state_->books.CheckIsOnDevice(buffer); !status.ok()) return status;
+  absl::Status status = state_->books.CheckHasLeft(buffer);
+  if (status.ok()) status = state_->books.CheckIsOnDevice(buffer);
+  if (!status.ok()) return status;
   const bool is_coming = buffer.state == BufferState::kComingBack;
-  if (is_coming) {
-    absl::Status status = state_->copies.MakeWait(stream, *buffer.copy);
-    if (!status.ok()) return status;
-  }
-  if (absl::Status status = buffer.device->AddUser(stream); !status.ok()) return status;
+  if (is_coming) status = state_->copies.MakeWait(stream, *buffer.copy);
+  if (status.ok()) status = buffer.device->AddUser(stream);
+  if (!status.ok()) return status;
   if (is_coming) buffer.copy->has_given_address = true;
   return buffer.device->address();
 }
@@ -126,6 +126,7 @@ absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl
   state_->books.SettleArrivals();
   absl::StatusOr<Buffer*> found = state_->books.buffers().Find(id);
   if (!found.ok()) return found.status();
+  if (absl::Status status = state_->books.CheckHasLeft(**found); !status.ok()) return status;
   std::shared_ptr<DeviceMemory> memory;
   if ((*found)->state == BufferState::kOut) {
     const std::string name = (*found)->name;

@@ -15,6 +15,7 @@ namespace {
 
 using testing::Contents;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class OutputFile : public ::testing::Test {
  protected:
@@ -65,6 +66,14 @@ TEST_F(OutputFile, IsAsBeforeWhenTheWriterFails) {
 TEST_F(OutputFile, NeedsAPlace) {
   const absl::Status status = Write(folder_ / "none" / "x", "text");
   EXPECT_THAT(std::string(status.message()), HasSubstr(": cannot be created: "));
+}
+
+TEST_F(OutputFile, ErrorsNamePathsThatAreEmptyOrTooLong) {
+  const auto write = [](std::ostream&) { return absl::OkStatus(); };
+  EXPECT_THAT(std::string(WriteFile("", write).message()), StartsWith("'': cannot be "));
+  const absl::Status status = WriteFile(std::string(std::size_t{1} << 20, 'x'), write);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("xxx...: cannot be created"));
+  EXPECT_LT(status.message().size(), 5000U);
 }
 
 }  // namespace

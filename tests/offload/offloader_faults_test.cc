@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "tests/offload/offloader_fixture.h"
 #include "tests/support/forwarding_device.h"
@@ -79,11 +80,19 @@ class OffloaderFaultsTest
       EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));  // after the retries
       return buffer;
     }
+    // Returns whether a buffer on the device has its contents. The first use may tell the error of
+    // its copy out.
+    bool Holds(BufferId buffer, std::uint64_t seed) {
+      With([&] {
+        return fixture_.offloader().Use(buffer, fixture_.stream()).status();
+      }).IgnoreError();
+      return fixture_.Holds(buffer, kBufferBytes, seed);
+    }
     void GoOut(BufferId buffer, std::uint64_t seed) {
       for (int i = 0; i < kTries && fixture_.State(buffer) != BufferState::kGoingOut; ++i) {
         With([&] { return Send(buffer); }).IgnoreError();
         if (fixture_.State(buffer) == BufferState::kOnDevice) {
-          EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));
+          EXPECT_TRUE(Holds(buffer, seed));
         }
         if (fixture_.State(buffer) == BufferState::kOut) return;
       }
@@ -110,7 +119,7 @@ class OffloaderFaultsTest
         With([&] { return fixture_.offloader().Synchronize(); }).IgnoreError();
       }
       EXPECT_EQ(fixture_.State(buffer), BufferState::kOnDevice);
-      EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));
+      EXPECT_TRUE(Holds(buffer, seed));
     }
     // Sends the buffer out, back, and out again before it is back.
     void LeaveAgain(BufferId buffer) {
@@ -324,6 +333,35 @@ TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
   EXPECT_EQ(fixture.offloader().Await(first).code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(fixture.Holds(first, kBufferBytes, 1));
   EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+}
+
+// The page of the guide promises it. The buffer has stayed, so the call succeeds afterwards.
+TEST(OffloaderErrorsTest, OfACopyOutAreToldByTheNextCallForTheBuffer) {
+  using Ask = std::function<absl::Status(OffloaderFixture&, BufferId)>;
+  const std::vector<Ask> calls = {
+      [](OffloaderFixture& fixture, BufferId buffer) {
+        return fixture.offloader().Use(buffer, fixture.stream()).status();
+      },
+      [](OffloaderFixture& fixture, BufferId buffer) {
+        return fixture.offloader().Prefetch(buffer, fixture.stream());
+      }};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    SCOPED_TRACE(i);
+    OffloaderFixtureOptions options;
+    options.release = kWhenAwaited;
+    OffloaderFixture fixture(options);
+    const BufferId buffer = fixture.New(kBufferBytes, 1);
+    ASSERT_TRUE(fixture.Send(buffer).ok());
+    fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+    // A request of another caller needs the memory.
+    EXPECT_FALSE(fixture.offloader().Allocate(1 << 20, fixture.stream()).ok());
+    EXPECT_THAT(std::string(calls[i](fixture, buffer).message()),
+                ::testing::HasSubstr("did not leave, its copy failed"));
+    EXPECT_EQ(fixture.State(buffer), BufferState::kOnDevice);
+    EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
+    EXPECT_TRUE(calls[i](fixture, buffer).ok());
+    EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+  }
 }
 
 // A device that fails all waits. Its copies finish at once, because no thread could wait for them

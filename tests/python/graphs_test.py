@@ -104,3 +104,12 @@ def test_graphs_and_schedules_are_pickled(alexnet):
 def test_errors_name_the_graph_and_not_a_file(call, text):
     with pytest.raises(tidepool.InputError, match=text):
         call()
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"memory": ""}, "--memory: no value"),
+    ({"memory": "1GiB", "policy": ""}, "no offload policy ''"),
+])
+def test_an_empty_value_takes_no_other_option(alexnet, options, message):
+    with pytest.raises(tidepool.InputError, match=message):
+        tidepool.schedule(alexnet, **options)

@@ -300,6 +300,27 @@ def test_a_function_may_allocate():
     assert len(pool.allocate(32 << 10)) == 32 << 10
 
 
+def test_a_function_must_be_callable():
+    with pytest.raises(TypeError, match="on_out_of_memory is 5, expected a function"):
+        tidepool.Pool("1MiB", on_out_of_memory=5)
+
+
+@pytest.mark.parametrize("budget", [0, -1])
+def test_a_budget_that_is_too_small_is_named(budget):
+    with pytest.raises(tidepool.InputError, match=f"budget of {budget} bytes"):
+        tidepool.Pool(budget)
+
+
+def test_a_path_has_no_null_character(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("kept")
+    monkeypatch.chdir(tmp_path)
+    for call in (lambda: tidepool.Pool("1MiB", trace="a\0.x"), lambda: tidepool.Pool("1MiB", plan="a\0.x"),
+                 lambda: tidepool.read("a\0.x"), lambda: tidepool.model("alexnet", batch=8, gpu="a\0.x")):
+        with pytest.raises(tidepool.InputError, match=r"a\\x00.x' has a null character"):
+            call()
+    assert (tmp_path / "a").read_text() == "kept"
+
+
 @pytest.mark.parametrize("error", [LookupError("no cache"), KeyboardInterrupt()])
 def test_an_exception_of_the_function_reaches_the_caller(error):
     def fail(request):
@@ -387,13 +408,14 @@ def test_a_forked_child_leaves_the_pool_alone():
     buffer = pool.allocate(100)
     child = os.fork()
     if child == 0:
-        status = 1
-        try:
-            pool.allocate(100)
-        except tidepool.InputError as error:
-            status = 0 if "process that made it" in str(error) else 2
-        buffer.free()
-        del pool
+        status = 0
+        for call in (lambda: pool.allocate(100), buffer.free):
+            try:
+                call()
+                status = 1
+            except tidepool.InputError as error:
+                status |= 0 if "process that made it" in str(error) else 2
+        del pool, buffer
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert live(pool) == 512 and len(pool.allocate(100)) == 100

@@ -170,6 +170,15 @@ TEST_F(ChainScheduleCommand, WritesTheChain) {
               HasSubstr("--chain-format: no file for a chain"));
 }
 
+TEST_F(ChainScheduleCommand, WritesNoChainWhereItFails) {
+  const std::string file = folder_ / "written.json";
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "pofo", "--duplex", "--chain", file}),
+              HasSubstr("knows one transfer at a time"));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  Answer({"--memory", "1", "--chain", file}, 2);
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
 // A schedule of the chain has the memory of the graph's activations.
 TEST_F(ChainScheduleCommand, WritesTheChainOfAGraph) {
   const TaskGraph graph = *FromChain(*ReadChain(path_));

@@ -20,6 +20,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ScheduleCommand : public CommandLine {
  protected:
@@ -43,6 +44,22 @@ class ScheduleCommand : public CommandLine {
   std::string path_;
   std::string schedule_;
 };
+
+TEST_F(ScheduleCommand, APolicyFromAFileReachesNoTerminalAsItIs) {
+  Make();
+  ScheduleFile file = ReadSchedule(schedule_).value();
+  file.schedule.policy = "P\x1b]0;title\x07\n\xc2\x9b";
+  ASSERT_EQ(WriteSchedule(file, schedule_), absl::OkStatus());
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"simulate", path_, "--schedule", schedule_},
+           {"run", path_, "--schedule", schedule_, "--scale", "0"},
+           {"simulate", path_, "--schedule", schedule_, "--json"}}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("0;title"));
+    EXPECT_THAT(outcome.out, Not(::testing::ContainsRegex("[\x1b\x07]|\xc2\x9b")));
+  }
+}
 
 TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   const json made = Make();

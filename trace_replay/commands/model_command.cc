@@ -83,9 +83,10 @@ void PrintModelJson(const ModelCommandOptions& options, const TaskGraph& graph,
 void PrintModelTable(const ModelCommandOptions& options, const TaskGraph& graph,
                      std::int64_t parameters) {
   const GraphTotals totals = TotalsOf(graph);
-  std::cout << graph.name << "\n  batch " << CountText(graph.batch) << ", image or tokens "
-            << CountText(options.model.image) << ", times of " << absl::CHexEscape(graph.gpu)
-            << (options.times.empty() ? "" : " and measured ones") << "\n\n"
+  std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(graph.batch)
+            << ", image or tokens " << CountText(options.model.image) << ", times of "
+            << absl::CHexEscape(graph.gpu) << (options.times.empty() ? "" : " and measured ones")
+            << "\n\n"
             << TableText(
                    {{"tasks", CountText(static_cast<std::int64_t>(graph.tasks.size()))},
                     {"data", CountText(static_cast<std::int64_t>(graph.data.size()))},
@@ -176,7 +177,7 @@ absl::Status PrintFamily(const ModelCommandOptions& options, const GraphFamily& 
                {"output", options.output.empty() ? nlohmann::ordered_json()
                                                  : nlohmann::ordered_json(options.output)}});
   } else {
-    std::cout << family.graph.name << " at any batch, image or tokens "
+    std::cout << absl::CHexEscape(family.graph.name) << " at any batch, image or tokens "
               << CountText(options.model.image) << ", times of "
               << absl::CHexEscape(family.graph.gpu) << "\n\n"
               << TableText(rows);

@@ -214,20 +214,23 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
 absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   const absl::StatusOr<Chain> chain = ReadChainOf(options);
   if (!chain.ok()) return chain.status();
-  if (absl::Status status = WriteChainFile(options.file, *chain); !status.ok()) return status;
-  if (options.file.path == "/dev/stdout") return Answer::kYes;
+  if (options.file.path == "/dev/stdout") {  // the chain is the answer
+    const absl::Status status = WriteChainFile(options.file, *chain);
+    return status.ok() ? absl::StatusOr<Answer>(Answer::kYes) : status;
+  }
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<ChainSchedule> schedule =
       MakeChainSchedule(options.policy, *chain, options.choices);
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-  if (absl::IsResourceExhausted(schedule.status())) {
-    return PrintChainDoesNotFit(options, *chain, schedule.status());
-  }
   if (absl::IsNotFound(schedule.status())) {
     return absl::NotFoundError(
         absl::StrCat("--policy: ", std::string(schedule.status().message())));
   }
-  if (!schedule.ok()) return AboutFile(options.path, schedule.status());
+  const bool fits = !absl::IsResourceExhausted(schedule.status());
+  if (fits && !schedule.ok()) return AboutFile(options.path, schedule.status());
+  // Not before: a command that fails writes nothing.
+  if (absl::Status status = WriteChainFile(options.file, *chain); !status.ok()) return status;
+  if (!fits) return PrintChainDoesNotFit(options, *chain, schedule.status());
   if (absl::Status status = CheckChainSchedule(*chain, *schedule); !status.ok()) {
     return AboutFile(options.path, status);
   }

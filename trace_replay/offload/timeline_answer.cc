@@ -197,7 +197,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
-            << schedule.policy << DivisionText(graph, schedule) << ", "
+            << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
             << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
             << LinkLine(options, scheduled)

@@ -42,7 +42,8 @@ def option_arguments(options: Mapping[str, Value], repeated: Iterable[str] = ())
         is_list = isinstance(value, Iterable) and not isinstance(value, (str, bytes, os.PathLike))
         values = [_text(one) for one in value] if is_list else [_text(value)]  # type: ignore[union-attr]
         for one in values if name in repeated else [",".join(values)]:
-            arguments.append(f"{option}={one}")
+            # After "=" the tool would take the next argument for an empty value.
+            arguments += [f"{option}={one}"] if one else [option, ""]
     return arguments
 
 

@@ -38,6 +38,8 @@ class Pool(_native.HostPool):
                  growth: float = 1 / 32, remap: bool = False, memory: str = "automatic",
                  trace: Optional[Path] = None, plan: Optional[Path] = None,
                  on_out_of_memory: Optional[Callable[[Answer], Any]] = None) -> None:
+        if on_out_of_memory is not None and not callable(on_out_of_memory):
+            raise TypeError(f"on_out_of_memory is {on_out_of_memory!r}, expected a function")
         if placement is None:
             placement = "best-fit" if plan is None else "planned"
         super().__init__(_bytes(budget), placement=placement, initial=_bytes(initial), alignment=alignment,

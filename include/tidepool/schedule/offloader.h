@@ -127,8 +127,9 @@ class TIDEPOOL_EXPORT Offloader {
   // Offload or Free of the buffer. Makes the stream wait, on the device, for the copy that brings
   // the buffer back. Keeps the memory until the work on the stream has finished.
   //
-  // Errors: NotFound; FailedPrecondition when the buffer is out or going out. When the buffer is
-  // out because its copy back failed, the first call returns the error of that copy instead. Until
+  // Errors: NotFound; FailedPrecondition when the buffer is out or going out. When the last copy of
+  // the buffer failed, the first call returns the error of that copy instead: of a copy out, which
+  // left the buffer on the device, or of a copy back, which left it out. After a copy back, until
   // Use, Offload or Synchronize has returned that error, the caller may still queue work with the
   // address: so the memory stays allocated, with undefined contents.
   //
@@ -146,7 +147,8 @@ class TIDEPOOL_EXPORT Offloader {
   //
   // Errors: NotFound; FailedPrecondition when the buffer is out or going out; once, the error of a
   // copy back that failed; ResourceExhausted when the host has too little memory, and the buffer
-  // stays as it is. A compressed copy reports ResourceExhausted by Await.
+  // stays as it is. A compressed copy reports ResourceExhausted by Await, or by the next Use or
+  // Prefetch. After a copy out that failed, Offload tries again; Synchronize returns that error.
   virtual absl::Status Offload(BufferId buffer, Event after,
                                std::optional<ZeroValueWord> word = std::nullopt,
                                CopyWatch watch = {}) = 0;
@@ -160,7 +162,8 @@ class TIDEPOOL_EXPORT Offloader {
   // Takes device memory for work on `stream`, and waits for it as Allocate does. Then begins to
   // copy the buffer back, after the work that is queued on `stream` now. A buffer that is going out
   // and still has its memory stays on the device. A call for a buffer that is on the device or
-  // coming back has no effect. Errors are NotFound, Allocate's and the device's.
+  // coming back has no effect. Errors are NotFound, Allocate's and the device's; once, that of a
+  // copy out that failed, which left the buffer on the device.
   //
   // The first call of any function after the end of the copy frees the copy's host memory, if it is
   // not free already.
