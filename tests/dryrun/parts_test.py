@@ -77,6 +77,9 @@ class GpuTest(unittest.TestCase):
                 self.assertEqual(gpu.threads % 512, 0)
                 self.assertGreater(gpu.memory_bytes, 14 << 30)
 
+    def test_has_the_cache_that_was_measured(self):
+        self.assertEqual(gpus.find("h200").l2_bytes, 62914560)
+
 
 class TargetTest(unittest.TestCase):
     def setUp(self):
