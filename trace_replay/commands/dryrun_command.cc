@@ -145,7 +145,7 @@ Command AddDryRun(CLI::App& app) {
   AddWholeOption(*command, "--steps", options->steps, {0, std::numeric_limits<std::int64_t>::max()},
                  "Stop after so many steps of optimizers; 0: at the end of the program");
   AddSecondsOption(*command, "--time-limit", options->time_limit_seconds,
-                   "Stop after this time with the memory so far (default: 300s)");
+                   "Stop after this time with the memory so far (default: 5m)");
   command
       ->add_option("--fit", options->fit,
                    "NAME=LEAST..MOST: find the largest number in place of {NAME} in the command "
