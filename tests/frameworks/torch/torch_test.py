@@ -704,6 +704,14 @@ def without_a_compiler_the_pluggable_allocator_serves():
     assert empty(5).numel() == 5 and tidepool_torch.statistics()["allocations"] == 1
 
 
+def settings_of_pytorchs_own_allocator_are_told_to_have_no_effect():
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "max_split_size_mb:64, expandable_segments: True"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tidepool_torch.enable()
+    assert [one.filename for one in caught if "expandable_segments:True has no effect" in str(one.message)] == [__file__], caught
+
+
 # Wrong use ----------------------------------------------------------------------------------------
 
 
