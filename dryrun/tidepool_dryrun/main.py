@@ -139,7 +139,7 @@ def main(words, command):
         run = DryRun(orders)
         return run_fit(run, orders) if orders.fit else run_once(run, orders)
     except (DryRunError, ValueError) as error:
-        print(f"tidepool: {text.printable(str(error))}", file=sys.stderr)
+        print(f"tidepool: {text.printable_lines(str(error))}", file=sys.stderr)
     except OSError as error:
         place = f"{text.printable(os.fsdecode(error.filename))}: " if error.filename else ""
         print(f"tidepool: {place}{error.strerror}", file=sys.stderr)

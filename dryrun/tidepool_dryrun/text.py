@@ -13,6 +13,11 @@ def printable(text):
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+def printable_lines(text):
+    """Returns a text of several lines, such as an error of the program, as `printable` does with each."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def program_name(command):
     return printable(os.path.basename(command))[:100]
 

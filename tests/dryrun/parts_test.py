@@ -420,6 +420,7 @@ class AnswerTest(unittest.TestCase):
 
     def test_names_hold_nothing_that_a_terminal_obeys(self):
         self.assertEqual(text.printable(os.fsdecode(b"a \xff\x1b[31m\n\xc2\xb7")), "a \\xff\\x1b[31m\\n\u00b7")
+        self.assertEqual(text.printable_lines("a\n\x1b[31mb"), "a\n\\x1b[31mb")
         self.assertEqual(text.program_name("folder/" + 300 * "x"), 100 * "x")
 
     def test_two_sizes_with_one_text_are_printed_once(self):
