@@ -26,7 +26,8 @@ constexpr Unit kByteUnits[] = {{"", 1},         {"b", 1},    {"k", 0x1p10}, {"ki
                                {"mib", 0x1p20}, {"mb", 1e6}, {"g", 0x1p30}, {"gi", 0x1p30},
                                {"gib", 0x1p30}, {"gb", 1e9}, {"t", 0x1p40}, {"ti", 0x1p40},
                                {"tib", 0x1p40}, {"tb", 1e12}};
-constexpr Unit kTimeUnits[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+constexpr Unit kTimeUnits[] = {{"", 1},      {"s", 1},  {"ms", 1e-3}, {"us", 1e-6},
+                               {"ns", 1e-9}, {"m", 60}, {"min", 60},  {"h", 3600}};
 
 // A kind of quantity, for its parser and its errors.
 struct Kind {
@@ -38,7 +39,7 @@ struct Kind {
 constexpr Kind kSize = {kByteUnits, "size", "bytes, such as 1048576, 80GiB or 8GB"};
 constexpr Kind kRate = {kByteUnits, "rate",
                         "bytes a second, more than 0, such as 12e9, 12GB/s or 16GiB/s"};
-constexpr Kind kTime = {kTimeUnits, "time", "seconds, such as 0.5, 1.5ms or 10us"};
+constexpr Kind kTime = {kTimeUnits, "time", "seconds, such as 0.5, 10us, 40m or 2h"};
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 62;
 

@@ -23,8 +23,8 @@ absl::StatusOr<std::int64_t> ParseSize(std::string_view text);
 // than 0.
 absl::StatusOr<double> ParseRate(std::string_view text);
 
-// Parses a time in seconds: "0.5", "1e-5", "10us", "1.5 ms". Units: ns, us, ms, s. InvalidArgument
-// unless the time is finite and at least 0.
+// Parses a time in seconds: "0.5", "1e-5", "10us", "1.5 ms", "40m". Units: ns, us, ms, s, m or min,
+// h. InvalidArgument unless the time is finite and at least 0.
 absl::StatusOr<double> ParseSeconds(std::string_view text);
 
 }  // namespace tidepool::tool

@@ -89,6 +89,9 @@ void AddTraces(nb::module_& module) {
   module.def(
       "parse_size", [](const std::string& text) { return Check(tool::ParseSize(text)); },
       nb::arg("text"), "Returns the bytes of a size such as '80GiB'.");
+  module.def(
+      "parse_seconds", [](const std::string& text) { return Check(tool::ParseSeconds(text)); },
+      nb::arg("text"), "Returns the seconds of a time such as '40m'.");
   module.def("finish", &FinishWork,
              "Stops and joins threads of interrupted calls. For the end of the process.");
 }

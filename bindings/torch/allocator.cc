@@ -160,7 +160,7 @@ void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIn
   }
   live = StatisticsOf(state.pool).live_bytes;
   for (const OutOfMemoryObserver& observer : observers) {
-    observer(device, live, total_bytes, free_bytes);
+    observer(device, bytes, total_bytes, free_bytes);
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", Size(bytes),
                    ". GPU ", static_cast<int>(device), " has a total capacity of ",

@@ -16,6 +16,7 @@ import time
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
+import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 
@@ -38,6 +39,7 @@ class Run:
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
+        self.pinned = None
         self.error = None
         self.assumptions = None
         self.is_written = False
@@ -97,6 +99,7 @@ class Run:
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error, "devices": [],
+                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0, "rounded_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
@@ -197,7 +200,12 @@ def watch_signals(run, torch):
     where it waits for other ranks, so another thread answers."""
     if threading.current_thread() is not threading.main_thread():
         return
-    signal.signal(signal.SIGTERM, lambda *_: None if run.is_own() and torch.cuda.is_initialized() else sys.exit(1))
+
+    def end(*_):
+        if not run.is_own() or not torch.cuda.is_initialized():
+            sys.exit(1)
+
+    signal.signal(signal.SIGTERM, end)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -237,6 +245,7 @@ def enter(run, torch):
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     run.recording = recording.Recording(torch)
+    run.pinned = pinned.Pinned(torch)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     def record():

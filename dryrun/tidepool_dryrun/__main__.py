@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line starts this folder with its options, one JSON object."""
+"""The command line starts this folder with its options, one JSON object, and the words of the command."""
 import pathlib
 import sys
 
@@ -7,4 +7,4 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parent.parent)
 
 from tidepool_dryrun.main import main  # noqa: E402
 
-sys.exit(main(sys.argv[1]))
+sys.exit(main(sys.argv[1], sys.argv[2:]))

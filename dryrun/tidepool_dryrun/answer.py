@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import convolutions, no_answer, plain
+from . import convolutions, no_answer, plain, where
 from .errors import DryRunError
 
 CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
@@ -47,15 +47,15 @@ def of_rank(process, tool):
         if device["allocations"] == 0:
             continue
         ranks.append(of_device(process, device, tool))
-    if not ranks and process["out_of_memory"]:
-        ranks.append(refused_at_once(process))
+    if not ranks and (process["out_of_memory"] or process["pinned"]["peak_bytes"]):
+        ranks.append(without_memory(process))
     return ranks
 
 
-def refused_at_once(process):
-    """Returns the memory of a process that got none: its first request was refused."""
+def without_memory(process):
+    """Returns the memory of a process that got none of a device: its first request was refused, or it pinned memory of the host."""
     return {"rank": process["rank"], "device": 0, "steps": process["steps"], "peak_live_bytes": 0, "peak_reserved_bytes": 0,
-            "reserved_range": [0, 0], "expandable_bytes": 0, "planned_bytes": 0, "retries": 0, "allocations": 0, "top": [],
+            "reserved_range": [0, 0], "expandable_bytes": None, "planned_bytes": 0, "retries": 0, "allocations": 0, "top": [],
             "convolutions": None, "categories": {}, "out_of_memory": refusal_of(process["out_of_memory"]),
             "caught_out_of_memory": [], "limit_bytes": None, "snapshot": process["snapshot"]}
 
@@ -78,7 +78,7 @@ def of_device(process, device, tool):
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None,
             "retries": device["retries"], "allocations": device["allocations"],
-            "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
+            "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]],
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
             "categories": here["categories"], "out_of_memory": refusal_of(process["out_of_memory"]),
             "caught_out_of_memory": caught_by(process, number), "limit_bytes": device["limit_bytes"],
@@ -108,6 +108,13 @@ def planned_bytes(rank, tool):
     """Returns the pool of a rank with a plan."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
     return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
+
+
+def add_lines_below(rank):
+    """Adds the lines of libraries to the lines of the program that called them."""
+    found = where.below(rank["snapshot"], rank["device"])
+    for one in rank["top"]:
+        one["below"] = found.get(one["frame"], [])
 
 
 def fits(rank, tool):
@@ -156,13 +163,14 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     if error and not failed:
         raise DryRunError(f"the program failed: {error}")
     if not ranks:
-        raise DryRunError("the program never asked for a GPU")
+        raise DryRunError(no_answer.reason_without_gpu(finished))
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
         rank["fits"] = fits(rank, tool)
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
+        add_lines_below(largest)
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
             "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
@@ -171,6 +179,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
+            "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

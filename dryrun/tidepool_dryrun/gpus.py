@@ -37,8 +37,8 @@ class Gpu:
 GPUS = {
     "b200": Gpu("NVIDIA B200", 100, 148, 2048, 232448, 132644864, 178.35, 8000, (37, 75, 2250),
                 "Blackwell architecture technical brief, HGX B200; floats and doubles: 148 multiprocessors at 1.98 GHz"),
-    "h200": Gpu("NVIDIA H200", 90, 132, 2048, 232448, 50 * MIB, 139.81, 4800, (67, 67, 989),
-                "H200 data sheet, SXM"),
+    "h200": Gpu("NVIDIA H200", 90, 132, 2048, 232448, 60 * MIB, 139.81, 4800, (67, 67, 989),
+                "H200 data sheet, SXM; cache: 62914560 bytes by PyTorch on one"),
     "h100": Gpu("NVIDIA H100 80GB HBM3", 90, 132, 2048, 232448, 50 * MIB, 79.19, 3350, (67, 67, 989),
                 "H100 data sheet, SXM"),
     "h100-pcie": Gpu("NVIDIA H100 PCIe", 90, 114, 2048, 232448, 50 * MIB, 79.18, 2000, (51, 51, 756),

@@ -2,8 +2,10 @@
 """tidepool dryrun: how much memory will this program need on a GPU that is not there?"""
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -38,7 +40,10 @@ class DryRun:
         self.orders = orders
         self.command = orders.command
         gpu = gpus.find(orders.gpu)
-        self.machine = program.Machine(gpu, orders.memory_bytes or gpu.memory_bytes, orders.devices)
+        memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
+        if memory_bytes <= 0:
+            raise ValueError(f"memory of {memory_bytes} bytes, expected more than 0")
+        self.machine = program.Machine(gpu, memory_bytes, orders.devices)
         self.tool = tool or answers.Tool(orders.tool)
         self.target = target.find(orders.command)
 
@@ -50,16 +55,20 @@ class DryRun:
         return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
 
 
-def keep_files(run, answer):
-    """Writes the files that the options ask for, from the rank that takes most."""
+def keep_files(run, answer, title):
+    """Writes the files that the options ask for, from the rank that takes most. `title` names the program."""
     orders = run.orders
     rank = answers.largest_of(answer["ranks"])
     if (orders.snapshot or orders.report) and rank["snapshot"] is None:
-        raise DryRunError("a program without PyTorch has no snapshot and no report, expected neither --snapshot nor --report")
+        raise DryRunError("a program that takes no memory through PyTorch has no snapshot and no report, expected neither --snapshot "
+                          "nor --report")
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:
-        run.tool.report(rank["snapshot"], orders.report)
+        # The report has the name of its file as its title.
+        named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
+        named.symlink_to(rank["snapshot"])
+        run.tool.report(named, orders.report)
     for one in answer["ranks"]:
         del one["snapshot"]
 
@@ -67,7 +76,7 @@ def keep_files(run, answer):
 def run_once(run, orders):
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
         answer = run.answer(run.command, pathlib.Path(folder))
-        keep_files(run, answer)
+        keep_files(run, answer, script_of(run.command))
     if orders.json:
         print(json.dumps(answer))
     else:
@@ -105,15 +114,34 @@ def script_of(command):
     return next((word for word in command if word.endswith(".py")), command[0])
 
 
-def main(words):
-    orders = Orders(**json.loads(words))
+def of_bytes(value):
+    """Returns a text of the command line, which has a character for each byte."""
+    return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
+
+
+def interrupt_at_signals():
+    """Ends the run as Ctrl-C does where a job is cancelled, a terminal closes, or `timeout` strikes."""
+    def interrupt(*_):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, interrupt)
+
+
+def main(words, command):
+    """Runs the command with the options in `words`."""
+    interrupt_at_signals()
+    orders = Orders(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
     try:
         run = DryRun(orders)
         return run_fit(run, orders) if orders.fit else run_once(run, orders)
     except (DryRunError, ValueError) as error:
-        print(f"tidepool: {error}", file=sys.stderr)
+        print(f"tidepool: {text.printable_lines(str(error))}", file=sys.stderr)
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
+        place = f"{text.printable(os.fsdecode(error.filename))}: " if error.filename else ""
         print(f"tidepool: {place}{error.strerror}", file=sys.stderr)
     except KeyboardInterrupt:
         print("tidepool: interrupted before there was an answer", file=sys.stderr)

@@ -18,10 +18,19 @@ def reason(folder, finished):
     if finished.was_interrupted:
         return "the program was interrupted before it used PyTorch, or was too busy to answer"
     if finished.ran_out_of_time:
-        return "the program ran out of time before it used PyTorch, or was too busy to answer (--time-limit)"
+        return "the program ran out of time before it used PyTorch, or was too busy to answer, expected a longer --time-limit"
     if finished.status != 0:
         return f"the program {ended(finished.status)} and left no answer"
     return "the program never imported torch and took no memory of a GPU, or ended at once (os._exit)"
+
+
+def reason_without_gpu(finished):
+    """Returns a sentence about a run in which PyTorch was used, but no memory of a GPU."""
+    if finished.was_interrupted:
+        return "the program was interrupted before it used a GPU"
+    if finished.ran_out_of_time:
+        return "the program ran out of time before it used a GPU, expected a longer --time-limit"
+    return "the program never asked for a GPU"
 
 
 def text_of(folder, kind):

@@ -50,6 +50,6 @@ def collect(folder, finished, gpu, memory_bytes):
     return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "fits": not refused, "out_of_memory": refused[0] if refused else None,
-            "caught_out_of_memory": [], "assumed": [],
+            "caught_out_of_memory": [], "pinned": {"peak_bytes": 0, "rounded_bytes": 0}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "ranks": ranks}

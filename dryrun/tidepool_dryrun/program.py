@@ -164,14 +164,16 @@ def run(command, own_environment, time_limit):
                                start_new_session=True)
     finished = Finished(0, False, False)
     try:
-        finished.ran_out_of_time = not wait(program, folder, time_limit)
-    except KeyboardInterrupt:
-        finished.was_interrupted = True
-    if program.returncode is None:
-        signal_all(program, folder, signal.SIGTERM)
+        try:
+            finished.ran_out_of_time = not wait(program, folder, time_limit)
+        except KeyboardInterrupt:
+            finished.was_interrupted = True
+        if program.returncode is None:
+            signal_all(program, folder, signal.SIGTERM)
+            wait_until_gone(program, folder)
+    finally:  # at a second Ctrl-C too
+        signal_all(program, folder, signal.SIGKILL)
         wait_until_gone(program, folder)
-    signal_all(program, folder, signal.SIGKILL)
-    wait_until_gone(program, folder)
     finished.status = program.wait()
     finished.seconds = time.monotonic() - begin
     return finished
@@ -222,13 +224,17 @@ def wait_until_gone(program, folder):
 
 
 def signal_all(program, folder, number):
-    """Sends a signal to all processes of the program, also to those that it left."""
-    try:
-        os.killpg(program.pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-    for process in processes_of(folder):
+    """Sends a signal to all processes of the program, also to those that it left: once, since a process may end at the first."""
+    others = [process for process in processes_of(folder) if group_of(process) != program.pid]
+    for send, process in [(os.killpg, program.pid), *((os.kill, process) for process in others)]:
         try:
-            os.kill(process, number)
+            send(process, number)
         except (ProcessLookupError, PermissionError):
             pass
+
+
+def group_of(process):
+    try:
+        return os.getpgid(process)
+    except ProcessLookupError:
+        return None

@@ -7,6 +7,21 @@ from .answer import CONTEXT_TEXT, largest_of
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
+def printable(text):
+    """Returns the text with escapes in the place of bytes that are no text, and of characters that a terminal obeys."""
+    text = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def printable_lines(text):
+    """Returns a text of several lines, such as an error of the program, as `printable` does with each."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def program_name(command):
+    return printable(os.path.basename(command))[:100]
+
+
 def size(bytes_):
     for unit, name in UNITS:
         if abs(bytes_) >= unit:
@@ -18,10 +33,15 @@ def largest(rank):
     """Returns the largest parts of the peak, by line and by purpose."""
     # Memory that the backward pass makes has no stack of Python; its purpose says more.
     lines_of_program = [one for one in rank["top"] if not one["frame"].startswith("(")]
-    parts = [f"{one['frame']} {size(one['bytes'])}" for one in lines_of_program[:2]]
+    parts = [f"{one['frame']} {size(one['bytes'])}{line_below(one)}" for one in lines_of_program[:2]]
     purposes = sorted(((bytes_, name) for name, bytes_ in rank["categories"].items() if name != "unknown"), reverse=True)
     parts += [f"{name} {size(bytes_)}" for bytes_, name in purposes[:2] if bytes_ > 0]
     return " · ".join(parts)
+
+
+def line_below(one):
+    """Returns the line of a library that took most of the memory of a line of the program."""
+    return f" (most in {one['below'][0]['frame']})" if one["below"] else ""
 
 
 def ended(answer):
@@ -101,9 +121,9 @@ def lines(answer, command):
     """Returns the lines of an answer to the command of that name."""
     program = f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
     rows = rows_of_pytorch(answer) if answer["torch"] else rows_of_runtime(answer)
-    head = (f"{os.path.basename(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
+    head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program}, {answer['gpu']} assumed)")
-    return [head] + [f"  {name:<17} {value}" for name, value in rows] + table(answer["ranks"])
+    return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
 
 
 def rows_of_runtime(answer):
@@ -120,6 +140,9 @@ def rows_of_pytorch(answer):
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
+    if answer["pinned"]["peak_bytes"]:
+        rows.append(("pinned", f"{size(answer['pinned']['rounded_bytes'])} of the host's memory for "
+                               f"{size(answer['pinned']['peak_bytes'])}, in powers of two"))
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:

@@ -22,7 +22,7 @@ sys.path[:0] = [str(SOURCE / "dryrun"), str(SOURCE / "dryrun" / "site")]
 
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text  # noqa: E402
+from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text, where  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -76,6 +76,9 @@ class GpuTest(unittest.TestCase):
                 self.assertGreaterEqual(gpu.capability, 70)
                 self.assertEqual(gpu.threads % 512, 0)
                 self.assertGreater(gpu.memory_bytes, 14 << 30)
+
+    def test_has_the_cache_that_was_measured(self):
+        self.assertEqual(gpus.find("h200").l2_bytes, 62914560)
 
 
 class TargetTest(unittest.TestCase):
@@ -222,11 +225,13 @@ class AnswerTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
         self.finished = program.Finished(0, False, False)
+        self.snapshot = pathlib.Path(self.folder.name, "snapshot")
+        self.snapshot.write_bytes(pickle.dumps({"device_traces": [[]]}))
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "assumed": [], "convolution_workspaces": [],
-                   "snapshot": "none",
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "pinned": {"peak_bytes": 0, "rounded_bytes": 0}, "assumed": [], "convolution_workspaces": [],
+                   "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -265,6 +270,14 @@ class AnswerTest(unittest.TestCase):
                                       "     1       0   90 bytes  101 bytes  yes"])
         # A plan takes a search, so there is one for the largest rank alone.
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
+
+    def test_names_the_line_of_a_library_below(self):
+        frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
+        self.snapshot.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "addr": 1, "size": 50, "frames": frames}]]}))
+        self.write()
+        found = self.collect()
+        self.assertEqual([one["below"] for one in found["ranks"][0]["top"]], [[], [{"frame": "model.py:9 forward", "bytes": 50}]])
+        self.assertIn("a.py:1 f 50 bytes (most in model.py:9 forward)", text.lines(found, "x")[1])
 
     def test_fits_with_both_orders_of_addresses(self):
         self.write()
@@ -337,8 +350,12 @@ class AnswerTest(unittest.TestCase):
             self.collect()
         snapshot.unlink()
         self.write(allocations=0)
-        with self.assertRaisesRegex(DryRunError, "the program never asked for a GPU"):
-            self.collect()
+        for was_interrupted, ran_out_of_time, error in ((True, False, "was interrupted before it used a GPU"),
+                                                        (False, True, "ran out of time before it used a GPU, expected a longer --time-limit"),
+                                                        (False, False, "never asked for a GPU")):
+            self.finished.was_interrupted, self.finished.ran_out_of_time = was_interrupted, ran_out_of_time
+            with self.assertRaisesRegex(DryRunError, f"the program {error}"):
+                self.collect()
         self.write(error="ValueError at a.py:3: no data")
         with self.assertRaisesRegex(DryRunError, "the program failed: ValueError at a.py:3: no data$"):
             self.collect()
@@ -391,6 +408,21 @@ class AnswerTest(unittest.TestCase):
         tool.most_reserved, tool.least_memory = 120, 100
         self.assertFalse(self.collect(tool=tool)["fits"])
 
+    def test_pinned_memory_alone_is_use_of_a_gpu(self):
+        self.write(devices=[], snapshot=None, pinned={"peak_bytes": 3 << 20, "rounded_bytes": 4 << 20})
+        self.write(1, pinned={"peak_bytes": 1 << 20, "rounded_bytes": 1 << 20})
+        found = self.collect()
+        self.assertEqual(found["pinned"], {"peak_bytes": 4 << 20, "rounded_bytes": 5 << 20})
+        self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [0, 90])
+        self.assertIn("pinned            5.0 MiB of the host's memory for 4.0 MiB, in powers of two", "\n".join(text.lines(found, "x")))
+        pathlib.Path(self.folder.name, "process-1.json").unlink()
+        self.assertTrue(self.collect()["fits"])
+
+    def test_names_hold_nothing_that_a_terminal_obeys(self):
+        self.assertEqual(text.printable(os.fsdecode(b"a \xff\x1b[31m\n\xc2\xb7")), "a \\xff\\x1b[31m\\n\u00b7")
+        self.assertEqual(text.printable_lines("a\n\x1b[31mb"), "a\n\\x1b[31mb")
+        self.assertEqual(text.program_name("folder/" + 300 * "x"), 100 * "x")
+
     def test_two_sizes_with_one_text_are_printed_once(self):
         self.assertEqual(text.size_range(5 << 30, (5 << 30) + 1), "5.0 GiB")
         self.assertEqual(text.size_range(5 << 30, 6 << 30), "5.0 GiB to 6.0 GiB")
@@ -401,6 +433,25 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual(found["assumed"], places)
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
+
+
+class WhereTest(unittest.TestCase):
+    FILES = {"own": "/home/a.py", "model": "/x/site-packages/models/m.py", "torch": "/x/site-packages/torch/nn/linear.py",
+             "python": "/x/lib/python3.12/runpy.py"}
+
+    def frames(self, *names):
+        return [{"filename": self.FILES[name], "line": 1, "name": "f"} for name in names]
+
+    def test_finds_the_innermost_line_of_a_package(self):
+        self.assertEqual(where.lines_below(self.frames("torch", "model", "torch", "own", "own", "python")), ("a.py:1 f", "m.py:1 f"))
+        for names in ((), ("torch", "own"), ("model", "python"), ("own", "model")):
+            self.assertIsNone(where.lines_below(self.frames(*names)), names)
+
+    def test_only_memory_of_the_peak_counts(self):
+        events = [{"action": action, "addr": address, "size": size} for action, address, size in
+                  (("alloc", 1, 5), ("alloc", 2, 9), ("segment_alloc", 2, 99), ("free_completed", 2, 9), ("alloc", 3, 10), ("alloc", 2, 1),
+                   ("free_completed", 3, 10), ("alloc", 4, 2))]
+        self.assertEqual([(one["addr"], one["size"]) for one in where.live_at_peak(events)], [(1, 5), (3, 10), (2, 1)])
 
 
 class RecordingTest(unittest.TestCase):

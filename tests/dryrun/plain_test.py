@@ -5,7 +5,9 @@
 plain_test.py TOOL PROGRAM PROGRAM_WITH_A_STATIC_RUNTIME
 """
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,13 @@ TOOL, PROGRAM, STATIC = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
 
 def dry_run(*arguments, program=(PROGRAM,)):
     return subprocess.run([TOOL, "dryrun", *arguments, "--", *program], capture_output=True, text=True, check=False)
+
+
+def is_running(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class PlainTest(unittest.TestCase):
@@ -35,16 +44,61 @@ class PlainTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(json.loads(done.stdout)["out_of_memory"], {"bytes": 1 << 20, "frame": None})
 
+    def script(self, folder, lines):
+        path = pathlib.Path(folder) / "script.sh"
+        path.write_text(f"#!/bin/sh\n{lines}\n")
+        path.chmod(0o700)
+        return str(path)
+
+    # A cancelled job, a closed terminal and `timeout` send them.
+    def test_signals_end_the_program_with_the_answer_so_far(self):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number), tempfile.TemporaryDirectory() as folder:
+                script = self.script(folder, f"{PROGRAM}\nsetsid sleep 300 &\necho process $! >&2\necho process $$ >&2\nexec sleep 300")
+                temporary = pathlib.Path(folder, "temporary")
+                temporary.mkdir()
+                with subprocess.Popen([TOOL, "dryrun", "--json", "--", script], env=dict(os.environ, TMPDIR=str(temporary)),
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
+                    processes = []
+                    while len(processes) < 2:
+                        line = run.stderr.readline()
+                        if line.startswith("process"):
+                            processes.append(int(line.split()[1]))
+                    run.send_signal(number)
+                    found = json.loads(run.communicate()[0])
+                self.assertEqual((found["interrupted"], found["peak_live_bytes"]), (True, 1 << 20))
+                self.assertEqual(list(temporary.iterdir()), [])
+                self.assertEqual([process for process in processes if is_running(process)], [])
+
+    def test_arguments_are_bytes_of_any_length(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = self.script(folder, f"printf %s \"$1\" >{folder}/first\nprintf %s \"$*\" | wc -c >{folder}/length\n{PROGRAM}")
+            done = dry_run(program=(script, b"\xff\x1b[31m", *["x" * 100_000] * 19))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(pathlib.Path(folder, "first").read_bytes(), b"\xff\x1b[31m")
+            self.assertEqual(int(pathlib.Path(folder, "length").read_text()), 6 + 19 * 100_001)
+            # Errors and answers hold no bytes that a terminal obeys.
+            named = pathlib.Path(script).rename(os.fsdecode(os.fsencode(folder) + b"/\xff\x1b[31m"))
+            self.assertTrue(dry_run(program=(str(named),)).stdout.startswith("\\xff\\x1b[31m: ended in"))
+            self.assertIn("\\xff\\x1b: no such program", dry_run(program=(b"\xff\x1b",)).stderr)
+            self.assertIn("no GPU '\\xff' is known", dry_run("--gpu", b"\xff").stderr)
+
+    def test_empty_values_are_refused(self):
+        for arguments in (("--fit", ""), ("--snapshot", ""), ("--report", ""), ("--memory", ""), ("--memory", "0"), ("--time-limit", "")):
+            with self.subTest(arguments):
+                done = dry_run(*arguments)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertIn(arguments[0], done.stderr)
+
     def test_says_why_there_is_no_answer(self):
         with tempfile.TemporaryDirectory() as folder:
-            script = pathlib.Path(folder) / "script.sh"
-            script.write_text(f"#!/bin/sh\n{PROGRAM}\nexit 3\n")
-            script.chmod(0o700)
+            script = self.script(folder, f"{PROGRAM}\nexit 3")
             for arguments, program, error in (
                     ((), (STATIC,), "holds NVIDIA's runtime itself (linked statically)"),
-                    ((), (str(script),), "the program ended with status 3"),
+                    ((), (script,), "the program ended with status 3"),
                     ((), ("true",), "took no memory of a GPU"),
-                    (("--snapshot", str(script)), (PROGRAM,), "a program without PyTorch has no snapshot")):
+                    (("--snapshot", script), (PROGRAM,), "has no snapshot and no report")):
                 with self.subTest(error):
                     done = dry_run(*arguments, program=program)
                     self.assertEqual((done.returncode, done.stdout), (1, ""))

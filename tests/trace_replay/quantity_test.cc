@@ -26,7 +26,7 @@ std::string TimeError(std::string_view text) {
 
 constexpr char kSizes[] = ", expected bytes, such as 1048576, 80GiB or 8GB";
 constexpr char kRates[] = ", expected bytes a second, more than 0, such as 12e9, 12GB/s or 16GiB/s";
-constexpr char kTimes[] = ", expected seconds, such as 0.5, 1.5ms or 10us";
+constexpr char kTimes[] = ", expected seconds, such as 0.5, 10us, 40m or 2h";
 
 TEST(ParseSize, TakesPowersOf1024And1000InAnyCase) {
   EXPECT_EQ(ParseSize("0").value(), 0);
@@ -111,10 +111,13 @@ TEST(ParseSeconds, TakesNumbersAndUnits) {
   EXPECT_DOUBLE_EQ(ParseSeconds("250 ms").value(), 0.25);
   EXPECT_DOUBLE_EQ(ParseSeconds("3S").value(), 3);
   EXPECT_DOUBLE_EQ(ParseSeconds("5ns").value(), 5e-9);
+  EXPECT_DOUBLE_EQ(ParseSeconds("40m").value(), 2400);
+  EXPECT_DOUBLE_EQ(ParseSeconds("1.5 min").value(), 90);
+  EXPECT_DOUBLE_EQ(ParseSeconds("2h").value(), 7200);
 }
 
 TEST(ParseSeconds, RefusesOtherTexts) {
-  for (const std::string text : {"s", "nan", "inf", "1h", "soon"}) {
+  for (const std::string text : {"s", "nan", "inf", "1d", "1h30m", "soon"}) {
     EXPECT_EQ(TimeError(text), "'" + text + "' is not a time" + kTimes);
   }
   EXPECT_EQ(TimeError(""), std::string("no value") + kTimes);

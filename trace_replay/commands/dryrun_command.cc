@@ -19,13 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
+#include "trace_replay/quantity.h"
 
 namespace tidepool::tool {
 namespace {
 
 struct DryRunOptions {
   std::string gpu = "h100";
-  std::int64_t memory_bytes = 0;  // 0: that of the GPU
+  std::optional<std::int64_t> memory_bytes;  // none: that of the GPU
   int devices = 1;
   std::int64_t steps = 3;
   double time_limit_seconds = 300;
@@ -72,37 +73,57 @@ std::optional<fs::path> FindFolder(const fs::path& program) {
   return std::nullopt;
 }
 
+// Returns a text as JSON has it for the package: a character for each byte. Names of files are any
+// bytes, of which JSON has no text.
+std::string BytesText(const std::string& bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    if (value < 0x80) {
+      text += byte;
+    } else {
+      text += static_cast<char>(0xC0 | value >> 6);
+      text += static_cast<char>(0x80 | (value & 0x3F));
+    }
+  }
+  return text;
+}
+
 nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                          const fs::path& folder) {
-  nlohmann::json orders = {{"gpu", options.gpu},
-                           {"memory_bytes", nullptr},
+  nlohmann::json orders = {{"gpu", BytesText(options.gpu)},
                            {"devices", options.devices},
                            {"steps", options.steps},
                            {"time_limit_seconds", options.time_limit_seconds},
-                           {"fit", options.fit},
+                           {"fit", BytesText(options.fit)},
                            {"initializes", !options.skips_initialization},
                            {"density", options.density},
-                           {"snapshot", options.snapshot},
-                           {"report", options.report},
+                           {"snapshot", BytesText(options.snapshot)},
+                           {"report", BytesText(options.report)},
                            {"json", options.json},
-                           {"tool", program.string()},
-                           {"stand_in", (folder / "cudart_host").string()},
-                           {"command", options.command}};
-  if (options.memory_bytes > 0) orders["memory_bytes"] = options.memory_bytes;
+                           {"tool", BytesText(program.string())},
+                           {"stand_in", BytesText((folder / "cudart_host").string())}};
+  if (options.memory_bytes.has_value()) orders["memory_bytes"] = *options.memory_bytes;
   if (options.cudnn_workspace_bytes.has_value()) {
     orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
   }
   return orders;
 }
 
-// Replaces this process by the package. Returns only where that fails.
-absl::Status BecomePackage(const fs::path& folder, const std::string& orders) {
+// Replaces this process by the package, with the orders and the words of the command as its
+// arguments. Returns only where that fails.
+absl::Status BecomePackage(const fs::path& folder, const std::string& orders,
+                           const std::vector<std::string>& command) {
   std::vector<std::string> words = {"python3", (folder / "tidepool_dryrun").string(), orders};
+  words.insert(words.end(), command.begin(), command.end());
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments.front(), arguments.data());
+  if (errno == E2BIG) {
+    return absl::ErrnoToStatus(errno, "the command is too long for this system");
+  }
   return absl::ErrnoToStatus(errno, "python3 cannot be started, expected Python 3.9 or newer");
 }
 
@@ -125,7 +146,14 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
                      " has no stand-in for the CUDA runtime, expected a build with the CUDA "
                      "Toolkit 13"));
   }
-  return BecomePackage(*folder, OrdersFor(options, program, *folder).dump());
+  return BecomePackage(*folder, OrdersFor(options, program, *folder).dump(), options.command);
+}
+
+// Returns an error for an empty value, as an unset variable of a script gives.
+std::string NotEmpty(const std::string& text) { return text.empty() ? "no value" : ""; }
+
+std::string MoreThanNoMemory(const std::string& text) {
+  return ParseSize(text).value_or(1) > 0 ? "" : "'0', expected more than 0 bytes";
 }
 
 }  // namespace
@@ -140,16 +168,18 @@ Command AddDryRun(CLI::App& app) {
                    "The GPU to assume: h100, a100-40, rtx-4090, ... (default: h100)")
       ->type_name("NAME");
   AddSizeOption(*command, "--memory", options->memory_bytes,
-                "The memory of each GPU, instead of that of the model");
+                "The memory of each GPU, instead of that of the model")
+      ->check(MoreThanNoMemory, "");
   AddWholeOption(*command, "--devices", options->devices, {1, 64}, "How many GPUs there are");
   AddWholeOption(*command, "--steps", options->steps, {0, std::numeric_limits<std::int64_t>::max()},
                  "Stop after so many steps of optimizers; 0: at the end of the program");
   AddSecondsOption(*command, "--time-limit", options->time_limit_seconds,
-                   "Stop after this time with the memory so far (default: 300s)");
+                   "Stop after this time with the memory so far (default: 5m)");
   command
       ->add_option("--fit", options->fit,
                    "NAME=LEAST..MOST: find the largest number in place of {NAME} in the command "
                    "with which the program fits")
+      ->check(NotEmpty, "")
       ->type_name("RANGE");
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
@@ -160,8 +190,10 @@ Command AddDryRun(CLI::App& app) {
   command
       ->add_option("--snapshot", options->snapshot,
                    "Keep PyTorch's memory snapshot in this file, for every other command")
+      ->check(NotEmpty, "")
       ->type_name("FILE");
   command->add_option("--report", options->report, "Write a report of the memory into this file")
+      ->check(NotEmpty, "")
       ->type_name("FILE");
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")

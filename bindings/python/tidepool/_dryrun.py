@@ -118,22 +118,26 @@ def _bytes_of(size: Optional[Size]) -> Optional[int]:
     return _native.parse_size(size) if isinstance(size, str) else int(size)
 
 
+def _seconds_of(time: Union[float, str]) -> float:
+    return _native.parse_seconds(time) if isinstance(time, str) else float(time)
+
+
 def is_inside() -> bool:
     """Returns whether this process is a program of a dry run."""
     return _FOLDER in os.environ
 
 
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
-           devices: int = 1, steps: int = 3, time_limit: float = 300, initialize: bool = True, density: float = 0.5,
+           devices: int = 1, steps: int = 3, time_limit: Union[float, str] = 300, initialize: bool = True, density: float = 0.5,
            cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None, report: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
         answer.fits, answer.peak_reserved_bytes
 
-    The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit` seconds. `memory` is the
-    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density` is the share of
-    elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
+    The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit`, seconds or text such as
+    "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
+    is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
     decides otherwise. `snapshot` and `report` are files to write. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
@@ -145,26 +149,26 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         raise _native.Error("a dry run inside of a dry run: call tidepool.dryrun under if __name__ == '__main__'")
     place = folder()
     main = _parts(place)
+    title = getattr(function, "__name__", type(function).__name__)
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as name:
         at = pathlib.Path(name)
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
-                             devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize, density=density,
-                             cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
+                             devices=devices, steps=steps, time_limit_seconds=_seconds_of(time_limit),
+                             initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
                              report=os.fspath(report or ""))
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())
             answer = run.answer(command, at)
-            main.keep_files(run, answer)
+            main.keep_files(run, answer, title)
         except ValueError as error:
             raise _native.InputError(str(error)) from None
         except main.DryRunError as error:
             failure = _error_of_call(at / "error.pickle") or _native.Error(str(error))
     if failure is not None:
         raise failure
-    title = getattr(function, "__name__", type(function).__name__)
     return DryRun(**vars(parse(json.dumps(answer))), _lines=main.text.lines(answer, title))
 
 

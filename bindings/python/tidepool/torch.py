@@ -339,6 +339,13 @@ def _require_time_to_enable():
         raise RuntimeError("tidepool.torch.enable(): no CUDA device was found")
 
 
+def _warn_of_settings():
+    settings = ",".join(os.environ.get(name, "") for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"))
+    if "expandable_segments:true" in settings.lower().replace(" ", ""):
+        warnings.warn("expandable_segments:True has no effect: it is a setting of PyTorch's own allocator, and tidepool takes its "
+                      "place", stacklevel=3)
+
+
 def _make_backend(method, options):
     if method == "pluggable":
         return _Pluggable(options)
@@ -387,6 +394,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     except BaseException:
         _c_face.share_pools_of(None)
         raise
+    _warn_of_settings()
     _given = None if plan is None else _GivenPlan(plan)
     if pinned not in (None, False):
         _backend.enable_pinned()

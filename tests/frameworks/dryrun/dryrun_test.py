@@ -63,7 +63,7 @@ class DryRunTest(unittest.TestCase):
         self.assertLessEqual(found["planned_bytes"], found["peak_reserved_bytes"])
         least, most = found["reserved_range"]
         self.assertTrue(least <= found["peak_reserved_bytes"] <= most)
-        self.assertIn("<html", report.read_text()[:200].lower())
+        self.assertIn("<title>train.py on NVIDIA H100 80GB HBM3", report.read_text()[:2000])
         info = self.info(snapshot)
         self.assertEqual(info["trace"]["peak_live_bytes"], found["peak_live_bytes"])
         # The run has falling addresses.
@@ -334,6 +334,23 @@ class DryRunTest(unittest.TestCase):
         found = answer("--memory", "3GiB", "--steps", "0", command=command)
         self.assertEqual(found["caught_out_of_memory"], [{"bytes": 1 << 30, "frame": f"{command[1]}:5"}])
 
+    def test_pinned_memory_is_told_with_its_rounding(self):
+        command = self.program(
+            "import torch\n"
+            "def pin(mib): return torch.empty(mib << 20, dtype=torch.uint8).pin_memory()\n"
+            "x, y = pin(5), pin(3)\n"
+            "assert x.pin_memory() is x\n"
+            "part = y[:10]; del x, y\n"
+            "z = pin(3)\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["fits"], found["peak_live_bytes"]), (True, 0))
+        self.assertEqual(found["pinned"], {"peak_bytes": 8 << 20, "rounded_bytes": 12 << 20})
+        self.assertIn("12.0 MiB of the host's memory for 8.0 MiB", dry_run("--steps", "0", command=command).stdout)
+        # Newer versions have statistics of other requests, with the rounded size.
+        others = answer("--steps", "0", command=self.program(
+            "import torch\nx = torch.empty(3 << 20, dtype=torch.uint8, pin_memory=True)\ny = torch.empty(1, device='cuda')\n"))["pinned"]
+        self.assertIn(others, ({"peak_bytes": 4 << 20, "rounded_bytes": 4 << 20}, {"peak_bytes": 0, "rounded_bytes": 0}))
+
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"
@@ -407,13 +424,23 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "1")
         self.assertEqual(found["steps"], 1)
 
-    # PyTorch loads the ones beside it by their paths. A part of NVRTC and the linker of kernels have no counterpart here.
+    # PyTorch loads the ones beside it by their paths. A part of NVRTC, the linker of kernels and annotations have no counterpart here.
     def test_the_libraries_beside_pytorch_are_not_loaded(self):
         answer("--steps", "0", command=self.program(
             "import os, torch\n"
             "x = torch.zeros(1 << 20, device='cuda')\n"
             "loaded = {line.split()[-1] for line in open('/proc/self/maps') if '/nvidia/' in line}\n"
-            "assert not [path for path in loaded if not os.path.basename(path).startswith(('libnvrtc-builtins', 'libnvJitLink'))], loaded\n"))
+            "others = ('libnvrtc-builtins', 'libnvJitLink', 'libnvToolsExt')\n"
+            "assert all(os.path.basename(path).startswith(others) for path in loaded), loaded\n"))
+
+    def test_the_time_limit_is_named_before_the_first_use_of_the_gpu(self):
+        done = dry_run("--time-limit", "0.05m", command=self.program(
+            "import atexit, threading, torch\n"
+            "atexit.register(threading.Event().wait, 1)\n"  # so that a second signal would come in the meantime
+            "threading.Event().wait()\n"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, "ran out of time before it used (a GPU|PyTorch), .*--time-limit")
+        self.assertNotIn("Traceback", done.stderr)
 
     def test_no_room_for_the_answer(self):
         lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"

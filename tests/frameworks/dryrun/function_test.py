@@ -43,7 +43,7 @@ class FunctionTest(unittest.TestCase):
     def test_says_what_a_function_needs(self):
         with tempfile.TemporaryDirectory() as folder:
             snapshot, report = pathlib.Path(folder, "snapshot.pickle"), pathlib.Path(folder, "report.html")
-            answer = tidepool.dryrun(train, 2048, gpu="rtx-4090", steps=2, snapshot=snapshot, report=report)
+            answer = tidepool.dryrun(train, 2048, gpu="rtx-4090", steps=2, time_limit="5m", snapshot=snapshot, report=report)
             self.assertEqual(tidepool.read(snapshot).info().trace.peak_live_bytes, answer.peak_live_bytes)
             self.assertIn("<html", report.read_text()[:200].lower())
         self.assertTrue(answer.fits)
@@ -60,6 +60,9 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("in fails_on_the_gpu", str(caught.exception.__cause__))
         with self.assertRaisesRegex(tidepool.Error, "the program never asked for a GPU"):
             tidepool.dryrun(uses_no_gpu)
+        for options in ({"memory": 0}, {"memory": "0"}, {"time_limit": "soon"}):
+            with self.assertRaises(tidepool.InputError):
+                tidepool.dryrun(uses_no_gpu, **options)
 
     def test_a_check_passes_or_explains(self):
         self.assertIsNone(check(1024))
