@@ -331,7 +331,9 @@ Command AddInfo(CLI::App& app) {
   CLI::App* info = app.add_subcommand(
       "info",
       "Tells for each device of a trace how much memory it needs, which lines hold it, and which "
-      "request was refused; of several traces, which rank of the job needs the most");
+      "request was refused; of several traces, which rank of the job needs the most; of '-', the "
+      "text "
+      "of PyTorch's OutOfMemoryError on standard input, whether a setting can help");
   info->group("Traces");
   AddRanksArgument(*info, options->traces);
   AddAlignOption(*info, options->alignment);
@@ -341,7 +343,7 @@ Command AddInfo(CLI::App& app) {
   AddExamples(*info, {"tidepool info examples/traces/vgg16-b4-sgd.rmm.csv.gz",
                       "tidepool info snapshot.pickle --device 1 --json",
                       "tidepool info snapshot.pickle --category 'attention=attn|sdpa'",
-                      "tidepool info rank0.pickle rank1.pickle", "tidepool info - < error.txt"});
+                      "tidepool info rank0.pickle rank1.pickle"});
   return {info, [options] { return RunInfo(*options); }};
 }
 

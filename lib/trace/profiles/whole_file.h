@@ -12,7 +12,7 @@
 
 namespace tidepool::profiles {
 
-inline constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+inline constexpr std::size_t kMostBytes = std::size_t{1} << 26;
 
 // Returns all bytes; InvalidArgument beyond kMostBytes. Errors do not name the file.
 inline absl::StatusOr<std::string> WholeFile(io::ByteSource& source) {
