@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text of PyTorch's OutOfMemoryError, and what its numbers decide.
+// The text of PyTorch's OutOfMemoryError, and the decisions that its numbers allow.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_OOM_TEXT_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_OOM_TEXT_H_
 
