@@ -7,12 +7,62 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "tidepool/trace/frames.h"
 #include "tidepool/trace/trace_files.h"
 #include "trace_replay/caller.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
+namespace {
+
+// Returns the index of the first event that was recorded when it happened.
+std::int64_t FirstRecordedEvent(const Trace& trace) {
+  std::int64_t earlier = trace.earlier_allocations;
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const TraceEvent::Kind kind = trace.events[i].kind;
+    if (earlier == 0) return static_cast<std::int64_t>(i);
+    if (kind == TraceEvent::Kind::kAllocate) --earlier;
+  }
+  return static_cast<std::int64_t>(trace.events.size());
+}
+
+// Whether the history lost its beginning: stacks of earlier memory were recorded, so PyTorch's
+// buffer had overwritten their events.
+bool HasLostEvents(const Trace& trace) {
+  return trace.original_format == TraceFormat::kPyTorchSnapshot &&
+         std::any_of(trace.allocations.begin(),
+                     trace.allocations.begin() + trace.earlier_allocations,
+                     [](const TraceAllocation& allocation) { return allocation.tag != 0; });
+}
+
+// Says since when the history tells.
+std::string BeginningText(const Trace& trace) {
+  const std::int64_t first = FirstRecordedEvent(trace);
+  if (first >= static_cast<std::int64_t>(trace.events.size())) return "";
+  const TraceEvent& event = trace.events[static_cast<std::size_t>(first)];
+  std::string text = absl::StrCat("; the history begins with event ", CountText(first));
+  const bool has_times = trace.original_format == TraceFormat::kPyTorchSnapshot && event.time > 0;
+  if (has_times) {
+    absl::StrAppend(&text, ", at ",
+                    absl::FormatTime("%Y-%m-%d %H:%M:%E3S UTC", absl::FromUnixNanos(event.time),
+                                     absl::UTCTimeZone()));
+  }
+  if (HasLostEvents(trace)) {
+    absl::StrAppend(&text,
+                    ": earlier events were overwritten (max_entries of _record_memory_history), "
+                    "and a higher peak before is not known");
+  }
+  return text;
+}
+
+bool BeganAtPeak(const Trace& trace, const TraceLoad& load) {
+  return trace.has_history && trace.earlier_allocations > 0 &&
+         load.peak_event < FirstRecordedEvent(trace);
+}
+
+}  // namespace
+
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
   absl::StatusOr<std::shared_ptr<const Trace>> read = ReadOrShare(path, options);
@@ -30,6 +80,10 @@ absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t
   measured.recorded_events = trace.events.size();
   measured.recorded_allocations = trace.allocations.size();
   measured.reserved = MeasureReserved(trace);
+  measured.is_peak_known = trace.has_history;
+  measured.began_at_peak = BeganAtPeak(trace, *load);
+  measured.contradicts = trace.has_history && measured.reserved.has_value() &&
+                         measured.reserved->peak_reserved_bytes < measured.load.peak_live_bytes;
   measured.trace = *std::move(read);
   return measured;
 }
@@ -97,7 +151,9 @@ nlohmann::ordered_json TraceJson(const MeasuredTrace& measured) {
           {"allocations", measured.recorded_allocations},
           {"unfreed", measured.load.unfreed_count},
           {"alignment", measured.alignment},
-          {"peak_live_bytes", measured.load.peak_live_bytes}};
+          {"peak_live_bytes", measured.is_peak_known
+                                  ? nlohmann::ordered_json(measured.load.peak_live_bytes)
+                                  : nlohmann::ordered_json(nullptr)}};
 }
 
 nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
@@ -106,6 +162,7 @@ nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
                                  {"reserved_overhead", nullptr}};
   if (measured.reserved.has_value()) {
     json["reserved_bytes"] = measured.reserved->reserved_bytes;
+    if (measured.contradicts) return json;
     json["peak_reserved_bytes"] = measured.reserved->peak_reserved_bytes;
     json["reserved_overhead"] = Overhead(measured.reserved->peak_reserved_bytes, measured.load);
   }
@@ -114,6 +171,9 @@ nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
 
 std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
   const Trace& trace = *measured.trace;
+  if (trace.original_format == TraceFormat::kRmmDebugLog) {
+    return {"only refused requests: RMM's logging_resource_adaptor writes a log of all of them"};
+  }
   if (!trace.has_history) {
     return {std::string(kNoHistory)};
   }
@@ -122,11 +182,21 @@ std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
     const std::int64_t bytes = trace.allocations[static_cast<std::size_t>(i)].bytes;
     earlier += (bytes + measured.alignment - 1) & -measured.alignment;
   }
-  if (earlier == 0) return {};
-  return {absl::StrCat(SizeText(earlier), " were allocated before recording began",
-                       trace.original_format == TraceFormat::kChromeTrace
-                           ? " (from the profiler's 'Total Allocated')"
-                           : "")};
+  std::vector<std::string> notes;
+  if (earlier > 0) {
+    notes.push_back(absl::StrCat(SizeText(earlier), " were allocated before recording began",
+                                 trace.original_format == TraceFormat::kChromeTrace
+                                     ? " (from the profiler's 'Total Allocated')"
+                                     : "",
+                                 BeginningText(trace)));
+  }
+  if (measured.contradicts) {
+    notes.push_back(absl::StrCat(
+        SizeText(measured.load.peak_live_bytes), " were live, but only ",
+        SizeText(measured.reserved->peak_reserved_bytes),
+        " reserved: the figures contradict each other, the history lacks reservations"));
+  }
+  return notes;
 }
 
 std::optional<std::size_t> WorstRefusal(const TraceDemand& demand) {
@@ -148,21 +218,26 @@ std::string WorstRefusalText(const MeasuredTrace& measured) {
   const std::optional<std::size_t> worst = WorstRefusal(measured.demand);
   if (!worst.has_value()) return "";
   const RefusedRequest& refused = measured.demand.refused[*worst];
-  return absl::StrCat(SizeText(refused.bytes), " refused",
-                      AtFrameText(FrameNames(*measured.trace).Name(refused.tag)), " with ",
-                      SizeText(refused.live_bytes), " live");
+  const std::string text = absl::StrCat(SizeText(refused.bytes), " refused",
+                                        AtFrameText(FrameNames(*measured.trace).Name(refused.tag)));
+  if (measured.trace->original_format == TraceFormat::kRmmDebugLog) return text;
+  return absl::StrCat(text, " with ", SizeText(refused.live_bytes), " live");
+}
+
+// Returns ", peak live 801.4 MiB", or as much of it as the file tells.
+static std::string LiveOf(const MeasuredTrace& measured) {
+  const Trace& trace = *measured.trace;
+  if (trace.original_format == TraceFormat::kRmmDebugLog) return "";
+  if (!trace.has_history) return absl::StrCat(", live ", SizeText(measured.load.unfreed_bytes));
+  return absl::StrCat(measured.began_at_peak ? ", live at its beginning " : ", peak live ",
+                      SizeText(measured.load.peak_live_bytes));
 }
 
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
   std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(measured.trace->format) << ", "
             << CountText(static_cast<std::int64_t>(measured.recorded_events)) << " events, "
-            << CountText(static_cast<std::int64_t>(measured.recorded_allocations))
-            << " allocations, ";
-  if (measured.trace->has_history) {
-    std::cout << "peak live " << SizeText(measured.load.peak_live_bytes);
-  } else {
-    std::cout << "live " << SizeText(measured.load.unfreed_bytes);
-  }
+            << CountText(static_cast<std::int64_t>(measured.recorded_allocations)) << " allocations"
+            << LiveOf(measured);
   if (!measured.demand.refused.empty()) {
     std::cout << ", out of memory: needs at least " << SizeText(measured.demand.needs_bytes);
   }
@@ -171,6 +246,40 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
   }
   for (const std::string& note : RecordingNotes(measured)) std::cout << "\n  " << note;
   std::cout << "\n\n";
+}
+
+FirstRefused FirstRefusedAt(const MeasuredTrace& requests, std::int64_t event) {
+  constexpr std::string_view kRefusedBefore = "refused request ";
+  const Trace& trace = *requests.trace;
+  const TraceEvent& refused = trace.events[static_cast<std::size_t>(event)];
+  FirstRefused first = {.event = RecordedEvent(requests, event),
+                        .stream = std::string(trace.stream_names[refused.stream])};
+  const FrameNames names(trace);
+  if (refused.kind == TraceEvent::Kind::kAllocate) {
+    first.frame = names.Name(trace.allocations[refused.index].tag);
+    first.was_refused_before = !requests.demand.refused.empty() &&
+                               trace.allocation_ids[refused.index].starts_with(kRefusedBefore);
+  } else if (refused.kind == TraceEvent::Kind::kFailure) {
+    first.frame = names.Name(trace.failures[refused.index].tag);
+    first.was_refused_before = true;
+  }
+  return first;
+}
+
+nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first) {
+  return {{"event", first.event},
+          {"stream", first.stream},
+          {"frame", first.frame},
+          {"recorded_refusal", first.was_refused_before}};
+}
+
+std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first) {
+  std::vector<std::vector<std::string>> rows = {{"first refused at event", CountText(first.event)}};
+  if (!first.stream.empty())
+    rows.push_back({"  on", absl::StrCat("stream ", absl::CHexEscape(first.stream))});
+  if (first.frame != "(no stack)") rows.push_back({"  by", absl::CHexEscape(first.frame)});
+  if (first.was_refused_before) rows.push_back({"  when recorded", "refused, too"});
+  return rows;
 }
 
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {

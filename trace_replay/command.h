@@ -58,6 +58,13 @@ struct MeasuredTrace {
   std::size_t recorded_events = 0;
   std::size_t recorded_allocations = 0;
   std::optional<ReservedLoad> reserved;  // by the recorded allocator; empty if it was not recorded
+  bool is_peak_known = true;             // whether the file has a history
+  // Whether live memory never rose above that at the history's beginning, so that an earlier peak
+  // may have been higher.
+  bool began_at_peak = false;
+  // Whether the file holds more live than reserved bytes, which contradict each other: then the
+  // reserved bytes are known only at the end.
+  bool contradicts = false;
 };
 // Reads and measures a trace. An alignment of 0 stands for the trace's own. Errors name the file.
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
@@ -103,6 +110,20 @@ std::string AtFrameText(const std::string& frame);
 // Prints the file, its format, its counts, its peak and its needs: the head of every table about a
 // trace.
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
+
+// The first request that a replay refused, in a trace of ReadRequests.
+struct FirstRefused {
+  std::int64_t event = 0;  // of the recording
+  std::string stream;
+  std::string frame = {};           // "(no stack)" without one
+  bool was_refused_before = false;  // the recorded allocator had refused it, too
+};
+// `event` is that of the trace with requests.
+FirstRefused FirstRefusedAt(const MeasuredTrace& requests, std::int64_t event);
+// Returns the object `first_refused` of answers, without sizes.
+nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first);
+// Returns rows of a table.
+std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first);
 
 // Returns "all" or "all but 3", for a replay of a trace.
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused);

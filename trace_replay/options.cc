@@ -161,7 +161,7 @@ CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options, DeviceAli
       app, alias == DeviceAlias::kFree ? "--device,--trace-device" : "--trace-device",
       options.device, ParseDevice, "N",
       "The device to look at in a trace of several; -1 is the host (default: the first GPU that "
-      "refused a request, else the first with events)");
+      "refused a request, else the one with the most memory)");
 }
 
 CLI::Option* AddPoliciesOption(CLI::App& app, std::vector<std::string>& policies) {

@@ -39,7 +39,8 @@ void Take(const TraceSetting& setting, CachingAllocatorSettings& settings) {
 CachingAllocatorSettings RecordedCachingSettings(const Trace& trace) {
   CachingAllocatorSettings settings;
   for (const TraceSetting& setting : trace.allocator_settings) {
-    if (setting.name == "PYTORCH_CUDA_ALLOC_CONF") Apply(setting.value, settings);
+    if (setting.name == "PYTORCH_CUDA_ALLOC_CONF" || setting.name == "PYTORCH_ALLOC_CONF")
+      Apply(setting.value, settings);
   }
   for (const TraceSetting& setting : trace.allocator_settings) Take(setting, settings);
   settings.padding_bytes = caching_allocator::FindPadding(trace, settings);

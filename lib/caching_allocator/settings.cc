@@ -20,14 +20,21 @@ namespace {
 
 using caching_allocator::kMiB;
 
-// Keys that change no sizes, or only those of pinned memory.
+// Keys that change no sizes of device memory.
 constexpr std::string_view kSkipped[] = {
-    "release_lock_on_cudamalloc",     "release_lock_on_hipmalloc",
-    "pinned_use_cuda_host_register",  "pinned_use_hip_host_register",
-    "pinned_num_register_threads",    "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
+    "release_lock_on_cudamalloc",
+    "release_lock_on_hipmalloc",
+    "graph_capture_record_stream_reuse",
     "throw_on_cudamalloc_oom",
 };
+
+// All keys with this beginning are about pinned memory of the host.
+constexpr std::string_view kPinned = "pinned_";
+
+bool IsWithoutEffect(std::string_view key) {
+  return key.starts_with(kPinned) ||
+         std::find(std::begin(kSkipped), std::end(kSkipped), key) != std::end(kSkipped);
+}
 
 absl::Status Wrong(std::string_view key, std::string_view value, std::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(key), ": ", io::Quoted(value),
@@ -142,9 +149,7 @@ absl::Status ReadKey(std::string_view key, std::string_view value,
                ? absl::OkStatus()
                : Wrong(key, value, "native: only PyTorch's own allocator is modelled");
   }
-  if (std::find(std::begin(kSkipped), std::end(kSkipped), key) != std::end(kSkipped)) {
-    return absl::OkStatus();
-  }
+  if (IsWithoutEffect(key)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown key ", io::Quoted(key),
       ", expected max_split_size_mb, max_non_split_rounding_mb, large_segment_size_mb, "
@@ -163,12 +168,30 @@ std::size_t EntryLength(std::string_view text) {
   return text.size();
 }
 
+std::string WithoutSpaces(std::string_view text) {
+  std::string compact(text);
+  std::erase_if(compact, [](char c) { return c == ' ' || c == '\t' || c == '\n'; });
+  return compact;
+}
+
 }  // namespace
+
+std::vector<std::string> CachingAllocatorKeysWithoutEffect(std::string_view text) {
+  const std::string compact = WithoutSpaces(text);
+  std::vector<std::string> keys;
+  std::string_view rest = compact;
+  while (!rest.empty()) {
+    const std::string_view entry = rest.substr(0, EntryLength(rest));
+    rest.remove_prefix(std::min(entry.size() + 1, rest.size()));
+    const std::string_view key = entry.substr(0, entry.find(':'));
+    if (IsWithoutEffect(key)) keys.emplace_back(key);
+  }
+  return keys;
+}
 
 absl::StatusOr<CachingAllocatorSettings> ParseCachingAllocatorSettings(
     std::string_view text, const CachingAllocatorSettings& base) {
-  std::string compact(text);
-  std::erase_if(compact, [](char c) { return c == ' ' || c == '\t' || c == '\n'; });
+  const std::string compact = WithoutSpaces(text);
   CachingAllocatorSettings settings = base;
   std::string_view rest = compact;
   while (!rest.empty()) {

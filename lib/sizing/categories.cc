@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -178,6 +180,51 @@ std::vector<Category> Guess(const Trace& trace) {
   return categories;
 }
 
+// Returns for each tag the text of the frame that names its purpose, plus 1; 0 without one. Such a
+// frame is the outermost one.
+std::vector<std::uint32_t> PurposesOfTags(const Trace& trace) {
+  std::vector<std::uint32_t> purposes(trace.frames.size() + 1);
+  for (std::size_t i = 0; i < trace.frames.size(); ++i) {
+    const TraceFrame& frame = trace.frames[i];
+    const bool names = frame.caller == 0 && trace.frame_texts[frame.file] == kPurposeFile;
+    purposes[i + 1] = names ? frame.name + 1 : purposes[frame.caller];
+  }
+  return purposes;
+}
+
+// Numbers the categories that the recording itself names.
+class RecordedPurposes {
+ public:
+  RecordedPurposes(const Trace& trace, std::vector<std::string>& names)
+      : trace_(trace), names_(names), named_(names.size()), of_tags_(PurposesOfTags(trace)) {}
+
+  // Returns the category of an allocation, which is added to the names if it is new; no value
+  // without one.
+  std::optional<std::uint32_t> Of(const TraceAllocation& allocation) {
+    const std::uint32_t text = of_tags_[allocation.tag];
+    if (text == 0) return std::nullopt;
+    const auto [found, is_new] = numbers_.try_emplace(text, 0);
+    if (is_new) found->second = NumberOf(trace_.frame_texts[text - 1]);
+    return found->second;
+  }
+
+ private:
+  // Purposes differ from each other, so a new one is compared only with the names of the beginning.
+  std::uint32_t NumberOf(std::string_view name) {
+    const auto end = names_.begin() + static_cast<std::ptrdiff_t>(named_);
+    const auto found = std::find(names_.begin(), end, name);
+    if (found != end) return static_cast<std::uint32_t>(found - names_.begin());
+    names_.emplace_back(name);
+    return static_cast<std::uint32_t>(names_.size() - 1);
+  }
+
+  const Trace& trace_;
+  std::vector<std::string>& names_;
+  std::size_t named_;  // names at the beginning
+  std::vector<std::uint32_t> of_tags_;
+  std::map<std::uint32_t, std::uint32_t> numbers_;  // by the text of a purpose, plus 1
+};
+
 }  // namespace
 
 TraceCategories Categorize(const Trace& trace, const std::vector<CategoryRule>& rules) {
@@ -187,12 +234,14 @@ TraceCategories Categorize(const Trace& trace, const std::vector<CategoryRule>& 
   const std::vector<std::uint32_t> of_tags = RulesOfTags(trace, rules);
   const std::vector<Category> guesses = Guess(trace);
   const auto offset = static_cast<std::uint32_t>(rules.size());
+  RecordedPurposes purposes(trace, categories.names);
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     const std::uint32_t rule = of_tags[trace.allocations[i].tag];
     const bool is_earlier = static_cast<std::int64_t>(i) < trace.earlier_allocations;
     const bool is_unknown = is_earlier && trace.has_history && trace.allocations[i].tag == 0;
+    const std::uint32_t guess = offset + (is_unknown ? kBeforeRecording : guesses[i]);
     categories.of_allocations.push_back(
-        rule < offset ? rule : offset + (is_unknown ? kBeforeRecording : guesses[i]));
+        rule < offset ? rule : purposes.Of(trace.allocations[i]).value_or(guess));
   }
   return categories;
 }

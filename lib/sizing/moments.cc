@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -91,18 +93,19 @@ class Segments {
  public:
   explicit Segments(bool joins) : joins_(joins) {}
 
-  void Take(std::uint64_t begin, std::uint64_t end) {
+  void Take(std::uint64_t begin, std::uint64_t end, std::uint32_t stream) {
     if (begin >= end) return;
     GiveBack(begin, end);
     const auto next = ranges_.lower_bound(begin);
-    if (joins_ && next != ranges_.begin() && std::prev(next)->second.end == begin) {
+    if (joins_ && next != ranges_.begin() && std::prev(next)->second.end == begin &&
+        std::prev(next)->second.stream == stream) {
       begin = std::prev(next)->first;
     }
-    if (joins_ && next != ranges_.end() && next->first == end) {
+    if (joins_ && next != ranges_.end() && next->first == end && next->second.stream == stream) {
       end = next->second.end;
       ranges_.erase(next);
     }
-    ranges_[begin] = {end, 0};
+    ranges_[begin] = {end, stream, 0};
   }
 
   void GiveBack(std::uint64_t begin, std::uint64_t end) {
@@ -110,14 +113,28 @@ class Segments {
     while (at != ranges_.end() && at->first < end) {
       const auto [first, range] = *at;
       at = ranges_.erase(at);
-      if (first < begin) ranges_[first] = {begin, 0};
-      if (range.end > end) ranges_[end] = {range.end, 0};
+      if (first < begin) ranges_[first] = {begin, range.stream, 0};
+      if (range.end > end) ranges_[end] = {range.end, range.stream, 0};
     }
   }
 
   void AddLive(std::uint64_t address, std::int64_t bytes) {
     const auto found = Covering(address);
     if (found != ranges_.end() && found->first <= address) found->second.live += bytes;
+  }
+
+  // Returns all segments, by address, with the names of their streams.
+  std::vector<TraceSegment> All(const StringTable& streams) const {
+    std::vector<TraceSegment> segments;
+    for (const auto& [begin, range] : ranges_) {
+      const auto bytes = static_cast<std::int64_t>(range.end - begin);
+      segments.push_back({.address = begin,
+                          .bytes = bytes,
+                          .free_bytes = std::max<std::int64_t>(0, bytes - range.live),
+                          .stream = std::string(streams[range.stream]),
+                          .pool = "default"});
+    }
+    return segments;
   }
 
   std::vector<SegmentUse> WithFreeBytes() const {
@@ -135,6 +152,7 @@ class Segments {
  private:
   struct Range {
     std::uint64_t end;
+    std::uint32_t stream;
     std::int64_t live;
   };
 
@@ -149,13 +167,148 @@ class Segments {
   bool joins_;
 };
 
-void Follow(const TraceReservation& reservation, Segments& segments) {
+void Follow(const TraceReservation& reservation, std::uint32_t stream, Segments& segments) {
   const bool gives_back = reservation.bytes < 0;
   const auto bytes = static_cast<std::uint64_t>(reservation.bytes);
   const std::uint64_t begin = reservation.address;
   const std::uint64_t end = begin + (gives_back ? -bytes : bytes);
   if (begin == 0 || end < begin) return;
-  gives_back ? segments.GiveBack(begin, end) : segments.Take(begin, end);
+  gives_back ? segments.GiveBack(begin, end) : segments.Take(begin, end, stream);
+}
+
+// Adds the allocations of `live`; returns their aligned bytes.
+std::int64_t AddLive(const Trace& trace, const std::vector<std::uint32_t>& live,
+                     std::int64_t alignment, Segments& segments) {
+  std::int64_t sum = 0;
+  for (const std::uint32_t number : live) {
+    const std::int64_t bytes = Aligned(trace.allocations[number].bytes, alignment);
+    sum += bytes;
+    std::uint64_t address = 0;
+    if (trace::ParseAddress(trace.allocation_ids[number], &address)) {
+      segments.AddLive(address, bytes);
+    }
+  }
+  return sum;
+}
+
+// Gives segments the pools and kinds that they, or the segments around them, have at the end.
+void TakePools(const Trace& trace, std::vector<TraceSegment>& segments) {
+  constexpr std::int64_t kSmallSegment = std::int64_t{2} << 20;
+  const bool is_expandable = HasExpandableSegments(trace).value_or(false);
+  for (TraceSegment& segment : segments) {
+    const auto after = absl::c_upper_bound(
+        trace.segments, segment.address,
+        [](std::uint64_t address, const TraceSegment& known) { return address < known.address; });
+    const bool is_known =
+        after != trace.segments.begin() && segment.address - std::prev(after)->address <
+                                               static_cast<std::uint64_t>(std::prev(after)->bytes);
+    if (is_known) {
+      segment.pool = std::prev(after)->pool;
+      segment.kind = std::prev(after)->kind;
+    } else if (is_expandable) {
+      segment.kind = TraceSegment::Kind::kExpandable;
+    } else if (segment.bytes == kSmallSegment) {
+      segment.kind = TraceSegment::Kind::kSmall;
+    }
+  }
+}
+
+// Whether memory changes after event `event`.
+bool ChangesAfter(const Trace& trace, std::int64_t event) {
+  return std::any_of(trace.events.begin() + event + 1, trace.events.end(),
+                     [](const TraceEvent& later) {
+                       return later.TouchesMemory() || later.kind == TraceEvent::Kind::kReserve;
+                     });
+}
+
+absl::StatusOr<std::vector<TraceSegment>> SegmentsAfter(const Trace& trace, std::int64_t event,
+                                                        std::int64_t alignment) {
+  const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(trace, event);
+  if (!live.ok()) return live.status();
+  if (!trace.segments.empty() && !ChangesAfter(trace, event)) return trace.segments;
+  Segments segments(HasExpandableSegments(trace).value_or(false));
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(event); ++i) {
+    if (trace.events[i].kind != TraceEvent::Kind::kReserve) continue;
+    Follow(trace.reservations[trace.events[i].index], trace.events[i].stream, segments);
+  }
+  AddLive(trace, *live, alignment, segments);
+  std::vector<TraceSegment> all = segments.All(trace.stream_names);
+  TakePools(trace, all);
+  return all;
+}
+
+// Names the pool and stream to which free memory must belong to be of use.
+void ChooseOwner(const Trace& trace, std::int64_t event, const std::vector<TraceSegment>& segments,
+                 FreeParts& parts) {
+  const TraceEvent& last = trace.events[static_cast<std::size_t>(event)];
+  parts.pool = "default";
+  if (last.kind == TraceEvent::Kind::kFailure && !trace.stream_names[last.stream].empty()) {
+    parts.stream = std::string(trace.stream_names[last.stream]);
+    return;
+  }
+  std::map<std::pair<std::string_view, std::string_view>, std::int64_t> live;
+  std::int64_t most = -1;
+  for (const TraceSegment& segment : segments) {
+    std::int64_t& bytes = live[{segment.pool, segment.stream}];
+    bytes += segment.bytes - segment.free_bytes;
+  }
+  for (const auto& [owner, bytes] : live) {
+    if (bytes <= most) continue;
+    most = bytes;
+    parts.pool = std::string(owner.first);
+    parts.stream = std::string(owner.second);
+  }
+}
+
+// Counts the granules that live bytes of a pool and stream fill at least.
+std::int64_t InGranules(const TraceSegment& first, std::int64_t live_bytes) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  const std::int64_t granule = first.kind == TraceSegment::Kind::kSmall ? 2 * kMiB : 20 * kMiB;
+  return (live_bytes + granule - 1) / granule * granule;
+}
+
+FreeParts PartsOf(const std::vector<TraceSegment>& segments) {
+  FreeParts sums;
+  std::map<std::tuple<std::string_view, std::string_view, TraceSegment::Kind>, FreeMemory> parts;
+  std::map<std::tuple<std::string_view, std::string_view, TraceSegment::Kind>,
+           std::pair<const TraceSegment*, std::int64_t>>
+      live;
+  for (const TraceSegment& segment : segments) {
+    sums.reserved_bytes += segment.bytes;
+    sums.free_bytes += segment.free_bytes;
+    sums.pending_bytes += segment.pending_bytes;
+    if (segment.free_bytes == segment.bytes) {
+      ++sums.whole_segments;
+      sums.whole_bytes += segment.bytes;
+    }
+    const std::tuple key(std::string_view(segment.pool), std::string_view(segment.stream),
+                         segment.kind);
+    auto& [first, bytes] = live[key];
+    first = &segment;
+    bytes += segment.bytes - segment.free_bytes;
+    if (segment.free_bytes == 0) continue;
+    FreeMemory& part = parts[key];
+    part = {segment.pool, segment.stream, segment.kind, part.bytes + segment.free_bytes,
+            part.segments + 1};
+  }
+  for (const auto& [key, held] : live)
+    sums.expandable_bytes += InGranules(*held.first, held.second);
+  for (auto& [key, part] : parts) sums.parts.push_back(std::move(part));
+  absl::c_stable_sort(sums.parts,
+                      [](const FreeMemory& a, const FreeMemory& b) { return a.bytes > b.bytes; });
+  return sums;
+}
+
+// Whether the sums of the segments' sizes stay within 64 bits, which those of a damaged trace may
+// not.
+bool AddUp(const std::vector<TraceSegment>& segments) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  std::int64_t sum = 0;
+  for (const TraceSegment& segment : segments) {
+    if (segment.bytes < 0 || segment.bytes > kMost - sum) return false;
+    sum += segment.bytes;
+  }
+  return true;
 }
 
 }  // namespace
@@ -187,18 +340,36 @@ absl::StatusOr<std::optional<ReservedMemory>> ReservedAfter(const Trace& trace, 
     if (__builtin_add_overflow(memory.reserved_bytes, reservation.bytes, &memory.reserved_bytes)) {
       return std::nullopt;  // a damaged trace
     }
-    Follow(reservation, segments);
+    Follow(reservation, trace.events[i].stream, segments);
   }
-  for (const std::uint32_t number : *live) {
-    const std::int64_t bytes = Aligned(trace.allocations[number].bytes, alignment);
-    memory.live_bytes += bytes;
-    std::uint64_t address = 0;
-    if (trace::ParseAddress(trace.allocation_ids[number], &address)) {
-      segments.AddLive(address, bytes);
-    }
-  }
+  memory.live_bytes = AddLive(trace, *live, alignment, segments);
   memory.segments = segments.WithFreeBytes();
   return memory;
+}
+
+absl::StatusOr<std::optional<FreeParts>> FreeAfter(const Trace& trace, std::int64_t event,
+                                                   std::int64_t alignment) {
+  const absl::StatusOr<std::vector<TraceSegment>> segments = SegmentsAfter(trace, event, alignment);
+  if (!segments.ok()) return segments.status();
+  if (segments->empty() || !AddUp(*segments)) return std::nullopt;
+  FreeParts parts = PartsOf(*segments);
+  ChooseOwner(trace, event, *segments, parts);
+  for (const FreeMemory& part : parts.parts) {
+    if (part.pool != parts.pool || part.stream != parts.stream) parts.stranded_bytes += part.bytes;
+  }
+  return parts;
+}
+
+std::string_view SegmentKindName(TraceSegment::Kind kind) {
+  switch (kind) {
+    case TraceSegment::Kind::kSmall:
+      return "small";
+    case TraceSegment::Kind::kLarge:
+      return "large";
+    case TraceSegment::Kind::kExpandable:
+      return "expandable";
+  }
+  return "";
 }
 
 std::optional<bool> HasExpandableSegments(const Trace& trace) {

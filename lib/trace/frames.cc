@@ -20,6 +20,19 @@ constexpr auto kMachineryFiles = std::to_array<std::string_view>(
     {"core/boxing", "/Register", "/Redispatch", "pythonrun.c", "Modules/main.c", "Objects/call.c",
      "Objects/methodobject.c", "pycore_ceval.h", "ceval.c", "cpython/abstract.h"});
 
+// Beginnings of names in C++: the way from an operator to the allocator, and the interpreter.
+constexpr auto kMachineryPrefixes =
+    std::to_array<std::string_view>({"c10::", "at::detail::", "THPVariable_", "THPFunction_",
+                                     "torch::unwind", "_Py", "Py", "pymain_", "pyrun_"});
+// Whole names in C and C++: the start of threads, and calls of the interpreter.
+constexpr auto kMachineryFunctions = std::to_array<std::string_view>(
+    {"clone", "clone3", "__clone", "start_thread", "execute_native_thread_routine", "thread_run",
+     "cfunction_call", "cfunction_vectorcall_FASTCALL", "method_vectorcall", "slot_tp_call",
+     "do_call_core", "type_call", "run_mod", "run_eval_code_obj"});
+// Python's own code before that of the user: the start of threads and modules.
+constexpr auto kStarters = std::to_array<std::string_view>(
+    {"/threading.py", "/concurrent/futures/thread.py", "/runpy.py", "<frozen runpy>"});
+
 // Parts of PyTorch, wherever it is installed.
 constexpr auto kTorchFolders = std::to_array<std::string_view>(
     {"torch/nn/", "torch/autograd/", "torch/optim/", "torch/utils/", "torch/cuda/",
@@ -60,7 +73,7 @@ constexpr auto kPlumbing = std::to_array<std::string_view>(
     {"c10::", "at::detail::", "at::TensorIterator", "::create_out"});
 
 Rank RankOf(std::string_view name, std::string_view file) {
-  if (IsMachineryFrame(name, file)) return Rank::kMachinery;
+  if (IsMachineryFrame(name, file) || file == kPurposeFile) return Rank::kMachinery;
   if (!file.ends_with(".py")) {
     if (Contains(name, "Backward") && Contains(name, "::apply(")) return Rank::kGradient;
     return ContainsAny(name, kPlumbing) ? Rank::kPlumbing : Rank::kOther;
@@ -87,7 +100,13 @@ std::string ShortName(std::string_view name) {
 }  // namespace
 
 bool IsMachineryFrame(std::string_view name, std::string_view file) {
-  return ContainsAny(name, kMachineryNames) || ContainsAny(file, kMachineryFiles);
+  if (ContainsAny(name, kMachineryNames) || ContainsAny(file, kMachineryFiles)) return true;
+  const auto ends_file = [&](std::string_view end) { return file.ends_with(end); };
+  if (absl::c_any_of(kStarters, ends_file)) return true;
+  if (file.ends_with(".py")) return false;
+  const auto begins_name = [&](std::string_view begin) { return name.starts_with(begin); };
+  return absl::c_any_of(kMachineryPrefixes, begins_name) ||
+         absl::c_linear_search(kMachineryFunctions, name);
 }
 
 void RemoveMachineryFrames(Trace& trace) {
@@ -125,6 +144,7 @@ std::string FrameNames::Name(TraceTag tag) const {
   const TraceFrame& frame = trace_.frames[Naming(tag) - 1];
   const std::string name(trace_.frame_texts[frame.name]);
   std::string_view file = trace_.frame_texts[frame.file];
+  if (file == kPurposeFile) return "(no stack)";
   if (file.empty()) return name.empty() ? "(unnamed)" : ShortName(name);
   if (!file.ends_with(".py") && Contains(name, "::")) return ShortName(name);
   file.remove_prefix(file.find_last_of('/') + 1);

@@ -204,6 +204,10 @@ void TraceBuilder::SetAllocatorSettings(std::vector<TraceSetting> settings) {
   trace_.allocator_settings = std::move(settings);
 }
 
+void TraceBuilder::SetSegments(std::vector<TraceSegment> segments) {
+  trace_.segments = std::move(segments);
+}
+
 void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
                             std::int64_t time) {
   trace_.events.push_back({.time = time,

@@ -406,18 +406,21 @@ TEST(ChromeTrace, NamesWhatIsWrongWithSpansMarksAndFailures) {
 }
 
 TEST(ChromeTrace, IsATraceWithMemoryInIt) {
-  EXPECT_THAT(ErrorOf("{}"), StartsWith("test.json: no traceEvents"));
-  EXPECT_THAT(ErrorOf("{\"a\":[1]}"), StartsWith("test.json: no traceEvents"));
+  EXPECT_THAT(ErrorOf("{}"), StartsWith("test.json: JSON without traceEvents"));
+  EXPECT_THAT(ErrorOf("{\"a\":[1]}"), StartsWith("test.json: JSON without traceEvents"));
   EXPECT_THAT(ErrorOf("{\"traceEvents\":[],\n\"traceEvents\":[]}"),
               StartsWith("test.json:2: traceEvents is there twice"));
   for (const std::string value : {"{}", "5", "\"x\"", "null", "true"}) {
     EXPECT_THAT(ErrorOf("{\n\"traceEvents\":" + value + "}"),
                 StartsWith("test.json:2: traceEvents is "));
   }
-  for (const std::string& file : {std::string("[]"), File({}), File({Span("cpu_op", "f", 1, 2)})}) {
-    EXPECT_THAT(ErrorOf(file), AllOf(StartsWith("test.json: no [memory] events"),
-                                     HasSubstr("profile_memory=True")));
+  for (const std::string& file : {std::string("[]"), File({})}) {
+    EXPECT_THAT(ErrorOf(file),
+                StartsWith("test.json: a Chrome trace without events of PyTorch's profiler"));
   }
+  EXPECT_THAT(ErrorOf(File({Span("cpu_op", "f", 1, 2)})),
+              AllOf(StartsWith("test.json: a profiler's trace without [memory] events"),
+                    HasSubstr("profile_memory=True")));
   EXPECT_THAT(ErrorOf(File({MemoryEvent("1", "-5", "1")})),
               StartsWith("test.json: no allocations on device 0"));
   EXPECT_THAT(ErrorOf("[" + MemoryEvent("1", "1", "1") + "]\n]"),
@@ -441,7 +444,8 @@ TEST(ChromeTrace, NestsABoundedNumberOfTimes) {
     EXPECT_THAT(ErrorOf(nested(deep, "[", "]")), StartsWith("test.json:2: values nested too deep"));
     EXPECT_THAT(ErrorOf(nested(deep, "{\"\":", "}")), HasSubstr("1000 levels"));
   }
-  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')), HasSubstr("1000 levels"));
+  // Two arrays are the beginning of a memory timeline.
+  EXPECT_THAT(ErrorOf(std::string(1'000'000, '[')), HasSubstr("test.json:1: not a row"));
 }
 
 TEST(ChromeTrace, HoldsTextsOfABoundedLength) {

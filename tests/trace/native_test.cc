@@ -266,7 +266,7 @@ TEST(Native, RefusesHeadersOfOthers) {
                                         ", expected version 1 to 3")));
   }
   EXPECT_THAT(NativeErrorOf(header(1, 3, 0)), StartsWith("test.tide: alignment 3 and"));
-  EXPECT_THAT(NativeErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
+  EXPECT_THAT(NativeErrorOf(header(1, 512, 9)), HasSubstr("original format 9"));
   EXPECT_THAT(NativeErrorOf(header(1, 512, 0).substr(0, 20)),
               StartsWith("test.tide: the file is cut off: 20 bytes, expected a header of 24"));
   EXPECT_THAT(NativeErrorOf(header(1, 512, 0).substr(0, 23) + "?"),

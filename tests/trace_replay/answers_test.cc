@@ -99,8 +99,8 @@ TEST_F(Answers, RefusedRequestsAreADemandOfEachCommand) {
   EXPECT_EQ(replay["first_refused"]["bytes"], 40 * kMiB);
   EXPECT_EQ(replay["offsets"], json({0, 50 * kMiB, 50 * kMiB}));
   const std::string report = Text({"report", file, "--pool", "80MiB", "-o", Output("x.html")});
-  EXPECT_THAT(report, HasSubstr("Out of memory: 40.0 MiB refused with 50.0 MiB live. The trace "
-                                "needs at least 90.0 MiB."));
+  EXPECT_THAT(report, HasSubstr("Out of memory: 40.0 MiB refused with 50.0 MiB live.\n  The "
+                                "trace needs at least 90.0 MiB."));
   EXPECT_THAT(report, HasSubstr("No placement fits the budget of 80.0 MiB: 10.0 MiB must be off"));
   EXPECT_THAT(Text({"report", file, "-o", Output("x.svg")}),
               Not(HasSubstr("at the peak: no pool")));
@@ -135,16 +135,17 @@ json OutOfMemoryWithStacks(std::int64_t bytes, bool is_expandable) {
         {"expandable_segments", is_expandable}}}};
 }
 
-TEST_F(Answers, InfoEndsWithTheAnswerOfTheDevice) {
+TEST_F(Answers, InfoBeginsWithTheAnswerOfTheDevice) {
   const std::string text = Text({"info", Snapshot(OutOfMemoryWithStacks(40 * kMiB, true))});
   EXPECT_THAT(
-      text, ::testing::EndsWith(
+      text, ::testing::StartsWith(
                 "GPU 0: out of memory.  40.0 MiB refused at models.py:181 update_nodes, 3.0 "
                 "MiB free on the device\n"
                 "  live then   60.0 MiB    needs at least 100.0 MiB\n"
                 "  reserved    80.0 MiB    lost to fragmentation 20.0 MiB: "
                 "expandable_segments (on) cannot help\n"
                 "    free      20.0 MiB of 80.0 MiB at 0x100000\n"
+                "  free by     20.0 MiB default pool, stream 0, large, in 1 segment\n"
                 "  where       50.0 MiB models.py:174 update_nodes \xC2\xB7 10.0 MiB "
                 "models.py:176\n"
                 "  purpose     60.0 MiB unknown\n"
@@ -176,7 +177,9 @@ TEST_F(Answers, EachCommandNamesTheLineOfTheRefusal) {
   EXPECT_THAT(Text({"plan", file}), HasSubstr(refusal));
   EXPECT_THAT(Text({"replay", file, "--pool", "200MiB"}), HasSubstr(refusal));
   EXPECT_THAT(std::string(Json({"report", file, "-o", Output("x.html")})["headline"]),
-              HasSubstr("Out of memory: " + refusal + ". The trace needs at least 100.0 MiB."));
+              HasSubstr("Out of memory: " + refusal +
+                        "; the most, 50.0 MiB, by models.py:174 update_nodes. The trace needs at "
+                        "least 100.0 MiB."));
 }
 
 TEST_F(Answers, MemoryWithoutAStackIsNoAdvice) {
@@ -215,6 +218,7 @@ TEST_F(Answers, InfoAnswersForEachDeviceTheRefusingOneFirst) {
                                             {"live_bytes", 50 * kMiB},
                                             {"event", 4},
                                             {"frame", "(no stack)"},
+                                            {"stream", "0"},
                                             {"device_free_bytes", 3 * kMiB}}}));
   EXPECT_EQ(first["top"], json::array({{{"frame", "(no stack)"}, {"bytes", 50 * kMiB}}}));
   EXPECT_EQ(first["fragmentation_bytes"], 30 * kMiB);
@@ -222,7 +226,7 @@ TEST_F(Answers, InfoAnswersForEachDeviceTheRefusingOneFirst) {
   EXPECT_EQ(second["device"], 0);
   EXPECT_EQ(second["needs_bytes"], 8 * kMiB);
   EXPECT_EQ(second["refused"], json::array());
-  EXPECT_THAT(Text({"info", file}), HasSubstr("GPU 0 (of 0, 1): no request was refused"));
+  EXPECT_THAT(Text({"info", file}), HasSubstr("GPU 0 (of 0, 1): no history"));
   EXPECT_EQ(Json({"info", file, "--device", "0"})["per_device"][0]["device"], 0);
 }
 
@@ -362,7 +366,7 @@ TEST_F(Answers, WithoutHistoryAReportShowsNoPool) {
   EXPECT_EQ(report["policies"], json::array());
   EXPECT_EQ(report["allocators"], json::array());
   const std::string drawing = testing::Contents(Output("x.svg"));
-  EXPECT_THAT(drawing, HasSubstr(">live 8.0 MiB<"));
+  EXPECT_THAT(drawing, HasSubstr(">8.0 MiB live<"));
   EXPECT_THAT(drawing, Not(HasSubstr("best-fit 8.0")));
 }
 

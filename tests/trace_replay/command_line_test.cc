@@ -307,10 +307,8 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
   EXPECT_EQ(json::parse(Run({"convert", native, folder_ / "z", "--to", "chrome-trace", "--json"})
                             .out)["left_out"],
             json({"waits", "ends of marks that did not begin", "times that go back"}));
-  // The error of a profile without memory events names the missing option of the profiler.
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
-              HasSubstr("profile.json: no [memory] events, expected a trace recorded with "
-                        "profile_memory=True"));
+              HasSubstr("profile.json: a Chrome trace without events of PyTorch's profiler"));
 }
 
 // Two devices: one reserved more than it needed, the other has segments alone.
@@ -360,7 +358,7 @@ TEST_F(CommandLine, AsksAboutADevice) {
   for (const std::string option : {"--device", "--trace-device"}) {
     const auto live = [&](const std::string& device) {
       return json::parse(
-          Run({"info", snapshot, option, device, "--json"}).out)["trace"]["peak_live_bytes"];
+          Run({"info", snapshot, option, device, "--json"}).out)["per_device"][0]["live_bytes"];
     };
     EXPECT_EQ(live("0"), 1024);
     EXPECT_EQ(live("1"), 512);

@@ -64,6 +64,14 @@ def category_of(frames):
     return None
 
 
+def tells_peak(events, begins_late):
+    """Whether a history has a refusal, or all requests, or requests and more than a few events."""
+    if any(event["action"] == "oom" for event in events):
+        return True
+    count = sum(event["action"] != "snapshot" for event in events)
+    return (count >= 8 and any(event["action"] == "alloc" for event in events)) if begins_late else count > 0
+
+
 def evaluated(snapshot, device):
     """Steps through the history of a device; returns the figures at its worst refusal, or else at its peak."""
     events = snapshot["device_traces"][device] if device < len(snapshot["device_traces"]) else []
@@ -90,6 +98,7 @@ def evaluated(snapshot, device):
     def total():
         return sum(rounded(size) for size, _ in live.values())
 
+    has_peak = tells_peak(events, bool(live) or reserved != 0)
     moments = {"peak": (total(), reserved, dict(live))}
     refused, worst = [], -1
     for event, more in zip(events, taken):
@@ -108,12 +117,13 @@ def evaluated(snapshot, device):
         if event["action"] == "alloc" and total() > moments["peak"][0]:
             moments["peak"] = (total(), reserved, dict(live))
     needs = max([moments["peak"][0]] + [r["live_bytes"] + rounded(r["bytes"]) for r in refused])
-    bytes_then, reserved_then, live_then = moments.get("refusal", moments["peak"])
+    moments["end"] = (total(), at_end, dict(live))
+    bytes_then, reserved_then, live_then = moments.get("refusal", moments["peak" if has_peak else "end"])
     top, categories = collections.Counter(), collections.Counter()
     for size, frames in live_then.values():
         top[name_of(frames)] += rounded(size)
         categories[category_of(frames)] += rounded(size)
-    return {"peak": moments["peak"][0] if events else None, "needs": needs if events else total(), "refused": refused,
+    return {"peak": moments["peak"][0] if has_peak else None, "needs": needs, "refused": refused,
             "live": bytes_then, "reserved": at_end, "free": max(0, reserved_then - bytes_then), "top": top,
             "categories": categories}
 

@@ -36,6 +36,17 @@ absl::Status Explain(const MeasuredTrace& measured, const std::vector<CategoryRu
       ReservedAfter(trace, answer.event, measured.alignment);
   if (!memory.ok()) return memory.status();
   answer.memory = *std::move(memory);
+  const std::int64_t last = static_cast<std::int64_t>(trace.events.size()) - 1;
+  absl::StatusOr<std::optional<FreeParts>> free =
+      FreeAfter(trace, answer.refusal.has_value() ? answer.event : last, measured.alignment);
+  if (!free.ok()) return free.status();
+  answer.free = *std::move(free);
+  // The segments of a snapshot tell free memory exactly; requests do not tell the rests of blocks.
+  answer.lost_bytes.reset();
+  if (answer.memory.has_value() && !answer.contradicts) {
+    const bool is_exact = answer.free.has_value() && !trace.has_history && !trace.segments.empty();
+    answer.lost_bytes = is_exact ? answer.free->free_bytes : answer.memory->free_bytes();
+  }
   return absl::OkStatus();
 }
 
@@ -47,6 +58,7 @@ nlohmann::ordered_json RefusedJson(const DeviceAnswer& answer) {
                                    {"live_bytes", refused.live_bytes},
                                    {"event", refused.event},
                                    {"frame", answer.refused_frames[i]},
+                                   {"stream", answer.refused_streams[i]},
                                    {"device_free_bytes", nullptr}};
     if (refused.device_free_bytes.has_value())
       json["device_free_bytes"] = *refused.device_free_bytes;
@@ -62,6 +74,24 @@ nlohmann::ordered_json PartsJson(const std::vector<NamedBytes>& parts, const cha
     list.push_back({{name, parts[i].name}, {"bytes", parts[i].bytes}});
   }
   return list;
+}
+
+// Adds the free memory by pool, stream and kind, and its sums; nulls where it is not known.
+void AddFreeJson(const std::optional<FreeParts>& free, nlohmann::ordered_json& json) {
+  json["free_by"] = nlohmann::ordered_json::array();
+  for (const char* name : {"stranded_bytes", "pending_free_bytes", "whole_segment_bytes"})
+    json[name] = nullptr;
+  if (!free.has_value()) return;
+  for (const FreeMemory& part : free->parts) {
+    json["free_by"].push_back({{"pool", part.pool},
+                               {"stream", part.stream},
+                               {"kind", SegmentKindName(part.kind)},
+                               {"bytes", part.bytes},
+                               {"segments", part.segments}});
+  }
+  json["stranded_bytes"] = free->stranded_bytes;
+  json["pending_free_bytes"] = free->pending_bytes;
+  json["whole_segment_bytes"] = free->whole_bytes;
 }
 
 nlohmann::ordered_json SegmentsJson(const DeviceAnswer& answer) {
@@ -85,12 +115,20 @@ absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,
   answer.device = trace.device;
   answer.devices = trace.devices;
   answer.has_history = trace.has_history;
+  answer.is_peak_known = measured.is_peak_known;
+  answer.began_at_peak = measured.began_at_peak;
+  answer.contradicts = measured.contradicts;
+  answer.is_snapshot = trace.original_format == TraceFormat::kPyTorchSnapshot;
+  answer.has_only_refusals = trace.original_format == TraceFormat::kRmmDebugLog;
   answer.load = measured.load;
   answer.demand = measured.demand;
   if (measured.reserved.has_value()) answer.reserved_bytes = measured.reserved->reserved_bytes;
   const FrameNames names(trace);
-  for (const RefusedRequest& refused : measured.demand.refused)
+  for (const RefusedRequest& refused : measured.demand.refused) {
     answer.refused_frames.push_back(names.Name(refused.tag));
+    const TraceEvent& event = trace.events[static_cast<std::size_t>(refused.event)];
+    answer.refused_streams.emplace_back(trace.stream_names[event.stream]);
+  }
   answer.refusal = WorstRefusal(measured.demand);
   answer.event = MomentOf(measured, answer.refusal);
   answer.by_mark = PeaksByMark(trace, measured.alignment);
@@ -109,7 +147,7 @@ nlohmann::ordered_json DeviceJson(const DeviceAnswer& answer) {
                                  {"reserved_bytes", nullptr},
                                  {"needs_bytes", answer.demand.needs_bytes},
                                  {"refused", RefusedJson(answer)}};
-  if (answer.has_history) json["peak_live_bytes"] = answer.demand.peak_live_bytes;
+  if (answer.is_peak_known) json["peak_live_bytes"] = answer.demand.peak_live_bytes;
   if (answer.reserved_bytes.has_value()) json["reserved_bytes"] = *answer.reserved_bytes;
   json["event"] = answer.event;
   json["live_bytes"] = answer.live_bytes;
@@ -121,7 +159,8 @@ nlohmann::ordered_json DeviceJson(const DeviceAnswer& answer) {
         json["categories"].value(part.name, std::int64_t{0}) + part.bytes;
   }
   json["fragmentation_bytes"] = nullptr;
-  if (answer.memory.has_value()) json["fragmentation_bytes"] = answer.memory->free_bytes();
+  if (answer.lost_bytes.has_value()) json["fragmentation_bytes"] = *answer.lost_bytes;
+  AddFreeJson(answer.free, json);
   json["segments"] = SegmentsJson(answer);
   json["peak_live_bytes_by_mark"] = PartsJson(answer.by_mark, "mark", kListedMarks);
   json["pytorch"] = ForecastJson(answer.forecast);

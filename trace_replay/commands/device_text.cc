@@ -2,8 +2,10 @@
 // Writes the answer for a device for people, in the words of PyTorch.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -45,12 +47,17 @@ std::string Title(const DeviceAnswer& answer) {
     return absl::StrCat(name, ": out of memory.  ", RefusalText(answer));
   }
   if (!answer.has_history) return absl::StrCat(name, ": ", std::string(kNoHistory));
+  if (answer.began_at_peak) {
+    return absl::StrCat(name,
+                        ": no request was refused; live memory was highest when the history began, "
+                        "and an earlier peak is not known");
+  }
   return absl::StrCat(name, ": no request was refused");
 }
 
 std::string LiveText(const DeviceAnswer& answer) {
   std::string live = SizeText(answer.live_bytes);
-  if (!answer.has_history && !answer.refusal.has_value()) return live;
+  if (!answer.is_peak_known && !answer.refusal.has_value()) return live;
   return absl::StrCat(live, "    needs at least ", SizeText(answer.demand.needs_bytes));
 }
 
@@ -64,8 +71,8 @@ bool FitsReserved(const DeviceAnswer& answer) {
 // memory that the device had.
 bool ModelAdvises(const DeviceAnswer& answer) {
   return !answer.is_expandable.value_or(false) && answer.forecast.has_value() &&
-         answer.forecast->memory_bytes.has_value() && answer.forecast->expandable_serves &&
-         !answer.forecast->serves;
+         answer.forecast->unknown_bytes == 0 && answer.forecast->memory_bytes.has_value() &&
+         answer.forecast->expandable_serves && !answer.forecast->serves;
 }
 
 // Says whether expandable segments help, where the file or the model tells.
@@ -82,8 +89,13 @@ std::string ExpandableText(const DeviceAnswer& answer) {
 }
 
 std::string ReservedText(const DeviceAnswer& answer) {
+  if (answer.contradicts) {
+    return absl::StrCat(SizeText(answer.reserved_bytes.value_or(0)),
+                        " at the end, less than was live: the history lacks the reservations, so "
+                        "those at the peak are not known");
+  }
   return absl::StrCat(SizeText(answer.memory->reserved_bytes), "    lost to fragmentation ",
-                      SizeText(answer.memory->free_bytes()), ExpandableText(answer));
+                      SizeText(answer.lost_bytes.value_or(0)), ExpandableText(answer));
 }
 
 // "29.7 GiB models.py:174 update_nodes · 24.7 GiB models.py:181". A function is named once in a
@@ -115,6 +127,10 @@ std::vector<NamedBytes> LargestFirst(std::vector<NamedBytes> parts) {
   return parts;
 }
 
+std::string PoolText(const std::string& pool) {
+  return pool == "default" ? "default pool" : absl::StrCat("private pool ", pool);
+}
+
 std::string SegmentsText(const ReservedMemory& memory) {
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, memory.segments.size()); ++i) {
@@ -126,6 +142,89 @@ std::string SegmentsText(const ReservedMemory& memory) {
     texts.push_back(absl::StrCat(memory.segments.size() - texts.size(), " more"));
   }
   return absl::StrJoin(texts, " \xC2\xB7 ");
+}
+
+// "545.2 MiB default pool, stream 0, large, in 120 segments"
+std::string FreePartText(const FreeMemory& part) {
+  return absl::StrCat(SizeText(part.bytes), " ", PoolText(part.pool), ", stream ",
+                      absl::CHexEscape(part.stream), ", ", std::string(SegmentKindName(part.kind)),
+                      ", in ", CountText(part.segments),
+                      part.segments == 1 ? " segment" : " segments");
+}
+
+std::string FreeByText(const FreeParts& free) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(kShown, free.parts.size()); ++i)
+    texts.push_back(FreePartText(free.parts[i]));
+  if (free.parts.size() > kShown) {
+    std::int64_t rest = 0;
+    for (std::size_t i = kShown; i < free.parts.size(); ++i) rest += free.parts[i].bytes;
+    texts.push_back(absl::StrCat(SizeText(rest), " in ", free.parts.size() - kShown, " more"));
+  }
+  return absl::StrJoin(texts, " \xC2\xB7 ");
+}
+
+// Lists refused requests by stream and size: "3 of 1.7 MiB on stream 0x1".
+std::string RefusedText(const DeviceAnswer& answer) {
+  constexpr std::size_t kShown = 12;
+  if (answer.demand.refused.size() < 2 && !answer.has_only_refusals) return "";
+  std::map<std::pair<std::string, std::int64_t>, std::int64_t> counts;
+  for (std::size_t i = 0; i < answer.demand.refused.size(); ++i)
+    ++counts[{answer.refused_streams[i], answer.demand.refused[i].bytes}];
+  std::vector<std::string> texts;
+  for (const auto& [what, count] : counts) {
+    if (texts.size() == kShown) break;
+    texts.push_back(absl::StrCat(count > 1 ? absl::StrCat(count, " of ") : "",
+                                 SizeText(what.second), " on stream ",
+                                 absl::CHexEscape(what.first)));
+  }
+  if (counts.size() > kShown) texts.push_back(absl::StrCat(counts.size() - kShown, " more"));
+  return absl::StrJoin(texts, " \xC2\xB7 ");
+}
+
+std::string StrandedText(const DeviceAnswer& answer) {
+  const FreeParts& free = *answer.free;
+  if (free.stranded_bytes == 0) return "";
+  return absl::StrCat(
+      SizeText(free.stranded_bytes), " of ", SizeText(free.reserved_bytes),
+      " reserved are free, but of other streams or pools than ",
+      answer.refusal.has_value() ? "that of the refused request" : "that which holds the most",
+      " (", PoolText(free.pool), ", stream ", absl::CHexEscape(free.stream),
+      "): they serve no request there");
+}
+
+std::string WholeText(const FreeParts& free) {
+  if (free.whole_segments == 0) return "";
+  return absl::StrCat(SizeText(free.whole_bytes), " in ", CountText(free.whole_segments),
+                      free.whole_segments == 1 ? " segment" : " segments",
+                      " without a live block: torch.cuda.empty_cache() gives them back, those of a "
+                      "private pool once its graphs are gone");
+}
+
+std::string PendingText(const FreeParts& free) {
+  if (free.pending_bytes == 0) return "";
+  return absl::StrCat(SizeText(free.pending_bytes),
+                      " freed by the program, but other streams still use them (record_stream)");
+}
+
+// Tells the memory that expandable segments would keep reserved for the live blocks.
+std::string SavesText(const DeviceAnswer& answer) {
+  const FreeParts& free = *answer.free;
+  const bool is_on = absl::c_any_of(free.parts, [](const FreeMemory& part) {
+    return part.kind == TraceSegment::Kind::kExpandable;
+  });
+  if (answer.has_history || is_on || free.expandable_bytes >= free.reserved_bytes) return "";
+  return absl::StrCat("at most ", SizeText(free.reserved_bytes - free.expandable_bytes),
+                      " saved: the live blocks alone would keep ", SizeText(free.expandable_bytes),
+                      " reserved with expandable_segments:True");
+}
+
+// Says how to record a history, for a snapshot without one.
+std::string RecordText(const DeviceAnswer& answer) {
+  if (!answer.is_snapshot || answer.is_peak_known || answer.refusal.has_value()) return "";
+  return "torch.cuda.memory._record_memory_history() before the model is made, and "
+         "torch.cuda.memory._dump_snapshot(\"oom.pickle\") after the peak or where it fails";
 }
 
 // Returns the settings as the user wrote them, or else those that are not PyTorch's defaults.
@@ -179,21 +278,33 @@ std::string Advice(const DeviceAnswer& answer) {
 
 std::string DeviceText(const DeviceAnswer& answer) {
   std::vector<std::pair<std::string, std::string>> rows = {{answer.refusal.has_value() ? "live then"
-                                                            : answer.has_history       ? "peak live"
+                                                            : answer.is_peak_known     ? "peak live"
                                                                                        : "live",
                                                             LiveText(answer)}};
   if (answer.memory.has_value()) {
     rows.emplace_back("reserved", ReservedText(answer));
-    if (answer.memory->free_bytes() > 0 && !answer.memory->segments.empty()) {
+    if (answer.memory->free_bytes() > 0 && !answer.memory->segments.empty() &&
+        !answer.contradicts) {
       rows.emplace_back("  free", SegmentsText(*answer.memory));
     }
+  }
+  if (answer.free.has_value()) {
+    rows.emplace_back(answer.refusal.has_value() || !answer.has_history ? "free by" : "free at end",
+                      FreeByText(*answer.free));
+    rows.emplace_back("stranded", StrandedText(answer));
+    rows.emplace_back("pending", PendingText(*answer.free));
+    rows.emplace_back("unused", WholeText(*answer.free));
+    rows.emplace_back("expandable", SavesText(answer));
   }
   rows.emplace_back("where", PartsText(answer.by_frame));
   rows.emplace_back("purpose", PartsText(LargestFirst(answer.by_category)));
   rows.emplace_back("marks", PartsText(answer.by_mark));
   rows.emplace_back("settings", SettingsText(answer.settings));
   if (answer.forecast.has_value()) rows.emplace_back("PyTorch", ForecastText(*answer.forecast));
+  rows.emplace_back("record", RecordText(answer));
   rows.emplace_back("try", Advice(answer));
+  rows.emplace_back("refused", RefusedText(answer));
+  if (answer.has_only_refusals) rows.erase(rows.begin());  // live memory is not known
   std::string text = Title(answer) + "\n";
   for (const auto& [name, value] : rows) {
     if (value.empty()) continue;

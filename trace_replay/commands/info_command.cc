@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `info`: the contents of a trace in figures.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -11,6 +16,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/category_rules.h"
 #include "trace_replay/commands/device_answer.h"
+#include "trace_replay/commands/oom_text.h"
 #include "trace_replay/commands/ranks.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
@@ -109,6 +115,11 @@ void AddReservedRows(const MeasuredTrace& measured, std::vector<std::vector<std:
   if (!measured.reserved.has_value()) return;
   const ReservedLoad& reserved = *measured.reserved;
   const bool has_history = measured.trace->has_history;
+  if (measured.contradicts) {
+    rows.push_back(
+        {"reserved at the end, by the recorded allocator", SizeText(reserved.reserved_bytes)});
+    return;
+  }
   rows.push_back({absl::StrCat(has_history ? "peak " : "", "reserved by the recorded allocator"),
                   SizeText(reserved.peak_reserved_bytes)});
   rows.push_back({has_history ? "  / peak live" : "  / live",
@@ -167,9 +178,10 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = *measured.trace;
   const TraceLoad& load = measured.load;
+  for (const DeviceAnswer& answer : answers) std::cout << DeviceText(answer) << "\n";
   PrintTraceLine(path, measured);
   std::vector<std::vector<std::string>> rows = CountRows(trace);
-  if (trace.has_history) {
+  if (measured.is_peak_known) {
     rows.push_back({absl::StrCat("peak live, aligned to ", measured.alignment),
                     SizeText(load.peak_live_bytes)});
     rows.push_back({"  reached at event", CountText(load.peak_event)});
@@ -183,7 +195,6 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
   AddReservedRows(measured, rows);
   std::cout << TableText(rows);
   PrintLargestUnfreed(trace);
-  for (const DeviceAnswer& answer : answers) std::cout << "\n" << DeviceText(answer);
 }
 
 // Answers for each device of the file: first that of `measured`, then those with refused requests.
@@ -254,12 +265,56 @@ absl::StatusOr<Answer> RunJob(const InfoOptions& options, const std::vector<Cate
   return Answer::kYes;
 }
 
+constexpr std::size_t kMostText = std::size_t{1} << 24;
+
+bool IsStandardInput(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
+
+std::string ReadText(std::istream& in) {
+  std::string text(kMostText, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+// Returns the numbers of the error in standard input or in a regular file.
+std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path) {
+  if (IsStandardInput(path)) return ParseOutOfMemoryText(ReadText(std::cin));
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  return ParseOutOfMemoryText(ReadText(file));
+}
+
+void PrintOutOfMemory(const OutOfMemoryNumbers& numbers, bool json) {
+  if (json) {
+    PrintJson({{"out_of_memory", OutOfMemoryJson(numbers)}});
+  } else {
+    std::cout << OutOfMemoryText(numbers);
+  }
+}
+
+// Answers for a file that is no trace: it may be the text of an error, such as the log of a job.
+absl::StatusOr<Answer> RunWithoutTrace(const InfoOptions& options, const absl::Status& status) {
+  const std::optional<OutOfMemoryNumbers> numbers = OutOfMemoryIn(options.traces.front());
+  if (!numbers.has_value()) return status;
+  PrintOutOfMemory(*numbers, options.json);
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
   const absl::StatusOr<std::vector<CategoryRule>> rules = ParseCategoryRules(options.categories);
   if (!rules.ok()) return rules.status();
   if (options.traces.size() > 1) return RunJob(options, *rules);
   const std::string& path = options.traces.front();
+  if (IsStandardInput(path)) {
+    return RunWithoutTrace(
+        options, absl::InvalidArgumentError(
+                     "standard input: no text of PyTorch's OutOfMemoryError ('Tried to allocate "
+                     "...'), expected one; a trace is given as a file"));
+  }
   const absl::StatusOr<Information> information = ReadInformation(options, path, *rules);
+  if (absl::IsInvalidArgument(information.status()))
+    return RunWithoutTrace(options, information.status());
   if (!information.ok()) return information.status();
   if (options.json) {
     PrintJson(InfoJson(information->measured, information->answers));
@@ -276,7 +331,9 @@ Command AddInfo(CLI::App& app) {
   CLI::App* info = app.add_subcommand(
       "info",
       "Tells for each device of a trace how much memory it needs, which lines hold it, and which "
-      "request was refused; of several traces, which rank of the job needs the most");
+      "request was refused; of several traces, which rank of the job needs the most; of '-', the "
+      "text "
+      "of PyTorch's OutOfMemoryError on standard input, whether a setting can help");
   info->group("Traces");
   AddRanksArgument(*info, options->traces);
   AddAlignOption(*info, options->alignment);

@@ -57,6 +57,54 @@ std::optional<ModelOutcome> OutcomeOf(const Trace& trace, bool is_expandable,
   return outcome;
 }
 
+// Memory at the beginning of a recording.
+struct Beginning {
+  std::int64_t live_bytes = 0;
+  std::int64_t reserved_bytes = 0;
+};
+
+// Takes the reservations and allocations that stand before the recording. A profile that begins
+// with cached memory alone has no such allocation: its first total then tells the cache.
+Beginning BeginningOf(const Trace& trace) {
+  constexpr std::int64_t kMostForFirst = std::int64_t{20} << 20;
+  Beginning beginning;
+  std::int64_t earlier = trace.earlier_allocations;
+  const bool is_profile = trace.original_format == TraceFormat::kChromeTrace;
+  if (earlier == 0 && !is_profile) return beginning;
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind == TraceEvent::Kind::kReserve) {
+      const std::int64_t bytes = trace.reservations[event.index].bytes;
+      if (__builtin_add_overflow(beginning.reserved_bytes, bytes, &beginning.reserved_bytes))
+        return {};
+    } else if (event.kind == TraceEvent::Kind::kAllocate) {
+      const std::int64_t bytes = trace.allocations[event.index].bytes;
+      if (earlier == 0) {  // takes its own segment
+        beginning.reserved_bytes -= std::max(kMostForFirst, 2 * bytes);
+        break;
+      }
+      beginning.live_bytes += bytes;
+      if (--earlier == 0 && !is_profile) break;
+    } else if (event.TouchesMemory() || event.kind == TraceEvent::Kind::kFailure) {
+      break;
+    }
+  }
+  return beginning;
+}
+
+// Adds the memory that the model does not have: that of which a profile tells only the sum, and
+// memory that was cached when the recording began. Less than 2 % of the answer do not count.
+void AddUnknown(const Trace& trace, PyTorchForecast& forecast) {
+  const Beginning beginning = BeginningOf(trace);
+  const std::int64_t least = forecast.reserved_bytes / 50;
+  if (trace.original_format == TraceFormat::kChromeTrace) {
+    const std::int64_t bytes = std::max(beginning.live_bytes, beginning.reserved_bytes);
+    if (bytes > least) forecast.unknown_bytes = bytes;
+    return;
+  }
+  const std::int64_t cached = beginning.reserved_bytes - beginning.live_bytes;
+  if (cached > least) forecast.cached_bytes = cached;
+}
+
 }  // namespace
 
 std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
@@ -65,19 +113,31 @@ std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
   const std::optional<ModelOutcome> plain = OutcomeOf(trace, false, memory);
   const std::optional<ModelOutcome> expandable = OutcomeOf(trace, true, memory);
   if (!plain.has_value() || !expandable.has_value()) return std::nullopt;
-  return PyTorchForecast{.reserved_bytes = plain->reserved_bytes,
-                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
-                         .expandable_reserved_bytes = expandable->reserved_bytes,
-                         .memory_bytes = memory,
-                         .serves = plain->serves,
-                         .expandable_serves = expandable->serves};
+  PyTorchForecast forecast{.reserved_bytes = plain->reserved_bytes,
+                           .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
+                           .expandable_reserved_bytes = expandable->reserved_bytes,
+                           .memory_bytes = memory,
+                           .serves = plain->serves,
+                           .expandable_serves = expandable->serves};
+  AddUnknown(trace, forecast);
+  return forecast;
 }
 
 std::string ForecastText(const PyTorchForecast& forecast) {
+  if (forecast.unknown_bytes > 0) {
+    return absl::StrCat(
+        "a model of PyTorch's allocator cannot tell: the recording begins in the "
+        "middle, and the blocks and the cache in the ",
+        SizeText(forecast.unknown_bytes), " from before are not known");
+  }
   std::string text =
       absl::StrCat("a model of PyTorch's allocator reserves ", SizeText(forecast.reserved_bytes),
                    " for all requests, ", SizeText(forecast.expandable_reserved_bytes),
                    " with expandable_segments:True");
+  if (forecast.cached_bytes > 0) {
+    absl::StrAppend(&text, " (without the ", SizeText(forecast.cached_bytes),
+                    " that were cached when the recording began)");
+  }
   if (!forecast.memory_bytes.has_value()) return text;
   const std::string memory = SizeText(*forecast.memory_bytes);
   if (forecast.expandable_serves && !forecast.serves) {
@@ -94,12 +154,19 @@ nlohmann::ordered_json ForecastJson(const std::optional<PyTorchForecast>& foreca
                                  {"falling_reserved_bytes", forecast->falling_reserved_bytes},
                                  {"expandable_reserved_bytes", forecast->expandable_reserved_bytes},
                                  {"memory_bytes", nullptr},
+                                 {"unknown_bytes", forecast->unknown_bytes},
+                                 {"cached_bytes", forecast->cached_bytes},
                                  {"serves", nullptr},
                                  {"expandable_serves", nullptr}};
   if (forecast->memory_bytes.has_value()) {
     json["memory_bytes"] = *forecast->memory_bytes;
     json["serves"] = forecast->serves;
     json["expandable_serves"] = forecast->expandable_serves;
+  }
+  if (forecast->unknown_bytes > 0) {
+    for (const char* name : {"reserved_bytes", "falling_reserved_bytes",
+                             "expandable_reserved_bytes", "serves", "expandable_serves"})
+      json[name] = nullptr;
   }
   return json;
 }

@@ -21,6 +21,11 @@ struct PyTorchForecast {
   // Whether a device of that memory serves all requests, also those that were refused.
   bool serves = false;
   bool expandable_serves = false;
+  // Bytes from before the recording, in unknown blocks, so the other figures are guesses; 0 where
+  // they do not matter.
+  std::int64_t unknown_bytes = 0;
+  // Bytes that were reserved and free when the recording began, which the model does not have.
+  std::int64_t cached_bytes = 0;
 };
 
 // Returns no value for a trace that PyTorch did not make, or without history. Refused requests are
@@ -29,7 +34,8 @@ std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace);
 
 // Returns a sentence for people.
 std::string ForecastText(const PyTorchForecast& forecast);
-// Null without a forecast; null fields where the memory of the device is unknown.
+// Null without a forecast; null fields where the memory of the device is unknown, or the blocks
+// from before the recording.
 nlohmann::ordered_json ForecastJson(const std::optional<PyTorchForecast>& forecast);
 
 }  // namespace tidepool::tool

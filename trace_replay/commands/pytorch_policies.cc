@@ -68,6 +68,8 @@ std::vector<std::string> PyTorchNotes(const std::vector<std::string>& policies, 
   const absl::StatusOr<CachingAllocatorSettings> settings = PyTorchSettings(kPlain, trace, text);
   const std::string changed = settings.ok() ? CachingAllocatorSettingsText(*settings) : "";
   if (!changed.empty()) notes.push_back(absl::StrCat("settings of pytorch: ", changed));
+  for (const std::string& key : CachingAllocatorKeysWithoutEffect(text))
+    notes.push_back(absl::StrCat(key, ": without effect on device memory"));
   return notes;
 }
 

@@ -2,6 +2,7 @@
 // Replays by PyTorch's allocator: the answer of `replay` with policy pytorch.
 #include <chrono>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "trace_replay/commands/pytorch_policies.h"
@@ -39,6 +40,7 @@ void PrintCachingJson(const PyTorchReplayOptions& options, const MeasuredTrace& 
       {"pool_bytes", options.pool_bytes},
       {"served", result.refused == 0},
       {"refused", result.refused},
+      {"recorded_refusals", measured.demand.refused.size()},
       {"high_water_bytes", result.peak_reserved_bytes},
       {"peak_live_bytes", result.peak_allocated_bytes},
       {"peak_reserved_bytes", result.peak_reserved_bytes},
@@ -47,10 +49,10 @@ void PrintCachingJson(const PyTorchReplayOptions& options, const MeasuredTrace& 
       {"nanoseconds_per_event",
        replay.seconds * 1e9 / static_cast<double>(measured.trace->events.size())}};
   if (result.refused > 0) {
-    json["first_refused"] = {{"event", RecordedEvent(measured, result.first_refused_event)},
-                             {"bytes", result.first_refused_bytes},
-                             {"largest_free_bytes", result.largest_free_bytes},
-                             {"free_reserved_bytes", result.free_reserved_bytes}};
+    json["first_refused"] = FirstRefusedJson(FirstRefusedAt(measured, result.first_refused_event));
+    json["first_refused"]["bytes"] = result.first_refused_bytes;
+    json["first_refused"]["largest_free_bytes"] = result.largest_free_bytes;
+    json["first_refused"]["free_reserved_bytes"] = result.free_reserved_bytes;
   }
   PrintJson(json);
 }
@@ -69,8 +71,8 @@ void PrintCachingTable(const PyTorchReplayOptions& options, const MeasuredTrace&
       {"releases of the cache", CountText(result.retries)},
       {"time", absl::StrCat(static_cast<std::int64_t>(replay.seconds * 1e6), " us")}};
   if (result.refused > 0) {
-    rows.push_back(
-        {"first refused at event", CountText(RecordedEvent(measured, result.first_refused_event))});
+    for (auto& row : FirstRefusedRows(FirstRefusedAt(measured, result.first_refused_event)))
+      rows.push_back(std::move(row));
     rows.push_back({"  requested", SizeText(result.first_refused_bytes)});
     rows.push_back({"  reserved but free", SizeText(result.free_reserved_bytes)});
     rows.push_back({"  largest free block", SizeText(result.largest_free_bytes)});

@@ -66,6 +66,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
       {"pool_bytes", options.pool_bytes & -measured.alignment},
       {"served", result.refused == 0},
       {"refused", result.refused},
+      {"recorded_refusals", measured.demand.refused.size()},
       {"high_water_bytes", result.high_water_bytes},
       {"peak_live_bytes", result.peak_live_bytes},
       {"seconds", replay.seconds},
@@ -75,9 +76,9 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
   if (options.learn) json["planned"] = LearnedJson(replay.live->pool, ReasonOf(measured, replay));
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);
   if (result.refused > 0) {
-    json["first_refused"] = {{"event", RecordedEvent(measured, result.first_refused_event)},
-                             {"bytes", result.first_refused_bytes},
-                             {"largest_free_bytes", result.largest_free_bytes}};
+    json["first_refused"] = FirstRefusedJson(FirstRefusedAt(measured, result.first_refused_event));
+    json["first_refused"]["bytes"] = result.first_refused_bytes;
+    json["first_refused"]["largest_free_bytes"] = result.largest_free_bytes;
   }
   if (options.offsets) json["offsets"] = OfRecorded(measured, result.offsets);
   PrintJson(json);

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -84,8 +85,8 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
       {"high-water mark", SizeText(result.high_water_bytes)},
       {"time", absl::StrCat(static_cast<std::int64_t>(replay.seconds * 1e6), " us")}};
   if (result.refused > 0) {
-    rows.push_back(
-        {"first refused at event", CountText(RecordedEvent(measured, result.first_refused_event))});
+    for (auto& row : FirstRefusedRows(FirstRefusedAt(measured, result.first_refused_event)))
+      rows.push_back(std::move(row));
     rows.push_back({"  requested", SizeText(result.first_refused_bytes)});
     rows.push_back({"  largest free block", SizeText(result.largest_free_bytes)});
   }

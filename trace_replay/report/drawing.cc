@@ -8,11 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "tidepool/trace/composition.h"
 #include "trace_replay/report/map_paths.h"
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/plot.h"
@@ -28,6 +30,10 @@ constexpr int kPlotWidth = 690;
 constexpr int kRight = kLeft + kPlotWidth;
 constexpr int kCurveHeight = 150;
 constexpr int kMapHeight = 270;
+constexpr std::size_t kMostHolders = 10;
+constexpr int kBarStep = 22;
+constexpr int kBarWidth = 480;
+constexpr int kHoldersHeight = static_cast<int>(kMostHolders) * kBarStep + 16;
 
 // Breaks `text` at spaces into lines of at most about `longest` characters.
 std::vector<std::string> Lines(const std::string& text, std::size_t longest) {
@@ -55,7 +61,8 @@ class Drawing {
     int y = 26 + 18 * static_cast<int>(lines.size());
     curve_top_ = y + (HasMarks() ? 30 : 16);
     map_top_ = curve_top_ + kCurveHeight + 40;
-    const int height = map_top_ + kMapHeight + 34;
+    const int height =
+        trace_.has_history ? map_top_ + kMapHeight + 34 : curve_top_ + kHoldersHeight;
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\""
          << height << "\" viewBox=\"0 0 " << kWidth << ' ' << height
          << "\" role=\"img\" aria-labelledby=\"t d\">\n"
@@ -69,9 +76,13 @@ class Drawing {
     Text(16, 24, "h", name_);
     y = 44;
     for (const std::string& line : lines) Text(16, std::exchange(y, y + 18), "t", line);
-    WriteMarks();
-    WriteCurve();
-    WriteMap();
+    if (trace_.has_history) {
+      WriteMarks();
+      WriteCurve();
+      WriteMap();
+    } else {
+      WriteHolders();
+    }
     out_ << "</svg>\n";
   }
 
@@ -83,6 +94,34 @@ class Drawing {
   void Path(std::string_view style, std::string_view path, std::string_view more = "") {
     if (!path.empty())
       out_ << "<path class=\"" << style << "\" d=\"" << path << "\"" << more << "/>\n";
+  }
+
+  // Draws reserved and live memory and its largest holders as bars: without a history they have no
+  // order in time.
+  void WriteHolders() {
+    std::vector<NamedBytes> bars;
+    const std::int64_t live = figures_.measured.load.unfreed_bytes;
+    if (figures_.reserved_peak.has_value()) bars.push_back({"reserved", *figures_.reserved_peak});
+    bars.push_back({"live", live});
+    const std::int64_t last = static_cast<std::int64_t>(trace_.events.size()) - 1;
+    if (const auto numbers = LiveAfter(trace_, last); numbers.ok()) {
+      for (NamedBytes& part : BytesByFrame(trace_, *numbers, figures_.measured.alignment)) {
+        if (bars.size() == kMostHolders) break;
+        bars.push_back(std::move(part));
+      }
+    }
+    double most = 1;
+    for (const NamedBytes& bar : bars) most = std::max(most, static_cast<double>(bar.bytes));
+    double y = curve_top_;
+    for (const NamedBytes& bar : bars) {
+      const double width = static_cast<double>(bar.bytes) / most * kBarWidth;
+      out_ << "<rect class=\"" << (bar.name == "reserved" ? "k-reserved" : "k-live")
+           << "\" x=\"16\" y=\"" << Place(y) << "\" width=\"" << Place(width)
+           << "\" height=\"14\"/>\n";
+      Text(24 + width, y + 11, "t",
+           absl::StrCat(SizeText(bar.bytes), " ", absl::CHexEscape(bar.name)));
+      y += kBarStep;
+    }
   }
 
   bool HasMarks() const {

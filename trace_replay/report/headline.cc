@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tidepool/trace/composition.h"
 #include "trace_replay/report/figures.h"
 #include "trace_replay/text.h"
 
@@ -16,12 +18,29 @@ std::string RatioOf(std::int64_t bytes, const ReportFigures& figures) {
   return RatioText(Overhead(bytes, figures.measured.load));
 }
 
-std::string PeakText(const ReportFigures& figures) {
-  const TraceDemand& demand = figures.measured.demand;
-  return absl::StrCat(SizeText(demand.needs_bytes),
-                      demand.needs_bytes > figures.measured.load.peak_live_bytes
-                          ? " are needed at a refusal, live bytes and refused request together."
-                          : " are live at the peak.");
+// Returns "; the most, 29.6 GiB, by models.py:174 update_nodes", for the line of code that holds
+// the most at an event; empty without stacks.
+std::string LineText(const ReportFigures& figures, std::int64_t event) {
+  const Trace& trace = *figures.measured.trace;
+  const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(trace, event);
+  if (!live.ok()) return "";
+  for (const NamedBytes& part : BytesByFrame(trace, *live, figures.measured.alignment)) {
+    if (part.name.front() == '(' || part.name == "allocated before recording began") continue;
+    return absl::StrCat("; the most, ", SizeText(part.bytes), ", by ", absl::CHexEscape(part.name));
+  }
+  return "";
+}
+
+// The answer in one sentence: the refused request that needs the most, or the peak, with the line
+// of the program.
+std::string AnswerText(const ReportFigures& figures) {
+  const MeasuredTrace& measured = figures.measured;
+  if (const std::string refusal = WorstRefusalText(measured); !refusal.empty()) {
+    const RefusedRequest& worst = measured.demand.refused[*WorstRefusal(measured.demand)];
+    return absl::StrCat("Out of memory: ", refusal, LineText(figures, worst.event), ".");
+  }
+  return absl::StrCat(SizeText(measured.load.peak_live_bytes), " are live at the peak",
+                      LineText(figures, measured.load.peak_event), ".");
 }
 
 // Names the pools of all policies, the smallest first.
@@ -40,12 +59,11 @@ std::string NeedText(const ReportFigures& figures) {
   return text + ".";
 }
 
-// Tells of the refused request that needs the most.
-std::string RefusedText(const ReportFigures& figures) {
-  const std::string refusal = WorstRefusalText(figures.measured);
-  if (refusal.empty()) return "";
-  return absl::StrCat("Out of memory: ", refusal, ". The trace needs at least ",
-                      SizeText(figures.measured.demand.needs_bytes), ".");
+// Tells the needs of a trace with a refused request.
+std::string NeedsText(const ReportFigures& figures) {
+  if (figures.measured.demand.refused.empty()) return "";
+  return absl::StrCat("The trace needs at least ", SizeText(figures.measured.demand.needs_bytes),
+                      ".");
 }
 
 std::string StreamsRemark(const ReportFigures& figures) {
@@ -102,6 +120,8 @@ std::string BudgetText(const ReportFigures& figures) {
 
 // Leaves out the pools of policies: they would say nothing about a job with an unknown peak.
 std::vector<std::string> NoHistory(const ReportFigures& figures) {
+  if (figures.measured.trace->original_format == TraceFormat::kRmmDebugLog)
+    return {AnswerText(figures), NeedsText(figures)};
   std::vector<std::string> sentences = {absl::StrCat(
       "Live: ", SizeText(figures.measured.load.unfreed_bytes), "; ", std::string(kNoHistory), ".")};
   const std::string reserved = ReservedText(figures);
@@ -116,9 +136,10 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
     return {"Nothing was allocated in this trace: there is nothing to place."};
   }
   if (!figures.measured.trace->has_history) return NoHistory(figures);
-  std::vector<std::string> sentences = {absl::StrCat(PeakText(figures), " ", NeedText(figures))};
-  for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
-                                  ReservedText(figures), ModelsText(figures)}) {
+  std::vector<std::string> sentences = {AnswerText(figures)};
+  for (const std::string& more :
+       {NeedsText(figures), NeedText(figures), BudgetText(figures), StreamsRemark(figures),
+        ReservedText(figures), ModelsText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
   }
   return sentences;

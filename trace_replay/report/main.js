@@ -4,7 +4,7 @@ function renderFigures(facts, trace) {
   const list = document.getElementById('figures');
   const add = (name, value, more = '') => list.append(element('div', {}, element('dt', {}, name), element('dd', {}, value, more ? element('small', {}, more) : '')));
   const peak = facts.trace.peak_live_bytes;
-  const ratio = (bytes) => peak > 0 ? `${(bytes / peak).toFixed(3)}x of the peak` : '';
+  const ratio = (bytes) => peak > 0 && facts.history ? `${(bytes / peak).toFixed(3)}x of the peak` : '';
   add(facts.history ? 'Live at the peak' : 'Live when it was taken', sizeText(peak), facts.history ? `${manyText(facts.peak_live_count, 'block', 'blocks')} at most` : 'no history: the peak is not known');
   if (facts.needs_bytes > peak) add('Needs at least', sizeText(facts.needs_bytes), ratio(facts.needs_bytes));
   const best = facts.policies.reduce((a, b) => b.layout_bytes < a.layout_bytes ? b : a);
@@ -33,12 +33,13 @@ function renderPolicies(facts, charts) {
 
 function renderComposition(facts, trace, stacks, charts) {
   const live = facts.trace.peak_live_bytes > 0 ? liveAfter(trace, facts.peak_event) : [];
+  if (!facts.history) document.getElementById('peak-heading').textContent = 'Memory live when the snapshot was taken';
   const note = document.getElementById('peak-note');
   if (live.length === 0) {
     note.textContent = 'No allocation is ever live.';
     document.querySelector('#peak-heading ~ .columns').hidden = true;
   } else {
-    note.textContent = `${sizeText(facts.trace.peak_live_bytes)} in ${manyText(live.length, 'allocation', 'allocations')}, live after event ${countText(facts.peak_event)}.`
+    note.textContent = `${sizeText(facts.trace.peak_live_bytes)} in ${manyText(live.length, 'allocation', 'allocations')}${facts.history ? `, live after event ${countText(facts.peak_event)}` : ''}.`
       + (trace.frames.length === 0 ? ' The trace has no stacks, so the code that allocated them is unknown.' : '');
     renderSizes(document.getElementById('sizes'), trace, live, charts.sizes, charts.sizeColours());
     renderLargest(document.getElementById('largest'), trace, stacks, live, 'The largest allocations that are live at the peak');
@@ -114,6 +115,11 @@ class Page {
 
   async start() {
     const {charts, facts, trace} = this;
+    if (!facts.history) {
+      // A snapshot without history has no order in time.
+      document.getElementById('charts').hidden = true;
+      charts.draw = charts.invalidate = () => {};
+    }
     const best = facts.policies.reduce((found, policy, i) => policy.layout_bytes < facts.policies[found].layout_bytes ? i : found, 0);
     addOptions(document.getElementById('policy'), facts.policies.map((policy, i) => [i, policy.policy]));
     document.getElementById('policy').value = best;

@@ -49,6 +49,8 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   const Trace& trace = *figures.measured.trace;
   ordered_json json = FiguresJson(figures);
   json["name"] = name;
+  // The charts need a scale also where the peak is not known.
+  json["trace"]["peak_live_bytes"] = figures.measured.load.peak_live_bytes;
   json["format"] = FormatText(trace);
   for (std::size_t i = 0; i < figures.layouts.size(); ++i) {
     json["policies"][i]["layout_bytes"] = figures.layouts[i].pool_bytes;

@@ -44,7 +44,8 @@ class Trace:
 
     @property
     def format(self) -> str:
-        """The format of the file: native, rmm-csv, operation-csv, lifetime-csv, pytorch-snapshot or chrome-trace."""
+        """The format of the file: native, rmm-csv, operation-csv, lifetime-csv, pytorch-snapshot, chrome-trace,
+        memory-timeline, heap-profile or rmm-debug-log."""
         return self._data.format
 
     @property

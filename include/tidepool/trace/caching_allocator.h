@@ -59,6 +59,10 @@ struct CachingAllocatorSettings {
 TIDEPOOL_EXPORT absl::StatusOr<CachingAllocatorSettings> ParseCachingAllocatorSettings(
     std::string_view text, const CachingAllocatorSettings& base = {});
 
+// Returns the keys of such a text that are known and change no sizes of device memory, in the order
+// of the text: those of pinned memory, of locks, of CUDA graphs. O(text).
+TIDEPOOL_EXPORT std::vector<std::string> CachingAllocatorKeysWithoutEffect(std::string_view text);
+
 // Returns the settings that differ from PyTorch's defaults in the same syntax, with the key
 // "padding" for padding_bytes; empty for the defaults.
 TIDEPOOL_EXPORT std::string CachingAllocatorSettingsText(const CachingAllocatorSettings& settings);

@@ -13,9 +13,9 @@
 
 namespace tidepool {
 
-// Whether a frame is of the Python interpreter, of the stack unwinder or of PyTorch's dispatcher,
-// and so explains no allocation. The texts are those of `_frame_filter` in PyTorch's
-// torch/cuda/_memory_viz.py. Thread-safe.
+// Whether a frame is of the Python interpreter, of the start of a thread, of the stack unwinder, of
+// PyTorch's dispatcher or of its allocator, and so explains no allocation. The texts are those of
+// `_frame_filter` in PyTorch's torch/cuda/_memory_viz.py, and more. Thread-safe.
 TIDEPOOL_EXPORT bool IsMachineryFrame(std::string_view name, std::string_view file);
 
 // Removes such frames from all stacks. The tag of a stack becomes that of its innermost frame that

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,6 +47,46 @@ struct ReservedMemory {
 TIDEPOOL_EXPORT absl::StatusOr<std::optional<ReservedMemory>> ReservedAfter(const Trace& trace,
                                                                             std::int64_t event,
                                                                             std::int64_t alignment);
+
+// Free memory of one pool, stream and kind of segments.
+struct FreeMemory {
+  std::string pool;    // "default", or the id of a private pool
+  std::string stream;  // its name
+  TraceSegment::Kind kind = TraceSegment::Kind::kLarge;
+  std::int64_t bytes = 0;
+  std::int64_t segments = 0;  // segments that have free bytes
+};
+
+// Free memory of an allocator that keeps it apart by pool and stream, as PyTorch's does: a request
+// is served only from the free memory of its own pool and stream.
+struct FreeParts {
+  std::vector<FreeMemory> parts;  // the most bytes first
+  std::int64_t reserved_bytes = 0;
+  std::int64_t free_bytes = 0;
+  std::int64_t pending_bytes = 0;  // freed by the program, and still used by other streams
+  // Free bytes of other pools and streams than those of the refused request, or, without one, than
+  // those that hold the most live bytes.
+  std::int64_t stranded_bytes = 0;
+  std::string pool;    // that of the refused request, or the one that holds the most
+  std::string stream;  // likewise
+  // Segments without a live block, which the allocator could give back to the device.
+  std::int64_t whole_segments = 0;
+  std::int64_t whole_bytes = 0;
+  // The bytes that the live blocks would keep reserved at least in expandable segments:
+  // their granules go back to the device one by one.
+  std::int64_t expandable_bytes = 0;
+};
+
+// Returns the free memory right after event `event`, the refusal of a request or the last event; no
+// value where no segments with addresses are known. Pools and kinds are those of the segments at
+// the end of the recording; a segment that had gone by then counts as one of the default pool.
+// InvalidArgument when the trace has no such event. O(events log events).
+TIDEPOOL_EXPORT absl::StatusOr<std::optional<FreeParts>> FreeAfter(const Trace& trace,
+                                                                   std::int64_t event,
+                                                                   std::int64_t alignment);
+
+// Returns "small", "large" or "expandable".
+TIDEPOOL_EXPORT std::string_view SegmentKindName(TraceSegment::Kind kind);
 
 // Whether the recorded allocator had expandable segments; no value when its settings are unknown.
 TIDEPOOL_EXPORT std::optional<bool> HasExpandableSegments(const Trace& trace);

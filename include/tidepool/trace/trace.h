@@ -30,6 +30,9 @@ enum class TraceFormat : std::uint8_t {
   kNative,        // written by the recorder (docs/formats/native_trace.md); can hold all of a trace
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
+  kMemoryTimeline,   // JSON of export_memory_timeline of PyTorch's profiler; only read
+  kHeapProfile,      // pprof with live bytes by stack, such as JAX's; only read
+  kRmmDebugLog,      // text of RMM's own debug log, which has refused requests; only read
 };
 
 struct TraceEvent {
@@ -82,11 +85,27 @@ struct TraceReservation {
   std::int64_t bytes = 0;     // taken from the device; negative when given back
 };
 
+// The file of a frame that names the purpose of an allocation, as the recording tells it.
+inline constexpr std::string_view kPurposeFile = "purpose";
+
 // Setting of the recorded allocator, as its file names it: "expandable_segments" is "True".
 struct TraceSetting {
   std::string name;
   std::string value;
   friend bool operator==(const TraceSetting&, const TraceSetting&) = default;
+};
+
+// Range of memory that the recorded allocator held when its snapshot was taken.
+struct TraceSegment {
+  enum class Kind : std::uint8_t { kSmall, kLarge, kExpandable };
+
+  std::uint64_t address = 0;
+  std::int64_t bytes = 0;
+  std::int64_t free_bytes = 0;     // in no block that is live or waits
+  std::int64_t pending_bytes = 0;  // of blocks that the program freed and other streams still use
+  std::string stream;              // its name, as in the stream names
+  std::string pool;                // "default", or the id of a private pool, such as "(0, 1)"
+  Kind kind = Kind::kLarge;
 };
 
 // Strings by index, stored one after the other in one buffer.
@@ -128,15 +147,18 @@ struct Trace {
   // is empty for formats without devices.
   std::int32_t device = 0;
   std::vector<std::int32_t> devices;
-  // Whether the events were recorded when they happened. False for a snapshot of an allocator that
-  // recorded no history: its allocations are those that were live when the snapshot was taken, and
-  // the true peak is unknown.
+  // Whether the events tell the peak. False for a snapshot of an allocator that recorded no
+  // history, or a few events after most of its work: the allocations are those that were live when
+  // the snapshot was taken, and the true peak is unknown.
   bool has_history = true;
   // Number of allocations that were made before the recording began. They are the first ones of the
   // trace; their order and times are unknown. One of them may stand for many: the memory of which
   // only the sum is known.
   std::int64_t earlier_allocations = 0;
   std::vector<TraceSetting> allocator_settings;  // empty when unknown
+  // The memory of the recorded allocator after the last event, by address. Only PyTorch snapshots
+  // have it.
+  std::vector<TraceSegment> segments;
   // skipped frees of allocations that were made before the log began
   std::int64_t unmatched_frees = 0;
   std::int64_t skipped_rows = 0;  // requests of zero bytes in a log
@@ -187,6 +209,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
   }
   void SetHistory(bool has_history) { trace_.has_history = has_history; }
   void SetAllocatorSettings(std::vector<TraceSetting> settings);
+  void SetSegments(std::vector<TraceSegment> segments);
   void CountUnmatchedFree() { ++trace_.unmatched_frees; }
   void CountSkippedRow() { ++trace_.skipped_rows; }
 
@@ -208,7 +231,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
 // Options for readers of trace files.
 struct ReadOptions {
   // Device to read; -1 is the host. By default the first GPU with a refused request in the file,
-  // else the first GPU with events, or the host if the file has no GPU.
+  // else the GPU that holds the most memory, or the host if the file has no GPU.
   std::optional<std::int32_t> device;
   // Reading ends soon after this stop was requested, with Cancelled.
   std::stop_token stop = {};

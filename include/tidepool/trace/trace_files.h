@@ -16,7 +16,7 @@
 namespace tidepool {
 
 // Returns the name of a format, as tools print and take it: operation-csv, rmm-csv, lifetime-csv,
-// native, pytorch-snapshot, chrome-trace.
+// native, pytorch-snapshot, chrome-trace, memory-timeline, heap-profile, rmm-debug-log.
 TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
 // Returns the format called `name`, or InvalidArgument with the known names.
 TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name);
@@ -51,8 +51,8 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> AtOffsets(const Trace& trace,
 
 // Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
 // whole or not at all.
-// Native traces hold everything except the row order of a lifetime CSV. Other formats leave out
-// data that they cannot hold:
+// Native traces hold everything except the row order of a lifetime CSV and the segments of a
+// snapshot. Other formats leave out data that they cannot hold:
 // - all of them: waits;
 // - RMM logs: hints and marks;
 // - operation CSV: threads and failures;
@@ -61,7 +61,8 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> AtOffsets(const Trace& trace,
 // - PyTorch snapshots: hints, threads and times below a microsecond;
 // - all but native traces and snapshots: settings of the allocator, and which allocations were made
 // before the recording.
-// Returns InvalidArgument for a PyTorch snapshot of a trace without HasAddresses.
+// Returns InvalidArgument for a PyTorch snapshot of a trace without HasAddresses, and for a format
+// that is only read.
 TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
                                         const std::string& path);
 

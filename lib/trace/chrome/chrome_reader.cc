@@ -94,6 +94,7 @@ class ChromeTrace {
  private:
   using Kind = ProfilerEvent::Kind;
 
+  std::int32_t DeviceWithMost() const;
   void ChooseDevice(const ReadOptions& options);
   absl::Status CheckProcess() const;
   void SortSpans();
@@ -116,13 +117,32 @@ class ChromeTrace {
   std::int64_t reserved_ = 0;
 };
 
+// Returns the GPU that holds the most memory at a time, as far as its events and totals tell; the
+// host (-1) only without a GPU.
+std::int32_t ChromeTrace::DeviceWithMost() const {
+  struct Use {
+    double live = 0;
+    double most = -1;
+  };
+  absl::flat_hash_map<std::int32_t, Use> uses;
+  for (const ProfilerEvent& event : file_.events) {
+    if (event.kind != Kind::kMemory) continue;
+    Use& use = uses[event.device];
+    use.live += static_cast<double>(event.bytes);
+    use.most = std::max({use.most, use.live, static_cast<double>(event.allocated),
+                         static_cast<double>(event.reserved)});
+  }
+  std::int32_t most = -1;
+  for (const std::int32_t device : file_.devices) {
+    if (device >= 0 && (most < 0 || uses[device].most > uses[most].most)) most = device;
+  }
+  return most;
+}
+
 void ChromeTrace::ChooseDevice(const ReadOptions& options) {
   const std::set<std::int32_t>& devices = file_.devices;
-  const auto first_gpu = devices.lower_bound(0);
   const auto refusing = file_.refusing_devices.lower_bound(0);
-  device_ = refusing != file_.refusing_devices.end() ? *refusing
-            : first_gpu != devices.end()             ? *first_gpu
-                                                     : -1;
+  device_ = refusing != file_.refusing_devices.end() ? *refusing : DeviceWithMost();
   if (options.device && devices.contains(*options.device)) device_ = *options.device;
   builder_.SetDevices(device_, {devices.begin(), devices.end()});
 }
@@ -287,7 +307,11 @@ absl::Status ChromeTrace::Add(const ProfilerEvent& event) {
 absl::StatusOr<Trace> ChromeTrace::Build(const ReadOptions& options) {
   if (file_.devices.empty()) {
     return absl::InvalidArgumentError(
-        "no [memory] events, expected a trace recorded with profile_memory=True");
+        file_.threads.empty()
+            ? "a Chrome trace without events of PyTorch's profiler, expected one with [memory] "
+              "events"
+            : "a profiler's trace without [memory] events, expected one recorded with "
+              "profile_memory=True");
   }
   ChooseDevice(options);
   if (absl::Status status = CheckProcess(); !status.ok()) return status;

@@ -639,7 +639,8 @@ absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const 
       io::ReadJsonEvents<rapidjson::kParseNoFlags>(input, handler, name, "a trace of a profiler");
   if (!status.ok()) return status;
   if (!handler.has_events()) {
-    return io::AboutFile(name, absl::InvalidArgumentError("no traceEvents in the file"));
+    return io::AboutFile(name, absl::InvalidArgumentError(
+                                   "JSON without traceEvents, expected a trace of a profiler"));
   }
   return handler.taker().Finish();
 }

@@ -3,6 +3,8 @@
 #include "lib/trace/files/formats.h"
 
 #include <array>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -10,6 +12,7 @@
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/native/native_trace.h"
+#include "lib/trace/profiles/profiles.h"
 #include "lib/trace/pytorch/pytorch_snapshot.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -26,8 +29,19 @@ constexpr auto kFormats = std::to_array<Format>({
     {TraceFormat::kPyTorchSnapshot, "pytorch-snapshot", pytorch::WritePyTorchSnapshot},
 });
 
+// Formats without a writer.
+constexpr auto kOnlyRead = std::to_array<std::pair<TraceFormat, std::string_view>>({
+    {TraceFormat::kMemoryTimeline, "memory-timeline"},
+    {TraceFormat::kHeapProfile, "heap-profile"},
+    {TraceFormat::kRmmDebugLog, "rmm-debug-log"},
+});
+
+// A memory timeline and RMM's debug log begin with '[' too, so they are asked before JSON.
 constexpr auto kByteFormats = std::to_array<ByteFormat>({
     {"a native trace", native::IsNative, native::ReadNative},
+    {"a memory timeline", profiles::IsMemoryTimeline, profiles::ReadMemoryTimeline},
+    {"a heap profile of pprof", profiles::IsHeapProfile, profiles::ReadHeapProfile},
+    {"RMM's debug log", profiles::IsRmmDebugLog, profiles::ReadRmmDebugLog},
     {"a profiler's JSON", chrome::IsChromeTrace, chrome::ReadChromeTrace},
     {"a pickle (a PyTorch memory snapshot)", pytorch::IsPickle, pytorch::ReadPyTorchSnapshot},
 });
@@ -50,6 +64,9 @@ std::string_view TraceFormatName(TraceFormat format) {
   for (const trace_files::Format& known : trace_files::kFormats) {
     if (known.format == format) return known.name;
   }
+  for (const auto& [known, name] : trace_files::kOnlyRead) {
+    if (known == format) return name;
+  }
   return "unknown";
 }
 
@@ -58,6 +75,11 @@ absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
   for (const trace_files::Format& known : trace_files::kFormats) {
     if (known.name == name) return known.format;
     absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
+  }
+  for (const auto& [known, known_name] : trace_files::kOnlyRead) {
+    if (known_name != name) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(name), " is only read, expected one of ", names));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown trace format ", io::Quoted(name), ", expected one of ", names));

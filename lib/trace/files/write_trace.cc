@@ -31,7 +31,7 @@ absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::strin
     if (known.format != format) continue;
     return WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
   }
-  return absl::InvalidArgumentError("unknown trace format");
+  return absl::InvalidArgumentError("a trace format without a writer");
 }
 
 }  // namespace tidepool

@@ -63,8 +63,9 @@ inline constexpr unsigned kNoHistory = 0x20;   // flag of kEnd
 
 // Formats by their number in a header.
 inline constexpr TraceFormat kOriginalFormats[] = {
-    TraceFormat::kNative,      TraceFormat::kOperationCsv,    TraceFormat::kRmmCsv,
-    TraceFormat::kLifetimeCsv, TraceFormat::kPyTorchSnapshot, TraceFormat::kChromeTrace};
+    TraceFormat::kNative,         TraceFormat::kOperationCsv,    TraceFormat::kRmmCsv,
+    TraceFormat::kLifetimeCsv,    TraceFormat::kPyTorchSnapshot, TraceFormat::kChromeTrace,
+    TraceFormat::kMemoryTimeline, TraceFormat::kHeapProfile,     TraceFormat::kRmmDebugLog};
 
 inline bool IsAlignment(std::int64_t alignment) {
   return alignment >= 1 && alignment <= std::int64_t{1} << 30 &&

@@ -28,8 +28,19 @@ namespace {
 constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
 
-// Whether an event is more than a note that a snapshot was taken.
-bool TellsOfMemory(const SnapshotEvent& event) { return event.action != Word::kSnapshot; }
+// Whether a history tells the peak: it has a refused request, or all requests, or requests and more
+// than a few events. `begins_late` tells whether memory was allocated before it.
+bool TellsPeak(const std::vector<SnapshotEvent>& events, bool begins_late) {
+  constexpr std::ptrdiff_t kFewEvents = 8;
+  std::ptrdiff_t of_memory = 0;
+  bool has_request = false;
+  for (const SnapshotEvent& event : events) {
+    if (event.action == Word::kOom) return true;
+    of_memory += event.action == Word::kSnapshot ? 0 : 1;
+    has_request |= event.action == Word::kAlloc;
+  }
+  return begins_late ? has_request && of_memory >= kFewEvents : of_memory > 0;
+}
 
 // Tags of stacks. Most stacks share most of their frames, and shared frames are the same objects of
 // the pickle. So tags are cached by the numbers of these objects.
@@ -159,22 +170,21 @@ class SnapshotReader {
     if (status.ok()) status = AddEvents();
     if (status.ok()) status = AddUnrecorded(unrecorded_.after, last_time_);
     if (!status.ok()) return status;
+    builder_.SetSegments(SegmentsAtTheEnd());
     return builder_.Build();
   }
 
  private:
   absl::Status ChooseDevice() {
     std::vector<std::int32_t> devices = schema_.devices_with_events();
-    if (!devices.empty()) {
-      absl::StatusOr<std::int32_t> device = DeviceWithRefusal();
-      if (!device.ok()) return device.status();
-      device_ = *device;
-    } else if (!schema_.segments().empty()) {
-      device_ = schema_.segments().front().device;
-    }
     for (const SnapshotSegment& segment : schema_.segments()) devices.push_back(segment.device);
     std::sort(devices.begin(), devices.end());
     devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    if (!wanted_.has_value() && !devices.empty()) {
+      absl::StatusOr<std::int32_t> device = DeviceWithMost(devices);
+      if (!device.ok()) return device.status();
+      device_ = *device;
+    }
     if (wanted_.has_value() && !devices.empty() &&
         !std::binary_search(devices.begin(), devices.end(), *wanted_)) {
       return absl::InvalidArgumentError(absl::StrCat("device ", *wanted_,
@@ -186,18 +196,26 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  // Returns the first GPU with a refused request, or else the first with events. The host is chosen
-  // only without a GPU.
-  absl::StatusOr<std::int32_t> DeviceWithRefusal() {
-    std::vector<std::int32_t> devices = schema_.devices_with_events();
+  // Returns the first GPU with a refused request, or else that with the most reserved bytes at a
+  // time; of several, that with the most events. The host is chosen only without a GPU.
+  absl::StatusOr<std::int32_t> DeviceWithMost(std::vector<std::int32_t> devices) {
     if (devices.front() == kHost && devices.size() > 1) devices.erase(devices.begin());
-    if (wanted_.has_value() || devices.size() == 1) return devices.front();
+    if (devices.size() == 1) return devices.front();
+    absl::flat_hash_map<std::int32_t, double> reserved;
+    for (const SnapshotSegment& segment : schema_.segments())
+      reserved[segment.device] += static_cast<double>(segment.total_size);
+    std::int32_t most = devices.front();
     for (const std::int32_t device : devices) {
-      absl::StatusOr<bool> has_refusal = schema_.HasRefusal(device);
-      if (!has_refusal.ok()) return has_refusal.status();
-      if (*has_refusal) return device;
+      absl::StatusOr<SnapshotSchema::Summary> summary = schema_.Summarize(device);
+      if (!summary.ok()) return summary.status();
+      if (summary->has_refusal) return device;
+      reserved[device] += summary->most_reserved_bytes;
+      if (std::pair(reserved[device], schema_.CountEvents(device)) >
+          std::pair(reserved[most], schema_.CountEvents(most))) {
+        most = device;
+      }
     }
-    return devices.front();
+    return most;
   }
 
   absl::Status ReadParts() {
@@ -207,7 +225,6 @@ class SnapshotReader {
     absl::StatusOr<std::vector<SnapshotEvent>> events = schema_.Events(device_);
     if (!events.ok()) return events.status();
     events_ = *std::move(events);
-    builder_.SetHistory(absl::c_any_of(events_, TellsOfMemory));
     absl::StatusOr<std::vector<SnapshotAnnotation>> annotations = schema_.Annotations(device_);
     if (!annotations.ok()) return annotations.status();
     annotations_ = *std::move(annotations);
@@ -262,12 +279,31 @@ class SnapshotReader {
     absl::StatusOr<std::vector<EarlierReservation>> earlier =
         FindEarlierReservations(events_, schema_.segments(), device_);
     if (!earlier.ok()) return earlier.status();
+    builder_.SetHistory(TellsPeak(events_, !earlier->empty() || !unrecorded_.before.empty()));
     for (const EarlierReservation& reservation : *earlier) {
       absl::Status status = builder_.Reserve({reservation.address, reservation.bytes},
                                              streams_.Text(reservation.stream), start_);
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
+  }
+
+  std::vector<TraceSegment> SegmentsAtTheEnd() {
+    std::vector<TraceSegment> segments;
+    for (const SnapshotSegment& segment : schema_.segments()) {
+      if (segment.device != device_) continue;
+      segments.push_back({.address = segment.address,
+                          .bytes = segment.total_size,
+                          .free_bytes = segment.total_size - segment.live_bytes,
+                          .pending_bytes = segment.pending_bytes,
+                          .stream = std::string(streams_.Text(segment.stream)),
+                          .pool = segment.pool,
+                          .kind = segment.kind});
+    }
+    absl::c_sort(segments, [](const TraceSegment& a, const TraceSegment& b) {
+      return a.address < b.address;  // no two are equal
+    });
+    return segments;
   }
 
   absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {

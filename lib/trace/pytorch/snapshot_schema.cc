@@ -33,6 +33,9 @@ constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
     {"address", Word::kAddress},
     {"total_size", Word::kTotalSize},
     {"stream", Word::kStream},
+    {"segment_type", Word::kSegmentType},
+    {"segment_pool_id", Word::kSegmentPoolId},
+    {"is_expandable", Word::kIsExpandable},
     {"blocks", Word::kBlocks},
     {"size", Word::kSize},
     {"requested_size", Word::kRequestedSize},
@@ -64,6 +67,7 @@ constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
     {"active_allocated", Word::kActiveAllocated},
     {"active_awaiting_free", Word::kActiveAwaitingFree},
     {"active_pending_free", Word::kActivePendingFree},
+    {"small", Word::kSmall},
     {"START", Word::kStart},
     {"END", Word::kEnd},
 });
@@ -299,6 +303,7 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
   SnapshotSegment segment;
   bool has_address = false;
   bool has_size = false;
+  bool is_expandable = false;
   absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
     switch (key) {
       case Word::kDevice:
@@ -312,6 +317,14 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
       case Word::kStream:
         segment.stream = value;
         return absl::OkStatus();
+      case Word::kSegmentType:
+        if (WordOf(value) == Word::kSmall) segment.kind = TraceSegment::Kind::kSmall;
+        return absl::OkStatus();
+      case Word::kIsExpandable:
+        is_expandable = value.kind() == PickleValue::Kind::kBool && value.payload() != 0;
+        return absl::OkStatus();
+      case Word::kSegmentPoolId:
+        return TakePool(value, segment);
       case Word::kBlocks:
         segment.blocks = value;
         return absl::OkStatus();
@@ -324,7 +337,26 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
   if (!has_size) return Missing("total_size", "a segment");
   if (segment.address + static_cast<std::uint64_t>(segment.total_size) < segment.address)
     return absl::InvalidArgumentError("a segment extends beyond the last address");
+  if (is_expandable) segment.kind = TraceSegment::Kind::kExpandable;
   return segment;
+}
+
+// Takes the id of a pool, such as (0, 1). Anything else leaves the pool as it is: ids are PyTorch's
+// own matter. The default pool is (0, 0).
+absl::Status SnapshotSchema::TakePool(PickleValue value, SnapshotSegment& segment) {
+  if (!value.IsSequence() || pickle_.Size(value) != 2) return absl::OkStatus();
+  if (absl::Status status = Spend(2); !status.ok()) return status;
+  std::vector<std::int64_t> id;
+  pickle_.VisitElements(value, [&](absl::Span<const PickleValue> elements) {
+    std::int64_t number = 0;
+    for (const PickleValue element : elements) {
+      if (pickle_.AsInteger(element, &number)) id.push_back(number);
+    }
+    return true;
+  });
+  if (id.size() == 2 && (id[0] != 0 || id[1] != 0))
+    segment.pool = absl::StrCat("(", id[0], ", ", id[1], ")");
+  return absl::OkStatus();
 }
 
 // `device` has events.
@@ -341,17 +373,34 @@ PickleValue SnapshotSchema::EventList(std::int32_t device) const {
   return trace;
 }
 
-absl::StatusOr<bool> SnapshotSchema::HasRefusal(std::int32_t device) {
-  if (!absl::c_binary_search(devices_with_events_, device)) return false;
-  bool has_refusal = false;
+std::size_t SnapshotSchema::CountEvents(std::int32_t device) const {
+  if (!absl::c_binary_search(devices_with_events_, device)) return 0;
+  return pickle_.Size(EventList(device));
+}
+
+absl::StatusOr<SnapshotSchema::Summary> SnapshotSchema::Summarize(std::int32_t device) {
+  Summary summary;
+  if (!absl::c_binary_search(devices_with_events_, device)) return summary;
+  double reserved = 0;
+  double most = 0;
   absl::Status status = ForEach(EventList(device), TraceName(device), [&](PickleValue dict) {
-    return ForEachEntry(dict, [&](Word key, PickleValue value) {
-      has_refusal |= key == Word::kAction && WordOf(value) == Word::kOom;
+    Word action = Word::kUnknown;
+    std::int64_t size = 0;
+    absl::Status entries = ForEachEntry(dict, [&](Word key, PickleValue value) {
+      if (key == Word::kAction) action = WordOf(value);
+      if (key == Word::kSize) pickle_.AsInteger(value, &size);
       return absl::OkStatus();
     });
+    summary.has_refusal |= action == Word::kOom;
+    const auto bytes = static_cast<double>(size);
+    if (action == Word::kSegmentAlloc || action == Word::kSegmentMap) reserved += bytes;
+    if (action == Word::kSegmentFree || action == Word::kSegmentUnmap) reserved -= bytes;
+    most = std::max(most, reserved);
+    return entries;
   });
   if (!status.ok()) return status;
-  return has_refusal;
+  summary.most_reserved_bytes = most - reserved;
+  return summary;
 }
 
 absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t device) {
@@ -431,14 +480,20 @@ absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32
       absl::StrCat(SegmentsName(device), ": two live blocks at ", Hexadecimal(twice->address)));
 }
 
-absl::Status SnapshotSchema::AddBlocks(const SnapshotSegment& segment,
+absl::Status SnapshotSchema::AddBlocks(SnapshotSegment& segment,
                                        std::vector<SnapshotBlock>& blocks) {
   std::uint64_t address = segment.address;
+  segment.live_bytes = 0;
+  segment.pending_bytes = 0;
   return ForEach(segment.blocks, "blocks", [&](PickleValue dict) {
     absl::StatusOr<std::optional<SnapshotBlock>> block = Block(dict, &address);
     if (!block.ok()) return block.status();
     if (block->has_value()) {
       (*block)->stream = segment.stream;
+      const std::int64_t bytes =
+          std::min((*block)->size, segment.total_size - segment.live_bytes);  // of damaged files
+      segment.live_bytes += bytes;
+      if ((*block)->awaits_free) segment.pending_bytes += bytes;
       blocks.push_back(**block);
     }
     return absl::OkStatus();

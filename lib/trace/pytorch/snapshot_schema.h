@@ -31,6 +31,9 @@ enum class SnapshotWord : std::uint8_t {
   kAddress,
   kTotalSize,
   kStream,
+  kSegmentType,
+  kSegmentPoolId,
+  kIsExpandable,
   kBlocks,
   kSize,
   kRequestedSize,
@@ -64,6 +67,8 @@ enum class SnapshotWord : std::uint8_t {
   kActiveAllocated,
   kActiveAwaitingFree,
   kActivePendingFree,
+  // Kinds of segments; all others are large.
+  kSmall,
   // Stages.
   kStart,
   kEnd,
@@ -109,6 +114,12 @@ struct SnapshotSegment {
   std::int64_t total_size = 0;
   PickleValue stream;
   PickleValue blocks;
+  std::string pool = "default";
+  TraceSegment::Kind kind = TraceSegment::Kind::kLarge;
+  // Filled by LiveBlocks: bytes of its blocks that are not free, and of those that await their
+  // free.
+  std::int64_t live_bytes = 0;
+  std::int64_t pending_bytes = 0;
 };
 
 struct SnapshotAnnotation {
@@ -139,11 +150,18 @@ class SnapshotSchema {
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
   absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
-  // Whether a device's history has a refused request.
-  absl::StatusOr<bool> HasRefusal(std::int32_t device);
+  // Returns the number of events of a device, in constant time but for files of many devices.
+  std::size_t CountEvents(std::int32_t device) const;
+  struct Summary {
+    bool has_refusal = false;
+    double most_reserved_bytes = 0;  // the most that was reserved beyond that at the end
+  };
+  // Looks through the history of a device.
+  absl::StatusOr<Summary> Summarize(std::int32_t device);
   // Returns the settings of the allocator; empty if the file has none.
   absl::StatusOr<std::vector<TraceSetting>> Settings();
-  // Returns the blocks of a device that are not free, by address.
+  // Returns the blocks of a device that are not free, by address, and counts their bytes in its
+  // segments.
   absl::StatusOr<std::vector<SnapshotBlock>> LiveBlocks(std::int32_t device);
   absl::StatusOr<std::vector<SnapshotAnnotation>> Annotations(std::int32_t device);
   absl::StatusOr<SnapshotFrame> Frame(PickleValue frame);
@@ -163,10 +181,11 @@ class SnapshotSchema {
   absl::Status ReadSegments();
   absl::Status AddSegments(PickleValue list, std::int32_t device);
   absl::StatusOr<SnapshotSegment> Segment(PickleValue dict);
+  absl::Status TakePool(PickleValue value, SnapshotSegment& segment);
   absl::StatusOr<std::string> SettingText(PickleValue value);
   PickleValue EventList(std::int32_t device) const;
   absl::StatusOr<SnapshotEvent> Event(PickleValue dict);
-  absl::Status AddBlocks(const SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
+  absl::Status AddBlocks(SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
   // Reads a block; its address is `address` unless it has its own. Returns nullopt if it is free.
   // Moves `address` to its end.
   absl::StatusOr<std::optional<SnapshotBlock>> Block(PickleValue dict, std::uint64_t* address);
