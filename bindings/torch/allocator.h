@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "../support/private_pool.h"
 #include "history.h"
 #include "ledger.h"
-#include "../support/private_pool.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::torch_binding {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "../support/private_pool.h"
 #include "counts.h"
 #include "history.h"
-#include "../support/private_pool.h"
 
 namespace tidepool::torch_binding {
 

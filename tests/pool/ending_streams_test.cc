@@ -14,8 +14,8 @@
 namespace tidepool {
 namespace {
 
-// Streams may end, but for those of `Keep`. The work of an ended stream still runs; a call that names
-// it is a fault.
+// Streams may end, but for those of `Keep`. The work of an ended stream still runs; a call that
+// names it is a fault.
 class EndingStreamsDevice final : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The macros of the CUDA Toolkit's crt/host_defines.h that its host headers use, for GCC and Clang. NVIDIA's wheel
-   nvidia-cuda-runtime, which PyTorch depends on, includes that header and lacks it. Found only where the toolkit's own is
-   not there. */
+/* The macros of the CUDA Toolkit's crt/host_defines.h that its host headers use, for GCC and Clang.
+   NVIDIA's wheel nvidia-cuda-runtime, which PyTorch depends on, includes that header and lacks it.
+   Found only where the toolkit's own is not there. */
 #ifndef __HOST_DEFINES_H__
 #define __HOST_DEFINES_H__
 
