@@ -530,6 +530,16 @@ def steps_of(results):
     return {name: result if isinstance(result, list) else [result] for name, result in lists.items()}
 
 
+def notes_of(results):
+    """Returns which steps are of another run, in brackets."""
+    steps = json.loads(results.path.read_text(encoding="utf-8"))["steps"]
+    notes = {}
+    for name, step in steps.items():
+        if "note" in step:
+            notes.setdefault(step["note"], []).append(f"`{name}`")
+    return "".join(f" ({', '.join(names)}: {note})" for note, names in notes.items())
+
+
 def gpu_a(results):
     steps = steps_of(results)
     parts = {name: value for step, rows in steps.items() if step.startswith("bench_") for row in rows for name, value in row.items()}
@@ -555,10 +565,10 @@ def gpu_a(results):
             "\nThrough PyTorch in C++, with 200 tensors live, nanoseconds for an allocation of a size and its free:\n\n" +
             table(["PyTorch's allocator", *sizes], [[name, *(shown(row["pairs_ns"][size]) for size in sizes)] for name, row in torch.items()]) +
             "\nTraining, twelve steps: the most bytes live, the bytes reserved in the last step, and the median time of a step. `planned` is "
-            "`tidepool.torch.enable(placement=\"planned\")` with a mark for each step:\n\n" +
+            "`tidepool.torch.enable(placement=\"planned\")` with a mark for each step; its plan is awaited after six:\n\n" +
             table(["network", "allocator", "live GiB", "reserved GiB", "ms"], [step_row(row) for row in steps.get("training", []) if "peaks_of_steps" in row]) +
             ("" if losses is None else "\n" + equal_losses(losses)) +
-            "\nGrowth of a pool, and the bandwidth of copies:\n\n" + table(["growth", "median us", "99 % us"], growth) +
+            "\nGrowth of a pool, and the bandwidth of copies" + notes_of(results) + ":\n\n" + table(["growth", "median us", "99 % us"], growth) +
             "\n" + table(["host memory", "GB/s"], copies) + "\n" + results.source("scripts/gpu_suite.sh a"))
 
 
@@ -585,8 +595,16 @@ def gpu_b(results):
                 rows.append([f"{network['network']}, {network['batch']} images", answer["type"], answer["policy"], *gains])
     limits = ["8 MiB", "64 MiB", "512 MiB"]
     return ("## On a GPU: convolutions of cuDNN in micro-batches\n\nHow many times faster all convolutions of a network are in micro-batches than in one "
-            "piece, with the same workspace for each, by measured times of cuDNN 9.19 on an H200. `powerOfTwo` and `all` are the batches that are tried:\n\n" +
+            "piece, with the same workspace for each, by measured times of cuDNN 9.19 on an H200. `powerOfTwo` and `all` are the batches that are tried" + notes_of(results) + ":\n\n" +
             table(["network", "type", "policy", *limits], rows) + "\n" + results.source("scripts/gpu_suite.sh b"))
+
+
+def gpu_programs(results):
+    commands = [line[2:] for line in results.lines if line.startswith("$ ")]
+    blocks = "\n".join(quoted([f"$ {command}", *results.block(command)]) for command in commands)
+    return ("## On a GPU: emitted programs, and cuDNN under PyTorch\n\n" + results.lines[0] + " The two schedules of ResNet-50 have the same loss in the first "
+            "iteration; cuDNN's sums have no fixed order later. Micro-batches leave AlexNet's losses equal to seven digits, in 58 MB less; with 8 MiB "
+            "for each convolution a step takes 1.7 times as long.\n\n" + blocks + f"\nMeasured {results.date} ([{results.path.name}](../bench/results/{results.path.name})).\n")
 
 
 def other(results):
@@ -599,7 +617,7 @@ def other(results):
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
             chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, flow_bound, best_sweep, gpt2_medium, llama_layer_sweep,
-            machine_options, python_package, gpu_a, gpu_b]
+            machine_options, python_package, gpu_a, gpu_b, gpu_programs]
 
 
 def page():

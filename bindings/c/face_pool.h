@@ -108,6 +108,7 @@ class FacePool {
   static bool IsShortage(const absl::Status& error) {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }
+  static constexpr std::uintptr_t kPerThread = 2;  // cudaStreamPerThread, where there is CUDA
   // Whether a stream is worth the question if it captures: the default stream cannot.
   bool MayCapture(const void* native) const {
     return !settings_.streams_stay && !IsDefault(native);
@@ -126,7 +127,8 @@ class FacePool {
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (!stream.ok()) [[unlikely]]
       return stream.status();
-    if (device_->IsOfThread(native)) [[unlikely]]
+    if (reinterpret_cast<std::uintptr_t>(native) == kPerThread && device_->IsOfThread(native))
+        [[unlikely]]
       NoteOtherThread(address, *stream);
     return pool_->Free(address, *stream);
   }
