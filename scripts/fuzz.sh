@@ -29,4 +29,4 @@ fuzz() {
 }
 export -f fuzz
 export seconds
-printf '%s\n' operation rmm lifetime gzip native plan chrome_trace pytorch_snapshot zero_value graph chain schedule | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'
+printf '%s\n' operation rmm lifetime gzip native plan chrome_trace memory_timeline heap_profile rmm_debug_log pytorch_snapshot zero_value graph chain schedule | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'

@@ -42,6 +42,8 @@ class SeveralFiles : public CommandLine {
                         {"state", "active_allocated"}});
       address += mib * kMiB;
     }
+    events.insert(events.begin(),
+                  json{{"action", "segment_alloc"}, {"addr", 0}, {"size", address}, {"stream", 0}});
     if (refused_mib > 0) {
       events.push_back({{"action", "oom"}, {"device_free", kMiB}, {"size", refused_mib * kMiB}});
     }

@@ -29,8 +29,8 @@ constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
 
 // Whether a history tells the peak: it has a refused request, or all requests, or requests and more
-// than a few events. `live_before` and `reserved_before` tell which memory was there before it.
-bool TellsPeak(const std::vector<SnapshotEvent>& events, bool live_before, bool reserved_before) {
+// than a few events. `begins_late` tells whether memory was allocated before it.
+bool TellsPeak(const std::vector<SnapshotEvent>& events, bool begins_late) {
   constexpr std::ptrdiff_t kFewEvents = 8;
   std::ptrdiff_t of_memory = 0;
   bool has_request = false;
@@ -39,8 +39,7 @@ bool TellsPeak(const std::vector<SnapshotEvent>& events, bool live_before, bool 
     of_memory += event.action == Word::kSnapshot ? 0 : 1;
     has_request |= event.action == Word::kAlloc;
   }
-  if (live_before) return has_request && of_memory >= kFewEvents;
-  return reserved_before ? has_request : of_memory > 0;
+  return begins_late ? has_request && of_memory >= kFewEvents : of_memory > 0;
 }
 
 // Tags of stacks. Most stacks share most of their frames, and shared frames are the same objects of
@@ -280,7 +279,7 @@ class SnapshotReader {
     absl::StatusOr<std::vector<EarlierReservation>> earlier =
         FindEarlierReservations(events_, schema_.segments(), device_);
     if (!earlier.ok()) return earlier.status();
-    builder_.SetHistory(TellsPeak(events_, !unrecorded_.before.empty(), !earlier->empty()));
+    builder_.SetHistory(TellsPeak(events_, !earlier->empty() || !unrecorded_.before.empty()));
     for (const EarlierReservation& reservation : *earlier) {
       absl::Status status = builder_.Reserve({reservation.address, reservation.bytes},
                                              streams_.Text(reservation.stream), start_);
