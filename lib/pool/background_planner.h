@@ -43,9 +43,9 @@ struct IterationPlans {
 };
 
 // Plans an iteration that repeats, as RepeatingProblem describes. A buffer that the next iteration
-// does not free has its offset to itself. Fixed ranges can be so many, and lie such, that the
-// requests would need much more memory among them than without them. Then the plans begin at
-// order.apart: as memory between the fixed ranges goes back to the device, only addresses are lost.
+// does not free has its offset to itself. Where fixed ranges leave only small gaps, requests placed
+// between them need much more memory than without them. The plans then begin at order.apart: the
+// memory between the fixed ranges goes back to the device, so the plans cost addresses, not memory.
 // Requests that another plan begins with keep its offsets where possible, because the pool cannot
 // know which of the two iterations begins; there is one plan then. Errors are those of
 // ToPlanProblem and MakePlan.

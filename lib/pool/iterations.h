@@ -34,7 +34,7 @@ struct LiveMemory {
 // The memory that plans of the next iteration need.
 struct PlanNeeds {
   Range range;  // of offsets; empty without plans
-  // A pool that holds more than so many bytes gives back unused memory outside of the range.
+  // A pool that reserves more bytes than this gives back unused memory outside of the range.
   std::int64_t most_bytes = INT64_MAX;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 #include <thread>
 
@@ -30,9 +31,9 @@ class CFaceOnCudaTest : public ::testing::Test {
   static void Destroy(cudaStream_t stream) { EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess); }
 
   // Returns whether memory that `reader` copies from keeps its bytes until the copy has ended, when
-  // it is freed on `freed_on` and filled on `writer`.
-  static bool IsIntactAfterReuse(const CPool& pool, cudaStream_t reader, cudaStream_t freed_on,
-                                 cudaStream_t writer) {
+  // `free` frees it meanwhile and `writer` fills it.
+  static bool IsIntactAfterReuse(const CPool& pool, cudaStream_t reader,
+                                 const std::function<void(void*)>& free, cudaStream_t writer) {
     constexpr std::size_t kBytes = 64 << 10;
     void* pinned = nullptr;
     EXPECT_EQ(cudaMallocHost(&pinned, kBytes), cudaSuccess);
@@ -41,10 +42,7 @@ class CFaceOnCudaTest : public ::testing::Test {
     EXPECT_EQ(cudaStreamSynchronize(reader), cudaSuccess);
     cudartHostHoldCopies(0);
     EXPECT_EQ(cudaMemcpyAsync(pinned, read, kBytes, cudaMemcpyDeviceToHost, reader), cudaSuccess);
-    if (freed_on != reader) {
-      EXPECT_EQ(tidepool_record_use(pool.get(), read, reader), TIDEPOOL_OK);
-    }
-    pool.Free(read, freed_on);
+    free(read);
     void* const written = pool.Allocate(kBytes, writer);
     EXPECT_EQ(written, read);
     EXPECT_EQ(cudaMemsetAsync(written, 2, kBytes, writer), cudaSuccess);
@@ -56,6 +54,17 @@ class CFaceOnCudaTest : public ::testing::Test {
     const bool is_intact = std::count(bytes, bytes + kBytes, 1) == kBytes;
     EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
     return is_intact;
+  }
+  // Checks the reuse of memory that is freed on `freed_on`.
+  static bool IsIntactAfterReuse(const CPool& pool, cudaStream_t reader, cudaStream_t freed_on,
+                                 cudaStream_t writer) {
+    const auto free = [&](void* read) {
+      if (freed_on != reader) {
+        EXPECT_EQ(tidepool_record_use(pool.get(), read, reader), TIDEPOOL_OK);
+      }
+      pool.Free(read, freed_on);
+    };
+    return IsIntactAfterReuse(pool, reader, free, writer);
   }
 };
 
@@ -94,28 +103,15 @@ TEST_F(CFaceOnCudaTest, MemoryOfADestroyedStreamIsFreedLate) {
   for (const bool is_forgotten : {false, true}) {
     const cudaStream_t other = NewStream();
     const cudaStream_t stream = NewStream();
-    void* pinned = nullptr;
-    EXPECT_EQ(cudaMallocHost(&pinned, 64 << 10), cudaSuccess);
-    void* const read = pool.Allocate(64 << 10, stream);
-    EXPECT_EQ(cudaMemsetAsync(read, 1, 64 << 10, stream), cudaSuccess);
-    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    cudartHostHoldCopies(0);
-    EXPECT_EQ(cudaMemcpyAsync(pinned, read, 64 << 10, cudaMemcpyDeviceToHost, stream), cudaSuccess);
-    Destroy(stream);
-    if (is_forgotten) {
-      EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
-    }
-    EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_OK);
-    EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_INVALID_ARGUMENT);
-    void* const written = pool.Allocate(64 << 10, other);
-    EXPECT_EQ(cudaMemsetAsync(written, 2, 64 << 10, other), cudaSuccess);
-    EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady) << "it waits, on the device";
-    cudartHostReleaseCopies(0);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    pool.Free(written, other);
-    const auto* const bytes = static_cast<const char*>(pinned);
-    EXPECT_EQ(std::count(bytes, bytes + (64 << 10), 1), 64 << 10);
-    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+    const auto free = [&](void* read) {
+      Destroy(stream);
+      if (is_forgotten) {
+        EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+      }
+      EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_OK);
+      EXPECT_EQ(tidepool_free_late(pool.get(), read), TIDEPOOL_INVALID_ARGUMENT);
+    };
+    EXPECT_TRUE(IsIntactAfterReuse(pool, stream, free, other));
     Destroy(other);
     for (const cudaStream_t ended : {stream, other}) {
       EXPECT_EQ(tidepool_stream_forget(pool.get(), ended), TIDEPOOL_OK);
@@ -399,27 +395,14 @@ TEST_F(CFaceOnCudaTest, AStreamThatIsDestroyedEndsItsWorkBeforeOthersGetItsMemor
   pool.Free(pool.Allocate(1000, other), other);
   for (const bool is_forgotten : {false, true}) {
     const cudaStream_t stream = NewStream();
-    void* pinned = nullptr;
-    EXPECT_EQ(cudaMallocHost(&pinned, 64 << 10), cudaSuccess);
-    void* const read = pool.Allocate(64 << 10, stream);
-    EXPECT_EQ(cudaMemsetAsync(read, 1, 64 << 10, stream), cudaSuccess);
-    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-    cudartHostHoldCopies(0);
-    EXPECT_EQ(cudaMemcpyAsync(pinned, read, 64 << 10, cudaMemcpyDeviceToHost, stream), cudaSuccess);
-    pool.Free(read, stream);
-    Destroy(stream);
-    if (is_forgotten) {
-      EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
-    }
-    void* const written = pool.Allocate(64 << 10, other);
-    EXPECT_EQ(cudaMemsetAsync(written, 2, 64 << 10, other), cudaSuccess);
-    EXPECT_EQ(cudaStreamQuery(other), cudaErrorNotReady) << "it waits, on the device";
-    cudartHostReleaseCopies(0);
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-    pool.Free(written, other);
-    const auto* const bytes = static_cast<const char*>(pinned);
-    EXPECT_EQ(std::count(bytes, bytes + (64 << 10), 1), 64 << 10);
-    EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+    const auto free = [&](void* read) {
+      pool.Free(read, stream);
+      Destroy(stream);
+      if (is_forgotten) {
+        EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+      }
+    };
+    EXPECT_TRUE(IsIntactAfterReuse(pool, stream, free, other));
   }
   Destroy(other);
 }

@@ -119,7 +119,7 @@ TEST(RepeatingProblemTest, PlansServeIterationsOneAfterAnother) {
   EXPECT_LT(in_turn, 250);
 }
 
-// Returns the order of an iteration that has so many bytes live at once, in one request.
+// Returns the order of an iteration that allocates one buffer of `bytes` and frees it.
 PlanOrder OrderOfOne(std::int64_t bytes, std::vector<Range> fixed) {
   Iteration iteration;
   iteration.bytes = {bytes};

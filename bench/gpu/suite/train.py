@@ -4,7 +4,7 @@
 
 The same file runs under `tidepool dryrun --gpu h200 --steps 0 -- python train.py NETWORK --snapshot FILE` before, so its two
 snapshots are the predicted and the real memory, which predictions.py compares. Attention of cuDNN is off, as in dry runs.
-usage: train.py NETWORK [--allocator native|expandable|tidepool|planned] [--steps N] [--scale SHARE] [--snapshot FILE.pickle.gz]
+usage: train.py NETWORK [--allocator native|expandable|tidepool|planned] [--steps N] [--scale SHARE] [--snapshot FILE]
                 [--benchmark] [--deterministic]
 """
 import argparse
@@ -227,7 +227,7 @@ def main():
     stats = torch.cuda.memory_stats()
     if options.snapshot:
         os.makedirs(os.path.dirname(os.path.abspath(options.snapshot)), exist_ok=True)
-        with gzip.open(options.snapshot, "wb", 6) as file:
+        with (gzip.open(options.snapshot, "wb", 6) if options.snapshot.endswith(".gz") else open(options.snapshot, "wb")) as file:
             pickle.dump(torch.cuda.memory._snapshot(), file)
     free, total = torch.cuda.mem_get_info()
     print(json.dumps({"model": options.model, "allocator": options.allocator, "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),

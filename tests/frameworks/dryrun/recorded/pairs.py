@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, by programs of our own. Those of
-an H200 lie in h200/, the others in SNAPSHOTS.
+an H200 lie in h200/, made by bench/gpu/suite/train.py, the others in SNAPSHOTS.
 
 usage: pairs.py TOOL PYTHON SNAPSHOTS [NAME...]
 
@@ -20,7 +20,7 @@ import time
 
 from events import Traffic, rounded
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
 MEDIUM = ("rotary.py", "--layers", "24", "--width", "1024", "--heads", "16")
 
 
@@ -57,7 +57,8 @@ PAIRS = {
                                    ("tables.py", "--autocast")),
 }
 NETWORKS = ("alexnet", "resnet50", "resnet50-bf16", "convnext", "unet", "gpt2", "llama-1b", "lstm")
-PAIRS |= {name: Pair(f"h200/{name}", "2.11", ("networks.py", name), ("--gpu", "h200", "--steps", "0"), "falling", True)
+TRAIN = HERE.parents[3] / "bench" / "gpu" / "suite" / "train.py"
+PAIRS |= {name: Pair(f"h200/{name}", "2.11", (TRAIN, name), ("--gpu", "h200", "--steps", "0"), "falling", True)
           for name in NETWORKS}
 
 
