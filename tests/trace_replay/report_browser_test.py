@@ -100,7 +100,7 @@ class ReportTest(unittest.TestCase):
 
     def test_loads_and_shows_the_figures(self):
         answer = self.report(EXAMPLE)
-        self.assertEqual(self.text("headline"), answer["headline"])
+        self.assertEqual(f'{self.text("headline")} {self.text("more")}', answer["headline"])
         self.assertIn("801.4 MiB", self.text("figures"))
         table = self.text("policies")
         for policy in answer["policies"]:
