@@ -10,7 +10,7 @@
 namespace tidepool::offload {
 
 void UnreportedErrors::Add(const CopyPointer& copy) {
-  if (copy->waiting_streams.empty()) return;
+  if (!copy->is_out && copy->waiting_streams.empty()) return;
   const auto next = std::ranges::upper_bound(copies_, copy->sequence, {}, &BufferCopy::sequence);
   const bool is_first = next == copies_.begin();
   if (is_first && !copies_.empty() && copies_.front()->kept_device == nullptr) copies_.pop_front();
@@ -23,7 +23,7 @@ void UnreportedErrors::Add(const CopyPointer& copy) {
 
 void UnreportedErrors::Detach(Buffer& buffer) {
   const CopyPointer failed = std::exchange(buffer.failed, nullptr);
-  if (failed != nullptr && !failed->is_out) Add(failed);
+  if (failed != nullptr) Add(failed);
 }
 
 absl::Status UnreportedErrors::Take(Buffer& buffer) {

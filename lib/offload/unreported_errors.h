@@ -12,17 +12,17 @@
 
 namespace tidepool::offload {
 
-// A buffer has its own failed copy (Buffer::failed). This class keeps failed copies in after their
+// A buffer has its own failed copy (Buffer::failed). This class keeps failed copies after their
 // buffer was freed or copied again. The mutex of OffloaderState guards it.
 class UnreportedErrors {
  public:
   // A release of kept memory is a change of `ended`: a request may wait for the memory.
   explicit UnreportedErrors(EndedCopies& ended) : ended_(ended) {}
 
-  // Adds a failed copy in, if work runs after it. Keeps only the earliest of all, and each copy
-  // with kept memory: so there are no more than the memory allows.
+  // Adds a failed copy, unless it is a copy in after which no work runs. Keeps only the earliest of
+  // all, and each copy with kept memory: so there are no more than the memory allows.
   void Add(const CopyPointer& copy);
-  // Takes the error from the buffer, and adds it if it is that of a copy in.
+  // Takes the error from the buffer, and adds it.
   void Detach(Buffer& buffer);
 
   // Returns the error of the buffer's last copy, which has failed, and forgets it. The caller

@@ -205,6 +205,19 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
   }
 }
 
+// A program that only offloads and frees hears of a failed link, too.
+TEST(OffloaderErrorsTest, OfACopyOutOutlivesItsBuffer) {
+  OffloaderFixture fixture;
+  const BufferId buffer = fixture.New(kBufferBytes, 1, "x");
+  fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+  ASSERT_TRUE(fixture.Send(buffer).ok());
+  while (fixture.offloader().Stats().failures == 0) std::this_thread::yield();
+  ASSERT_TRUE(fixture.offloader().Free(buffer).ok());
+  EXPECT_THAT(std::string(fixture.offloader().Synchronize().message()),
+              ::testing::HasSubstr("'x' did not leave, its copy failed"));
+  EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+}
+
 // Work that was queued after a failed copy read undefined contents. So a caller must receive the
 // error, even if the buffer is freed or prefetched again before the copy has finished.
 TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {

@@ -172,9 +172,9 @@ class TIDEPOOL_EXPORT Offloader {
                                 CopyWatch watch = {}) = 0;
 
   // Frees the buffer. Its memory goes back to the pool ordered after the work of the streams that
-  // used it and after copies in flight: the stream that it was allocated for waits for them. Errors
-  // of its copies are dropped, except that of a copy back after which work was queued: Synchronize
-  // returns it. Errors: NotFound.
+  // used it and after copies in flight: the stream that it was allocated for waits for them.
+  // Synchronize returns the error of a copy that has failed, and of a copy back after which work
+  // was queued; that of a copy that nobody needs any more is dropped. Errors: NotFound.
   virtual absl::Status Free(BufferId buffer) = 0;
 
   // Waits on the host until all copies queued so far have finished, and gives the memory of buffers
