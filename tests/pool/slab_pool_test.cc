@@ -148,6 +148,26 @@ TEST_P(SlabPoolTest, HandsOverABlockThatAnotherStreamUses) {
   ExpectInvariants();
 }
 
+// A slab begins in memory that a copy still reads: its stream waits for the copy on the device, the
+// stream that frees a block does not.
+TEST_P(SlabPoolTest, HandsOverABlockUnderTheWorkBeforeItsSlab) {
+  const Stream third = NewStream();
+  void* const all = Take(kSlabPoolBytes, first_);
+  std::vector<char> read(kMiB);
+  device_->HoldCopies();
+  ASSERT_TRUE(device_->Copy(read.data(), all, kMiB, CopyDirection::kFromDevice, first_).ok());
+  Free(all, first_);
+  void* const before = Take(kMost, second_);
+  void* const p = Take(kMost, second_);
+  void* const after = Take(kMost, second_);
+  Free(p, third);
+  EXPECT_THAT(BlockOf(p).pending, Contains(second_));
+  Free(before, second_);
+  Free(after, second_);
+  device_->ReleaseCopies();
+  ASSERT_TRUE(device_->SynchronizeStream(first_).ok());
+}
+
 // The last owner of a slab's memory is its stream.
 TEST_P(SlabPoolTest, EndsUnderTheWorkOfItsStream) {
   void* const p = Take(512, first_);
