@@ -593,24 +593,32 @@ TEST_F(BrokenPromiseTest, KeepsNothingOfARawCopyOutThatCameAfterIt) {
   EXPECT_EQ(fixture.host().Stats().live_bytes, 0);
 }
 
-// The home stream cannot be made to wait for the copy out, which still reads the memory.
-TEST(OffloaderFaultTest, NoOwnerFollowsACopyOutAtOnce) {
+// The home stream cannot be made to wait for the copy, which still reads or writes the memory.
+TEST(OffloaderFaultTest, NoOwnerFollowsACopyAtOnce) {
   constexpr std::int64_t kRounded = (kBufferBytes + 511) / 512 * 512;
-  OffloaderFixture fixture({.pool_bytes = kRounded});
-  const BufferId buffer = fixture.New(kBufferBytes, 1);
-  void* const address = fixture.offloader().Use(buffer, fixture.stream()).value();
-  ASSERT_TRUE(fixture.device().SynchronizeStream(fixture.stream()).ok());
-  fixture.device().HoldCopies();
-  ASSERT_TRUE(fixture.Send(buffer).ok());
-  fixture.device().FailCall(Call::kWaitEvent, 1);
-  EXPECT_TRUE(fixture.offloader().Free(buffer).ok());
-  fixture.device().FailCall(Call::kWaitEvent, 0);
-  const std::int64_t waits = fixture.pool().Stats().stream_waits;
-  void* const next = fixture.pool().Allocate(kBufferBytes, fixture.stream()).value();
-  EXPECT_EQ(next, address);
-  EXPECT_EQ(fixture.pool().Stats().stream_waits, waits + 1);
-  fixture.device().ReleaseCopies();
-  EXPECT_TRUE(fixture.pool().Free(next, fixture.stream()).ok());
+  for (const bool comes_back : {false, true}) {
+    OffloaderFixture fixture({.pool_bytes = kRounded});
+    const BufferId buffer = fixture.New(kBufferBytes, 1);
+    void* const address = fixture.offloader().Use(buffer, fixture.stream()).value();
+    ASSERT_TRUE(fixture.device().SynchronizeStream(fixture.stream()).ok());
+    if (comes_back) {
+      ASSERT_TRUE(fixture.Send(buffer).ok());
+      ASSERT_TRUE(fixture.offloader().Await(buffer).ok());
+    }
+    fixture.device().HoldCopies();
+    ASSERT_TRUE(
+        (comes_back ? fixture.offloader().Prefetch(buffer, fixture.stream()) : fixture.Send(buffer))
+            .ok());
+    fixture.device().FailCall(Call::kWaitEvent, 1);
+    EXPECT_TRUE(fixture.offloader().Free(buffer).ok());
+    fixture.device().FailCall(Call::kWaitEvent, 0);
+    const std::int64_t waits = fixture.pool().Stats().stream_waits;
+    void* const next = fixture.pool().Allocate(kBufferBytes, fixture.stream()).value();
+    EXPECT_EQ(next, address);
+    EXPECT_EQ(fixture.pool().Stats().stream_waits, waits + 1);
+    fixture.device().ReleaseCopies();
+    EXPECT_TRUE(fixture.pool().Free(next, fixture.stream()).ok());
+  }
 }
 
 }  // namespace
