@@ -96,14 +96,17 @@ class StackTree {
   }
 
   render(place) {
-    place.replaceChildren(...this.branches(0));
     const {trace, earlier} = this.stacks;
+    const rows = this.children[0].map((tag) => ({bytes: this.bytes[tag], row: this.branch(tag)}));
     for (const isEarlier of [true, false]) {
       const part = this.allocations.filter((i) => trace.tag[i] === 0 && (i < earlier) === isEarlier);
-      const name = isEarlier ? 'allocated before recording began' : '(no stack)';
-      if (part.length > 0) place.append(this.row('div', [element('span', {class: 'name'}, name)], sumOf(trace, part), part.length));
+      if (part.length === 0) continue;
+      const bytes = sumOf(trace, part);
+      const name = element('span', {class: 'name'}, isEarlier ? 'allocated before recording began' : '(no stack)');
+      rows.push({bytes, row: this.row('div', [name], bytes, part.length)});
     }
-    this.open(place, 14);
+    place.replaceChildren(...rows.sort((a, b) => b.bytes - a.bytes).map(({row}) => row));
+    this.open(place, 14, 0.05 * this.total);
   }
 
   branches(tag) { return this.children[tag].map((child) => this.branch(child)); }
@@ -129,6 +132,7 @@ class StackTree {
     const row = this.row(isLeaf ? 'div' : 'summary', [name], this.bytes[tag], this.count[tag]);
     if (isLeaf) return row;
     const details = element('details', {}, row);
+    details.bytes = this.bytes[tag];
     details.addEventListener('toggle', () => this.fill(details, last));
     details.fill = () => this.fill(details, last);
     return details;
@@ -148,12 +152,13 @@ class StackTree {
       element('span', {class: 'share'}, percentText(bytes, this.total)), barElement(bytes, this.total));
   }
 
-  // Opens branches, heavy and outer ones first, until about `most` rows are visible.
-  open(place, most) {
+  // Opens branches of at least `least` bytes, heavy and outer ones first, until about `most` rows are visible.
+  open(place, most, least = 0) {
     let rows = place.childElementCount;
     const closed = [...place.querySelectorAll(':scope > details')];
     while (closed.length > 0 && rows < most) {
       const details = closed.shift();
+      if (details.bytes < least) continue;
       details.open = true;
       details.fill();
       rows += details.childElementCount - 1;
