@@ -172,7 +172,7 @@ Command AddDryRun(CLI::App& app) {
       ->check(MoreThanNoMemory, "");
   AddWholeOption(*command, "--devices", options->devices, {1, 64}, "How many GPUs there are");
   AddWholeOption(*command, "--steps", options->steps, {0, std::numeric_limits<std::int64_t>::max()},
-                 "Stop after so many steps of optimizers; 0: at the end of the program");
+                 "Stop after N steps of optimizers; 0: at the end of the program");
   AddSecondsOption(*command, "--time-limit", options->time_limit_seconds,
                    "Stop after this time with the memory so far (default: 5m)");
   command

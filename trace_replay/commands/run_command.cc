@@ -285,7 +285,7 @@ Command AddRun(CLI::App& app) {
                  "Number of iterations")
       ->group(group);
   AddWholeOption(*run, "--probe-every", options->probe_every, {.least = 1, .most = INT_MAX},
-                 "Probe the densities of offloaded data every so many iterations, and choose "
+                 "Probe the densities of offloaded data every N iterations, and choose "
                  "compression again when one leaves its error band (default: never)")
       ->group(group);
   run->add_option_function<std::string>(

@@ -47,13 +47,13 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   app.add_option_function<std::string>(
          "--sub-batch",
          [&options](const std::string& text) { options.sub_batch = ParseSubBatch(text); },
-         "Run the batch of a graph at any batch in rounds of so many samples; auto: of the most "
+         "Run the batch of a graph at any batch in rounds of N samples; auto: of the most "
          "samples that fit")
       ->type_name("auto|N")
       ->group(kDivision);
   AddWholeOption(app, "--devices", options.devices,
                  {.least = 1, .most = static_cast<int>(kMostMachineDevices)},
-                 "Divide the batch into equal parts for so many devices on one link")
+                 "Divide the batch into equal parts for N devices on one link")
       ->group(kDivision);
   app.add_flag(
          "--host-updates", options.host_updates,

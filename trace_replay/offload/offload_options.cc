@@ -173,7 +173,7 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
   const std::string group = "Policies that search";
   ChainPolicyOptions& options = choice.chain;
   AddWholeOption(app, "--slots", options.slots, {0, 1'000'000},
-                 "Divide the memory into so many slots, where a policy computes in slots; 0: the "
+                 "Divide the memory into N slots, where a policy computes in slots; 0: the "
                  "policy's choice")
       ->group(group);
   AddSecondsOption(
