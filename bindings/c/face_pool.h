@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_BINDINGS_C_FACE_POOL_H_
 #define TIDEPOOL_BINDINGS_C_FACE_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -110,12 +111,17 @@ class FacePool {
   }
   static constexpr std::uintptr_t kPerThread = 2;  // cudaStreamPerThread, where there is CUDA
   // Whether a stream is worth the question if it captures: the default stream cannot.
-  bool MayCapture(const void* native) const {
-    return !settings_.streams_stay && !IsDefault(native);
+  bool MayCapture(void* native) const {
+    if (IsDefault(native)) return false;
+    if (!settings_.streams_stay) return true;
+    return has_ending_.load(std::memory_order_relaxed) && streams_.MayEnd(native);
   }
   static bool IsDefault(const void* native) {
     return reinterpret_cast<std::uintptr_t>(native) <= 1;  // NULL and cudaStreamLegacy
   }
+  // Forgets the stream that had the handle before, if that one was destroyed.
+  absl::Status ForgetReplaced(void* native);
+  void GiveNamesBack();
   // Allocates in the graph of a stream that captures. Nothing for other streams. FailedPrecondition
   // for a stream that captures and has begun no graph.
   absl::StatusOr<std::optional<void*>> AllocateInGraph(std::size_t bytes, void* native);
@@ -143,6 +149,8 @@ class FacePool {
   const bindings::Settings settings_;
   const std::unique_ptr<FaceDevice> device_;
   Streams streams_;
+  std::atomic<bool> has_ending_ = false;  // LetStreamEnd was called for a stream
+  locks::Mutex replaced_mutex_;           // of ForgetReplaced
   Owners owners_;
   std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
   std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached

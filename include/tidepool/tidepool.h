@@ -170,13 +170,14 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tide
 TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
                                                            tidepool_stream stream);
 /* Forgets a stream of the caller without using it, so the stream may be destroyed before this call
-   too; with option streams=stay it must exist. CUDA reuses handles, and the pool would take a new
-   stream with the same handle for the old one: call this before another stream is created. OK for
-   a stream that the pool has never seen. */
+   too; with option streams=stay it must exist. CUDA reuses handles, and a pool of that option would
+   take a new stream with the same handle for the old one: call this before another stream is
+   created. Other pools ask CUDA at each allocation which stream it is (since CUDA 12). OK for a
+   stream that the pool has never seen. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
 
-/* Lets a stream be destroyed after any call that names it, as option streams=end does for all: for
-   several users of a pool of which one keeps its streams. */
+/* Lets a stream be destroyed after any call that names it, and later streams with its handle, as
+   option streams=end does for all: for several users of a pool of which one keeps its streams. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream);
 
 /* Graphs. A launch of a CUDA graph writes to the addresses that the capture was given, at any later
