@@ -90,7 +90,7 @@ absl::Status FacePool::FreeOwned(void* address, void* native) {
 
 absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes, void* native) {
   absl::StatusOr<std::optional<void*>> address = std::nullopt;
-  if (graphs_->HasAny()) address = graphs_->Allocate(bytes, native);
+  if (graphs_->HasBegun()) address = graphs_->Allocate(bytes, native);
   if (!address.ok()) {
     return IsShortage(address.status()) ? WithHelp(address.status(), bytes) : address.status();
   }
@@ -170,7 +170,8 @@ absl::Status FacePool::EndGraph(void* native, std::size_t& number) {
 absl::Status FacePool::FreeLate(void* address) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
   if (!stream.ok()) return stream.status();
-  if (graphs_->HasAny() && graphs_->RecordUse(address)) return FreeInPool(address, nullptr);
+  if (graphs_->MayConcern(address) && graphs_->RecordUse(address))
+    return FreeInPool(address, nullptr);
   const absl::StatusOr<Stream> owner = pool_->AllocatedOn(address);
   if (!owner.ok()) return owner.status();
   absl::Status status = pool_->RecordUse(address, *owner);
@@ -191,7 +192,7 @@ absl::Status FacePool::LetStreamEnd(void* native) {
   }
   if (device_->device().MayEnd(streams_.LastNameOf(native))) return absl::OkStatus();
   has_ending_.store(true, std::memory_order_relaxed);
-  if (graphs_->HasAny() && graphs_->HasBegun(native)) {  // the pool has let go of it
+  if (graphs_->HasBegun(native)) {  // the pool has let go of it
     streams_.LetEnd(native);
     return absl::OkStatus();
   }
@@ -205,7 +206,7 @@ void FacePool::NoteOtherThread(void* address, Stream stream) {
 }
 
 absl::Status FacePool::RecordUse(void* address, void* native) {
-  if (graphs_->HasAny() && graphs_->RecordUse(address)) return absl::OkStatus();
+  if (graphs_->MayConcern(address) && graphs_->RecordUse(address)) return absl::OkStatus();
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
@@ -255,7 +256,7 @@ absl::Status FacePool::SynchronizeStream(void* native) {
 }
 
 absl::Status FacePool::ForgetStream(void* native) {
-  if (graphs_->HasAny() && graphs_->HasBegun(native)) return Abandon(native);
+  if (graphs_->HasBegun(native)) return Abandon(native);
   const Stream name = streams_.LastNameOf(native);
   if (native == nullptr || !device_->device().HasStream(name)) return absl::OkStatus();
   absl::Status status = DestroyStream(native);

@@ -36,7 +36,7 @@ class FacePool {
   FacePool& operator=(const FacePool&) = delete;
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
-    if (graphs_->HasAny() || MayCapture(native)) [[unlikely]] {
+    if (graphs_->HasBegun() || MayCapture(native)) [[unlikely]] {
       absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
       if (!in_graph.ok()) return in_graph.status();
       if (in_graph->has_value()) return **in_graph;
@@ -126,7 +126,7 @@ class FacePool {
   // for a stream that captures and has begun no graph.
   absl::StatusOr<std::optional<void*>> AllocateInGraph(std::size_t bytes, void* native);
   absl::Status FreeInPool(void* address, void* native) {
-    if (graphs_->HasAny()) [[unlikely]] {
+    if (graphs_->MayConcern(address)) [[unlikely]] {
       const absl::StatusOr<bool> is_freed = graphs_->Free(address, native);
       if (!is_freed.ok() || *is_freed) return is_freed.status();
     }

@@ -268,10 +268,14 @@ TEST_F(GraphMemoryTest, LiveMemoryOutlivesTheReleaseOfItsGraph) {
   EXPECT_EQ(tidepool_free(pool.get(), before, stream), TIDEPOOL_INVALID_ARGUMENT);
   void* const result = pool.Allocate(kBytes, stream);
   EXPECT_NE(result, before) << "another stream uses it";
+  void* const large = pool.Allocate(3 << 20, stream);  // in a segment of its own
   EXPECT_EQ(tidepool_release_graph(pool.get(), 1), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
-  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
-  pool.Free(result, stream);
+  for (void* const live : {result, large}) {
+    EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
+    pool.Free(live, stream);
+    EXPECT_EQ(tidepool_free(pool.get(), live, stream), TIDEPOOL_INVALID_ARGUMENT);
+  }
   EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
   Destroy(stream);
 }
