@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,6 +80,7 @@ class FacePool {
   // Returns the pool of page-locked memory, which the first call makes.
   absl::StatusOr<PinnedPool*> Pinned();
 
+  // Returns the blocks. A segment of a graph is one, with the stream that the graph was begun on.
   std::vector<tidepool_block> Blocks() const;
   // Writes the blocks and the statistics as JSON.
   absl::Status WriteSnapshot(const std::string& path) const;
@@ -99,6 +101,7 @@ class FacePool {
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
   absl::Status Start();
+  std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, Stream stream, Hint hint) {
     if (settings_.wait == absl::ZeroDuration()) [[likely]]

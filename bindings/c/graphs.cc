@@ -118,6 +118,17 @@ bool Graphs::RecordUse(void* address) {
   return true;
 }
 
+std::map<const void*, Graphs::Segment> Graphs::Segments() const {
+  std::map<const void*, Segment> segments;
+  const locks::MutexLock lock(&mutex_);
+  for (const auto& [number, graph] : graphs_) {
+    for (const auto& [address, segment] : graph.memory.state().segments) {
+      segments[address] = {number, segment.stream};
+    }
+  }
+  return segments;
+}
+
 void Graphs::Clear() {
   const locks::MutexLock lock(&mutex_);
   for (std::size_t i = 0; i < begun_.size(); ++i) device_.NoteCapture(false);

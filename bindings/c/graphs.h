@@ -66,6 +66,13 @@ class Graphs {
   // Notes that another stream uses memory of a graph, which then serves no other request of the
   // graph. Returns false for other memory.
   bool RecordUse(void* address);
+  // A block of the pool that a graph has.
+  struct Segment {
+    std::size_t graph = 0;
+    void* stream = nullptr;
+  };
+  // Returns the segments of all graphs by address.
+  std::map<const void*, Segment> Segments() const;
   // Forgets all graphs: the pool ends.
   void Clear();
 

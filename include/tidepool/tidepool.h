@@ -309,11 +309,13 @@ typedef struct tidepool_block {
 
 /* Stores the number of blocks in `*count`, and the first `capacity` of them in `blocks`, in the
    order of offsets. `blocks` may be NULL if `capacity` is 0. Other threads may change the number
-   between two calls. O(blocks log segments). */
+   between two calls. Memory of a graph is live in the segments that the graph has, with the stream
+   that the graph was begun on. O(blocks log segments). */
 TIDEPOOL_C_API tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks,
                                                    size_t capacity, size_t* count);
 /* Writes statistics and blocks as JSON: {"device", "statistics": {...}, "blocks": [{"address",
-   "offset", "bytes", "live", "stream"}]}. The file appears whole or not at all. */
+   "offset", "bytes", "live", "stream"}]}, with "graph", its number, at memory of a graph. The file
+   appears whole or not at all. */
 TIDEPOOL_C_API tidepool_status tidepool_write_snapshot(tidepool_pool* pool, const char* path);
 
 /* Traces. ------------------------------------------------------------------------------------- */

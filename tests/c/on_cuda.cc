@@ -4,7 +4,11 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -356,6 +360,35 @@ TEST_F(GraphMemoryTest, AStreamThatIsForgottenEndsItsGraph) {
   Destroy(stream);
   EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
   EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
+}
+
+TEST_F(GraphMemoryTest, SnapshotsShowTheMemoryOfGraphs) {
+  const CPool pool("device=cuda:0,budget=32MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  void* const other = pool.Allocate(kBytes);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  void* const address = pool.Allocate(3 << 20, stream);
+  std::map<void*, void*> streams;
+  for (const tidepool_block& block : pool.Blocks()) {
+    if (block.is_live != 0) streams[block.address] = block.stream;
+  }
+  EXPECT_EQ(streams.size(), 3U);
+  EXPECT_EQ(streams[other], nullptr);
+  EXPECT_EQ(streams[address], stream);
+  const std::string path = ::testing::TempDir() + "graph_snapshot.json";
+  EXPECT_EQ(tidepool_write_snapshot(pool.get(), path.c_str()), TIDEPOOL_OK);
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::size_t graphs = 0;
+  for (std::size_t at = 0; (at = text.find("\"graph\": 1}", at)) != std::string::npos; ++at)
+    ++graphs;
+  EXPECT_EQ(graphs, 2U) << text;
+  std::remove(path.c_str());
+  pool.Free(other);
+  pool.Free(address, stream);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Blocks().front().stream, nullptr);
+  Destroy(stream);
 }
 
 // A stream gets a new name with each graph, and the pool keeps those of its blocks alone.
