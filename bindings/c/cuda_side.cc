@@ -44,6 +44,16 @@ class CudaSide final : public FaceDevice {
     static_cast<void>(cudaGetLastError());
     return absl::InternalError(absl::StrCat("cudaStreamIsCapturing: ", cudaGetErrorName(error)));
   }
+#if CUDART_VERSION >= 12000
+  std::uint64_t NumberOf(void* native) const override {
+    unsigned long long number = 0;
+    if (cudaStreamGetId(static_cast<cudaStream_t>(native), &number) == cudaSuccess) return number;
+    static_cast<void>(cudaGetLastError());
+    return 0;
+  }
+#else
+  std::uint64_t NumberOf(void* /*native*/) const override { return 0; }
+#endif
   absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const override {
     auto mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);

@@ -46,6 +46,9 @@ class FaceDevice {
   virtual void NoteCapture(bool begins) = 0;
   // Returns whether a stream captures a graph.
   virtual absl::StatusOr<bool> IsCapturing(void* native) const = 0;
+  // Returns the number of a stream that does not capture, which a later stream with the same handle
+  // does not have; 0 where that is unknown.
+  virtual std::uint64_t NumberOf(void* native) const = 0;
   // Returns the result of `call`, which may wait for the device and take memory of it although a
   // stream captures.
   virtual absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const = 0;

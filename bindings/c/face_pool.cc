@@ -90,17 +90,38 @@ absl::Status FacePool::FreeOwned(void* address, void* native) {
 
 absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes, void* native) {
   absl::StatusOr<std::optional<void*>> address = std::nullopt;
-  if (graphs_->HasAny()) address = graphs_->Allocate(bytes, native);
+  if (graphs_->HasBegun()) address = graphs_->Allocate(bytes, native);
   if (!address.ok()) {
     return IsShortage(address.status()) ? WithHelp(address.status(), bytes) : address.status();
   }
   if (address->has_value() || !MayCapture(native)) return address;
   const absl::StatusOr<bool> captures = device_->IsCapturing(native);
   if (!captures.ok()) return captures.status();
-  if (!*captures) return address;
+  if (!*captures) {
+    if (absl::Status status = ForgetReplaced(native); !status.ok()) return status;
+    return address;
+  }
   return absl::FailedPreconditionError(
       "the stream captures a graph, which would write to this memory at each launch: call "
-      "tidepool_begin_graph before the capture, so that the graph keeps its memory");
+      "tidepool_begin_graph, or capture() in Python, before the capture, so that the graph keeps "
+      "its memory");
+}
+
+// One of several threads forgets, because the others may use the new name already.
+absl::Status FacePool::ForgetReplaced(void* native) {
+  if (!streams_.WasReplaced(native)) return absl::OkStatus();
+  const locks::MutexLock lock(&replaced_mutex_);
+  if (!streams_.WasReplaced(native)) return absl::OkStatus();
+  if (absl::Status status = ForgetStream(native); !status.ok()) return status;
+  return streams_.Register(native).status();
+}
+
+// Streams get new names by graphs and by handles that CUDA gives out again.
+void FacePool::GiveNamesBack() {
+  if (!streams_.HasManyNames()) return;
+  absl::flat_hash_set<std::uint64_t> used;
+  for (const PoolBlock& block : pool_->Snapshot()) used.insert(block.stream.id);
+  streams_.KeepUsed([&](Stream name) { return used.contains(name.id); });
 }
 
 // The pool lets go of the stream: an event that it recorded later would belong to the capture.
@@ -124,6 +145,7 @@ absl::Status FacePool::BeginGraph(void* native) {
   if (!name.ok()) return name.status();
   if (absl::Status status = device_->Unwrap(*name); !status.ok()) return status;
   streams_.Forget(native);
+  GiveNamesBack();
   return graphs_->Begin(native);
 }
 
@@ -148,7 +170,8 @@ absl::Status FacePool::EndGraph(void* native, std::size_t& number) {
 absl::Status FacePool::FreeLate(void* address) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
   if (!stream.ok()) return stream.status();
-  if (graphs_->HasAny() && graphs_->RecordUse(address)) return FreeInPool(address, nullptr);
+  if (graphs_->MayConcern(address) && graphs_->RecordUse(address))
+    return FreeInPool(address, nullptr);
   const absl::StatusOr<Stream> owner = pool_->AllocatedOn(address);
   if (!owner.ok()) return owner.status();
   absl::Status status = pool_->RecordUse(address, *owner);
@@ -168,6 +191,11 @@ absl::Status FacePool::LetStreamEnd(void* native) {
     return absl::OkStatus();
   }
   if (device_->device().MayEnd(streams_.LastNameOf(native))) return absl::OkStatus();
+  has_ending_.store(true, std::memory_order_relaxed);
+  if (graphs_->HasBegun(native)) {  // the pool has let go of it
+    streams_.LetEnd(native);
+    return absl::OkStatus();
+  }
   if (absl::Status status = ForgetStream(native); !status.ok()) return status;
   return streams_.RegisterEnding(native).status();
 }
@@ -178,7 +206,7 @@ void FacePool::NoteOtherThread(void* address, Stream stream) {
 }
 
 absl::Status FacePool::RecordUse(void* address, void* native) {
-  if (graphs_->HasAny() && graphs_->RecordUse(address)) return absl::OkStatus();
+  if (graphs_->MayConcern(address) && graphs_->RecordUse(address)) return absl::OkStatus();
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
@@ -228,10 +256,12 @@ absl::Status FacePool::SynchronizeStream(void* native) {
 }
 
 absl::Status FacePool::ForgetStream(void* native) {
-  if (graphs_->HasAny() && graphs_->HasBegun(native)) return Abandon(native);
+  if (graphs_->HasBegun(native)) return Abandon(native);
   const Stream name = streams_.LastNameOf(native);
   if (native == nullptr || !device_->device().HasStream(name)) return absl::OkStatus();
-  return DestroyStream(native);
+  absl::Status status = DestroyStream(native);
+  GiveNamesBack();
+  return status;
 }
 
 // Ends the graph of a stream that is destroyed with its capture.

@@ -3,8 +3,10 @@
 #ifndef TIDEPOOL_BINDINGS_C_FACE_POOL_H_
 #define TIDEPOOL_BINDINGS_C_FACE_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,7 +37,7 @@ class FacePool {
   FacePool& operator=(const FacePool&) = delete;
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
-    if (graphs_->HasAny() || MayCapture(native)) [[unlikely]] {
+    if (graphs_->HasBegun() || MayCapture(native)) [[unlikely]] {
       absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
       if (!in_graph.ok()) return in_graph.status();
       if (in_graph->has_value()) return **in_graph;
@@ -78,6 +80,7 @@ class FacePool {
   // Returns the pool of page-locked memory, which the first call makes.
   absl::StatusOr<PinnedPool*> Pinned();
 
+  // Returns the blocks. A segment of a graph is one, with the stream that the graph was begun on.
   std::vector<tidepool_block> Blocks() const;
   // Writes the blocks and the statistics as JSON.
   absl::Status WriteSnapshot(const std::string& path) const;
@@ -98,6 +101,7 @@ class FacePool {
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
   absl::Status Start();
+  std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, Stream stream, Hint hint) {
     if (settings_.wait == absl::ZeroDuration()) [[likely]]
@@ -110,17 +114,22 @@ class FacePool {
   }
   static constexpr std::uintptr_t kPerThread = 2;  // cudaStreamPerThread, where there is CUDA
   // Whether a stream is worth the question if it captures: the default stream cannot.
-  bool MayCapture(const void* native) const {
-    return !settings_.streams_stay && !IsDefault(native);
+  bool MayCapture(void* native) const {
+    if (IsDefault(native)) return false;
+    if (!settings_.streams_stay) return true;
+    return has_ending_.load(std::memory_order_relaxed) && streams_.MayEnd(native);
   }
   static bool IsDefault(const void* native) {
     return reinterpret_cast<std::uintptr_t>(native) <= 1;  // NULL and cudaStreamLegacy
   }
+  // Forgets the stream that had the handle before, if that one was destroyed.
+  absl::Status ForgetReplaced(void* native);
+  void GiveNamesBack();
   // Allocates in the graph of a stream that captures. Nothing for other streams. FailedPrecondition
   // for a stream that captures and has begun no graph.
   absl::StatusOr<std::optional<void*>> AllocateInGraph(std::size_t bytes, void* native);
   absl::Status FreeInPool(void* address, void* native) {
-    if (graphs_->HasAny()) [[unlikely]] {
+    if (graphs_->MayConcern(address)) [[unlikely]] {
       const absl::StatusOr<bool> is_freed = graphs_->Free(address, native);
       if (!is_freed.ok() || *is_freed) return is_freed.status();
     }
@@ -143,6 +152,8 @@ class FacePool {
   const bindings::Settings settings_;
   const std::unique_ptr<FaceDevice> device_;
   Streams streams_;
+  std::atomic<bool> has_ending_ = false;  // LetStreamEnd was called for a stream
+  locks::Mutex replaced_mutex_;           // of ForgetReplaced
   Owners owners_;
   std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
   std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached

@@ -3,6 +3,8 @@
 // wait for work outside of it.
 #include "bindings/c/graphs.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace tidepool::c_face {
@@ -22,12 +24,13 @@ absl::Status Graphs::Begin(void* native) {
   if (absl::Status status = AddSegment(graph, 1, native); !status.ok()) return status;
   begun_[native] = ++last_;
   graphs_[last_] = std::move(graph);
-  count_.store(graphs_.size(), std::memory_order_relaxed);
+  NoteExtent();
   device_.NoteCapture(true);
   return absl::OkStatus();
 }
 
 bool Graphs::HasBegun(void* native) const {
+  if (!HasBegun()) return false;
   const locks::MutexLock lock(&mutex_);
   return begun_.contains(native);
 }
@@ -115,12 +118,23 @@ bool Graphs::RecordUse(void* address) {
   return true;
 }
 
+std::map<const void*, Graphs::Segment> Graphs::Segments() const {
+  std::map<const void*, Segment> segments;
+  const locks::MutexLock lock(&mutex_);
+  for (const auto& [number, graph] : graphs_) {
+    for (const auto& [address, segment] : graph.memory.state().segments) {
+      segments[address] = {number, segment.stream};
+    }
+  }
+  return segments;
+}
+
 void Graphs::Clear() {
   const locks::MutexLock lock(&mutex_);
   for (std::size_t i = 0; i < begun_.size(); ++i) device_.NoteCapture(false);
   begun_.clear();
   graphs_.clear();
-  count_.store(0, std::memory_order_relaxed);
+  NoteExtent();
 }
 
 absl::Status Graphs::AddSegment(Graph& graph, std::size_t bytes, void* native) {
@@ -154,7 +168,23 @@ void Graphs::GiveBackReleased() {
     GiveBackIdle(current->second).IgnoreError();
     if (current->second.memory.is_empty()) graphs_.erase(current);
   }
-  count_.store(graphs_.size(), std::memory_order_relaxed);
+  NoteExtent();
+}
+
+void Graphs::NoteExtent() {
+  std::uintptr_t first = UINTPTR_MAX;
+  std::uintptr_t end = 0;
+  for (const auto& [number, graph] : graphs_) {
+    for (const auto& [address, segment] : graph.memory.state().segments) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(address);
+      first = std::min(first, begin);
+      end = std::max(end, begin + segment.bytes);
+    }
+  }
+  first_.store(first, std::memory_order_relaxed);
+  end_.store(end, std::memory_order_relaxed);
+  // Last: a thread that sees a graph end sees its addresses.
+  begun_count_.store(begun_.size(), std::memory_order_release);
 }
 
 absl::Status Graphs::GiveBackIdle(Graph& graph) {

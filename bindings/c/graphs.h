@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -29,8 +30,16 @@ class Graphs {
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
 
-  // Whether there are graphs: the functions below matter then alone.
-  bool HasAny() const { return count_.load(std::memory_order_relaxed) != 0; }
+  // Whether a graph has begun that has not ended. Allocations matter here then alone.
+  bool HasBegun() const { return begun_count_.load(std::memory_order_acquire) != 0; }
+  // Whether memory may belong to a graph, or its free concern one that has begun. Takes no lock:
+  // the thread that frees a block of an ended graph has seen the graph begin or end, and so a range
+  // of addresses that has the block.
+  bool MayConcern(const void* address) const {
+    const auto number = reinterpret_cast<std::uintptr_t>(address);
+    return HasBegun() || (number >= first_.load(std::memory_order_relaxed) &&
+                          number < end_.load(std::memory_order_relaxed));
+  }
 
   // Begins the graph of a stream, to which later allocations on the stream belong. The pool has
   // forgotten the stream, so that it records nothing in it. FailedPrecondition if the stream has
@@ -57,6 +66,13 @@ class Graphs {
   // Notes that another stream uses memory of a graph, which then serves no other request of the
   // graph. Returns false for other memory.
   bool RecordUse(void* address);
+  // A block of the pool that a graph has.
+  struct Segment {
+    std::size_t graph = 0;
+    void* stream = nullptr;
+  };
+  // Returns the segments of all graphs by address.
+  std::map<const void*, Segment> Segments() const;
   // Forgets all graphs: the pool ends.
   void Clear();
 
@@ -72,6 +88,8 @@ class Graphs {
 
   absl::Status AddSegment(Graph& graph, std::size_t bytes, void* native)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes the graphs that have begun and the addresses of all, after a change.
+  void NoteExtent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBackReleased() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status GiveBackIdle(Graph& graph) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Stream> Service() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,7 +97,9 @@ class Graphs {
 
   FaceDevice& device_;
   Pool& pool_;
-  std::atomic<std::size_t> count_ = 0;  // of graphs_
+  std::atomic<std::size_t> begun_count_ = 0;  // of begun_
+  std::atomic<std::uintptr_t> first_ = 0;     // of the addresses of all segments
+  std::atomic<std::uintptr_t> end_ = 0;
   mutable locks::Mutex mutex_;
   std::map<std::size_t, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
   std::map<void*, std::size_t> begun_ ABSL_GUARDED_BY(mutex_);  // graphs by stream

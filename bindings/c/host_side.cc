@@ -42,6 +42,7 @@ class HostSide final : public FaceDevice {
   }
   void NoteCapture(bool /*begins*/) override {}
   absl::StatusOr<bool> IsCapturing(void* /*native*/) const override { return false; }
+  std::uint64_t NumberOf(void* /*native*/) const override { return 0; }
   absl::Status InRelaxedCapture(absl::FunctionRef<absl::Status()> call) const override {
     return call();
   }

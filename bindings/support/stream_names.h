@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
@@ -33,6 +34,12 @@ class StreamNames {
   std::vector<Stream> names() const {
     const locks::MutexLock lock(&mutex_);
     return names_;
+  }
+  // Forgets the names that are not used, but for the last.
+  void KeepUsed(absl::FunctionRef<bool(Stream)> is_used) {
+    const locks::MutexLock lock(&mutex_);
+    const Stream last = names_.back();
+    std::erase_if(names_, [&](Stream name) { return !(name == last) && !is_used(name); });
   }
   bool WasNamed(Stream name) const {
     const locks::MutexLock lock(&mutex_);

@@ -170,13 +170,14 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tide
 TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
                                                            tidepool_stream stream);
 /* Forgets a stream of the caller without using it, so the stream may be destroyed before this call
-   too; with option streams=stay it must exist. CUDA reuses handles, and the pool would take a new
-   stream with the same handle for the old one: call this before another stream is created. OK for
-   a stream that the pool has never seen. */
+   too; with option streams=stay it must exist. CUDA reuses handles, and a pool of that option would
+   take a new stream with the same handle for the old one: call this before another stream is
+   created. Other pools ask CUDA at each allocation which stream it is (since CUDA 12). OK for a
+   stream that the pool has never seen. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
 
-/* Lets a stream be destroyed after any call that names it, as option streams=end does for all: for
-   several users of a pool of which one keeps its streams. */
+/* Lets a stream be destroyed after any call that names it, and later streams with its handle, as
+   option streams=end does for all: for several users of a pool of which one keeps its streams. */
 TIDEPOOL_C_API tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream);
 
 /* Graphs. A launch of a CUDA graph writes to the addresses that the capture was given, at any later
@@ -308,11 +309,13 @@ typedef struct tidepool_block {
 
 /* Stores the number of blocks in `*count`, and the first `capacity` of them in `blocks`, in the
    order of offsets. `blocks` may be NULL if `capacity` is 0. Other threads may change the number
-   between two calls. O(blocks log segments). */
+   between two calls. Memory of a graph is live in the segments that the graph has, with the stream
+   that the graph was begun on. O(blocks log segments). */
 TIDEPOOL_C_API tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks,
                                                    size_t capacity, size_t* count);
 /* Writes statistics and blocks as JSON: {"device", "statistics": {...}, "blocks": [{"address",
-   "offset", "bytes", "live", "stream"}]}. The file appears whole or not at all. */
+   "offset", "bytes", "live", "stream"}]}, with "graph", its number, at memory of a graph. The file
+   appears whole or not at all. */
 TIDEPOOL_C_API tidepool_status tidepool_write_snapshot(tidepool_pool* pool, const char* path);
 
 /* Traces. ------------------------------------------------------------------------------------- */

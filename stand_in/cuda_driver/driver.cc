@@ -357,6 +357,57 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   *status = static_cast<CUstreamCaptureStatus>(of_runtime);
   return Result(error);
 }
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
+  return Result(cudaStreamBeginCapture(stream, static_cast<cudaStreamCaptureMode>(mode)));
+}
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph* graph, const CUgraphNode** dependencies,
+                                   const CUgraphEdgeData** edges, size_t* count) {
+  cudaStreamCaptureStatus of_runtime = cudaStreamCaptureStatusNone;
+  unsigned long long number = 0;
+  const cudaError_t error =
+      cudartHostStreamGetCaptureInfo(stream, &of_runtime, &number, graph, dependencies,
+                                     reinterpret_cast<const cudaGraphEdgeData**>(edges), count);
+  *status = static_cast<CUstreamCaptureStatus>(of_runtime);
+  if (id != nullptr) *id = number;
+  return Result(error);
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  return Result(cudaStreamEndCapture(stream, graph));
+}
+// Objects that graphs keep live as long as the process.
+CUresult cuUserObjectCreate(CUuserObject* object, void* data, CUhostFn /*destroy*/,
+                            unsigned int /*references*/, unsigned int /*flags*/) {
+  *object = static_cast<CUuserObject>(data);
+  return CUDA_SUCCESS;
+}
+CUresult cuUserObjectRelease(CUuserObject /*object*/, unsigned int /*count*/) {
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphRetainUserObject(CUgraph /*graph*/, CUuserObject /*object*/, unsigned int /*count*/,
+                                 unsigned int /*flags*/) {
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphReleaseUserObject(CUgraph /*graph*/, CUuserObject /*object*/,
+                                  unsigned int /*count*/) {
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph, unsigned long long flags) {
+  return Result(cudaGraphInstantiateWithFlags(exec, graph, flags));
+}
+CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
+                                      CUDA_GRAPH_INSTANTIATE_PARAMS* parameters) {
+  parameters->hErrNode_out = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(exec, graph, parameters->flags);
+  parameters->result_out =
+      error == cudaSuccess ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+  return Result(error);
+}
+CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  return Result(cudaGraphLaunch(exec, stream));
+}
+CUresult cuGraphDestroy(CUgraph graph) { return Result(cudaGraphDestroy(graph)); }
+CUresult cuGraphExecDestroy(CUgraphExec exec) { return Result(cudaGraphExecDestroy(exec)); }
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data,
                              unsigned int flags) {
   return Result(

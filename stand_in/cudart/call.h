@@ -35,16 +35,24 @@ cudaError_t Call(const char* function, Needs needs, Body body) {
 }
 
 // Runs `body` with the runtime and a stream, unless the call is refused or the stream is unknown.
+// No capture of a blocking stream survives the call on the legacy stream, unless it asks for
+// captures.
 template <typename Body>
-cudaError_t CallOnStream(const char* function, cudaStream_t handle, Body body) {
+cudaError_t AskForCapture(const char* function, cudaStream_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
     const std::optional<StreamRef> stream = runtime.FindStream(handle);
     if (!stream.has_value()) return RefuseUnknownStream(function, handle);
     if (stream->device->broken_with() != 0) {
       return static_cast<cudaError_t>(stream->device->broken_with());
     }
-    const cudaError_t refusal = runtime.captures.RefuseLegacy(*stream);
-    return refusal != cudaSuccess ? refusal : body(runtime, *stream);
+    return body(runtime, *stream);
+  });
+}
+template <typename Body>
+cudaError_t CallOnStream(const char* function, cudaStream_t handle, Body body) {
+  return AskForCapture(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    const cudaError_t refusal = runtime.captures.RefuseLegacy(stream);
+    return refusal != cudaSuccess ? refusal : body(runtime, stream);
   });
 }
 

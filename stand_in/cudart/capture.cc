@@ -4,6 +4,7 @@
 #include "stand_in/cudart/capture.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "stand_in/cudart/runtime.h"
 
@@ -150,14 +151,28 @@ cudaError_t Captures::RefuseQuery(const CapturedRecord& event) {
 }
 
 cudaError_t Captures::RefuseLegacy(const StreamRef& stream) {
-  if (count_ == 0 || stream.kind != StreamKind::kLegacy) return cudaSuccess;
+  if (count_ == 0) return cudaSuccess;
   const locks::MutexLock lock(&mutex_);
   cudaError_t error = cudaSuccess;
-  for (const std::shared_ptr<Capture>& capture : active_) {
-    if (!capture->has_blocking_stream || capture->origin.first != stream.device.get()) continue;
+  for (const std::shared_ptr<Capture>& capture : EndedByWorkOf(stream)) {
     error = Invalidate(*capture, cudaErrorStreamCaptureImplicit);
   }
   return error;
+}
+
+bool Captures::MayUse(const StreamRef& stream) {
+  if (count_ == 0) return true;
+  const locks::MutexLock lock(&mutex_);
+  return EndedByWorkOf(stream).empty();
+}
+
+std::vector<std::shared_ptr<Capture>> Captures::EndedByWorkOf(const StreamRef& stream) {
+  std::vector<std::shared_ptr<Capture>> captures;
+  if (stream.kind != StreamKind::kLegacy) return captures;
+  std::copy_if(active_.begin(), active_.end(), std::back_inserter(captures), [&](const auto& it) {
+    return it->has_blocking_stream && it->origin.first == stream.device.get();
+  });
+  return captures;
 }
 
 cudaError_t Captures::RefuseUnsafe() {

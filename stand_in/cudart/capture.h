@@ -83,6 +83,8 @@ class Captures {
   cudaError_t RefuseQuery(const StreamRef& stream);
   cudaError_t RefuseQuery(const CapturedRecord& event);
   cudaError_t RefuseLegacy(const StreamRef& stream);
+  // Returns whether RefuseLegacy would refuse nothing.
+  bool MayUse(const StreamRef& stream);
   cudaError_t RefuseUnsafe();
   // Refuses a call on all streams of a device during captures, which do not survive it.
   cudaError_t RefuseContext(const StandInDevice& device);
@@ -95,6 +97,9 @@ class Captures {
   void Clear();
 
  private:
+  // Returns the captures that do not survive work of the stream.
+  std::vector<std::shared_ptr<Capture>> EndedByWorkOf(const StreamRef& stream)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Capture> Locked(const StreamRef& stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   locks::Mutex mutex_;

@@ -108,10 +108,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+  return AskForCapture(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (status == nullptr) return cudaErrorInvalidValue;
     *status = runtime.captures.StatusOf(stream);
-    return cudaSuccess;
+    return runtime.captures.MayUse(stream) ? cudaSuccess : cudaErrorStreamCaptureImplicit;
   });
 }
 

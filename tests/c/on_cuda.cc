@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C face on the stand-in for the CUDA runtime: streams of the caller, and devices that end.
 #include <gmock/gmock.h>
+#include <malloc.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -85,7 +91,8 @@ TEST_F(CFaceOnCudaTest, StreamsNeedNoRegistration) {
   Destroy(second);
 }
 
-// Other streams are asked whether they capture.
+// Other streams are asked whether they capture, and whether they are the ones that had their
+// handle.
 TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
   const cudaStream_t stream = NewStream();
   for (const bool stays : {true, false}) {
@@ -93,7 +100,7 @@ TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
     pool.Free(pool.Allocate(1000, stream), stream);
     const long long calls = cudartHostCountCalls(nullptr);
     for (int i = 0; i < 1000; ++i) pool.Free(pool.Allocate(1000, stream), stream);
-    EXPECT_EQ(cudartHostCountCalls(nullptr) - calls, stays ? 0 : 1000);
+    EXPECT_EQ(cudartHostCountCalls(nullptr) - calls, stays ? 0 : 2000);
   }
   Destroy(stream);
 }
@@ -134,6 +141,41 @@ TEST_F(CFaceOnCudaTest, AStreamMayEndInAPoolWhoseOtherStreamsStay) {
   pool.Free(pool.Allocate(64 << 10, stays), stays);
   EXPECT_EQ(tidepool_stream_forget(pool.get(), stays), TIDEPOOL_OK);
   Destroy(stays);
+}
+
+// The pool is not told that the first stream has ended.
+TEST_F(CFaceOnCudaTest, AStreamWithTheHandleOfADestroyedOneIsAnotherStream) {
+  for (const bool stays : {false, true}) {
+    const CPool pool(std::string("device=cuda:0,budget=64KiB,memory=segments,streams=") +
+                     (stays ? "stay" : "end"));
+    const cudaStream_t stream = NewStream();
+    if (stays) {
+      EXPECT_EQ(tidepool_stream_may_end(pool.get(), stream), TIDEPOOL_OK);
+    }
+    const auto free = [&](void* read) {
+      pool.Free(read, stream);
+      Destroy(stream);
+      EXPECT_EQ(NewStream(), stream) << "the stand-in gives the handle out again";
+    };
+    EXPECT_TRUE(IsIntactAfterReuse(pool, stream, free, stream));
+    EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+    Destroy(stream);
+  }
+}
+
+TEST_F(CFaceOnCudaTest, StreamsThatEndLeaveNothingBehind) {
+  const CPool pool("device=cuda:0,budget=1MiB,memory=segments");
+  const auto use = [&](int streams) {
+    for (int i = 0; i < streams; ++i) {
+      const cudaStream_t stream = NewStream();
+      pool.Free(pool.Allocate(i % 2 == 0 ? 1000 : 1 << 20, stream), stream);
+      EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      Destroy(stream);
+    }
+    return mallinfo2().uordblks;
+  };
+  const std::size_t before = use(500);
+  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
 }
 
 TEST_F(CFaceOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
@@ -245,10 +287,14 @@ TEST_F(GraphMemoryTest, LiveMemoryOutlivesTheReleaseOfItsGraph) {
   EXPECT_EQ(tidepool_free(pool.get(), before, stream), TIDEPOOL_INVALID_ARGUMENT);
   void* const result = pool.Allocate(kBytes, stream);
   EXPECT_NE(result, before) << "another stream uses it";
+  void* const large = pool.Allocate(3 << 20, stream);  // in a segment of its own
   EXPECT_EQ(tidepool_release_graph(pool.get(), 1), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
-  EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
-  pool.Free(result, stream);
+  for (void* const live : {result, large}) {
+    EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
+    pool.Free(live, stream);
+    EXPECT_EQ(tidepool_free(pool.get(), live, stream), TIDEPOOL_INVALID_ARGUMENT);
+  }
   EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
   Destroy(stream);
 }
@@ -331,6 +377,86 @@ TEST_F(GraphMemoryTest, AStreamThatIsForgottenEndsItsGraph) {
   EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
 }
 
+TEST_F(GraphMemoryTest, SnapshotsShowTheMemoryOfGraphs) {
+  const CPool pool("device=cuda:0,budget=32MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  void* const other = pool.Allocate(kBytes);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  void* const address = pool.Allocate(3 << 20, stream);
+  std::map<void*, void*> streams;
+  for (const tidepool_block& block : pool.Blocks()) {
+    if (block.is_live != 0) streams[block.address] = block.stream;
+  }
+  EXPECT_EQ(streams.size(), 3U);
+  EXPECT_EQ(streams[other], nullptr);
+  EXPECT_EQ(streams[address], stream);
+  const std::string path = ::testing::TempDir() + "graph_snapshot.json";
+  EXPECT_EQ(tidepool_write_snapshot(pool.get(), path.c_str()), TIDEPOOL_OK);
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::size_t graphs = 0;
+  for (std::size_t at = 0; (at = text.find("\"graph\": 1}", at)) != std::string::npos; ++at)
+    ++graphs;
+  EXPECT_EQ(graphs, 2U) << text;
+  std::remove(path.c_str());
+  pool.Free(other);
+  pool.Free(address, stream);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Blocks().front().stream, nullptr);
+  Destroy(stream);
+}
+
+// A stream gets a new name with each graph, and the pool keeps those of its blocks alone.
+TEST_F(GraphMemoryTest, GraphsLeaveNothingBehind) {
+  const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
+  const cudaStream_t stream = NewStream();
+  const auto use = [&](int graphs) {
+    for (int i = 0; i < graphs; ++i) {
+      EXPECT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+      EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+      pool.Free(pool.Allocate(kBytes, stream), stream);
+    }
+    return mallinfo2().uordblks;
+  };
+  void* const earlier = pool.Allocate(kBytes, stream);
+  const std::size_t before = use(500);
+  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
+  EXPECT_EQ(pool.Blocks().front().stream, stream) << "of its first name";
+  pool.Free(earlier, stream);
+  Destroy(stream);
+}
+
+// A stream that may end does so after a graph too, also where other streams stay.
+TEST_F(GraphMemoryTest, AStreamThatMayEndEndsAfterItsGraph) {
+  for (const bool is_late : {false, true}) {
+    const CPool pool("device=cuda:0,budget=8MiB,memory=segments,streams=stay");
+    const cudaStream_t stream = NewStream();
+    const auto may_end = [&] {
+      EXPECT_EQ(tidepool_stream_may_end(pool.get(), stream), TIDEPOOL_OK);
+    };
+    if (!is_late) may_end();
+    ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+    if (is_late) may_end();
+    EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+    pool.Free(pool.Allocate(kBytes, stream), stream);
+    Destroy(stream);
+    EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+    EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OK);
+  }
+}
+
+TEST_F(GraphMemoryTest, RefusesACaptureOnAStreamThatMayEndWhereOthersStay) {
+  const CPool pool("device=cuda:0,budget=8MiB,streams=stay");
+  const cudaStream_t stream = NewStream();
+  EXPECT_EQ(tidepool_stream_may_end(pool.get(), stream), TIDEPOOL_OK);
+  BeginCapture(stream);
+  EXPECT_EQ(pool.Try(kBytes, stream), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess) << "the capture lives on";
+  EXPECT_EQ(pool.Try(kBytes, stream), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_stream_forget(pool.get(), stream), TIDEPOOL_OK);
+  Destroy(stream);
+}
+
 // The event of a free would belong to the graph.
 TEST_F(GraphMemoryTest, AFreeInACaptureWithoutAGraphHarmsNobody) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
@@ -351,7 +477,8 @@ TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
   const cudaStream_t stream = NewStream();
   BeginCapture(stream);
   EXPECT_EQ(pool.Try(kBytes, stream), TIDEPOOL_FAILED_PRECONDITION);
-  EXPECT_THAT(tidepool_last_error(), HasSubstr("call tidepool_begin_graph before the capture"));
+  EXPECT_THAT(tidepool_last_error(),
+              HasSubstr("call tidepool_begin_graph, or capture() in Python, before the capture"));
   EXPECT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(cudaGraphExecDestroy(EndCapture(stream)), cudaSuccess) << "the capture lives on";
   std::size_t graph = 0;

@@ -107,6 +107,33 @@ TEST(CudaMemoryResourceTest, ThrowsWithATextAndARemedy) {
               HasSubstr("no option 'bugdet', expected one of budget"));
 }
 
+// A launch of a graph writes to the memory of its capture, so the graph has to keep it.
+TEST(CudaMemoryResourceTest, ServesACaptureThatHasBegunAGraph) {
+  MemoryResource resource("device=cuda:0,budget=64MiB");
+  const cudaStream_t stream = NewStream();
+  for (const bool has_begun : {false, true}) {
+    if (has_begun) {
+      EXPECT_EQ(tidepool_begin_graph(resource.pool(), stream), TIDEPOOL_OK);
+    }
+    EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    if (has_begun) {
+      FreeOn(resource, stream, AllocateOn(resource, stream, 1000), 1000);
+    } else {
+      EXPECT_THAT(TextOf<std::runtime_error>([&] { AllocateOn(resource, stream, 1000); }),
+                  HasSubstr("call tidepool_begin_graph"));
+    }
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  }
+  std::size_t number = 0;
+  EXPECT_EQ(tidepool_end_graph(resource.pool(), stream, &number), TIDEPOOL_OK);
+  EXPECT_NE(LiveBytes(resource.pool()), 0U);
+  EXPECT_EQ(tidepool_release_graph(resource.pool(), number), TIDEPOOL_OK);
+  EXPECT_EQ(LiveBytes(resource.pool()), 0U);
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+}
+
 // An allocation for all streams waits for the work that used its memory before.
 TEST(CudaMemoryResourceTest, MemoryForAllStreamsIsUnused) {
   MemoryResource resource("device=cuda:0,budget=64KiB,memory=segments");

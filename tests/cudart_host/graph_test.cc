@@ -216,6 +216,9 @@ TEST_F(GraphTest, DependenciesStayInsideOneCapture) {
 TEST_F(GraphTest, TheLegacyStreamMayNotWaitForACapture) {
   const cudaStream_t blocking = NewStream(cudaStreamDefault);
   Begin(blocking);
+  auto status = cudaStreamCaptureStatusNone;
+  EXPECT_EQ(cudaStreamIsCapturing(cudaStreamLegacy, &status), cudaErrorStreamCaptureImplicit);
+  EXPECT_EQ(Status(blocking), cudaStreamCaptureStatusActive) << "it survives the question";
   EXPECT_EQ(cudaMemset(memory_, 1, 8), cudaErrorStreamCaptureImplicit);
   EXPECT_EQ(EndError(blocking), cudaErrorStreamCaptureInvalidated);
   Begin(stream_);

@@ -8,4 +8,5 @@ package
 on_stand_in "$environment/bin/python" "$here/numba_test.py"
 NUMBA_CUDA_MEMORY_MANAGER=tidepool.numba on_stand_in "$environment/bin/python" "$SOURCE/examples/frameworks/numba_pool.py"
 on_stand_in "$environment/bin/python" "$here/cuda_core_test.py"
+on_stand_in "$environment/bin/python" "$SOURCE/bench/gpu/suite/cuda_core_graphs.py"
 on_stand_in "$environment/bin/python" "$SOURCE/examples/frameworks/cuda_core_pool.py"

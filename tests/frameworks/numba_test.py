@@ -4,10 +4,11 @@ import ctypes
 
 import numba_cuda
 import numpy as np
+from cuda.core import Device
 from numba import cuda
 
 import tidepool.numba
-from tidepool._c_face import shared_pool
+from tidepool._c_face import FaceError, shared_pool, stream_handle
 
 tidepool.numba.enable(budget="64MiB")
 
@@ -60,6 +61,81 @@ for _ in range(50000):  # time for a thread of the stand-in
 stand_in.cudartHostReleaseCopies(0)
 done.synchronize()
 assert (pinned == numbers).all()
+del after
+
+
+
+# Memory that a capture was given belongs to the graph as long as it can be launched.
+def copy_async(to, array, stream):
+    assert stand_in.cudaMemsetAsync(address_of(array), 3, ctypes.c_size_t(array.nbytes), on(stream)) == 0
+    assert stand_in.cudaMemcpyAsync(address_of(to), address_of(array), ctypes.c_size_t(array.nbytes), 3, on(stream)) == 0
+
+
+def address_of(array):
+    return ctypes.c_void_p(array.device_ctypes_pointer.value)
+
+
+def on(stream):
+    return ctypes.c_void_p(stream_handle(stream))
+
+
+device = Device(0)
+device.set_current()
+result = cuda.device_array(1000)
+# [numba-graph]
+builder = device.create_stream().create_graph_builder()
+with tidepool.numba.capture(builder) as memory:
+    builder.begin_building()
+    inside = cuda.device_array(1000)
+    copy_async(result, inside, builder)
+    builder.end_building()
+graph = memory.keep_for(builder.complete())
+# [/numba-graph]
+written = inside.device_ctypes_pointer.value
+del inside
+others = [cuda.to_device(numbers) for _ in range(20)]
+assert written not in [other.device_ctypes_pointer.value for other in others]
+launched_on = device.create_stream()
+cuda.synchronize()
+graph.launch(launched_on)
+launched_on.sync()
+assert (result.copy_to_host().view(np.uint8) == 3).all() and all((other.copy_to_host() == numbers).all() for other in others)
+del result, others
+live_bytes = shared_pool(0).statistics().live_bytes
+del graph
+assert shared_pool(0).statistics().live_bytes < live_bytes, "the graph's memory is back"
+
+# A stream of Numba is blocking: its capture survives no work of the default stream.
+capturing = cuda.stream()
+earlier, freed = cuda.to_device(numbers), cuda.to_device(numbers)
+cuda.current_context().deallocations.clear()
+before = live()
+with tidepool.numba.capture(capturing) as memory:
+    assert stand_in.cudaStreamBeginCapture(on(capturing), 0) == 0
+    inside = cuda.device_array(1000)
+    address = inside.device_ctypes_pointer.value
+    del inside
+    inside = cuda.device_array(1000)
+    assert inside.device_ctypes_pointer.value == address, "a capture uses its memory again"
+    del inside, freed
+    try:
+        tidepool.numba.capture(capturing)
+        raise AssertionError("no error")
+    except FaceError as error:
+        assert "captures a graph already" in str(error), error
+    captured = ctypes.c_void_p()
+    assert stand_in.cudaStreamEndCapture(on(capturing), ctypes.byref(captured)) == 0
+memory.release()
+assert stand_in.cudaStreamBeginCapture(on(capturing), 0) == 0
+try:
+    cuda.device_array(1000)
+    raise AssertionError("no error")
+except FaceError as error:
+    assert "tidepool.numba.capture(stream)" in str(error), error
+del earlier
+assert stand_in.cudaStreamEndCapture(on(capturing), ctypes.byref(captured)) == 0, "the capture lives on"
+after = cuda.device_array(1000)
+assert live() == before - 2 + 1, "what was freed meanwhile is back"
 del after
 
 try:

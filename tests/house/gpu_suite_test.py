@@ -225,7 +225,8 @@ def check_missing_parts(pack):
     its.torch, its.cudnn = {"missing": "no PyTorch for x"}, "libcudnn.so.9: cannot open shared object file"
     its.packages = dict.fromkeys(machine.PACKAGES)
     expected = {"compute-sanitizer": "gVisor", "compiler": "no C++ compiler", "torch": "no PyTorch", "cudnn": "libcudnn.so.9",
-                "cupy": "no package cupy-cuda13x", "numba": "no package numba-cuda", "onnxruntime": "no package onnxruntime-gpu"}
+                "cupy": "no package cupy-cuda13x", "numba": "no package numba-cuda",
+                "cuda_core": "no package cuda-core", "onnxruntime": "no package onnxruntime-gpu"}
     assert all(its.lacks(need).startswith(text) for need, text in expected.items()), expected
     assert its.lacks("tidepool") is None
 

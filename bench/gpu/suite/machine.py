@@ -23,7 +23,8 @@ SMI = ("name", "driver_version", "memory.total", "memory.used", "compute_mode", 
 TORCH = """import json, torch
 p = torch.cuda.get_device_properties(0)
 print(json.dumps({"version": torch.__version__, "cudnn": torch.backends.cudnn.version(), "gpu": p.name, "l2": getattr(p, "L2_cache_size", None)}))"""
-PACKAGES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "numba": ("numba-cuda",), "onnxruntime": ("onnxruntime-gpu",)}
+PACKAGES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "numba": ("numba-cuda",), "cuda_core": ("cuda-core",),
+            "onnxruntime": ("onnxruntime-gpu",)}
 
 
 def first_line(*command, seconds=10):

@@ -6,6 +6,10 @@ import sys
 
 import numba_cuda
 import numpy
+
+if not hasattr(numpy, "row_stack"):  # numba-cuda 0.30 names it when it compiles; NumPy 2.5 has the function as vstack alone
+    numpy.row_stack = numpy.vstack
+
 from numba import cuda
 
 import tidepool.numba

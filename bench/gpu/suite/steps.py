@@ -94,6 +94,7 @@ def part_b(pack, work, files):
              prepare=[[tool, "model", "resnet-50", "--batch", "64", "-o", graph]]),
         Step("cupy", 30, [script("cupy_streams.py")], needs=("cupy",)),
         Step("numba", 30, [script("numba_kernels.py")], needs=("numba",)),
+        Step("cuda_core", 30, [script("cuda_core_graphs.py")], needs=("cuda_core",)),
         Step("cnmem", 30, [[program("cnmem_bench")]], needs=("cnmem_bench",)),
         Step("onnxruntime", 30, [script("onnx_binding.py", os.path.join(work, "model.onnx"))], needs=("onnxruntime",),
              prepare=[[sys.executable, os.path.join(ROOT, "tests", "frameworks", "onnx_model.py"), os.path.join(work, "model.onnx")]]),

@@ -8,9 +8,10 @@ import ctypes
 import ctypes.util
 import os
 import threading
+import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-__all__ = ["FaceError", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool"]
+__all__ = ["FaceError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool", "stream_handle"]
 
 _OK, _INVALID_ARGUMENT, _NOT_FOUND, _OUT_OF_MEMORY, _FAILED_PRECONDITION, _DEADLINE_EXCEEDED = range(6)
 
@@ -160,6 +161,15 @@ def options_text(options):
     return ",".join(f"{key}={_value_text(value)}" for key, value in options.items() if value is not None)
 
 
+def stream_handle(stream):
+    """Returns the cudaStream_t of a stream: an integer, or an object with __cuda_stream__. None is the legacy default
+    stream.
+    """
+    if stream is None or isinstance(stream, int):
+        return stream or 0
+    return stream.__cuda_stream__()[1]
+
+
 class Pool:
     """A pool of memory of one device. Options are those of tidepool_pool_create: Pool(device="cuda:0", budget="80%").
 
@@ -182,9 +192,10 @@ class Pool:
         pool._ending = set()  # streams that may end, in a pool of a framework that keeps its own
         return pool
 
-    def _let_end(self, stream):
-        _check(self._library.tidepool_stream_may_end(self, stream))
-        self._ending.add(stream)
+    def _name(self, stream):
+        if self._ending is not None and stream not in self._ending:
+            _check(self._library.tidepool_stream_may_end(self, stream))
+            self._ending.add(stream)
 
     @property
     def handle(self):
@@ -201,8 +212,7 @@ class Pool:
         With a number of owner(), the allocation is counted under that name.
         """
         address = c_void_p()
-        if self._ending is not None and stream not in self._ending:
-            self._let_end(stream)
+        self._name(stream)
         if owner == 0:
             _check(self._library.tidepool_allocate(self, size, stream, 0, byref(address)))
         else:
@@ -226,6 +236,7 @@ class Pool:
 
     def free(self, address, stream=0):
         """Frees an allocation: work queued on `stream` from now on does not use it."""
+        self._name(stream)
         _check(self._library.tidepool_free(self, address, stream))
 
     def free_late(self, address):
@@ -234,8 +245,7 @@ class Pool:
 
     def record_use(self, address, stream):
         """Notes that work queued on `stream` before the free uses the allocation too."""
-        if self._ending is not None and stream not in self._ending:
-            self._let_end(stream)
+        self._name(stream)
         _check(self._library.tidepool_record_use(self, address, stream))
 
     def owns(self, address):
@@ -258,6 +268,7 @@ class Pool:
 
     def begin_graph(self, stream):
         """Begins a graph before a capture: memory of the stream then belongs to the graph, until release_graph."""
+        self._name(stream)
         _check(self._library.tidepool_begin_graph(self, stream))
 
     def end_graph(self, stream):
@@ -332,6 +343,55 @@ class Pool:
 
     def stop_trace(self):
         _check(self._library.tidepool_stop_trace(self))
+
+
+class GraphMemory:
+    """The memory of a graph in a pool: each launch writes to it, so no other request gets it before release().
+
+    Made before a stream begins to capture. `with` ends it after the capture:
+
+        with GraphMemory(pool, stream) as memory:
+            ...  # begin the capture, allocate on the stream, end the capture
+        memory.keep_for(graph)
+    """
+
+    def __init__(self, pool, stream):
+        self.pool = pool
+        self.stream = stream  # held, so that it exists at the end
+        self._number = None  # until the capture has ended
+        pool.begin_graph(stream_handle(stream))
+
+    @property
+    def has_ended(self):
+        return self._number is not None
+
+    def end(self):
+        """Ends it after the capture. Raises FaceError while the stream captures."""
+        if not self.has_ended:
+            self._number = self.pool.end_graph(stream_handle(self.stream))
+            self.stream = None
+
+    def release(self):
+        """Gives the memory back to the pool. The graph is not launched again."""
+        self.end()
+        number, self._number = self._number, 0
+        if number:
+            self.pool.release_graph(number)
+
+    def keep_for(self, graph):
+        """Releases the memory when an object that launches the graph is deleted. Returns the object."""
+        weakref.finalize(graph, self.release).atexit = False
+        return graph
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        try:
+            self.end()
+        except FaceError:
+            if kind is None:
+                raise  # otherwise the capture goes on, and the error of the block is told
 
 
 _shared = {}

@@ -13,14 +13,9 @@ except ImportError:  # before version 0.5
     from cuda.core.experimental import Buffer
     from cuda.core.experimental import MemoryResource as _Base
 
-from ._c_face import Pool, shared_pool
+from ._c_face import GraphMemory, Pool, shared_pool, stream_handle
 
 __all__ = ["MemoryResource"]
-
-
-def _handle(stream):
-    """Returns the cudaStream_t of a stream; 0, the legacy default stream, for None."""
-    return 0 if stream is None else stream.__cuda_stream__()[1]
 
 
 class MemoryResource(_Base):
@@ -33,14 +28,28 @@ class MemoryResource(_Base):
 
     def allocate(self, size, *, stream=None):
         """Returns a Buffer for work on `stream`. Raises MemoryError when memory is short."""
-        address = self.pool.allocate(size, _handle(stream), self._owner)
+        address = self.pool.allocate(size, stream_handle(stream), self._owner)
         try:
             return Buffer.from_handle(address, size, mr=self, stream=stream)
         except TypeError:  # versions in which a buffer has no stream
             return Buffer.from_handle(address, size, mr=self)
 
     def deallocate(self, ptr, size, *, stream=None):
-        self.pool.free(int(ptr), _handle(stream))
+        self.pool.free(int(ptr), stream_handle(stream))
+
+    def capture(self, stream):
+        """Gives the graph that a stream or a GraphBuilder captures memory of its own:
+
+            with resource.capture(builder) as memory:
+                builder.begin_building()
+                buffer = resource.allocate(1 << 20, stream=builder)
+                ...
+                builder.end_building()
+            graph = memory.keep_for(builder.complete())
+
+        The memory goes back to the pool with the graph, or by memory.release().
+        """
+        return GraphMemory(self.pool, stream)
 
     @property
     def is_device_accessible(self):

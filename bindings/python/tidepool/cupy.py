@@ -14,7 +14,7 @@ import cupy
 from cupy.cuda import memory as _memory
 from cupy.cuda import pinned_memory as _pinned
 
-from ._c_face import OutOfMemory, shared_pool
+from ._c_face import GraphMemory, OutOfMemory, shared_pool
 
 __all__ = ["OutOfMemoryError", "disable", "enable", "pool"]
 
@@ -96,16 +96,12 @@ class _PinnedMemory:
             self.pool.free_pinned(self.ptr)
 
 
-class _GraphMemory:
-    """The memory of a graph in a pool. CuPy's graph holds it, through the list of its host functions."""
-
-    def __init__(self, pool):
-        self.pool = pool
-        self.number = 0  # until the capture has ended; a capture that fails ends with its stream
+class _GraphMemory(GraphMemory):
+    """Memory that CuPy's graph holds, through the list of its host functions. A capture that fails ends with its stream."""
 
     def __del__(self):
-        if self.number:
-            self.pool.release_graph(self.number)
+        if self.has_ended:
+            self.release()
 
 
 _begin_capture = cupy.cuda.stream._BaseStream.begin_capture
@@ -119,13 +115,13 @@ def _begin_capture_in_pool(stream, mode=None):
     device = cupy.cuda.device.get_device_id() if stream.device_id == -1 else stream.device_id
     pool = shared_pool(device)
     _end_of(stream, pool)
-    pool.begin_graph(stream.ptr)
+    memory = _GraphMemory(pool, stream.ptr)
     try:
         _begin_capture(stream, mode)
     except BaseException:
-        pool.release_graph(pool.end_graph(stream.ptr))
+        memory.release()
         raise
-    stream._tidepool_graph = _GraphMemory(pool)
+    stream._tidepool_graph = memory
     stream._graph_host_funcargs.append(stream._tidepool_graph)
 
 
@@ -135,7 +131,7 @@ def _end_capture_in_pool(stream):
         return _end_capture(stream)
     finally:
         if memory is not None:
-            memory.number = memory.pool.end_graph(stream.ptr)
+            memory.end()
 
 
 def _allocate(size):

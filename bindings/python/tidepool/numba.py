@@ -12,16 +12,26 @@ Numba passes no stream, so memory is allocated and freed on the legacy default s
 again, that stream waits for all streams that Numba made, and they wait for it. So work that was queued before a free has
 finished before the memory is used again. Streams of other libraries that are non-blocking take no part in that.
 """
+import contextlib
 import functools
+import threading
 
+from cuda.bindings import driver
 from numba import cuda
 from numba.cuda import HostOnlyCUDAMemoryManager, MemoryInfo, MemoryPointer
 
-from ._c_face import shared_pool
+from ._c_face import FaceError, GraphMemory, shared_pool, stream_handle
 
-__all__ = ["MemoryManager", "enable"]
+__all__ = ["MemoryManager", "capture", "enable"]
 
 _options = {}
+_thread = threading.local()
+
+
+def _default_stream_ends_a_capture():
+    """Returns whether a stream of Numba captures: no capture of such a stream survives work of the legacy stream."""
+    error, _ = driver.cuStreamIsCapturing(driver.CUstream(driver.CU_STREAM_LEGACY))
+    return error == driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
 
 
 class MemoryManager(HostOnlyCUDAMemoryManager):
@@ -48,14 +58,42 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
     _has_freed = False
 
-    def memalloc(self, size):
-        pool = self.pool
-        address = pool.allocate(max(size, 1), owner=pool.owner("numba"))
+    @functools.cached_property
+    def _held(self):
+        return []  # addresses that were freed while a stream of Numba captured
+
+    def _free(self, address):
+        if _default_stream_ends_a_capture():
+            self._held.append(address)
+            return
+        self._has_freed = True  # before another thread can get the memory
+        self.pool.free(address)
+
+    def _allocate(self, size):
+        if _default_stream_ends_a_capture():
+            raise FaceError("a stream captures a graph, which would write to this memory at each launch: put the capture "
+                            "into `with tidepool.numba.capture(stream):`, so that the graph keeps its memory")
+        with contextlib.suppress(IndexError):  # where another thread takes them too
+            for _ in range(len(self._held)):
+                self._free(self._held.pop())
+        address = self.pool.allocate(size, owner=self.pool.owner("numba"))
         self._order_streams()
+        return address
+
+    def memalloc(self, size):
+        graph = getattr(_thread, "graph", None)
+        if graph is None or graph.has_ended or graph.pool is not self.pool:
+            graph = None
+            address = self._allocate(max(size, 1))
+        else:
+            address = self.pool.allocate(max(size, 1), stream_handle(graph.stream), self.pool.owner("numba"))
 
         def finalizer():
-            self._has_freed = True  # before another thread can get the memory
-            pool.free(address)
+            stream = None if graph is None else graph.stream
+            if stream is None:
+                self._free(address)
+            else:  # for later requests of the capture
+                self.pool.free(address, stream_handle(stream))
 
         return MemoryPointer(self.context, address, size, finalizer=finalizer)
 
@@ -73,6 +111,23 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
 # Numba's name for the class when it imports this module by NUMBA_CUDA_MEMORY_MANAGER.
 _numba_memory_manager = MemoryManager
+
+
+def capture(stream):
+    """Gives the graph that a stream captures memory of its own, for the arrays that this thread makes in the block:
+
+        with tidepool.numba.capture(stream) as memory:
+            ...  # begin the capture, make arrays, launch kernels, end the capture
+        ...      # launch the graph
+        memory.release()
+
+    The stream is one of Numba, or a stream or GraphBuilder of cuda.core.
+    """
+    graph = getattr(_thread, "graph", None)
+    if graph is not None and not graph.has_ended:
+        raise FaceError("this thread captures a graph already: end that capture first")
+    _thread.graph = GraphMemory(cuda.current_context().memory_manager.pool, stream)
+    return _thread.graph
 
 
 def enable(**options):

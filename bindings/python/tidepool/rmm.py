@@ -10,14 +10,9 @@ tidepool/rmm_mr.h instead.
 """
 import rmm.mr
 
-from ._c_face import Pool, shared_pool
+from ._c_face import GraphMemory, Pool, shared_pool, stream_handle
 
 __all__ = ["MemoryResource", "enable"]
-
-
-def _handle(stream):
-    """Returns the cudaStream_t of RMM's Stream."""
-    return stream.__cuda_stream__()[1]
 
 
 class MemoryResource(rmm.mr.CallbackMemoryResource):
@@ -32,10 +27,20 @@ class MemoryResource(rmm.mr.CallbackMemoryResource):
         super().__init__(self._allocate_on, self._free_on)
 
     def _allocate_on(self, size, stream):
-        return self.pool.allocate(size, _handle(stream), self._owner)
+        return self.pool.allocate(size, stream_handle(stream), self._owner)
 
     def _free_on(self, address, size, stream):
-        self.pool.free(address, _handle(stream))
+        self.pool.free(address, stream_handle(stream))
+
+    def capture(self, stream):
+        """Gives the graph that a stream captures memory of its own:
+
+            with resource.capture(stream) as memory:
+                ...  # begin the capture, allocate on the stream, end the capture
+            ...      # launch the graph
+            memory.release()
+        """
+        return GraphMemory(self.pool, stream)
 
 
 def enable(devices=(0,), **options):
