@@ -173,8 +173,8 @@ class TIDEPOOL_EXPORT Offloader {
 
   // Frees the buffer. Its memory goes back to the pool ordered after the work of the streams that
   // used it and after copies in flight: the stream that it was allocated for waits for them.
-  // Synchronize returns the error of a copy that has failed, and of a copy back after which work
-  // was queued; that of a copy that nobody needs any more is dropped. Errors: NotFound.
+  // Synchronize returns the error of a copy that has failed before, and of a copy back after which
+  // work was queued; errors of other copies in flight are dropped. Errors: NotFound.
   virtual absl::Status Free(BufferId buffer) = 0;
 
   // Waits on the host until all copies queued so far have finished, and gives the memory of buffers
