@@ -8,8 +8,6 @@ install(TARGETS tidepool tidepool_pool EXPORT tidepoolTargets
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
   PATTERN cuda_device.h EXCLUDE PATTERN nvtx_observer.h EXCLUDE)
-# The headers' paths of version 0.1, before they lay in folders.
-install(DIRECTORY include/compatibility/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # `find_package(tidepool COMPONENTS cuda)` provides tidepool::cuda. Its targets lie in a file of
 # their own, so that projects without this component need no CUDA. `COMPONENTS cnmem` provides
 # tidepool::cnmem, which needs no other part.

@@ -77,11 +77,9 @@ int main() {
   return device.ok() ? 1 : 0;
 }
 EOF
-# Compiles each header alone, including the old paths.
-{
-  find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h ! -name nvtx_observer.h |
-    sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
-} >"$scratch/user/every_header.cc"
+# Each header, compiled below.
+find "$source_dir/include/tidepool" -name '*.h' ! -name cuda_device.h ! -name nvtx_observer.h |
+  sed -E 's|.*/include/||; s|.*|#include "&"|' | sort >"$scratch/user/every_header.cc"
 cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/cnmem/program.c" "$scratch/user"
 cp "$source_dir/tests/c/program.c" "$scratch/user/program_in_c.c"
 

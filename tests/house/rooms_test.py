@@ -11,7 +11,7 @@ ON_THE_FACE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
 # Annotated mutexes and tables read without them serve all code that has threads, and errors name the nearest of known names first.
 FOR_ALL = ("lib/locks/mutex.h", "lib/locks/pointer_table.h", "lib/text/nearest_first.h")
 EVERYTHING = ("tests/", "bench/")
-NOT_OURS = ("build", ".git", "include/compatibility/")
+NOT_OURS = ("build", ".git")
 
 
 class Room:

@@ -1,3 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Moved: include the header below.
-#include "tidepool/schedule/executor.h"
