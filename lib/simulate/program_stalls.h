@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/timeline.h"

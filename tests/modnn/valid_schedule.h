@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/check_times.h"
+#include "tests/support/check_times/check_times.h"
 #include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool::testing {

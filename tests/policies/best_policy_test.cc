@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "tests/policies/expect_valid.h"
 #include "tests/schedule/random_device_schedule.h"
+#include "tests/support/check_times/check_times.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sizes.h"
 #include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/policies/expect_valid.h"
+#include "tests/support/check_times/check_times.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 

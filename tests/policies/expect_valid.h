@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/check_times.h"
+#include "tests/support/check_times/check_times.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checker of times accepts the simulator's times, and no others: an operation that starts any
 // earlier breaks a rule.
-#include "tidepool/schedule/check_times.h"
+#include "tests/support/check_times/check_times.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

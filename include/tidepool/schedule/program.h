@@ -89,6 +89,12 @@ struct ProgramOperation {
   std::int64_t end = 0;
 };
 
+// When a task or copy runs, in seconds from the start of the iteration.
+struct OperationTimes {
+  double start = 0;
+  double end = 0;
+};
+
 // Memory that the program holds from the start of one operation to the ends of others.
 struct ProgramMemory {
   static constexpr std::uint32_t kFromTheStart = UINT32_MAX;

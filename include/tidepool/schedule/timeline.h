@@ -22,7 +22,6 @@
 #include "tidepool/compress/compression_profile.h"
 #include "tidepool/export.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/program.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/schedule/held_memory.h"
+#include "tests/support/check_times/held_memory.h"
 
 #include <algorithm>
 #include <cmath>

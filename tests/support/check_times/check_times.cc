@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks through the steps with the times of their operations: each byte range of each datum knows
 // until when it is written and used.
-#include "tidepool/schedule/check_times.h"
+#include "tests/support/check_times/check_times.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/check_numbers.h"
-#include "lib/schedule/held_memory.h"
 #include "lib/schedule/rounds.h"
 #include "lib/schedule/step_text.h"
+#include "tests/support/check_times/held_memory.h"
 #include "tidepool/schedule/program.h"
 
 namespace tidepool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of memory and links over time, for CheckTimes.
-#ifndef TIDEPOOL_LIB_SCHEDULE_HELD_MEMORY_H_
-#define TIDEPOOL_LIB_SCHEDULE_HELD_MEMORY_H_
+#ifndef TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_HELD_MEMORY_H_
+#define TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_HELD_MEMORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -41,4 +41,4 @@ absl::Status CheckLinkCopies(std::vector<LinkCopy> copies, double latency, LinkS
 
 }  // namespace tidepool::schedule
 
-#endif  // TIDEPOOL_LIB_SCHEDULE_HELD_MEMORY_H_
+#endif  // TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_HELD_MEMORY_H_

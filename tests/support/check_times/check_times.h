@@ -1,25 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // CheckTimes: whether tasks and copies may run at given times. It shares no code with the makers of
 // schedules, with LowerSchedule or with the simulator.
-#ifndef TIDEPOOL_SCHEDULE_CHECK_TIMES_H_
-#define TIDEPOOL_SCHEDULE_CHECK_TIMES_H_
+#ifndef TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_CHECK_TIMES_H_
+#define TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_CHECK_TIMES_H_
 
 #include <limits>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
-
-// The time of a task or copy, in seconds from the start of the iteration.
-struct OperationTimes {
-  double start = 0;
-  double end = 0;
-};
 
 struct TimeLimits {
   double most_seconds = std::numeric_limits<double>::infinity();  // for the whole iteration
@@ -42,11 +36,10 @@ struct TimeLimits {
 // The text names the step, its time and the earliest time that it could have. Granules need not be
 // taken in the order in which they were given back. Thread-safe. O(n log n) in the operations, for
 // sorting times and addresses; O(n) otherwise.
-TIDEPOOL_EXPORT absl::Status CheckTimes(absl::Span<const TaskGraph> graphs,
-                                        const Schedule& schedule, const Machine& machine,
-                                        absl::Span<const OperationTimes> times,
-                                        const TimeLimits& limits = {});
+absl::Status CheckTimes(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                        const Machine& machine, absl::Span<const OperationTimes> times,
+                        const TimeLimits& limits = {});
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_SCHEDULE_CHECK_TIMES_H_
+#endif  // TIDEPOOL_TESTS_SUPPORT_CHECK_TIMES_CHECK_TIMES_H_
