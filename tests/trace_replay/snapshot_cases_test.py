@@ -120,6 +120,9 @@ class Cases(unittest.TestCase):
     def json(self, *arguments, **more):
         return json.loads(self.run_tool(*arguments, "--json", **more))
 
+    def device_of(self, path):
+        return self.json("info", path)["per_device"][0]
+
     def device(self, content, *arguments):
         """Returns the first entry of `per_device`."""
         return self.json("info", self.path(content), *arguments)["per_device"][0]
@@ -389,6 +392,37 @@ class Cases(unittest.TestCase):
         text = self.run_tool("replay", path, "--pool", "5MiB", status=2)
         self.assertIn("stream 0x2", text)
         self.run_tool("replay", path, "--pool", "9MiB")
+
+    def test_converted_snapshots_keep_pools_and_kinds(self):
+        pools = [((0, 0), "small", False), ((0, 1), "large", False), ((2, 0), "small", True)]
+        segments = [segment(0x10000000 + number * GIB, [block(1 * MIB), block(3 * MIB, "inactive")], 0, pool, kind,
+                            expandable=expandable) for number, (pool, kind, expandable) in enumerate(pools)]
+        path = self.path(snapshot(segments, []))
+        out = os.path.join(self.folder.name, "out.pickle")
+        self.assertEqual(self.json("convert", path, out)["left_out"], [])
+        for key in ("free_by", "stranded_bytes", "whole_segment_bytes"):
+            self.assertEqual(self.device_of(out)[key], self.device_of(path)[key])
+        with open(out, "rb") as file:
+            written = pickle.load(file)["segments"]
+        self.assertEqual([(one["segment_pool_id"], one["is_expandable"]) for one in written],
+                         [(pool, expandable) for pool, _, expandable in pools])
+        for name, losses in (("out.tide", ["pools"]), ("out.json", ["pools", "history"]), ("out.csv", ["pools", "history"])):
+            left_out = self.json("convert", path, os.path.join(self.folder.name, name))["left_out"]
+            self.assertEqual([loss for loss in left_out if loss in ("pools", "history")], losses)
+        done = subprocess.run([TOOL, "convert", path, os.path.join(self.folder.name, "out.tide")], capture_output=True, text=True)
+        self.assertIn("no place for them: private pools", done.stderr)
+        awaited = self.path(snapshot([segment(0x10000000, [block(1 * MIB, "active_pending_free")])], []))
+        self.assertEqual(self.json("convert", awaited, out)["left_out"], ["pending"])
+
+    # A segment that was mapped in two parts is one segment again.
+    def test_converted_expandable_segments_stay_whole(self):
+        segments = [segment(0x10000000, [block(30 * MIB), block(10 * MIB, "inactive")], pool=(0, 7), expandable=True)]
+        events = [event("segment_map", 0x10000000, 20 * MIB), event("segment_map", 0x10000000 + 20 * MIB, 20 * MIB),
+                  event("alloc", 0x10000000, 30 * MIB)]
+        path = self.path(snapshot(segments, events))
+        out = os.path.join(self.folder.name, "out.pickle")
+        self.run_tool("convert", path, out)
+        self.assertEqual(self.device_of(out)["free_by"], self.device_of(path)["free_by"])
 
     def test_settings_of_newer_versions_are_known(self):
         path = self.path(snapshot([segment(0x10000000, [block(2 * MIB)])],

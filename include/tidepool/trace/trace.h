@@ -27,7 +27,7 @@ enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
   kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
-  kNative,        // written by the recorder (docs/formats/native_trace.md); can hold all of a trace
+  kNative,        // written by the recorder (docs/formats/native_trace.md); holds all but segments
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
   kMemoryTimeline,   // JSON of export_memory_timeline of PyTorch's profiler; only read
