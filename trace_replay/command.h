@@ -114,6 +114,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 // The first request that a replay refused, in a trace of ReadRequests.
 struct FirstRefused {
   std::int64_t event = 0;  // of the recording
+  std::int64_t line = 0;   // of the file; 0 for files without lines
   std::string stream;
   std::string frame = {};           // "(no stack)" without one
   bool was_refused_before = false;  // the recorded allocator had refused it, too

@@ -387,11 +387,29 @@ class Cases(unittest.TestCase):
         first = answer["first_refused"]
         self.assertEqual((first["event"], first["bytes"], first["stream"], first["recorded_refusal"]),
                          (3, 4 * MIB, "0x2", True))
+        self.assertEqual(first["line"], 5)
         self.assertEqual(answer["refused"], 2)
         self.assertEqual(answer["recorded_refusals"], 1)
         text = self.run_tool("replay", path, "--pool", "5MiB", status=2)
         self.assertIn("stream 0x2", text)
+        self.assertRegex(text, r"on line +5\n")
         self.run_tool("replay", path, "--pool", "9MiB")
+
+    def test_replay_names_the_line_of_a_file_of_lines(self):
+        for name, content in (("skips.rmm.csv", b"Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00:000001,free,0x9,8,0x0\n"
+                                                b"1,00:00:00:000002,allocate,0x1,0,0x0\n"
+                                                b"1,00:00:00:000003,allocate,0x1,4096,0x0\n"),
+                              ("operations.csv", b"op,id,size,hint\nm,step,,\nm,step,,\na,y,4096,\n"),
+                              ("lifetimes.csv", b"id,lower,upper,size\ny,5,9,1\nz,6,9,1\nx,0,4,4096\n")):
+            with self.subTest(name):
+                path = self.path(content, name)
+                for policy in ("best-fit", "pytorch"):
+                    options = ("--pool", "2KiB", "--policy", policy)
+                    self.assertEqual(self.json("replay", path, *options, status=2)["first_refused"]["line"], 4)
+        native = os.path.join(self.folder.name, "x.tide")
+        self.run_tool("convert", path, native)
+        self.assertIsNone(self.json("replay", native, "--pool", "2KiB", status=2)["first_refused"]["line"])
+        self.assertNotIn("on line", self.run_tool("replay", native, "--pool", "2KiB", status=2))
 
     def test_converted_snapshots_keep_pools_and_kinds(self):
         pools = [((0, 0), "small", False), ((0, 1), "large", False), ((2, 0), "small", True)]
