@@ -290,9 +290,14 @@ std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first
   return rows;
 }
 
+std::string HeldText(const MeasuredTrace& measured) {
+  return measured.trace->original_format == TraceFormat::kRmmDebugLog ? "the refused request"
+                                                                      : "the live memory";
+}
+
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
   const std::string served = refused == 0 ? "all" : absl::StrCat("all but ", CountText(refused));
-  return measured.trace->has_history ? served : served + " of the live memory";
+  return measured.trace->has_history ? served : absl::StrCat(served, " of ", HeldText(measured));
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

@@ -126,6 +126,9 @@ nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first);
 // Returns rows of a table.
 std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first);
 
+// Names the contents of a trace without history: "the live memory", or "the refused request" of a
+// log that has nothing else.
+std::string HeldText(const MeasuredTrace& measured);
 // Returns "all" or "all but 3", for a replay of a trace.
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused);
 

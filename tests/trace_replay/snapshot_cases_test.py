@@ -264,6 +264,8 @@ class Cases(unittest.TestCase):
         text = self.run_tool("info", path)
         self.assertIn("contradict", text)
         self.assertNotIn("lost to fragmentation", text)
+        self.assertNotIn("as recorded", self.run_tool("size", path))
+        self.assertNotIn("allocator reserved", self.run_tool("report", path, "-o", os.path.join(self.folder.name, "x.html")))
 
     def test_pickles_of_protocol_5_are_read_and_written_with_protocol_2(self):
         content = snapshot([segment(0x10000000, [block(2 * MIB)])], [])
@@ -411,6 +413,15 @@ class Cases(unittest.TestCase):
         self.assertIsNone(self.json("replay", native, "--pool", "2KiB", status=2)["first_refused"]["line"])
         self.assertNotIn("on line", self.run_tool("replay", native, "--pool", "2KiB", status=2))
 
+    def test_a_log_of_refusals_has_no_live_memory(self):
+        path = os.path.join(CASES, "rmm_debug.log")
+        self.assertIn("all of the refused request", self.run_tool("replay", path, "--pool", "1GiB"))
+        self.assertRegex(self.run_tool("replay", path, "--pool", "1MiB", status=2), r"on line +[1-9]")
+        self.assertIn("does not fit: 23.4 MiB missing for the refused request alone",
+                      self.run_tool("size", path, "--fits", "10MiB", status=2))
+        for command in (["size", path], ["size", path, "--fits", "1GiB"], ["plan", path]):
+            self.assertNotIn(" live", self.run_tool(*command))
+
     def test_converted_snapshots_keep_pools_and_kinds(self):
         pools = [((0, 0), "small", False), ((0, 1), "large", False), ((2, 0), "small", True)]
         segments = [segment(0x10000000 + number * GIB, [block(1 * MIB), block(3 * MIB, "inactive")], 0, pool, kind,
@@ -441,6 +452,21 @@ class Cases(unittest.TestCase):
         out = os.path.join(self.folder.name, "out.pickle")
         self.run_tool("convert", path, out)
         self.assertEqual(self.device_of(out)["free_by"], self.device_of(path)["free_by"])
+
+    # The blocks of 40 MiB are cached when the recording begins, and a profile tells no more than sums.
+    def test_sizes_of_pytorch_tell_what_they_do_not_know(self):
+        segments = [segment(0x10000000, [block(40 * MIB, "inactive")]), segment(0x20000000, [block(10 * MIB)])]
+        events = [event("segment_alloc", 0x20000000, 10 * MIB)]
+        for _ in range(5):
+            events += [event("alloc", 0x20000000, 10 * MIB), event("free_requested", 0x20000000, 10 * MIB),
+                       event("free_completed", 0x20000000, 10 * MIB)]
+        cached = self.path(snapshot(segments, events + [event("alloc", 0x20000000, 10 * MIB)]), name="cached.pickle")
+        whole = self.path(snapshot(segments[1:], events + [event("alloc", 0x20000000, 10 * MIB)]))
+        page = os.path.join(self.folder.name, "page.html")
+        for command in (["size"], ["report", "-o", page]):
+            self.assertIn("without the 40.0 MiB that were cached when the recording began",
+                          self.run_tool(command[0], cached, *command[1:]))
+            self.assertNotIn("cached when the recording", self.run_tool(command[0], whole, *command[1:]))
 
     def test_settings_of_newer_versions_are_known(self):
         path = self.path(snapshot([segment(0x10000000, [block(2 * MIB)])],
