@@ -256,25 +256,33 @@ FirstRefused FirstRefusedAt(const MeasuredTrace& requests, std::int64_t event) {
                         .stream = std::string(trace.stream_names[refused.stream])};
   const FrameNames names(trace);
   if (refused.kind == TraceEvent::Kind::kAllocate) {
-    first.frame = names.Name(trace.allocations[refused.index].tag);
+    const TraceAllocation& request = trace.allocations[refused.index];
+    first.line = request.line;
+    first.frame = names.Name(request.tag);
     first.was_refused_before = !requests.demand.refused.empty() &&
                                trace.allocation_ids[refused.index].starts_with(kRefusedBefore);
   } else if (refused.kind == TraceEvent::Kind::kFailure) {
-    first.frame = names.Name(trace.failures[refused.index].tag);
+    const TraceFailure& request = trace.failures[refused.index];
+    first.line = request.line;
+    first.frame = names.Name(request.tag);
     first.was_refused_before = true;
   }
   return first;
 }
 
 nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first) {
-  return {{"event", first.event},
-          {"stream", first.stream},
-          {"frame", first.frame},
-          {"recorded_refusal", first.was_refused_before}};
+  nlohmann::ordered_json json = {{"event", first.event},
+                                 {"line", nullptr},
+                                 {"stream", first.stream},
+                                 {"frame", first.frame},
+                                 {"recorded_refusal", first.was_refused_before}};
+  if (first.line > 0) json["line"] = first.line;
+  return json;
 }
 
 std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first) {
   std::vector<std::vector<std::string>> rows = {{"first refused at event", CountText(first.event)}};
+  if (first.line > 0) rows.push_back({"  on line", CountText(first.line)});
   if (!first.stream.empty())
     rows.push_back({"  on", absl::StrCat("stream ", absl::CHexEscape(first.stream))});
   if (first.frame != "(no stack)") rows.push_back({"  by", absl::CHexEscape(first.frame)});
@@ -282,9 +290,14 @@ std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first
   return rows;
 }
 
+std::string HeldText(const MeasuredTrace& measured) {
+  return measured.trace->original_format == TraceFormat::kRmmDebugLog ? "the refused request"
+                                                                      : "the live memory";
+}
+
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
   const std::string served = refused == 0 ? "all" : absl::StrCat("all but ", CountText(refused));
-  return measured.trace->has_history ? served : served + " of the live memory";
+  return measured.trace->has_history ? served : absl::StrCat(served, " of ", HeldText(measured));
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

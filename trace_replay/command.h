@@ -114,6 +114,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 // The first request that a replay refused, in a trace of ReadRequests.
 struct FirstRefused {
   std::int64_t event = 0;  // of the recording
+  std::int64_t line = 0;   // of the file; 0 for files without lines
   std::string stream;
   std::string frame = {};           // "(no stack)" without one
   bool was_refused_before = false;  // the recorded allocator had refused it, too
@@ -125,6 +126,9 @@ nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first);
 // Returns rows of a table.
 std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first);
 
+// Names the contents of a trace without history: "the live memory", or "the refused request" of a
+// log that has nothing else.
+std::string HeldText(const MeasuredTrace& measured);
 // Returns "all" or "all but 3", for a replay of a trace.
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused);
 

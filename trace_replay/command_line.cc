@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/command_line.h"
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "trace_replay/help.h"
 
 namespace tidepool::tool {
@@ -37,6 +39,23 @@ void AddVersions(CLI::App& app) {
   }
 }
 
+// Returns an error for an option with an empty value, as an unset variable of a script gives it: a
+// file that is not written, or a choice that is not made, would be no answer. Settings of
+// PyTorch may be none, and an argument without a name may belong to the program of `dryrun`.
+absl::Status CheckValues(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional() || option->get_name() == "--pytorch-settings") continue;
+    if (absl::c_linear_search(option->results(), "")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(option->get_name(), ": no value, expected one"));
+    }
+  }
+  for (const CLI::App* chosen : command.get_subcommands()) {
+    if (absl::Status status = CheckValues(*chosen); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 CommandLine::CommandLine()
@@ -50,6 +69,7 @@ CommandLine::CommandLine()
 }
 
 absl::StatusOr<Answer> CommandLine::Run() const {
+  if (absl::Status status = CheckValues(app_); !status.ok()) return status;
   for (const Command& command : commands_) {
     if (command.app->parsed()) return command.run();
   }

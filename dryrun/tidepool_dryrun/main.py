@@ -120,13 +120,16 @@ def of_bytes(value):
 
 
 def interrupt_at_signals():
-    """Ends the run as Ctrl-C does where a job is cancelled, a terminal closes, or `timeout` strikes."""
+    """Ends the run as Ctrl-C does at the signals that would end this process and leave the program: a job is cancelled, or its
+    scheduler warns it, a terminal closes, or `timeout` strikes."""
+    ends = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+
     def interrupt(*_):
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in ends:
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ends:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, interrupt)
 

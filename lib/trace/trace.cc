@@ -144,7 +144,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
     trace_.allocation_ids.RemoveLast();
     return absl::InvalidArgumentError(trace::LiveIdError(id));
   }
-  trace_.allocations.push_back({bytes, hint, tag_});
+  trace_.allocations.push_back({bytes, hint, tag_, line_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -174,7 +174,7 @@ absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_vi
     return absl::ResourceExhaustedError("more failures than a trace can number");
   }
   const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({{bytes, hint, tag_}, device_free_bytes});
+  trace_.failures.push_back({{bytes, hint, tag_, line_}, device_free_bytes});
   AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -223,6 +223,7 @@ Trace TraceBuilder::Build() {
   lookup_ = std::make_unique<Lookup>(trace_);
   thread_.clear();
   tag_ = 0;
+  line_ = 0;
   return trace;
 }
 

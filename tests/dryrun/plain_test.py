@@ -52,7 +52,7 @@ class PlainTest(unittest.TestCase):
 
     # A cancelled job, a closed terminal and `timeout` send them.
     def test_signals_end_the_program_with_the_answer_so_far(self):
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGINT):
             with self.subTest(number), tempfile.TemporaryDirectory() as folder:
                 script = self.script(folder, f"{PROGRAM}\nsetsid sleep 300 &\necho process $! >&2\necho process $$ >&2\nexec sleep 300")
                 temporary = pathlib.Path(folder, "temporary")

@@ -108,7 +108,7 @@ def test_errors_name_the_graph_and_not_a_file(call, text):
 
 @pytest.mark.parametrize("options, message", [
     ({"memory": ""}, "--memory: no value"),
-    ({"memory": "1GiB", "policy": ""}, "no offload policy ''"),
+    ({"memory": "1GiB", "policy": ""}, "--policy: no value"),
 ])
 def test_an_empty_value_takes_no_other_option(alexnet, options, message):
     with pytest.raises(tidepool.InputError, match=message):

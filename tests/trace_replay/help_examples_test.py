@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs every example in the help of every command: help_examples_test.py TOOL SOURCE.
+"""Runs every example in the help of every command, and gives every option an empty value: help_examples_test.py TOOL SOURCE.
 
 Examples name step.tide, snapshots and files under examples/, which the test provides; a snapshot has two devices.
 """
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 COMMAND_ROW = re.compile(r"^  ([a-z]+)  ", re.M)
+OPTION_WITH_VALUE = re.compile(r"^  (?:-\w,)?(--[\w-]+)\S* [A-Z]", re.M)  # a flag has two spaces or more behind it
 EXAMPLE = re.compile(r"^  (tidepool .*?)(?:  .*)?$", re.M)
 # Options that make examples short: figures of measurements do not matter here.
 SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1", "--force"], "run": ["--scale", "0.001"]}
@@ -69,10 +70,26 @@ def examples_of(tool, command):
     return [line for line in lines if "COMMAND" not in line]
 
 
+def taken_empty_values(tool, command):
+    """Returns complaints about options that take an empty value, as an unset variable of a script gives it."""
+    text = help_of(tool, command)
+    usage = re.search(r"^Usage: (.*)", text, re.M).group(1)
+    if " COMMAND" in usage:
+        return []
+    arguments = ["missing"] * len(re.findall(r" [A-Z]+", usage.split(" [OPTIONS]")[0]))
+    complaints = []
+    for option in OPTION_WITH_VALUE.findall(text):
+        done = subprocess.run([tool, *command, *arguments, option, ""], capture_output=True, text=True)
+        is_refused = done.returncode == 1 and done.stderr.startswith(f"tidepool: {option}: ")
+        if is_refused == (option == "--pytorch-settings"):
+            complaints.append(f"tidepool {' '.join(command)} {option} '': exit status {done.returncode}: {done.stderr}")
+    return complaints
+
+
 def main(tool, source):
     commands = commands_of(tool)
     assert len(commands) > 10, commands
-    failures = []
+    failures = [complaint for command in commands for complaint in taken_empty_values(tool, command)]
     count = 0
     for command in commands:
         examples = examples_of(tool, command)

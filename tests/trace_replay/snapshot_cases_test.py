@@ -120,6 +120,9 @@ class Cases(unittest.TestCase):
     def json(self, *arguments, **more):
         return json.loads(self.run_tool(*arguments, "--json", **more))
 
+    def device_of(self, path):
+        return self.json("info", path)["per_device"][0]
+
     def device(self, content, *arguments):
         """Returns the first entry of `per_device`."""
         return self.json("info", self.path(content), *arguments)["per_device"][0]
@@ -261,6 +264,8 @@ class Cases(unittest.TestCase):
         text = self.run_tool("info", path)
         self.assertIn("contradict", text)
         self.assertNotIn("lost to fragmentation", text)
+        self.assertNotIn("as recorded", self.run_tool("size", path))
+        self.assertNotIn("allocator reserved", self.run_tool("report", path, "-o", os.path.join(self.folder.name, "x.html")))
 
     def test_pickles_of_protocol_5_are_read_and_written_with_protocol_2(self):
         content = snapshot([segment(0x10000000, [block(2 * MIB)])], [])
@@ -384,11 +389,84 @@ class Cases(unittest.TestCase):
         first = answer["first_refused"]
         self.assertEqual((first["event"], first["bytes"], first["stream"], first["recorded_refusal"]),
                          (3, 4 * MIB, "0x2", True))
+        self.assertEqual(first["line"], 5)
         self.assertEqual(answer["refused"], 2)
         self.assertEqual(answer["recorded_refusals"], 1)
         text = self.run_tool("replay", path, "--pool", "5MiB", status=2)
         self.assertIn("stream 0x2", text)
+        self.assertRegex(text, r"on line +5\n")
         self.run_tool("replay", path, "--pool", "9MiB")
+
+    def test_replay_names_the_line_of_a_file_of_lines(self):
+        for name, content in (("skips.rmm.csv", b"Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00:000001,free,0x9,8,0x0\n"
+                                                b"1,00:00:00:000002,allocate,0x1,0,0x0\n"
+                                                b"1,00:00:00:000003,allocate,0x1,4096,0x0\n"),
+                              ("operations.csv", b"op,id,size,hint\nm,step,,\nm,step,,\na,y,4096,\n"),
+                              ("lifetimes.csv", b"id,lower,upper,size\ny,5,9,1\nz,6,9,1\nx,0,4,4096\n")):
+            with self.subTest(name):
+                path = self.path(content, name)
+                for policy in ("best-fit", "pytorch"):
+                    options = ("--pool", "2KiB", "--policy", policy)
+                    self.assertEqual(self.json("replay", path, *options, status=2)["first_refused"]["line"], 4)
+        native = os.path.join(self.folder.name, "x.tide")
+        self.run_tool("convert", path, native)
+        self.assertIsNone(self.json("replay", native, "--pool", "2KiB", status=2)["first_refused"]["line"])
+        self.assertNotIn("on line", self.run_tool("replay", native, "--pool", "2KiB", status=2))
+
+    def test_a_log_of_refusals_has_no_live_memory(self):
+        path = os.path.join(CASES, "rmm_debug.log")
+        self.assertIn("all of the refused request", self.run_tool("replay", path, "--pool", "1GiB"))
+        self.assertRegex(self.run_tool("replay", path, "--pool", "1MiB", status=2), r"on line +[1-9]")
+        self.assertIn("does not fit: 23.4 MiB missing for the refused request alone",
+                      self.run_tool("size", path, "--fits", "10MiB", status=2))
+        for command in (["size", path], ["size", path, "--fits", "1GiB"], ["plan", path]):
+            self.assertNotIn(" live", self.run_tool(*command))
+
+    def test_converted_snapshots_keep_pools_and_kinds(self):
+        pools = [((0, 0), "small", False), ((0, 1), "large", False), ((2, 0), "small", True)]
+        segments = [segment(0x10000000 + number * GIB, [block(1 * MIB), block(3 * MIB, "inactive")], 0, pool, kind,
+                            expandable=expandable) for number, (pool, kind, expandable) in enumerate(pools)]
+        path = self.path(snapshot(segments, []))
+        out = os.path.join(self.folder.name, "out.pickle")
+        self.assertEqual(self.json("convert", path, out)["left_out"], [])
+        for key in ("free_by", "stranded_bytes", "whole_segment_bytes"):
+            self.assertEqual(self.device_of(out)[key], self.device_of(path)[key])
+        with open(out, "rb") as file:
+            written = pickle.load(file)["segments"]
+        self.assertEqual([(one["segment_pool_id"], one["is_expandable"]) for one in written],
+                         [(pool, expandable) for pool, _, expandable in pools])
+        for name, losses in (("out.tide", ["pools"]), ("out.json", ["pools", "history"]), ("out.csv", ["pools", "history"])):
+            left_out = self.json("convert", path, os.path.join(self.folder.name, name))["left_out"]
+            self.assertEqual([loss for loss in left_out if loss in ("pools", "history")], losses)
+        done = subprocess.run([TOOL, "convert", path, os.path.join(self.folder.name, "out.tide")], capture_output=True, text=True)
+        self.assertIn("no place for them: private pools", done.stderr)
+        awaited = self.path(snapshot([segment(0x10000000, [block(1 * MIB, "active_pending_free")])], []))
+        self.assertEqual(self.json("convert", awaited, out)["left_out"], ["pending"])
+
+    # A segment that was mapped in two parts is one segment again.
+    def test_converted_expandable_segments_stay_whole(self):
+        segments = [segment(0x10000000, [block(30 * MIB), block(10 * MIB, "inactive")], pool=(0, 7), expandable=True)]
+        events = [event("segment_map", 0x10000000, 20 * MIB), event("segment_map", 0x10000000 + 20 * MIB, 20 * MIB),
+                  event("alloc", 0x10000000, 30 * MIB)]
+        path = self.path(snapshot(segments, events))
+        out = os.path.join(self.folder.name, "out.pickle")
+        self.run_tool("convert", path, out)
+        self.assertEqual(self.device_of(out)["free_by"], self.device_of(path)["free_by"])
+
+    # The blocks of 40 MiB are cached when the recording begins, and a profile tells no more than sums.
+    def test_sizes_of_pytorch_tell_what_they_do_not_know(self):
+        segments = [segment(0x10000000, [block(40 * MIB, "inactive")]), segment(0x20000000, [block(10 * MIB)])]
+        events = [event("segment_alloc", 0x20000000, 10 * MIB)]
+        for _ in range(5):
+            events += [event("alloc", 0x20000000, 10 * MIB), event("free_requested", 0x20000000, 10 * MIB),
+                       event("free_completed", 0x20000000, 10 * MIB)]
+        cached = self.path(snapshot(segments, events + [event("alloc", 0x20000000, 10 * MIB)]), name="cached.pickle")
+        whole = self.path(snapshot(segments[1:], events + [event("alloc", 0x20000000, 10 * MIB)]))
+        page = os.path.join(self.folder.name, "page.html")
+        for command in (["size"], ["report", "-o", page]):
+            self.assertIn("without the 40.0 MiB that were cached when the recording began",
+                          self.run_tool(command[0], cached, *command[1:]))
+            self.assertNotIn("cached when the recording", self.run_tool(command[0], whole, *command[1:]))
 
     def test_settings_of_newer_versions_are_known(self):
         path = self.path(snapshot([segment(0x10000000, [block(2 * MIB)])],

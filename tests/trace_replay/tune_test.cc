@@ -170,7 +170,7 @@ TEST_F(TuneCommand, RefusesWhatCannotBeMeasured) {
   for (const char* const word : {"8", "0", "64", "float"}) {
     EXPECT_THAT(TuneError({"--word", word}), HasSubstr("--word"));
   }
-  EXPECT_THAT(TuneError({"--save", ""}), HasSubstr("expected the name of a file"));
+  EXPECT_THAT(TuneError({"--save", ""}), HasSubstr("--save: no value, expected one"));
   EXPECT_THAT(TuneError({"--unknown"}), HasSubstr("--unknown"));
   EXPECT_THAT(TuneError({"more"}), HasSubstr("more"));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -85,6 +86,18 @@ bool HasTimesThatGoBack(const Trace& trace) {
                          [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; });
 }
 
+// Appends the private pools, for which no format but a snapshot has a place, and the blocks that
+// await their free, which a trace does not tell from live ones.
+void AppendSegmentLosses(const Trace& trace, bool keeps_pools, std::vector<std::string>& losses) {
+  if (!keeps_pools && absl::c_any_of(trace.segments, [](const TraceSegment& segment) {
+        return segment.pool != "default";
+      }))
+    losses.emplace_back("pools");
+  if (absl::c_any_of(trace.segments,
+                     [](const TraceSegment& segment) { return segment.pending_bytes > 0; }))
+    losses.emplace_back("pending");
+}
+
 // Returns the losses of a Chrome trace: it shows them as instants.
 std::vector<std::string> ChromeLosses(const Trace& trace) {
   std::vector<std::string> losses;
@@ -108,6 +121,7 @@ std::vector<std::string> SnapshotLosses(const Trace& trace) {
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasThreads(trace)) losses.emplace_back("threads");
   if (trace.default_alignment != 512) losses.emplace_back("the alignment");
+  AppendSegmentLosses(trace, HasAddresses(trace), losses);
   return losses;
 }
 
@@ -115,8 +129,11 @@ std::vector<std::string> SnapshotLosses(const Trace& trace) {
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   if (to == TraceFormat::kPyTorchSnapshot) return SnapshotLosses(trace);
   std::vector<std::string> losses;
+  if (to == TraceFormat::kChromeTrace) losses = ChromeLosses(trace);
+  AppendSegmentLosses(trace, false, losses);
   if (to == TraceFormat::kNative) return losses;
-  if (to == TraceFormat::kChromeTrace) return ChromeLosses(trace);
+  if (!trace.has_history) losses.emplace_back("history");
+  if (to == TraceFormat::kChromeTrace) return losses;
   const bool is_new = trace.original_format != to;
   const bool to_rmm = to == TraceFormat::kRmmCsv;
   const bool to_operations = to == TraceFormat::kOperationCsv;
@@ -172,6 +189,9 @@ void AppendLoss(std::string* text, const std::string& loss) {
   *text += loss == "tags"           ? "call stacks"
            : loss == "reservations" ? "allocator segments"
            : loss == "failures"     ? "refused requests"
+           : loss == "history"      ? "that the peak is not known"
+           : loss == "pools"        ? "private pools"
+           : loss == "pending"      ? "blocks that await their free"
                                     : loss;
 }
 

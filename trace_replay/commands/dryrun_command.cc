@@ -149,9 +149,6 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
   return BecomePackage(*folder, OrdersFor(options, program, *folder).dump(), options.command);
 }
 
-// Returns an error for an empty value, as an unset variable of a script gives.
-std::string NotEmpty(const std::string& text) { return text.empty() ? "no value" : ""; }
-
 std::string MoreThanNoMemory(const std::string& text) {
   return ParseSize(text).value_or(1) > 0 ? "" : "'0', expected more than 0 bytes";
 }
@@ -179,7 +176,6 @@ Command AddDryRun(CLI::App& app) {
       ->add_option("--fit", options->fit,
                    "NAME=LEAST..MOST: find the largest number in place of {NAME} in the command "
                    "with which the program fits")
-      ->check(NotEmpty, "")
       ->type_name("RANGE");
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
@@ -190,10 +186,8 @@ Command AddDryRun(CLI::App& app) {
   command
       ->add_option("--snapshot", options->snapshot,
                    "Keep PyTorch's memory snapshot in this file, for every other command")
-      ->check(NotEmpty, "")
       ->type_name("FILE");
   command->add_option("--report", options->report, "Write a report of the memory into this file")
-      ->check(NotEmpty, "")
       ->type_name("FILE");
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")

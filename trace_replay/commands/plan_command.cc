@@ -73,7 +73,7 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
     std::cout << ", " << RatioText(Overhead(plan.height, measured.load))
               << " of peak live: " << PlanText(plan, measured) << "\n";
   } else {
-    std::cout << " for the live memory; the job may need more\n";
+    std::cout << " for " << HeldText(measured) << "; the job may need more\n";
   }
   if (has_capacity) {
     std::cout << (fits ? "  fits into " : "  does not fit into ") << SizeText(options.capacity)

@@ -63,23 +63,25 @@ struct Beginning {
   std::int64_t reserved_bytes = 0;
 };
 
-// Takes the reservations and allocations that stand before the recording. A profile that begins
-// with cached memory alone has no such allocation: its first total then tells the cache.
+// Takes the reservations and allocations that stand before the recording. If it begins with cached
+// memory alone, there is no such allocation: then the reservations before the first request are the
+// cache, without the one that this request may need.
 Beginning BeginningOf(const Trace& trace) {
   constexpr std::int64_t kMostForFirst = std::int64_t{20} << 20;
   Beginning beginning;
   std::int64_t earlier = trace.earlier_allocations;
   const bool is_profile = trace.original_format == TraceFormat::kChromeTrace;
-  if (earlier == 0 && !is_profile) return beginning;
+  std::int64_t last_reserved = 0;
   for (const TraceEvent& event : trace.events) {
     if (event.kind == TraceEvent::Kind::kReserve) {
       const std::int64_t bytes = trace.reservations[event.index].bytes;
       if (__builtin_add_overflow(beginning.reserved_bytes, bytes, &beginning.reserved_bytes))
         return {};
+      last_reserved = bytes;
     } else if (event.kind == TraceEvent::Kind::kAllocate) {
       const std::int64_t bytes = trace.allocations[event.index].bytes;
-      if (earlier == 0) {  // takes its own segment
-        beginning.reserved_bytes -= std::max(kMostForFirst, 2 * bytes);
+      if (earlier == 0) {
+        beginning.reserved_bytes -= is_profile ? std::max(kMostForFirst, 2 * bytes) : last_reserved;
         break;
       }
       beginning.live_bytes += bytes;
@@ -91,18 +93,33 @@ Beginning BeginningOf(const Trace& trace) {
   return beginning;
 }
 
-// Adds the memory that the model does not have: that of which a profile tells only the sum, and
-// memory that was cached when the recording began. Less than 2 % of the answer do not count.
-void AddUnknown(const Trace& trace, PyTorchForecast& forecast) {
+// The memory that the model does not have: that of which a profile tells only the sum, and memory
+// that was cached when the recording began.
+struct UnknownMemory {
+  std::int64_t bytes = 0;
+  std::int64_t cached_bytes = 0;
+};
+
+// Less than 2 % of `reserved_bytes`, by the model, do not count.
+UnknownMemory UnknownMemoryOf(const Trace& trace, std::int64_t reserved_bytes) {
   const Beginning beginning = BeginningOf(trace);
-  const std::int64_t least = forecast.reserved_bytes / 50;
+  const std::int64_t least = reserved_bytes / 50;
   if (trace.original_format == TraceFormat::kChromeTrace) {
     const std::int64_t bytes = std::max(beginning.live_bytes, beginning.reserved_bytes);
-    if (bytes > least) forecast.unknown_bytes = bytes;
-    return;
+    return {.bytes = bytes > least ? bytes : 0};
   }
   const std::int64_t cached = beginning.reserved_bytes - beginning.live_bytes;
-  if (cached > least) forecast.cached_bytes = cached;
+  return {.cached_bytes = cached > least ? cached : 0};
+}
+
+std::string UnknownText(std::int64_t bytes) {
+  return absl::StrCat("the recording begins in the middle, and the blocks and the cache in the ",
+                      SizeText(bytes), " from before are not known");
+}
+
+std::string CachedText(std::int64_t bytes) {
+  return absl::StrCat("without the ", SizeText(bytes),
+                      " that were cached when the recording began");
 }
 
 }  // namespace
@@ -113,30 +130,36 @@ std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
   const std::optional<ModelOutcome> plain = OutcomeOf(trace, false, memory);
   const std::optional<ModelOutcome> expandable = OutcomeOf(trace, true, memory);
   if (!plain.has_value() || !expandable.has_value()) return std::nullopt;
-  PyTorchForecast forecast{.reserved_bytes = plain->reserved_bytes,
-                           .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
-                           .expandable_reserved_bytes = expandable->reserved_bytes,
-                           .memory_bytes = memory,
-                           .serves = plain->serves,
-                           .expandable_serves = expandable->serves};
-  AddUnknown(trace, forecast);
-  return forecast;
+  const UnknownMemory unknown = UnknownMemoryOf(trace, plain->reserved_bytes);
+  return PyTorchForecast{.reserved_bytes = plain->reserved_bytes,
+                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
+                         .expandable_reserved_bytes = expandable->reserved_bytes,
+                         .memory_bytes = memory,
+                         .serves = plain->serves,
+                         .expandable_serves = expandable->serves,
+                         .unknown_bytes = unknown.bytes,
+                         .cached_bytes = unknown.cached_bytes};
+}
+
+std::string UnknownBeginningText(const Trace& trace, std::int64_t reserved_bytes) {
+  if (!IsFromPyTorch(trace)) return "";
+  const UnknownMemory unknown = UnknownMemoryOf(trace, reserved_bytes);
+  if (unknown.bytes > 0) return absl::StrCat("pytorch is a guess: ", UnknownText(unknown.bytes));
+  if (unknown.cached_bytes > 0) return absl::StrCat("pytorch: ", CachedText(unknown.cached_bytes));
+  return "";
 }
 
 std::string ForecastText(const PyTorchForecast& forecast) {
   if (forecast.unknown_bytes > 0) {
-    return absl::StrCat(
-        "a model of PyTorch's allocator cannot tell: the recording begins in the "
-        "middle, and the blocks and the cache in the ",
-        SizeText(forecast.unknown_bytes), " from before are not known");
+    return absl::StrCat("a model of PyTorch's allocator cannot tell: ",
+                        UnknownText(forecast.unknown_bytes));
   }
   std::string text =
       absl::StrCat("a model of PyTorch's allocator reserves ", SizeText(forecast.reserved_bytes),
                    " for all requests, ", SizeText(forecast.expandable_reserved_bytes),
                    " with expandable_segments:True");
   if (forecast.cached_bytes > 0) {
-    absl::StrAppend(&text, " (without the ", SizeText(forecast.cached_bytes),
-                    " that were cached when the recording began)");
+    absl::StrAppend(&text, " (", CachedText(forecast.cached_bytes), ")");
   }
   if (!forecast.memory_bytes.has_value()) return text;
   const std::string memory = SizeText(*forecast.memory_bytes);

@@ -32,6 +32,10 @@ struct PyTorchForecast {
 // requests like any other. O(events log blocks), as a rule.
 std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace);
 
+// Returns a remark about the figures of PyTorch's allocator, which reserves `reserved_bytes` by the
+// model: the memory from before the recording that the model does not have. Empty without it.
+std::string UnknownBeginningText(const Trace& trace, std::int64_t reserved_bytes);
+
 // Returns a sentence for people.
 std::string ForecastText(const PyTorchForecast& forecast);
 // Null without a forecast; null fields where the memory of the device is unknown, or the blocks

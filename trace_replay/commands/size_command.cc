@@ -14,6 +14,7 @@
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/policy_sizes.h"
+#include "trace_replay/commands/pytorch_forecast.h"
 #include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/commands/size_search.h"
 #include "trace_replay/options.h"
@@ -88,7 +89,7 @@ std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
                                                const std::vector<PolicySize>& sizes,
                                                const std::optional<Plan>& extra_plan) {
   std::vector<std::vector<std::string>> rows = PolicyRows(sizes, measured.load);
-  if (measured.reserved.has_value()) {
+  if (measured.reserved.has_value() && !measured.contradicts) {
     const std::int64_t reserved = measured.reserved->peak_reserved_bytes;
     rows.insert(rows.begin() + 1,
                 {"as recorded", SizeText(reserved), RatioText(Overhead(reserved, measured.load))});
@@ -121,18 +122,21 @@ void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
 }
 
 void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measured) {
-  const std::int64_t live = measured.load.unfreed_bytes;
-  std::vector<std::vector<std::string>> rows = {{"live when it was taken", SizeText(live)}};
+  std::vector<std::vector<std::string>> rows;
+  if (measured.demand.refused.empty()) {
+    rows.push_back({"live when it was taken", SizeText(measured.load.unfreed_bytes)});
+  }
   if (measured.reserved.has_value()) {
     rows.push_back({"reserved then", SizeText(measured.reserved->reserved_bytes)});
   }
   std::cout << TableText(rows);
   if (options.fits_bytes < 0) return;
   std::cout << "\n  " << SizeText(options.fits_bytes) << ": "
-            << (live <= options.fits_bytes
-                    ? "the live memory fits; whether the job fits is not known"
-                    : absl::StrCat("does not fit: ", SizeText(live - options.fits_bytes),
-                                   " missing for the live memory alone"))
+            << (Fits(options, measured)
+                    ? absl::StrCat(HeldText(measured), " fits; whether the job fits is not known")
+                    : absl::StrCat("does not fit: ",
+                                   SizeText(measured.demand.needs_bytes - options.fits_bytes),
+                                   " missing for ", HeldText(measured), " alone"))
             << "\n";
 }
 
@@ -155,6 +159,11 @@ void PrintSizeTable(const SizeOptions& options, const std::string& path,
   std::vector<std::string> notes = LimitNotes(sizes);
   absl::c_move(PyTorchNotes(PoliciesOf(sizes), *measured.trace, options.pytorch_settings),
                std::back_inserter(notes));
+  for (const PolicySize& size : sizes) {
+    if (size.policy != PyTorchPolicyNames().front()) continue;
+    const std::string unknown = UnknownBeginningText(*measured.trace, size.result.pool_bytes);
+    if (!unknown.empty()) notes.push_back(unknown);
+  }
   if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
   if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan, measured) << "\n";
   if (!streams.empty()) {

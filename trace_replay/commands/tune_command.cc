@@ -199,10 +199,7 @@ void AddAnswerOptions(CLI::App& app, TuneOptions& options) {
   app.add_option("--save", options.save,
                  "Write the profile to this file; the library reads the file that the environment "
                  "variable TIDEPOOL_COMPRESSION_PROFILE names")
-      ->type_name("FILE")
-      ->check([](const std::string& text) -> std::string {
-        return text.empty() ? "'', expected the name of a file" : "";
-      });
+      ->type_name("FILE");
   app.add_flag("--force", options.force,
                "Save the profile of a busy machine too; without this, it is not saved and the exit "
                "status is 2");

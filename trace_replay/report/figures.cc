@@ -177,7 +177,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   }
   figures.models = *std::move(models);
   figures.budget_bytes = request.budget_bytes;
-  figures.reserved_peak = ReservedPeak(*measured.trace);
+  if (!measured.contradicts) figures.reserved_peak = ReservedPeak(*measured.trace);
   figures.measured = std::move(measured);
   return figures;
 }

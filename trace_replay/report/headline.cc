@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/trace/composition.h"
+#include "trace_replay/commands/pytorch_forecast.h"
 #include "trace_replay/report/figures.h"
 #include "trace_replay/text.h"
 
@@ -93,7 +94,11 @@ std::string ModelsText(const ReportFigures& figures) {
     if (least < reserved) absl::StrAppend(&need, " and can do with ", SizeText(least));
     needs.push_back(std::move(need));
   }
-  return needs.empty() ? "" : absl::StrCat("In PyTorch: ", absl::StrJoin(needs, "; "), ".");
+  if (needs.empty()) return "";
+  const std::string unknown =
+      UnknownBeginningText(*figures.measured.trace, figures.models.front().result.pool_bytes);
+  return absl::StrCat("In PyTorch: ", absl::StrJoin(needs, "; "),
+                      unknown.empty() ? "" : absl::StrCat(" (", unknown, ")"), ".");
 }
 
 std::string BudgetText(const ReportFigures& figures) {

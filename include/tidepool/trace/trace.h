@@ -27,7 +27,7 @@ enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
   kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
-  kNative,        // written by the recorder (docs/formats/native_trace.md); can hold all of a trace
+  kNative,        // written by the recorder (docs/formats/native_trace.md); holds all but segments
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
   kMemoryTimeline,   // JSON of export_memory_timeline of PyTorch's profiler; only read
@@ -72,6 +72,7 @@ struct TraceAllocation {
   std::int64_t bytes = 0;  // requested size: positive, not rounded
   Hint hint = Hint::kResident;
   TraceTag tag = 0;
+  std::int64_t line = 0;  // of the file; 0 for files without lines
 };
 
 // A refused request; its size may be 0.
@@ -181,6 +182,8 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // Sets the tag of all later allocations and failures; 0 before the first call. `tag` must come
   // from Frame().
   void SetTag(TraceTag tag) { tag_ = tag; }
+  // Sets the line of all later allocations and failures; 0 before the first call.
+  void SetLine(std::int64_t line) { line_ = line; }
   // Returns the tag of the stack of `caller` with this frame on top. Equal frames get equal tags.
   // Returns ResourceExhausted beyond 2^32 - 2 frames or 4 GiB of texts. O(1).
   absl::StatusOr<TraceTag> Frame(TraceTag caller, std::string_view name, std::string_view file,
@@ -226,6 +229,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
   std::unique_ptr<Lookup> lookup_;
   std::string thread_;
   TraceTag tag_ = 0;
+  std::int64_t line_ = 0;
 };
 
 // Options for readers of trace files.

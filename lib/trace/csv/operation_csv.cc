@@ -58,6 +58,7 @@ absl::Status AddAllocation(const io::CsvReader& reader, const OperationColumns& 
 // Adds the current row.
 absl::Status AddRow(const io::CsvReader& reader, const OperationColumns& columns,
                     TraceBuilder& builder) {
+  builder.SetLine(reader.line());
   std::int64_t time = 0;
   if (absl::Status status = TakeTime(reader, columns.time, &time); !status.ok()) return status;
   const std::string_view op = reader.field(columns.op);

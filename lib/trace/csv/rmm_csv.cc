@@ -110,6 +110,7 @@ absl::Status AddFailure(const io::CsvReader& reader, const RmmColumns& columns, 
 
 // Adds the current row.
 absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, TraceBuilder& builder) {
+  builder.SetLine(reader.line());
   std::int64_t time = 0;
   if (!ParseTime(reader.field(columns.time), &time)) {
     return reader.Error(absl::StrCat("Time ", io::Quoted(reader.field(columns.time)),

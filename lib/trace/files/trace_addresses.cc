@@ -46,6 +46,7 @@ absl::StatusOr<Trace> AtOffsets(const Trace& trace, const std::vector<std::int64
     placed.allocation_ids.Add(id.text());
   }
   placed.reservations.clear();
+  placed.segments.clear();
   placed.events.clear();
   if (!offsets.empty()) {
     placed.reservations.push_back({kPoolAddress, pool_bytes});

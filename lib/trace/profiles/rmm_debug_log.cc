@@ -104,7 +104,9 @@ absl::StatusOr<Trace> ReadRmmDebugLog(io::ByteSource& source, const std::string&
   if (!text.ok()) return io::AboutFile(name, text.status());
   TraceBuilder builder(TraceFormat::kRmmDebugLog);
   builder.SetHistory(false);
+  std::int64_t number = 0;
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    builder.SetLine(++number);
     Refusal refusal;
     if (!ParseRefusal({line.data(), line.size()}, &refusal)) continue;
     builder.SetThread(refusal.process);

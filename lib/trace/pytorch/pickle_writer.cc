@@ -73,9 +73,9 @@ void PickleWriter::Text(std::string_view text) {
   texts_[std::string(text)] = Remember();
 }
 
-void PickleWriter::PairOfZeros() {
-  Integer(0);
-  Integer(0);
+void PickleWriter::Pair(std::int64_t first, std::int64_t second) {
+  Integer(first);
+  Integer(second);
   Op(Opcode::kTuple2);
 }
 

@@ -27,7 +27,7 @@ class PickleWriter {
   // Writes a text, and from the second time on only its number in the memo. Replaces bytes that are
   // not UTF-8.
   void Text(std::string_view text);
-  void PairOfZeros();
+  void Pair(std::int64_t first, std::int64_t second);
 
   void BeginDict();
   void EndDict();

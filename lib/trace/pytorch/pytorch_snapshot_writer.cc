@@ -120,16 +120,36 @@ class SnapshotWriter {
     Entry("active_size", allocated);
     Entry("requested_size", requested);
     Stream(segment.stream);
-    Entry("segment_type", segment.end - segment.begin <= kSmallSegment ? "small" : "large");
-    out_.Text("segment_pool_id");
-    out_.PairOfZeros();
+    Entry("segment_type", IsSmall(segment) ? "small" : "large");
+    Pool(segment.recorded == nullptr ? "" : segment.recorded->pool);
     out_.Text("is_expandable");
-    out_.Bool(layout_.is_expandable);
+    out_.Bool(segment.recorded == nullptr
+                  ? layout_.is_expandable
+                  : segment.recorded->kind == TraceSegment::Kind::kExpandable);
     out_.Text("frames");
     out_.EmptyList();
     out_.Text("blocks");
     Blocks(segment, blocks);
     out_.EndDict();
+  }
+
+  static bool IsSmall(const SnapshotLayout::Segment& segment) {
+    using SegmentKind = TraceSegment::Kind;
+    if (segment.recorded != nullptr && segment.recorded->kind != SegmentKind::kExpandable)
+      return segment.recorded->kind == SegmentKind::kSmall;
+    return segment.end - segment.begin <= kSmallSegment;
+  }
+
+  // Writes the id of a pool, such as "(0, 1)". The default pool is (0, 0).
+  void Pool(std::string_view pool) {
+    std::int64_t id[2] = {0, 0};
+    const std::size_t comma = pool.find(", ");
+    if (comma != std::string_view::npos) {
+      io::ParseInteger(pool.substr(1, comma - 1), &id[0]);
+      io::ParseInteger(pool.substr(comma + 2, pool.size() - comma - 3), &id[1]);
+    }
+    out_.Text("segment_pool_id");
+    out_.Pair(id[0], id[1]);
   }
 
   void Blocks(const SnapshotLayout::Segment& segment,

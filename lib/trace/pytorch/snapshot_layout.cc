@@ -96,12 +96,24 @@ class LayoutFinder {
 
   void AddSegment(SnapshotLayout& layout, std::uint64_t begin,
                   const ReservedRanges<std::uint32_t>::Range& range) const {
-    if (is_expandable_ && !layout.segments.empty() && layout.segments.back().end == begin &&
-        layout.segments.back().stream == range.note) {
+    const TraceSegment* const recorded = RecordedAround(begin, range.end);
+    if (!layout.segments.empty() && layout.segments.back().end == begin &&
+        layout.segments.back().recorded == recorded &&
+        (recorded != nullptr || (is_expandable_ && layout.segments.back().stream == range.note))) {
       layout.segments.back().end = range.end;
     } else {
-      layout.segments.push_back({begin, range.end, range.note});
+      layout.segments.push_back({begin, range.end, range.note, recorded});
     }
+  }
+
+  const TraceSegment* RecordedAround(std::uint64_t begin, std::uint64_t end) const {
+    auto after = std::upper_bound(
+        trace_.segments.begin(), trace_.segments.end(), begin,
+        [](std::uint64_t at, const TraceSegment& segment) { return at < segment.address; });
+    if (after == trace_.segments.begin()) return nullptr;
+    const TraceSegment& segment = *--after;
+    const std::uint64_t bytes = end - segment.address;
+    return bytes <= static_cast<std::uint64_t>(segment.bytes) ? &segment : nullptr;
   }
 
   // Returns false if the allocation has no valid address.

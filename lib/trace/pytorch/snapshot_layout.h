@@ -18,6 +18,7 @@ struct SnapshotLayout {
     std::uint64_t begin;
     std::uint64_t end;
     std::uint32_t stream;
+    const TraceSegment* recorded;  // the segment of the recording around it; null without one
   };
   struct Block {
     std::uint64_t begin;
