@@ -46,8 +46,7 @@ struct Recorded {
 
   std::shared_ptr<StandInDevice> device;
   Event event;
-  std::shared_ptr<std::atomic<std::int64_t>>
-      reached_ns;  // when the stream reached it; null: without timing
+  std::int64_t assumed_ns = 0;  // on the clock of assumed times
 };
 
 struct EventState {
@@ -99,7 +98,7 @@ class Runtime {
   std::optional<StreamRef> FindStream(cudaStream_t handle);
 
   CallCounts counts;
-  CallCounts kernels;  // launches, by the names of kernels
+  CallCounts kernels;                   // launches, by the names of kernels
   Captures captures;
   MemoryMap memory;
   MemoryRecord record;

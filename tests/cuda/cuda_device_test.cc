@@ -412,6 +412,23 @@ TEST_F(CudaDeviceTest, CopiesFromAPeer) {
   EXPECT_TRUE(peer->FreeMemory(source).ok());
 }
 
+TEST_F(CudaDeviceTest, SpendsTimeInAKernel) {
+  const Stream stream = *device_->CreateStream();
+  cudartHostFailCall("cuModuleLoadData", 1, cudaErrorUnsupportedPtxVersion);
+  EXPECT_THAT(Message(device_->SpendTime(stream, 1)),
+              HasSubstr("SpendTime: cuModuleLoadData(tidepool_spend_time)"));
+  const long long loads = cudartHostCountCalls("cuModuleLoadData");
+  const long long launches = cudartHostCountCalls("cuLaunchKernel");
+  for (const std::int64_t nanoseconds : {0, 1000, 1000}) {
+    ASSERT_TRUE(device_->SpendTime(stream, nanoseconds).ok());
+  }
+  EXPECT_EQ(cudartHostCountCalls("cuModuleLoadData"), loads + 1);
+  EXPECT_EQ(cudartHostCountCalls("cuLaunchKernel"), launches + 2);
+  EXPECT_EQ(cudartHostCountCalls("cudaLaunchHostFunc"), 0);
+  cudartHostFailCall("cuLaunchKernel", 1, cudaErrorLaunchFailure);
+  EXPECT_THAT(Message(device_->SpendTime(stream, 1)), HasSubstr("SpendTime: cuLaunchKernel("));
+}
+
 TEST_F(CudaDeviceTest, GivesBackWhatWasNot) {
   device_.reset();
   ASSERT_EQ(CountLive(), 0);

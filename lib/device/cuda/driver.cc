@@ -7,7 +7,7 @@
 namespace tidepool::cuda {
 namespace {
 
-// Drivers of these versions have all functions of Driver and of ContextDriver.
+// Drivers of the first version have all functions but those of ContextDriver.
 constexpr unsigned kDriverVersion = 12000;
 constexpr unsigned kContextDriverVersion = 12050;
 
@@ -63,6 +63,16 @@ absl::StatusOr<ContextDriver> ContextDriver::Load() {
   ContextDriver driver;
   absl::Status status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);
   if (status.ok()) status = Find("cuCtxRecordEvent", kContextDriverVersion, driver.record_event);
+  if (!status.ok()) return status;
+  return driver;
+}
+
+absl::StatusOr<KernelDriver> KernelDriver::Load() {
+  KernelDriver driver;
+  absl::Status status = Find("cuModuleLoadData", kDriverVersion, driver.load_data);
+  if (status.ok()) status = Find("cuModuleUnload", kDriverVersion, driver.unload);
+  if (status.ok()) status = Find("cuModuleGetFunction", kDriverVersion, driver.get_function);
+  if (status.ok()) status = Find("cuLaunchKernel", kDriverVersion, driver.launch);
   if (!status.ok()) return status;
   return driver;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for virtual memory and contexts. They are found at run time, so no driver
-// is linked.
+// The driver's functions for virtual memory, contexts and kernels. They are found at run time, so
+// no driver is linked.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 
@@ -47,6 +47,17 @@ struct ContextDriver {
 
   CUresult (*get_current)(CUcontext* context) = nullptr;
   CUresult (*record_event)(CUcontext context, CUevent event) = nullptr;
+};
+
+// The functions that load and launch kernels.
+struct KernelDriver {
+  // Unimplemented if the driver lacks one of them.
+  static absl::StatusOr<KernelDriver> Load();
+
+  PFN_cuModuleLoadData_v2000 load_data = nullptr;
+  PFN_cuModuleUnload_v2000 unload = nullptr;
+  PFN_cuModuleGetFunction_v2000 get_function = nullptr;
+  PFN_cuLaunchKernel_v4000 launch = nullptr;
 };
 
 }  // namespace tidepool::cuda
