@@ -27,7 +27,7 @@ absl::Status RawCopies::Start(bool is_one_stream) {
 }
 
 absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
-  absl::StatusOr<PooledEvent> event = events_.Take();
+  absl::StatusOr<PooledEvent> event = ends_.Take();
   if (!event.ok()) return event.status();
   copy.event = *std::move(event);
   return absl::OkStatus();

@@ -211,6 +211,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return CallOnEvent(__func__, handle, [](EventState& event) {
     const std::shared_ptr<Recorded> recorded = LastOf(event);
     if (recorded == nullptr) return cudaSuccess;
+    if ((event.flags & cudaEventBlockingSync) == 0) ++Runtime::Get().spins;
     const absl::Status status = event.device->host().SynchronizeEvent(recorded->event);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
     return static_cast<cudaError_t>(event.device->broken_with());

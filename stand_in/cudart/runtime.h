@@ -99,6 +99,7 @@ class Runtime {
 
   CallCounts counts;
   CallCounts kernels;                   // launches, by the names of kernels
+  std::atomic<std::int64_t> spins = 0;  // waits for events without cudaEventBlockingSync
   Captures captures;
   MemoryMap memory;
   MemoryRecord record;

@@ -412,6 +412,24 @@ TEST_F(CudaDeviceTest, CopiesFromAPeer) {
   EXPECT_TRUE(peer->FreeMemory(source).ok());
 }
 
+TEST_F(CudaDeviceTest, ThreadsSleepWhileTheyWait) {
+  const Stream stream = *device_->CreateStream();
+  const Event waited = *device_->CreateEvent(EventKind::kWaited);
+  ASSERT_TRUE(device_->RecordEvent(waited, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 0);
+  ASSERT_TRUE(device_->SynchronizeEvent(Recorded(stream)).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 1);
+  // An end that both kinds share leaves each its own native events.
+  const Stream gone = *device_->CreateStream();
+  ASSERT_TRUE(device_->DestroyStream(gone).ok());
+  ASSERT_TRUE(device_->RecordEvent(waited, gone).ok());
+  ASSERT_TRUE(device_->RecordEvent(waited, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 1);
+}
+
 TEST_F(CudaDeviceTest, SpendsTimeInAKernel) {
   const Stream stream = *device_->CreateStream();
   cudartHostFailCall("cuModuleLoadData", 1, cudaErrorUnsupportedPtxVersion);

@@ -172,7 +172,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status SynchronizeStream(Stream stream) override {
     return Run("SynchronizeStream", [&] {
       // Waits for an event, because the stream may be destroyed during the wait.
-      absl::StatusOr<SharedRecording> end = MakeRecording(parts_->pools.order);
+      absl::StatusOr<SharedRecording> end = MakeRecording(parts_->pools.waited);
       if (!end.ok()) return end.status();
       absl::Status status =
           parts_->streams.Use(stream, [&](cudaStream_t native) { return Record(**end, native); });
