@@ -412,6 +412,29 @@ TEST_F(CudaDeviceTest, CopiesFromAPeer) {
   EXPECT_TRUE(peer->FreeMemory(source).ok());
 }
 
+// Virtual memory that the other GPU may not access needs another call than memory of cudaMalloc.
+TEST_F(CudaDeviceTest, CopiesVirtualMemoryOfAPeerWithoutAccess) {
+  const auto peer = *CudaDevice::Create({.ordinal = 1});
+  const std::int64_t bytes = peer->granularity();
+  void* const source = *peer->ReserveAddresses(bytes);
+  ASSERT_TRUE(peer->Map(source, *peer->CreatePhysical(bytes)).ok());
+  const Stream theirs = *peer->CreateStream();
+  ASSERT_TRUE(peer->Fill(source, 7, bytes, theirs).ok());
+  ASSERT_TRUE(peer->SynchronizeStream(theirs).ok());
+  const Stream stream = *device_->CreateStream();
+  void* const memory = *device_->AllocateMemory(bytes);
+  std::vector<char> host(static_cast<std::size_t>(bytes));
+  absl::Status copied = device_->Copy(memory, source, bytes, CopyDirection::kFromPeer, stream);
+  EXPECT_TRUE(copied.ok()) << copied;
+  ASSERT_TRUE(device_->Copy(host.data(), memory, bytes, CopyDirection::kFromDevice, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  EXPECT_EQ(host, std::vector<char>(static_cast<std::size_t>(bytes), 7));
+  cudartHostFailCall("cudaMemcpyPeerAsync", 1, cudaErrorLaunchFailure);
+  copied = device_->Copy(memory, source, bytes, CopyDirection::kFromPeer, stream);
+  EXPECT_THAT(Message(copied), HasSubstr("Copy: cudaMemcpyPeerAsync("));
+  EXPECT_TRUE(device_->FreeMemory(memory).ok());
+}
+
 TEST_F(CudaDeviceTest, ThreadsSleepWhileTheyWait) {
   const Stream stream = *device_->CreateStream();
   const Event waited = *device_->CreateEvent(EventKind::kWaited);

@@ -56,7 +56,7 @@ constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
     case CopyDirection::kFromDevice:
       return cudaMemcpyDeviceToHost;
     case CopyDirection::kOnDevice:
-    case CopyDirection::kFromPeer:  // one address space has the memory of all GPUs
+    case CopyDirection::kFromPeer:
       return cudaMemcpyDeviceToDevice;
   }
   return cudaMemcpyDefault;
@@ -252,6 +252,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       status.Update(CheckRange("the source", from, bytes));
       if (!status.ok()) return status;
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
+        if (direction == CopyDirection::kFromPeer) return CopyFromPeer(to, from, bytes, native);
         return Check(
             cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), KindOf(direction), native),
             "cudaMemcpyAsync", to, from, bytes, static_cast<int>(KindOf(direction)), native);
@@ -407,6 +408,18 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       return absl::InvalidArgumentError("CudaDeviceOptions: the device has no managed memory");
     }
     return status;
+  }
+
+  // Without access between the GPUs, cudaMemcpyAsync copies memory of cudaMalloc alone.
+  absl::Status CopyFromPeer(void* to, const void* from, std::int64_t bytes,
+                            cudaStream_t native) const {
+    cudaPointerAttributes source;
+    absl::Status status =
+        Check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes", from);
+    if (!status.ok()) return status;
+    return Check(cudaMemcpyPeerAsync(to, ordinal_, from, source.device,
+                                     static_cast<std::size_t>(bytes), native),
+                 "cudaMemcpyPeerAsync", to, ordinal_, from, source.device, bytes, native);
   }
 
   // Captures do not survive a record of all streams.
