@@ -49,18 +49,22 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
   return CUDA_SUCCESS;
 }
 
-// The current device's only context.
+// The current device's only context, once a call of the runtime needed it on this thread.
 CUresult GetCurrentContext(CUcontext* context) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get());
+  *context = ThisThread().has_context
+                 ? reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get())
+                 : nullptr;
   return CUDA_SUCCESS;
 }
 
 CUresult RecordEventOfContext(CUcontext context, CUevent event) {
-  return static_cast<CUresult>(Call("cuCtxRecordEvent", Needs::kContext, [&](Runtime& runtime) {
-    const bool is_current = context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
-    return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
-  }));
+  return static_cast<CUresult>(
+      Call("cuCtxRecordEvent", Needs::kBoundContext, [&](Runtime& runtime) {
+        const bool is_current =
+            context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
+        return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
+      }));
 }
 
 // The one kernel that runs: it takes the time that its argument tells.
@@ -70,7 +74,7 @@ CUresult ModuleLoadData(CUmodule* module, const void* image) {
   if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *module = reinterpret_cast<CUmodule>(std::uintptr_t{0x4000});
   return static_cast<CUresult>(
-      Call("cuModuleLoadData", Needs::kContext, [](Runtime&) { return cudaSuccess; }));
+      Call("cuModuleLoadData", Needs::kBoundContext, [](Runtime&) { return cudaSuccess; }));
 }
 
 CUresult ModuleUnload(CUmodule /*module*/) { return CUDA_SUCCESS; }
@@ -86,6 +90,7 @@ CUresult LaunchKernel(CUfunction function, unsigned /*grid_x*/, unsigned /*grid_
                       unsigned /*block_z*/, unsigned /*shared_bytes*/, CUstream handle,
                       void** arguments, void** /*extra*/) {
   if (function != SpinKernel()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!ThisThread().has_context) return CUDA_ERROR_INVALID_CONTEXT;
   const auto time = static_cast<std::int64_t>(*static_cast<const std::uint64_t*>(arguments[0]));
   return static_cast<CUresult>(
       CallOnStream("cuLaunchKernel", handle, [&](Runtime& runtime, const StreamRef& stream) {

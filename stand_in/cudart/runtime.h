@@ -131,6 +131,7 @@ struct ThreadState {
   int device = 0;
   int last_error = 0;
   bool is_in_host_function = false;
+  bool has_context = false;  // a call of the runtime bound the device's context
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 ThreadState& ThisThread();

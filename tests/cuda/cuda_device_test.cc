@@ -453,6 +453,20 @@ TEST_F(CudaDeviceTest, ThreadsSleepWhileTheyWait) {
   EXPECT_EQ(cudartHostCountSpins(), 1);
 }
 
+// Calls of the driver need a context, which calls of the runtime bind to a thread.
+TEST_F(CudaDeviceTest, ServesThreadsThatMadeNoCallOfTheRuntime) {
+  const Stream stream = *device_->CreateStream();
+  const Event event = *device_->CreateEvent();
+  ASSERT_TRUE(device_->RecordAll(event).ok());
+  ASSERT_TRUE(device_->RecordAll(event).ok());
+  const long long created = cudartHostCountCalls("cudaEventCreateWithFlags");
+  std::thread([&] { EXPECT_EQ(device_->RecordAll(event), absl::OkStatus()); }).join();
+  EXPECT_EQ(cudartHostCountCalls("cudaEventCreateWithFlags"), created);
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] { EXPECT_EQ(device_->SpendTime(stream, 1), absl::OkStatus()); }).join();
+  }
+}
+
 TEST_F(CudaDeviceTest, SpendsTimeInAKernel) {
   const Stream stream = *device_->CreateStream();
   cudartHostFailCall("cuModuleLoadData", 1, cudaErrorUnsupportedPtxVersion);

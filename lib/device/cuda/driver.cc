@@ -69,12 +69,29 @@ absl::StatusOr<ContextDriver> ContextDriver::Load() {
 
 absl::StatusOr<KernelDriver> KernelDriver::Load() {
   KernelDriver driver;
-  absl::Status status = Find("cuModuleLoadData", kDriverVersion, driver.load_data);
+  absl::Status status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);
+  if (status.ok()) status = Find("cuModuleLoadData", kDriverVersion, driver.load_data);
   if (status.ok()) status = Find("cuModuleUnload", kDriverVersion, driver.unload);
   if (status.ok()) status = Find("cuModuleGetFunction", kDriverVersion, driver.get_function);
   if (status.ok()) status = Find("cuLaunchKernel", kDriverVersion, driver.launch);
   if (!status.ok()) return status;
   return driver;
+}
+
+absl::StatusOr<CUcontext> BindContext(PFN_cuCtxGetCurrent_v4000 get_current) {
+  CUcontext context = nullptr;
+  const auto ask = [&] {
+    return Check(static_cast<cudaError_t>(get_current(&context)), "cuCtxGetCurrent");
+  };
+  absl::Status status = ask();
+  if (status.ok() && context == nullptr) {
+    int device = 0;
+    status = Check(cudaGetDevice(&device), "cudaGetDevice");
+    if (status.ok()) status = Check(cudaSetDevice(device), "cudaSetDevice", device);
+    if (status.ok()) status = ask();
+  }
+  if (!status.ok()) return status;
+  return context;
 }
 
 absl::Status Driver::StatusOf(CUresult result, const std::string& call) const {

@@ -45,7 +45,7 @@ struct ContextDriver {
   // Unimplemented if the driver lacks one of them.
   static absl::StatusOr<ContextDriver> Load();
 
-  CUresult (*get_current)(CUcontext* context) = nullptr;
+  PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
   CUresult (*record_event)(CUcontext context, CUevent event) = nullptr;
 };
 
@@ -54,11 +54,16 @@ struct KernelDriver {
   // Unimplemented if the driver lacks one of them.
   static absl::StatusOr<KernelDriver> Load();
 
+  PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
   PFN_cuModuleLoadData_v2000 load_data = nullptr;
   PFN_cuModuleUnload_v2000 unload = nullptr;
   PFN_cuModuleGetFunction_v2000 get_function = nullptr;
   PFN_cuLaunchKernel_v4000 launch = nullptr;
 };
+
+// Returns the calling thread's context, which calls of the driver need. The runtime binds that of
+// the current device to a thread in its first call that needs one; so does this function.
+absl::StatusOr<CUcontext> BindContext(PFN_cuCtxGetCurrent_v4000 get_current);
 
 }  // namespace tidepool::cuda
 

@@ -80,12 +80,11 @@ absl::StatusOr<SharedRecording> RecordAll(NativeEventPool& pool) {
   }
   absl::StatusOr<SharedRecording> all = MakeRecording(pool);
   if (!all.ok()) return all;
-  CUcontext context = nullptr;
+  const absl::StatusOr<CUcontext> context = BindContext(driver->get_current);
+  if (!context.ok()) return context.status();
   absl::Status status =
-      Check(static_cast<cudaError_t>(driver->get_current(&context)), "cuCtxGetCurrent");
-  if (!status.ok()) return status;
-  status = Check(static_cast<cudaError_t>(driver->record_event(context, (*all)->event())),
-                 "cuCtxRecordEvent", context, (*all)->event());
+      Check(static_cast<cudaError_t>(driver->record_event(*context, (*all)->event())),
+            "cuCtxRecordEvent", *context, (*all)->event());
   if (!status.ok()) return status;
   return all;
 }

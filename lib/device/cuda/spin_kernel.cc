@@ -40,6 +40,8 @@ SpinKernel::~SpinKernel() {
 absl::Status SpinKernel::Launch(std::int64_t nanoseconds, cudaStream_t stream) {
   const absl::StatusOr<Loaded> loaded = Get();
   if (!loaded.ok()) return loaded.status();
+  const absl::StatusOr<CUcontext> context = BindContext(loaded->driver.get_current);
+  if (!context.ok()) return context.status();
   auto time = static_cast<std::uint64_t>(nanoseconds);
   void* arguments[] = {&time};
   return CheckResult(
@@ -60,6 +62,8 @@ absl::StatusOr<SpinKernel::Loaded> SpinKernel::Get() {
 absl::StatusOr<SpinKernel::Loaded> SpinKernel::Load() {
   const absl::StatusOr<KernelDriver> driver = KernelDriver::Load();
   if (!driver.ok()) return driver.status();
+  const absl::StatusOr<CUcontext> context = BindContext(driver->get_current);
+  if (!context.ok()) return context.status();
   Loaded loaded = {.driver = *driver};
   absl::Status status =
       CheckResult(driver->load_data(&loaded.module, kText), "cuModuleLoadData", kName);
