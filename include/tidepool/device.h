@@ -57,6 +57,13 @@ struct PhysicalMemory {
 // the first. Implementations of Device call it to name streams, events and memory. Thread-safe.
 TIDEPOOL_EXPORT std::uint64_t TakeDeviceNames(std::uint64_t count);
 
+// The purpose of an event. On a GPU the second and third kind cost more.
+enum class EventKind : std::uint8_t {
+  kOrder,   // orders streams
+  kWaited,  // threads of the host wait for it: they sleep, and do not spin
+  kTimed,   // for SecondsBetween
+};
+
 enum class CopyDirection : std::uint8_t {
   kToDevice,
   kFromDevice,
@@ -99,7 +106,7 @@ class TIDEPOOL_EXPORT Device {
 
   // Events. -------------------------------------------------------------------------------------
 
-  virtual absl::StatusOr<Event> CreateEvent() = 0;
+  virtual absl::StatusOr<Event> CreateEvent(EventKind kind = EventKind::kOrder) = 0;
   // Destroys the event. Work that waits for it still waits for the point that it had recorded.
   virtual absl::Status DestroyEvent(Event event) = 0;
   // Records the end of the work queued on `stream` so far. The event forgets the point that it had
@@ -117,6 +124,10 @@ class TIDEPOOL_EXPORT Device {
   virtual absl::StatusOr<bool> QueryEvent(Event event) = 0;
   // Waits until all work before the recorded point has finished.
   virtual absl::Status SynchronizeEvent(Event event) = 0;
+  // Returns the seconds from the point that `first` has recorded to that of `second`, as the device
+  // reached them. FailedPrecondition unless both events are of kind kTimed, were recorded last by
+  // RecordEvent in a stream that took work, and all work before both points has finished.
+  virtual absl::StatusOr<double> SecondsBetween(Event first, Event second) = 0;
 
   // Work. ---------------------------------------------------------------------------------------
 
@@ -127,6 +138,9 @@ class TIDEPOOL_EXPORT Device {
                             Stream stream) = 0;
   // Queues setting each of `bytes` bytes of device memory to `value`.
   virtual absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) = 0;
+  // Queues work that takes `nanoseconds` (at least 0) on the device and does nothing else: it
+  // stands for a kernel. The first call may wait, because a GPU loads the code.
+  virtual absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) = 0;
   // Queues a call of `function` on some host thread. Host functions of all streams may share one
   // thread, so it may run after functions of other streams. It must not call the device. The
   // function object is destroyed before the work counts as finished.

@@ -55,7 +55,20 @@ absl::Status FixedExecutor::Start() {
       graphs_, schedule_, program_, copies,
       {.devices = resources_.memory(), .host = resources_.host(), .streams = resources_.streams()},
       fill_ != nullptr);
-  return resources_.CreateEvents(plan_.event_devices);
+  status = resources_.CreateEvents(plan_.event_devices);
+  return status.ok() && measures_ ? CreateStamps() : status;
+}
+
+absl::Status FixedExecutor::CreateStamps() {
+  stamps_ = std::make_unique<Stamps>(plan_.operations.size(), clock_);
+  absl::Status status;
+  for (std::size_t i = 0; i < plan_.operations.size() && status.ok(); ++i) {
+    const QueuedOperation& operation = plan_.operations[i];
+    if (IsEvent(operation)) {
+      status = stamps_->Watch(i, resources_.device_of(operation.stream)).status();
+    }
+  }
+  return status.ok() ? BeginStamps() : status;  // which creates the events of devices
 }
 
 absl::Status FixedExecutor::Reschedule(const Schedule& /*schedule*/) {
@@ -64,8 +77,18 @@ absl::Status FixedExecutor::Reschedule(const Schedule& /*schedule*/) {
 }
 
 absl::StatusOr<Timeline> FixedExecutor::Run() {
+  absl::StatusOr<Timeline> timeline = Iterate();
+  if (!timeline.ok()) Abandon();
+  is_fresh_ = !timeline.ok();
+  return timeline;
+}
+
+absl::StatusOr<Timeline> FixedExecutor::Iterate() {
   begin_ = clock_();
-  if (measures_) stamps_ = std::make_shared<Stamps>(plan_.operations.size(), clock_);
+  if (measures_) {
+    absl::Status begun = BeginStamps();
+    if (!begun.ok()) return AtStep(graphs_.front(), schedule_, 0, begun);
+  }
   std::size_t at = 0;
   absl::Status status;
   for (; status.ok() && at < plan_.operations.size(); ++at) status = Perform(at);
@@ -73,13 +96,18 @@ absl::StatusOr<Timeline> FixedExecutor::Run() {
   if (status.ok()) {
     status = resources_.device_of(last.stream).SynchronizeStream(resources_.streams()[last.stream]);
   }
-  if (!status.ok()) {
-    Abandon();
-    is_fresh_ = true;
-    return AtStep(graphs_.front(), schedule_, last.step, status);
-  }
-  is_fresh_ = false;
+  if (!status.ok()) return AtStep(graphs_.front(), schedule_, last.step, status);
   return Measure();
+}
+
+absl::Status FixedExecutor::BeginStamps() {
+  stamps_->Begin();
+  absl::Status status;
+  for (std::size_t i = 0; i < resources_.streams().size() && status.ok(); ++i) {
+    const Stream stream = resources_.streams()[i];
+    if (stream != Stream()) status = stamps_->Begin(resources_.device_of(i), stream);
+  }
+  return status;
 }
 
 absl::Status FixedExecutor::Perform(std::size_t at) {
@@ -146,10 +174,11 @@ absl::Status FixedExecutor::Measured(std::size_t at, const QueuedOperation& oper
   if (!IsEvent(operation)) return Work(operation);
   Device& device = resources_.device_of(operation.stream);
   const Stream stream = resources_.streams()[operation.stream];
-  const CopyWatch watch = stamps_->Watch(at);
-  absl::Status status = device.CallHost(stream, watch.begins);
+  const absl::StatusOr<CopyWatch> watch = stamps_->Watch(at, device);
+  if (!watch.ok()) return watch.status();
+  absl::Status status = device.RecordEvent(watch->begins, stream);
   if (status.ok()) status = Work(operation);
-  return status.ok() ? device.CallHost(stream, watch.ends) : status;
+  return status.ok() ? device.RecordEvent(watch->ends, stream) : status;
 }
 
 // Waits for all queued work.
@@ -162,10 +191,9 @@ void FixedExecutor::Abandon() {
       has_finished = resources_.device_of(i).SynchronizeStream(stream).ok();
     }
   }
-  stamps_ = nullptr;
 }
 
-Timeline FixedExecutor::Measure() const {
+absl::StatusOr<Timeline> FixedExecutor::Measure() const {
   Timeline timeline;
   timeline.seconds = clock_() - begin_;
   timeline.peak_device_bytes = timeline.pool_bytes = program_.pool_bytes.front();
@@ -181,25 +209,30 @@ Timeline FixedExecutor::Measure() const {
      : operation.direction == CopyDirection::kFromPeer ? timeline.bytes_received
                                                        : timeline.bytes_in) += operation.bytes;
   }
-  if (measures_) ReadStamps(timeline);
+  if (!measures_) return timeline;
+  absl::Status status = ReadStamps(timeline);
+  if (!status.ok()) return status;
   return timeline;
 }
 
 // Events of the plan are the operations of the program, in their order.
-void FixedExecutor::ReadStamps(Timeline& timeline) const {
+absl::Status FixedExecutor::ReadStamps(Timeline& timeline) const {
   std::vector<OperationTimes> times;
   times.reserve(program_.operations.size());
   for (std::size_t i = 0; i < plan_.operations.size(); ++i) {
     const QueuedOperation& operation = plan_.operations[i];
     if (!IsEvent(operation)) continue;
-    const Stamps::Stamp& stamp = stamps_->of(i);
-    times.push_back({*stamp.start - begin_, *stamp.end - begin_});
+    const absl::StatusOr<Stamps::Times> of_operation = stamps_->Of(i);
+    if (!of_operation.ok()) {
+      return AtStep(graphs_.front(), schedule_, operation.step, of_operation.status());
+    }
+    times.push_back({of_operation->start, of_operation->end});
     const ProgramStream& stream = program_.streams[operation.stream];
     timeline.events.push_back({EventKindOf(operation), schedule_.steps[operation.step].index,
                                operation.step, times.back().start, times.back().end, stream.device,
                                stream.number, operation.repetition});
     if (stream.kind == ProgramStream::Kind::kCompute) {
-      timeline.compute_seconds += *stamp.end - *stamp.start;
+      timeline.compute_seconds += of_operation->end - of_operation->start;
     }
   }
   timeline.stalls = simulate::ProgramStalls(graphs_.front(), program_, times);
@@ -207,6 +240,7 @@ void FixedExecutor::ReadStamps(Timeline& timeline) const {
             [](const TimelineEvent& left, const TimelineEvent& right) {
               return std::tie(left.start, left.step) < std::tie(right.start, right.step);
             });
+  return absl::OkStatus();
 }
 
 }  // namespace tidepool::execute

@@ -40,8 +40,11 @@ class FixedExecutor final : public Executor {
   absl::Status Fill(const HomeFill& fill);
   absl::Status Measured(std::size_t at, const QueuedOperation& operation);
   void Abandon();
-  Timeline Measure() const;
-  void ReadStamps(Timeline& timeline) const;
+  absl::StatusOr<Timeline> Iterate();
+  absl::Status CreateStamps();
+  absl::Status BeginStamps();
+  absl::StatusOr<Timeline> Measure() const;
+  absl::Status ReadStamps(Timeline& timeline) const;
 
   const std::vector<TaskGraph> graphs_;
   const Schedule schedule_;
@@ -58,7 +61,7 @@ class FixedExecutor final : public Executor {
   bool is_fresh_ = true;  // weights are not filled yet
   // The current iteration.
   double begin_ = 0;
-  std::shared_ptr<Stamps> stamps_;
+  std::unique_ptr<Stamps> stamps_;  // null: not measured
 };
 
 }  // namespace tidepool::execute

@@ -53,11 +53,11 @@ absl::Status HomeCopies::Fetch(std::size_t data, void* to, Stream compute, Strea
   Home& home = homes_[data];
   absl::Status status = device_.RecordEvent(queued_, compute);
   if (status.ok()) status = device_.WaitEvent(in, queued_);
-  if (status.ok() && watch.begins != nullptr) status = device_.CallHost(in, watch.begins);
+  if (status.ok() && watch.begins != Event()) status = device_.RecordEvent(watch.begins, in);
   if (status.ok()) {
     status = device_.Copy(to, home.address, graph_.data[data].bytes, CopyDirection::kToDevice, in);
   }
-  if (status.ok() && watch.ends != nullptr) status = device_.CallHost(in, watch.ends);
+  if (status.ok() && watch.ends != Event()) status = device_.RecordEvent(watch.ends, in);
   if (status.ok()) status = device_.RecordEvent(home.arrival, in);
   home.is_arriving = status.ok();
   return status;

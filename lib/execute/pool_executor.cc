@@ -52,9 +52,14 @@ absl::StatusOr<Timeline> PoolExecutor::Run() {
   probes_ = probe_every_ > 0 && iteration_++ % probe_every_ == 0;
   home_bytes_in_ = 0;
   begin_ = clock_();
-  if (measures_) stamps_ = std::make_shared<Stamps>(schedule_.steps.size(), clock_);
   const OffloaderStats before = offloader_.Stats();
   absl::Status status;
+  if (measures_) {
+    // One for each iteration, because a step may have no work in it.
+    stamps_ = std::make_unique<Stamps>(schedule_.steps.size(), clock_);
+    stamps_->Begin();
+    status = AtStep(graph_, schedule_, 0, stamps_->Begin(device_, compute_));
+  }
   std::size_t at = 0;
   for (; status.ok() && at < schedule_.steps.size(); ++at) {
     if (on_step_ != nullptr) on_step_(at);
@@ -62,15 +67,15 @@ absl::StatusOr<Timeline> PoolExecutor::Run() {
   }
   if (status.ok()) status = AtStep(graph_, schedule_, at, Synchronize());
   if (status.ok()) status = AtStep(graph_, schedule_, at, FreeAllButWeights());
+  timeline_.seconds = clock_() - begin_;
+  if (status.ok() && measures_) status = ReadStamps();
   if (!status.ok()) {
     Abandon();
     return status;
   }
-  timeline_.seconds = clock_() - begin_;
   const OffloaderStats after = offloader_.Stats();
   timeline_.bytes_out = after.bytes_out - before.bytes_out;
   timeline_.bytes_in = after.bytes_in - before.bytes_in + home_bytes_in_;
-  if (measures_) ReadStamps();
   return std::move(timeline_);
 }
 
@@ -94,8 +99,9 @@ void PoolExecutor::Abandon() {
   stamps_ = nullptr;
 }
 
-CopyWatch PoolExecutor::WatchOf(std::size_t at) const {
-  return stamps_ == nullptr ? CopyWatch() : stamps_->Watch(at);
+absl::StatusOr<CopyWatch> PoolExecutor::WatchOf(std::size_t at) {
+  if (stamps_ == nullptr) return CopyWatch();
+  return stamps_->Watch(at, device_);
 }
 
 void PoolExecutor::NotePeaks() {
@@ -106,24 +112,26 @@ void PoolExecutor::NotePeaks() {
       std::max(timeline_.peak_host_bytes, stats.peak_host_bytes + homes_.bytes());
 }
 
-void PoolExecutor::ReadStamps() {
+absl::Status PoolExecutor::ReadStamps() {
   NotePeaks();
   using Kind = TimelineEvent::Kind;
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
-    const Stamps::Stamp& stamp = stamps_->of(i);
-    if (!stamp.start.has_value() || !stamp.end.has_value()) continue;
+    const absl::StatusOr<Stamps::Times> times = stamps_->Of(i);
+    if (absl::IsFailedPrecondition(times.status())) continue;
+    if (!times.ok()) return AtStep(graph_, schedule_, i, times.status());
     const ScheduleStep& step = schedule_.steps[i];
     const Kind kind = step.kind == StepKind::kRun       ? Kind::kTask
                       : step.kind == StepKind::kOffload ? Kind::kOffload
                                                         : Kind::kPrefetch;
-    timeline_.events.push_back({kind, step.index, i, *stamp.start - begin_, *stamp.end - begin_});
-    if (kind == Kind::kTask) timeline_.compute_seconds += *stamp.end - *stamp.start;
+    timeline_.events.push_back({kind, step.index, i, times->start, times->end});
+    if (kind == Kind::kTask) timeline_.compute_seconds += times->end - times->start;
   }
   std::sort(timeline_.events.begin(), timeline_.events.end(),
             [](const TimelineEvent& left, const TimelineEvent& right) {
               return std::tie(left.start, left.step) < std::tie(right.start, right.step);
             });
   timeline_.stalls = MeasuredStalls(graph_, schedule_, timeline_.events);
+  return absl::OkStatus();
 }
 
 }  // namespace tidepool::execute

@@ -67,9 +67,9 @@ class PoolExecutor final : public Executor {
 
   absl::Status CreateEvents(std::size_t count);
   void Abandon();
-  CopyWatch WatchOf(std::size_t at) const;
+  absl::StatusOr<CopyWatch> WatchOf(std::size_t at);
   void NotePeaks();
-  void ReadStamps();
+  absl::Status ReadStamps();
 
   Device& device_;
   Offloader& offloader_;
@@ -95,7 +95,7 @@ class PoolExecutor final : public Executor {
   bool probes_ = false;
   double begin_ = 0;
   Timeline timeline_;
-  std::shared_ptr<Stamps> stamps_;
+  std::unique_ptr<Stamps> stamps_;  // null: not measured
 };
 
 }  // namespace tidepool::execute

@@ -95,11 +95,12 @@ absl::Status PoolExecutor::Launch(std::size_t at, BufferId workspace) {
     if (!address.ok()) return address.status();
     launch.workspace = *address;
   }
-  const CopyWatch watch = WatchOf(at);
-  if (measures_) status = device_.CallHost(compute_, watch.begins);
+  if (!measures_) return launch_(launch);
+  const absl::StatusOr<CopyWatch> watch = WatchOf(at);
+  if (!watch.ok()) return watch.status();
+  status = device_.RecordEvent(watch->begins, compute_);
   if (status.ok()) status = launch_(launch);
-  if (status.ok() && measures_) status = device_.CallHost(compute_, watch.ends);
-  return status;
+  return status.ok() ? device_.RecordEvent(watch->ends, compute_) : status;
 }
 
 absl::Status PoolExecutor::AddAddresses(const std::vector<std::size_t>& uses,
@@ -117,9 +118,11 @@ absl::Status PoolExecutor::AddAddresses(const std::vector<std::size_t>& uses,
 absl::Status PoolExecutor::Offload(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
+  absl::StatusOr<CopyWatch> watch = WatchOf(at);
+  if (!watch.ok()) return watch.status();
   absl::Status status = offloader_.Offload(
       datum.buffer, events_[step_events_.awaited[at]],
-      step.density < 0 ? std::nullopt : std::optional(ZeroValueWord::k32Bits), WatchOf(at));
+      step.density < 0 ? std::nullopt : std::optional(ZeroValueWord::k32Bits), *std::move(watch));
   if (absl::IsResourceExhausted(status)) {
     ++timeline_.stayed;
     return absl::OkStatus();
@@ -152,9 +155,10 @@ absl::Status PoolExecutor::Prefetch(std::size_t at) {
   const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status = probes_ ? Probe(step.index) : absl::OkStatus();
   if (!status.ok()) return status;
+  const absl::StatusOr<CopyWatch> watch = WatchOf(at);
+  if (!watch.ok()) return watch.status();
   const auto prefetch = [&] {
-    return offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(),
-                               WatchOf(at));
+    return offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), *watch);
   };
   status = prefetch();
   if (!status.ok() && was_leaving && prefetch().ok())
@@ -191,8 +195,10 @@ absl::Status PoolExecutor::FetchHome(std::size_t at) {
     absl::Status status = fill_(step.index, homes_.AddressOf(step.index), compute_);
     if (!status.ok()) return status;
   }
+  const absl::StatusOr<CopyWatch> watch = WatchOf(at);
+  if (!watch.ok()) return watch.status();
   home_bytes_in_ += data.bytes;
-  return homes_.Fetch(step.index, *address, compute_, offloader_.in_stream(), WatchOf(at));
+  return homes_.Fetch(step.index, *address, compute_, offloader_.in_stream(), *watch);
 }
 
 absl::Status PoolExecutor::Synchronize() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tasks without work, which take the time of the graph.
-#include <chrono>
-#include <thread>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -10,17 +10,16 @@
 namespace tidepool {
 
 LaunchTask SleepingTasks(Device* device, const TaskGraph& graph, double scale) {
-  std::vector<std::vector<double>> seconds;
-  seconds.reserve(graph.tasks.size());
+  std::vector<std::vector<std::int64_t>> nanoseconds;
+  nanoseconds.reserve(graph.tasks.size());
   for (const GraphTask& task : graph.tasks) {
-    auto& of_task = seconds.emplace_back();
+    auto& of_task = nanoseconds.emplace_back();
     for (const TaskAlgorithm& algorithm : task.algorithms) {
-      of_task.push_back(algorithm.seconds * scale);
+      of_task.push_back(std::llround(algorithm.seconds * scale * 1e9));
     }
   }
-  return [device, seconds = std::move(seconds)](const TaskLaunch& launch) {
-    const std::chrono::duration<double> time(seconds[launch.task][launch.algorithm]);
-    return device->CallHost(launch.stream, [time] { std::this_thread::sleep_for(time); });
+  return [device, nanoseconds = std::move(nanoseconds)](const TaskLaunch& launch) {
+    return device->SpendTime(launch.stream, nanoseconds[launch.task][launch.algorithm]);
   };
 }
 

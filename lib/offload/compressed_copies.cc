@@ -34,11 +34,12 @@ absl::Status CompressedCopies::Start() {
 
 absl::Status CompressedCopies::BeginOut(const Buffer& buffer, ZeroValueWord word,
                                         const CopyWatch& watch, const CopyPointer& copy) {
-  QueueWatch(device_, out_gate_, watch.begins);
+  RecordWatch(device_, watch.begins, out_gate_);
   absl::Status status = pipeline_->Offload(
       buffer.device->address(), buffer.bytes, word, out_gate_,
-      [this, copy, ends = watch.ends](absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
-        if (ends != nullptr) ends();
+      [this, copy,
+       ended = watch.ended](absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
+        if (ended != nullptr) ended();
         ended_.Add({copy, Unshared(stored.status()), stored.ok() ? *std::move(stored) : nullptr});
       });
   if (status.ok()) copy->held = buffer.device;
@@ -48,7 +49,7 @@ absl::Status CompressedCopies::BeginOut(const Buffer& buffer, ZeroValueWord word
 absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
                                        const CopyWatch& watch, const CopyPointer& copy) {
   copy->arrival = std::make_shared<std::latch>(1);
-  QueueWatch(device_, stream, watch.begins);
+  RecordWatch(device_, watch.begins, stream);
   const absl::StatusOr<PooledEvent> before = events_.Record(stream);
   if (!before.ok()) return before.status();
   if (absl::Status status = device_.WaitEvent(in_gate_, before->get()); !status.ok()) {
@@ -58,8 +59,8 @@ absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, S
   if (!event.ok()) return event.status();
   copy->event = *std::move(event);
   return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_gate_,
-                             [this, copy, ends = watch.ends](const absl::Status& result) {
-                               if (ends != nullptr) ends();
+                             [this, copy, ended = watch.ended](const absl::Status& result) {
+                               if (ended != nullptr) ended();
                                copy->arrival->count_down();
                                ended_.Add({copy, Unshared(result), nullptr});
                              });

@@ -20,8 +20,9 @@ class Copies {
  public:
   Copies(Device& device, CompressionPipeline* pipeline, EndedCopies& ended)
       : device_(device),
-        events_(device),
-        raw_(device, events_),
+        events_(device, EventKind::kOrder),
+        ends_(device, EventKind::kWaited),
+        raw_(device, events_, ends_),
         compressed_(device, pipeline, events_, ended) {}
 
   absl::Status Start(bool is_one_stream);
@@ -50,7 +51,8 @@ class Copies {
   absl::Status WaitFirst(Stream stream, Event after, const CopyPointer& predecessor);
 
   Device& device_;
-  EventPool events_;  // destroyed after the streams
+  EventPool events_;  // destroyed after the streams, and so is the next
+  EventPool ends_;
   RawCopies raw_;
   CompressedCopies compressed_;
 };

@@ -38,10 +38,10 @@ class PooledEvent {
   Event event_;
 };
 
-// Thread-safe. Outlives its events.
+// Events of a kind. Thread-safe. Outlives its events.
 class EventPool {
  public:
-  explicit EventPool(Device& device) : device_(device) {}
+  EventPool(Device& device, EventKind kind) : device_(device), kind_(kind) {}
   ~EventPool() {
     // An event that the device refuses to destroy is lost: no caller could act on the error.
     for (const Event event : free_) device_.DestroyEvent(event).IgnoreError();
@@ -52,7 +52,7 @@ class EventPool {
   // Returns a free event, or creates one; the device's error when it cannot.
   absl::StatusOr<PooledEvent> Take() {
     if (const std::optional<Event> event = TakeFree()) return PooledEvent(this, *event);
-    const absl::StatusOr<Event> event = device_.CreateEvent();
+    const absl::StatusOr<Event> event = device_.CreateEvent(kind_);
     if (!event.ok()) return event.status();
     return PooledEvent(this, *event);
   }
@@ -80,6 +80,7 @@ class EventPool {
   }
 
   Device& device_;
+  const EventKind kind_;
   locks::Mutex mutex_;
   std::vector<Event> free_ ABSL_GUARDED_BY(mutex_);
 };

@@ -27,18 +27,18 @@ absl::Status RawCopies::Start(bool is_one_stream) {
 }
 
 absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
-  absl::StatusOr<PooledEvent> event = events_.Take();
+  absl::StatusOr<PooledEvent> event = ends_.Take();
   if (!event.ok()) return event.status();
   copy.event = *std::move(event);
   return absl::OkStatus();
 }
 
 absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
-  QueueWatch(device_, out_, watch.begins);
+  RecordWatch(device_, watch.begins, out_);
   absl::Status status = device_.Copy(copy.host->address(), buffer.device->address(), buffer.bytes,
                                      CopyDirection::kFromDevice, out_);
   if (!status.ok()) return status;
-  QueueWatch(device_, out_, watch.ends);
+  RecordWatch(device_, watch.ends, out_);
   buffer.device->BeginOut(copy.sequence);
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();
@@ -50,11 +50,11 @@ absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream s
   if (!before.ok()) return before.status();
   absl::Status status = device_.WaitEvent(in_, before->get());
   if (!status.ok()) return status;
-  QueueWatch(device_, in_, watch.begins);
+  RecordWatch(device_, watch.begins, in_);
   status = device_.Copy(to.address(), buffer.host->address(), buffer.bytes,
                         CopyDirection::kToDevice, in_);
   if (!status.ok()) return status;
-  QueueWatch(device_, in_, watch.ends);
+  RecordWatch(device_, watch.ends, in_);
   to.BeginIn();
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();

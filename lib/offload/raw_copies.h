@@ -15,7 +15,9 @@ namespace tidepool::offload {
 // except in WaitForEnd.
 class RawCopies {
  public:
-  RawCopies(Device& device, EventPool& events) : device_(device), events_(events) {}
+  // The host waits for events of `ends`.
+  RawCopies(Device& device, EventPool& events, EventPool& ends)
+      : device_(device), events_(events), ends_(ends) {}
   ~RawCopies();
   RawCopies(const RawCopies&) = delete;
   RawCopies& operator=(const RawCopies&) = delete;
@@ -52,6 +54,7 @@ class RawCopies {
  private:
   Device& device_;
   EventPool& events_;
+  EventPool& ends_;
   Stream out_;
   Stream in_;
 };

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
   if (!stream.ok()) return stream.status();
   lane->stream_ = *stream;
   for (std::int64_t i = 0; i < options.slots; ++i) {
-    const absl::StatusOr<Event> event = device.CreateEvent();
+    const absl::StatusOr<Event> event = device.CreateEvent(EventKind::kWaited);
     if (!event.ok()) return event.status();
     lane->events_.push_back(*event);
   }

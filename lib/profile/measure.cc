@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures tasks and copies: medians, because a run that the system disturbs takes longer.
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,15 +11,45 @@
 namespace tidepool {
 namespace {
 
-absl::StatusOr<double> SecondsOf(Device& device, Stream stream,
-                                 const std::function<absl::Status()>& launch,
-                                 const ProfileClock& clock) {
-  const double start = clock();
-  absl::Status status = launch();
-  if (status.ok()) status = device.SynchronizeStream(stream);
-  if (!status.ok()) return status;
-  return clock() - start;
-}
+// Measures work by an event before and after it.
+class Stopwatch {
+ public:
+  Stopwatch(Device& device, Stream stream) : device_(device), stream_(stream) {
+    status_ = Create(begin_);
+    if (status_.ok()) status_ = Create(end_);
+  }
+  ~Stopwatch() {
+    // An event that the device refuses to destroy is lost: no caller could act on the error.
+    for (const Event event : {begin_, end_}) {
+      if (event != Event()) device_.DestroyEvent(event).IgnoreError();
+    }
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  absl::StatusOr<double> SecondsOf(const std::function<absl::Status()>& launch) const {
+    absl::Status status = status_;
+    if (status.ok()) status = device_.RecordEvent(begin_, stream_);
+    if (status.ok()) status = launch();
+    if (status.ok()) status = device_.RecordEvent(end_, stream_);
+    if (status.ok()) status = device_.SynchronizeStream(stream_);
+    if (!status.ok()) return status;
+    return device_.SecondsBetween(begin_, end_);
+  }
+
+ private:
+  absl::Status Create(Event& event) {
+    const absl::StatusOr<Event> created = device_.CreateEvent(EventKind::kTimed);
+    if (created.ok()) event = *created;
+    return created.status();
+  }
+
+  Device& device_;
+  const Stream stream_;
+  Event begin_;
+  Event end_;
+  absl::Status status_;
+};
 
 double MedianOf(std::vector<double> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
@@ -70,27 +99,22 @@ class CopyBuffers {
 
 }  // namespace
 
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 absl::StatusOr<double> MedianSeconds(Device& device, Stream stream, int runs,
-                                     const std::function<absl::Status()>& launch,
-                                     const ProfileClock& clock) {
+                                     const std::function<absl::Status()>& launch) {
   if (runs < 1) {
     return absl::InvalidArgumentError(absl::StrCat(runs, " runs, expected 1 or more"));
   }
+  const Stopwatch stopwatch(device, stream);
   std::vector<double> times;
   for (int run = 0; run <= runs; ++run) {
-    const absl::StatusOr<double> seconds = SecondsOf(device, stream, launch, clock);
+    const absl::StatusOr<double> seconds = stopwatch.SecondsOf(launch);
     if (!seconds.ok()) return seconds.status();
     if (run > 0) times.push_back(*seconds);
   }
   return MedianOf(std::move(times));
 }
 
-absl::StatusOr<LinkTime> MeasureLink(Device& device, const LinkMeasurement& measurement,
-                                     const ProfileClock& clock) {
+absl::StatusOr<LinkTime> MeasureLink(Device& device, const LinkMeasurement& measurement) {
   const std::int64_t small = measurement.small_bytes;
   const std::int64_t large = measurement.large_bytes;
   if (small < 1 || large <= small) {
@@ -100,9 +124,8 @@ absl::StatusOr<LinkTime> MeasureLink(Device& device, const LinkMeasurement& meas
   CopyBuffers buffers(device, large);
   if (!buffers.status().ok()) return buffers.status();
   const auto median = [&](std::int64_t bytes) {
-    return MedianSeconds(
-        device, buffers.stream(), measurement.runs,
-        [&] { return buffers.Copy(measurement.direction, bytes); }, clock);
+    return MedianSeconds(device, buffers.stream(), measurement.runs,
+                         [&] { return buffers.Copy(measurement.direction, bytes); });
   };
   const absl::StatusOr<double> least = median(small);
   if (!least.ok()) return least.status();

@@ -22,6 +22,10 @@ cudaError_t Refusal(const char* function, Needs needs) {
   }
   const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
   if (device == nullptr) return cudaErrorNoDevice;
+  if (needs == Needs::kBoundContext && !ThisThread().has_context) {
+    return cudaErrorDeviceUninitialized;
+  }
+  ThisThread().has_context = true;
   return static_cast<cudaError_t>(device->broken_with());
 }
 

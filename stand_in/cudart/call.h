@@ -13,9 +13,10 @@ namespace tidepool::cudart_host {
 
 // The part of the runtime that a call needs.
 enum class Needs : char {
-  kNothing,  // works on a broken device and without devices
-  kDevice,   // works on a broken device
-  kContext,
+  kNothing,       // works on a broken device and without devices
+  kDevice,        // works on a broken device
+  kContext,       // binds the context to the thread
+  kBoundContext,  // a call of the driver: does not bind it
 };
 
 // Returns the error that refuses the call, or cudaSuccess.

@@ -37,6 +37,8 @@ long long cudartHostCountKernels(const char* name) {
   return Runtime::Get().kernels.Count(name == nullptr ? "" : name);
 }
 
+long long cudartHostCountSpins(void) { return Runtime::Get().spins; }
+
 long long cudartHostCountKnown(const void* from, long long bytes) {
   Runtime& runtime = Runtime::Get();
   if (runtime.config().has_data != 0) return bytes;

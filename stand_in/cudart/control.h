@@ -61,6 +61,10 @@ long long cudartHostCountCalls(const char* function);
 // that the compiler gave it. A launch in a capture counts each time that its graph is launched.
 long long cudartHostCountKernels(const char* name);
 
+// Returns the number of waits for events that keep a core busy on a GPU: those of events without
+// cudaEventBlockingSync.
+long long cudartHostCountSpins(void);
+
 // Queues a kernel of a library on a stream: it takes `seconds` on the clock of events, with the
 // time of a launch, if kernels are assumed to take time. The bytes of its output become unknown; of
 // all memory where `output` is null. Nothing happens without has_kernels.

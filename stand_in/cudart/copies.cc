@@ -74,8 +74,23 @@ CopyShape Stage(const CopyShape& shape, std::shared_ptr<std::vector<char>>& stag
   return copy;
 }
 
+bool IsWithinReach(StandInDevice& device, const Region& region) {
+  if (region.kind == MemoryKind::kMapped) return (region.access >> device.ordinal() & 1) != 0;
+  return region.kind == MemoryKind::kManaged || region.device.get() == &device ||
+         device.HasPeer(region.device->ordinal());
+}
+
+// Whether memory lies on two devices, and only calls that name both can copy it: one side is
+// virtual memory, and the stream's device lacks access.
+bool NeedsDevices(const StreamRef& stream, const Region& to, const Region& from) {
+  if (!IsOfDevices(to) || !IsOfDevices(from) || to.device == from.device) return false;
+  if (to.kind != MemoryKind::kMapped && from.kind != MemoryKind::kMapped) return false;
+  return !IsWithinReach(*stream.device, to) || !IsWithinReach(*stream.device, from);
+}
+
 // Returns the error of a copy that CUDA refuses.
-cudaError_t CheckCopy(Runtime& runtime, const CopyShape& asked, cudaMemcpyKind kind) {
+cudaError_t CheckCopy(Runtime& runtime, const StreamRef& stream, const CopyShape& asked,
+                      cudaMemcpyKind kind) {
   if (asked.to == nullptr || asked.from == nullptr || asked.width > SIZE_MAX / 4) {
     return cudaErrorInvalidValue;
   }
@@ -88,6 +103,7 @@ cudaError_t CheckCopy(Runtime& runtime, const CopyShape& asked, cudaMemcpyKind k
       !KindFits(kind, to, from)) {
     return cudaErrorInvalidValue;
   }
+  if (!asked.has_devices && NeedsDevices(stream, to, from)) return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
@@ -182,12 +198,12 @@ cudaError_t QueueCheckedFill(Runtime& runtime, const StreamRef& stream, const Co
 cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                       cudaMemcpyKind kind) {
   if (shape.width == 0 || shape.height == 0) return cudaSuccess;
-  const cudaError_t error = CheckCopy(runtime, shape, kind);
+  const cudaError_t error = CheckCopy(runtime, stream, shape, kind);
   if (error != cudaSuccess) return error;
   return QueueOrCapture(runtime, stream, cudaGraphNodeTypeMemcpy,
                         [=](Runtime& again, const StreamRef& on) {
                           // A graph may be launched after its memory was freed.
-                          const cudaError_t refusal = CheckCopy(again, shape, kind);
+                          const cudaError_t refusal = CheckCopy(again, on, shape, kind);
                           return refusal != cudaSuccess ? refusal : QueueChecked(again, on, shape);
                         });
 }

@@ -13,6 +13,12 @@ CopyShape Row(void* to, const void* from, size_t bytes) {
   return {static_cast<char*>(to), bytes, static_cast<const char*>(from), bytes, bytes, 1};
 }
 
+CopyShape PeerRow(void* to, const void* from, size_t bytes) {
+  CopyShape row = Row(to, from, bytes);
+  row.has_devices = true;
+  return row;
+}
+
 cudaError_t CopyLater(const char* function, const CopyShape& shape, cudaMemcpyKind kind,
                       cudaStream_t handle) {
   return CallOnStream(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
@@ -52,13 +58,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device,
                            size_t bytes) {
   if (!AreDevices(to_device, from_device)) return Remember(cudaErrorInvalidDevice);
-  return CopyNow(__func__, cudaStreamLegacy, Row(to, from, bytes), cudaMemcpyDeviceToDevice);
+  return CopyNow(__func__, cudaStreamLegacy, PeerRow(to, from, bytes), cudaMemcpyDeviceToDevice);
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
                                 size_t bytes, cudaStream_t stream) {
   if (!AreDevices(to_device, from_device)) return Remember(cudaErrorInvalidDevice);
-  return CopyLater(__func__, Row(to, from, bytes), cudaMemcpyDeviceToDevice, stream);
+  return CopyLater(__func__, PeerRow(to, from, bytes), cudaMemcpyDeviceToDevice, stream);
 }
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,

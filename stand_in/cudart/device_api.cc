@@ -168,6 +168,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return CallWithDevice(__func__, device, [&](Runtime&, StandInDevice&) {
     ThisThread().device = device;
+    ThisThread().has_context = true;
     return cudaSuccess;
   });
 }

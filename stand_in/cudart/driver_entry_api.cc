@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <string_view>
 
@@ -48,18 +49,58 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
   return CUDA_SUCCESS;
 }
 
-// The current device's only context.
+// The current device's only context, once a call of the runtime needed it on this thread.
 CUresult GetCurrentContext(CUcontext* context) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get());
+  *context = ThisThread().has_context
+                 ? reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get())
+                 : nullptr;
   return CUDA_SUCCESS;
 }
 
 CUresult RecordEventOfContext(CUcontext context, CUevent event) {
-  return static_cast<CUresult>(Call("cuCtxRecordEvent", Needs::kContext, [&](Runtime& runtime) {
-    const bool is_current = context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
-    return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
-  }));
+  return static_cast<CUresult>(
+      Call("cuCtxRecordEvent", Needs::kBoundContext, [&](Runtime& runtime) {
+        const bool is_current =
+            context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
+        return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
+      }));
+}
+
+// The one kernel that runs: it takes the time that its argument tells.
+CUfunction SpinKernel() { return reinterpret_cast<CUfunction>(std::uintptr_t{0x4000}); }
+
+CUresult ModuleLoadData(CUmodule* module, const void* image) {
+  if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *module = reinterpret_cast<CUmodule>(std::uintptr_t{0x4000});
+  return static_cast<CUresult>(
+      Call("cuModuleLoadData", Needs::kBoundContext, [](Runtime&) { return cudaSuccess; }));
+}
+
+CUresult ModuleUnload(CUmodule /*module*/) { return CUDA_SUCCESS; }
+
+CUresult ModuleGetFunction(CUfunction* function, CUmodule /*module*/, const char* name) {
+  if (std::string_view(name) != "tidepool_spend_time") return CUDA_ERROR_NOT_FOUND;
+  *function = SpinKernel();
+  return CUDA_SUCCESS;
+}
+
+CUresult LaunchKernel(CUfunction function, unsigned /*grid_x*/, unsigned /*grid_y*/,
+                      unsigned /*grid_z*/, unsigned /*block_x*/, unsigned /*block_y*/,
+                      unsigned /*block_z*/, unsigned /*shared_bytes*/, CUstream handle,
+                      void** arguments, void** /*extra*/) {
+  if (function != SpinKernel()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!ThisThread().has_context) return CUDA_ERROR_INVALID_CONTEXT;
+  const auto time = static_cast<std::int64_t>(*static_cast<const std::uint64_t*>(arguments[0]));
+  return static_cast<CUresult>(
+      CallOnStream("cuLaunchKernel", handle, [&](Runtime& runtime, const StreamRef& stream) {
+        return QueueOrCapture(
+            runtime, stream, cudaGraphNodeTypeKernel, [time](Runtime&, const StreamRef& on) {
+              on.device->PassTime(time);
+              return ErrorOf(on.Enqueue([&] { return on.host().SpendTime(on.stream, time); }),
+                             cudaErrorInvalidResourceHandle);
+            });
+      }));
 }
 
 // Refuses a function that programs look up and that the stand-in lacks. It reads no argument.
@@ -95,6 +136,10 @@ const EntryPoint kEntryPoints[] = {
     Entry("cuMemUnmap", Unmap, 10020),
     Entry("cuMemSetAccess", SetAccess, 10020),
     Entry("cuMemGetAccess", GetAccess, 10020),
+    Entry("cuModuleLoadData", ModuleLoadData, 2000),
+    Entry("cuModuleUnload", ModuleUnload, 2000),
+    Entry("cuModuleGetFunction", ModuleGetFunction, 2000),
+    Entry("cuLaunchKernel", LaunchKernel, 4000),
     Entry("cuMemExportToShareableHandle", Unsupported, 10020),
     Entry("cuMemImportFromShareableHandle", Unsupported, 10020),
     Entry("cuMemGetAllocationPropertiesFromHandle", Unsupported, 10020),

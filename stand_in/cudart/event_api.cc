@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events. A recording is an event of the host device. With timing, a host function queued before it
-// reads the clock of the host. Where work has assumed times, their sum is the clock: programs that
-// choose by measured times then choose the same in each run.
+// Events. A recording is an event of the host device, which knows its time. Where work has assumed
+// times, their sum is the clock: programs that choose by measured times then choose the same in
+// each run.
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,12 +20,6 @@ constexpr unsigned kEventFlags =
 
 // The assumed time of a record: no interval of the clock is empty.
 constexpr std::int64_t kRecordNanoseconds = 1000;
-
-std::int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
   return runtime.events.Find(reinterpret_cast<std::uintptr_t>(handle)).value_or(nullptr);
@@ -72,27 +65,16 @@ cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
   });
 }
 
-absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded, bool has_assumed_time) {
-  if (recorded.reached_ns != nullptr && has_assumed_time) {
-    recorded.reached_ns->store(stream.device->assumed_time());
-  } else if (recorded.reached_ns != nullptr) {
-    absl::Status status = stream.host().CallHost(
-        stream.stream, [reached = recorded.reached_ns] { reached->store(Now()); });
-    if (!status.ok()) return status;
-  }
-  return stream.host().RecordEvent(recorded.event, stream.stream);
-}
+bool IsTimed(const EventState& event) { return (event.flags & cudaEventDisableTiming) == 0; }
 
 absl::StatusOr<std::shared_ptr<Recorded>> NewRecording(std::shared_ptr<StandInDevice> device,
                                                        const EventState& event) {
-  const absl::StatusOr<Event> native = device->host().CreateEvent();
+  const absl::StatusOr<Event> native =
+      device->host().CreateEvent(IsTimed(event) ? EventKind::kTimed : EventKind::kOrder);
   if (!native.ok()) return native.status();
   auto recorded = std::make_shared<Recorded>();
   recorded->device = std::move(device);
   recorded->event = *native;
-  if ((event.flags & cudaEventDisableTiming) == 0) {
-    recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
-  }
   return recorded;
 }
 
@@ -115,8 +97,9 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
   if (!recorded.ok()) return ErrorOf(recorded.status(), cudaErrorUnknown);
   const bool has_assumed_time = runtime.config().assumed_bytes_per_second != 0;
   if (has_assumed_time) stream.device->PassTime(kRecordNanoseconds);
+  (*recorded)->assumed_ns = stream.device->assumed_time();
   const absl::Status status =
-      stream.Enqueue([&] { return QueueRecord(stream, **recorded, has_assumed_time); });
+      stream.Enqueue([&] { return stream.host().RecordEvent((*recorded)->event, stream.stream); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
   SetLast(*event, *recorded);
   return cudaSuccess;
@@ -131,10 +114,10 @@ absl::Status QueueWait(const StreamRef& stream, const std::shared_ptr<Recorded>&
   });
 }
 
-cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventState& second,
-                    const Recorded* end, float* milliseconds) {
-  const bool is_timed = ((first.flags | second.flags) & cudaEventDisableTiming) == 0;
-  if (!is_timed || start == nullptr || end == nullptr || first.device != second.device) {
+cudaError_t Elapsed(const Runtime& runtime, const EventState& first, const Recorded* start,
+                    const EventState& second, const Recorded* end, float* milliseconds) {
+  if (!IsTimed(first) || !IsTimed(second) || start == nullptr || end == nullptr ||
+      first.device != second.device) {
     return cudaErrorInvalidResourceHandle;
   }
   HostDevice& host = first.device->host();
@@ -142,9 +125,14 @@ cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventS
       !host.QueryEvent(end->event).value_or(false)) {
     return cudaErrorNotReady;
   }
-  *milliseconds = static_cast<float>(
-      static_cast<double>(end->reached_ns->load() - start->reached_ns->load()) / 1e6);
-  return cudaSuccess;
+  if (runtime.config().assumed_bytes_per_second != 0) {
+    *milliseconds =
+        static_cast<float>(static_cast<double>(end->assumed_ns - start->assumed_ns) / 1e6);
+    return cudaSuccess;
+  }
+  const absl::StatusOr<double> seconds = host.SecondsBetween(start->event, end->event);
+  *milliseconds = static_cast<float>(seconds.value_or(0) * 1e3);
+  return ErrorOf(seconds.status(), cudaErrorInvalidResourceHandle);
 }
 
 }  // namespace
@@ -223,6 +211,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return CallOnEvent(__func__, handle, [](EventState& event) {
     const std::shared_ptr<Recorded> recorded = LastOf(event);
     if (recorded == nullptr) return cudaSuccess;
+    if ((event.flags & cudaEventBlockingSync) == 0) ++Runtime::Get().spins;
     const absl::Status status = event.device->host().SynchronizeEvent(recorded->event);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
     return static_cast<cudaError_t>(event.device->broken_with());
@@ -235,7 +224,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
     const std::shared_ptr<EventState> second = Find(runtime, end);
     if (first == nullptr || second == nullptr) return cudaErrorInvalidResourceHandle;
     if (milliseconds == nullptr) return cudaErrorInvalidValue;
-    return Elapsed(*first, LastOf(*first).get(), *second, LastOf(*second).get(), milliseconds);
+    return Elapsed(runtime, *first, LastOf(*first).get(), *second, LastOf(*second).get(),
+                   milliseconds);
   });
 }
 

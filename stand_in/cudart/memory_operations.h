@@ -26,6 +26,7 @@ struct CopyShape {
   std::size_t from_pitch;
   std::size_t width;
   std::size_t height;
+  bool has_devices = false;  // the call names both devices, as cudaMemcpyPeer does
 };
 
 // Queues a copy. On return, pageable sources have been read and pageable destinations have been

@@ -87,6 +87,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
   graph_execs.RemoveIf([](const auto&) { return true; });
   counts.Clear();
   kernels.Clear();
+  spins = 0;
   known.ForgetAll();
   ThisThread() = ThreadState();
 }

@@ -46,8 +46,7 @@ struct Recorded {
 
   std::shared_ptr<StandInDevice> device;
   Event event;
-  std::shared_ptr<std::atomic<std::int64_t>>
-      reached_ns;  // when the stream reached it; null: without timing
+  std::int64_t assumed_ns = 0;  // on the clock of assumed times
 };
 
 struct EventState {
@@ -99,7 +98,8 @@ class Runtime {
   std::optional<StreamRef> FindStream(cudaStream_t handle);
 
   CallCounts counts;
-  CallCounts kernels;  // launches, by the names of kernels
+  CallCounts kernels;                   // launches, by the names of kernels
+  std::atomic<std::int64_t> spins = 0;  // waits for events without cudaEventBlockingSync
   Captures captures;
   MemoryMap memory;
   MemoryRecord record;
@@ -131,6 +131,7 @@ struct ThreadState {
   int device = 0;
   int last_error = 0;
   bool is_in_host_function = false;
+  bool has_context = false;  // a call of the runtime bound the device's context
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 ThreadState& ThisThread();

@@ -132,6 +132,11 @@ bool StandInDevice::DisablePeer(int ordinal) {
   return peers_.erase(ordinal) == 1;
 }
 
+bool StandInDevice::HasPeer(int ordinal) {
+  const locks::MutexLock lock(&mutex_);
+  return peers_.contains(ordinal);
+}
+
 absl::Status StandInDevice::TakeTurn(Stream stream, StreamKind kind) {
   if (kind == StreamKind::kNonBlocking) return absl::OkStatus();
   if (kind == StreamKind::kBlocking) return Join(legacy_, stream);

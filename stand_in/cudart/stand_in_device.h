@@ -70,6 +70,7 @@ class StandInDevice {
   // Change which devices this one may access, by ordinal. Return whether that changed anything.
   bool EnablePeer(int ordinal);
   bool DisablePeer(int ordinal);
+  bool HasPeer(int ordinal);
 
  private:
   struct Ended {

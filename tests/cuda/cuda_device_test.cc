@@ -412,6 +412,78 @@ TEST_F(CudaDeviceTest, CopiesFromAPeer) {
   EXPECT_TRUE(peer->FreeMemory(source).ok());
 }
 
+// Virtual memory that the other GPU may not access needs another call than memory of cudaMalloc.
+TEST_F(CudaDeviceTest, CopiesVirtualMemoryOfAPeerWithoutAccess) {
+  const auto peer = *CudaDevice::Create({.ordinal = 1});
+  const std::int64_t bytes = peer->granularity();
+  void* const source = *peer->ReserveAddresses(bytes);
+  ASSERT_TRUE(peer->Map(source, *peer->CreatePhysical(bytes)).ok());
+  const Stream theirs = *peer->CreateStream();
+  ASSERT_TRUE(peer->Fill(source, 7, bytes, theirs).ok());
+  ASSERT_TRUE(peer->SynchronizeStream(theirs).ok());
+  const Stream stream = *device_->CreateStream();
+  void* const memory = *device_->AllocateMemory(bytes);
+  std::vector<char> host(static_cast<std::size_t>(bytes));
+  absl::Status copied = device_->Copy(memory, source, bytes, CopyDirection::kFromPeer, stream);
+  EXPECT_TRUE(copied.ok()) << copied;
+  ASSERT_TRUE(device_->Copy(host.data(), memory, bytes, CopyDirection::kFromDevice, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  EXPECT_EQ(host, std::vector<char>(static_cast<std::size_t>(bytes), 7));
+  cudartHostFailCall("cudaMemcpyPeerAsync", 1, cudaErrorLaunchFailure);
+  copied = device_->Copy(memory, source, bytes, CopyDirection::kFromPeer, stream);
+  EXPECT_THAT(Message(copied), HasSubstr("Copy: cudaMemcpyPeerAsync("));
+  EXPECT_TRUE(device_->FreeMemory(memory).ok());
+}
+
+TEST_F(CudaDeviceTest, ThreadsSleepWhileTheyWait) {
+  const Stream stream = *device_->CreateStream();
+  const Event waited = *device_->CreateEvent(EventKind::kWaited);
+  ASSERT_TRUE(device_->RecordEvent(waited, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 0);
+  ASSERT_TRUE(device_->SynchronizeEvent(Recorded(stream)).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 1);
+  // An end that both kinds share leaves each its own native events.
+  const Stream gone = *device_->CreateStream();
+  ASSERT_TRUE(device_->DestroyStream(gone).ok());
+  ASSERT_TRUE(device_->RecordEvent(waited, gone).ok());
+  ASSERT_TRUE(device_->RecordEvent(waited, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
+  EXPECT_EQ(cudartHostCountSpins(), 1);
+}
+
+// Calls of the driver need a context, which calls of the runtime bind to a thread.
+TEST_F(CudaDeviceTest, ServesThreadsThatMadeNoCallOfTheRuntime) {
+  const Stream stream = *device_->CreateStream();
+  const Event event = *device_->CreateEvent();
+  ASSERT_TRUE(device_->RecordAll(event).ok());
+  ASSERT_TRUE(device_->RecordAll(event).ok());
+  const long long created = cudartHostCountCalls("cudaEventCreateWithFlags");
+  std::thread([&] { EXPECT_EQ(device_->RecordAll(event), absl::OkStatus()); }).join();
+  EXPECT_EQ(cudartHostCountCalls("cudaEventCreateWithFlags"), created);
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] { EXPECT_EQ(device_->SpendTime(stream, 1), absl::OkStatus()); }).join();
+  }
+}
+
+TEST_F(CudaDeviceTest, SpendsTimeInAKernel) {
+  const Stream stream = *device_->CreateStream();
+  cudartHostFailCall("cuModuleLoadData", 1, cudaErrorUnsupportedPtxVersion);
+  EXPECT_THAT(Message(device_->SpendTime(stream, 1)),
+              HasSubstr("SpendTime: cuModuleLoadData(tidepool_spend_time)"));
+  const long long loads = cudartHostCountCalls("cuModuleLoadData");
+  const long long launches = cudartHostCountCalls("cuLaunchKernel");
+  for (const std::int64_t nanoseconds : {0, 1000, 1000}) {
+    ASSERT_TRUE(device_->SpendTime(stream, nanoseconds).ok());
+  }
+  EXPECT_EQ(cudartHostCountCalls("cuModuleLoadData"), loads + 1);
+  EXPECT_EQ(cudartHostCountCalls("cuLaunchKernel"), launches + 2);
+  EXPECT_EQ(cudartHostCountCalls("cudaLaunchHostFunc"), 0);
+  cudartHostFailCall("cuLaunchKernel", 1, cudaErrorLaunchFailure);
+  EXPECT_THAT(Message(device_->SpendTime(stream, 1)), HasSubstr("SpendTime: cuLaunchKernel("));
+}
+
 TEST_F(CudaDeviceTest, GivesBackWhatWasNot) {
   device_.reset();
   ASSERT_EQ(CountLive(), 0);

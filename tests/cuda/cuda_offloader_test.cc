@@ -95,6 +95,22 @@ TEST_P(CudaOffloaderTest, BringsBackMoreThanFits) {
   EXPECT_EQ(offloader_->Stats().failures, 0);
 }
 
+// A thread that spins keeps a core from the compression.
+TEST_P(CudaOffloaderTest, ThreadsSleepUntilCopiesEnd) {
+  for (const std::optional<ZeroValueWord> word :
+       {std::optional<ZeroValueWord>(), std::optional(ZeroValueWord::k32Bits)}) {
+    const BufferId buffer = offloader_->Allocate(300'000, stream_).value();
+    ASSERT_TRUE(offloader_->Offload(buffer, {}, word).ok());
+    ASSERT_TRUE(offloader_->Await(buffer).ok());
+    ASSERT_TRUE(offloader_->Prefetch(buffer, stream_).ok());
+    ASSERT_TRUE(offloader_->Use(buffer, stream_).ok());
+    ASSERT_TRUE(offloader_->Synchronize().ok());
+    ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  }
+  EXPECT_GT(cudartHostCountCalls("cudaEventSynchronize"), 0);
+  EXPECT_EQ(cudartHostCountSpins(), 0);
+}
+
 // Use returned the address, so work that uses it may still be queued.
 TEST_P(CudaOffloaderTest, KeepsMemoryOfACompressedCopyThatFailedUntilTheErrorIsTold) {
   constexpr std::int64_t kBytes = 100'000;  // two pieces

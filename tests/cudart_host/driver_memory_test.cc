@@ -99,6 +99,25 @@ TEST_F(DriverMemoryTest, TakesMultiplesOfTheGranularityAndNothingElse) {
   EXPECT_EQ(create(&handle, kGranule, &properties, 0), CUDA_ERROR_INVALID_DEVICE);
 }
 
+TEST_F(DriverMemoryTest, IsCopiedToADeviceWithoutAccessByCallsThatNameBoth) {
+  const CUdeviceptr range = Reserve(kGranule);
+  ASSERT_EQ(map(range, kGranule, 0, Create(kGranule), 0), CUDA_SUCCESS);
+  ASSERT_EQ(Allow(range, kGranule), CUDA_SUCCESS);
+  ASSERT_EQ(Fill(range, 7, kGranule), cudaSuccess);
+  const void* const here = reinterpret_cast<const void*>(range);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  void* there = nullptr;
+  ASSERT_EQ(cudaMalloc(&there, kGranule), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(there, here, kGranule, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyPeer(there, 1, here, 0, kGranule), cudaSuccess);
+  std::vector<char> bytes(kGranule);
+  EXPECT_EQ(cudaMemcpy(bytes.data(), there, kGranule, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(bytes, std::vector<char>(kGranule, 7));
+  EXPECT_EQ(Allow(range, kGranule, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cudaMemcpy(there, here, kGranule, cudaMemcpyDeviceToDevice), cudaSuccess);
+  EXPECT_EQ(cudaFree(there), cudaSuccess);
+}
+
 TEST_F(DriverMemoryTest, IsUsedOnlyAfterItWasAllowed) {
   const CUdeviceptr range = Reserve(4 * kGranule);
   const CUmemGenericAllocationHandle handle = Create(kGranule);

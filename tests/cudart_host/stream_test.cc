@@ -250,10 +250,15 @@ TEST_F(StreamTest, AContextRecordsTheWorkOfAllItsStreams) {
   ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &entry, 12050, 0, &result),
             cudaSuccess);
   const auto get_current = reinterpret_cast<int (*)(void**)>(entry);
-  void* context = nullptr;
-  ASSERT_EQ(get_current(&context), 0);
   const cudaEvent_t event = NewEvent();
   const cudaStream_t stream = NewStream();
+  void* context = nullptr;
+  std::thread([&] {
+    EXPECT_EQ(get_current(&context), 0);
+    EXPECT_EQ(context, nullptr) << "the runtime binds it in a call that needs it";
+    EXPECT_EQ(record(context, event), cudaErrorDeviceUninitialized);
+  }).join();
+  ASSERT_EQ(get_current(&context), 0);
   std::latch latch(1);
   ASSERT_EQ(cudaLaunchHostFunc(
                 stream, [](void* data) { static_cast<std::latch*>(data)->wait(); }, &latch),

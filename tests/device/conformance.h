@@ -277,6 +277,42 @@ TEST_P(DeviceConformance, AnEventStandsForItsLastRecord) {
   EXPECT_FALSE(IsOver(event));
 }
 
+// The time may be longer than the work alone: a device begins and ends it.
+TEST_P(DeviceConformance, TimedEventsTellTheTimeBetweenThem) {
+  constexpr std::int64_t kNanoseconds = 1'000'000;
+  constexpr double kLeast = 0.9e-3;  // a device's clock may be coarse
+  const Event first = *device_->CreateEvent(EventKind::kTimed);
+  const Event second = *device_->CreateEvent(EventKind::kTimed);
+  const auto between = [&] { return device_->SecondsBetween(first, second); };
+  EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "never recorded";
+  ASSERT_TRUE(device_->SpendTime(stream_, 0).ok());
+  ASSERT_TRUE(device_->RecordEvent(first, stream_).ok());
+  ASSERT_TRUE(device_->SpendTime(stream_, kNanoseconds).ok());
+  const Event spent = Recorded(stream_);
+  const Stream other = NewStream();
+  ASSERT_TRUE(device_->WaitEvent(other, spent).ok());
+  ASSERT_TRUE(device_->RecordEvent(second, other).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(other).ok());
+  ASSERT_TRUE(between().ok()) << between().status();
+  EXPECT_GE(*between(), kLeast);
+  EXPECT_LE(*device_->SecondsBetween(second, first), -kLeast);
+  EXPECT_TRUE(absl::IsFailedPrecondition(device_->SecondsBetween(first, spent).status()));
+  {
+    Blocker blocker(*device_, stream_);
+    ASSERT_TRUE(device_->RecordEvent(second, stream_).ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "not reached";
+  }
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  EXPECT_TRUE(between().ok()) << between().status();
+  ASSERT_TRUE(device_->RecordAll(second).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(second).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(between().status()));
+  ASSERT_TRUE(device_->DestroyEvent(second).ok());
+  EXPECT_TRUE(absl::IsNotFound(between().status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->SpendTime(stream_, -1)));
+  EXPECT_TRUE(absl::IsNotFound(device_->SpendTime(Stream(), 1)));
+}
+
 TEST_P(DeviceConformance, AnEventStandsForTheWorkOfAllStreams) {
   const Event event = NewEvent();
   for (const bool is_destroyed : {false, true}) {

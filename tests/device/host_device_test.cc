@@ -75,6 +75,7 @@ struct World {
   explicit World(HostDevice& device)
       : stream(*device.CreateStream()),
         event(*device.CreateEvent()),
+        timed(*device.CreateEvent(EventKind::kTimed)),
         memory(NewMemory(device, kGranule)),
         pinned(NewPinned(device, kGranule)),
         registered(static_cast<std::size_t>(kGranule)),
@@ -83,10 +84,13 @@ struct World {
         physical(*device.CreatePhysical(kGranule)) {
     EXPECT_TRUE(device.Map(mapped, *device.CreatePhysical(kGranule)).ok());
     EXPECT_TRUE(device.RegisterHostMemory(registered.data(), kGranule).ok());
+    EXPECT_TRUE(device.RecordEvent(timed, stream).ok());
+    EXPECT_TRUE(device.SynchronizeEvent(timed).ok());
   }
 
   Stream stream;
   Event event;
+  Event timed;  // and recorded
   std::uint8_t* memory;
   std::uint8_t* pinned;
   std::vector<char> registered;
@@ -125,12 +129,16 @@ const CallCase kCallCases[] = {
      [](HostDevice& d, World& w) { return d.QueryEvent(w.event).status(); }},
     {Call::kSynchronizeEvent, "SynchronizeEvent",
      [](HostDevice& d, World& w) { return d.SynchronizeEvent(w.event); }},
+    {Call::kSecondsBetween, "SecondsBetween",
+     [](HostDevice& d, World& w) { return d.SecondsBetween(w.timed, w.timed).status(); }},
     {Call::kCopy, "Copy",
      [](HostDevice& d, World& w) {
        return d.Copy(w.memory, w.pinned, kGranule, CopyDirection::kToDevice, w.stream);
      }},
     {Call::kFill, "Fill",
      [](HostDevice& d, World& w) { return d.Fill(w.memory, 1, kGranule, w.stream); }},
+    {Call::kSpendTime, "SpendTime",
+     [](HostDevice& d, World& w) { return d.SpendTime(w.stream, 1); }},
     {Call::kCallHost, "CallHost",
      [](HostDevice& d, World& w) {
        return d.CallHost(w.stream, [run = w.functions_run] { ++*run; });

@@ -22,9 +22,9 @@ class MortalDevice final : public testing::ForwardingDevice {
   void DieAfter(std::int64_t calls) { left_ = calls; }
   bool IsDead() const { return left_ <= 0; }
 
-  absl::StatusOr<Event> CreateEvent() override {
+  absl::StatusOr<Event> CreateEvent(EventKind kind) override {
     if (Dies()) return Dead();
-    return ForwardingDevice::CreateEvent();
+    return ForwardingDevice::CreateEvent(kind);
   }
   absl::Status RecordEvent(Event event, Stream stream) override {
     return Dies() ? Dead() : ForwardingDevice::RecordEvent(event, stream);

@@ -543,7 +543,7 @@ TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughAThreadStillHasTheCopy) {
   const BufferId second = NewOutside(fixture);
   FailBack(fixture, first, fixture.stream());
   FailBack(fixture, second, fixture.stream(),
-           {.begins = {}, .ends = [late = std::make_shared<Late>(gone.get_future().share())] {}});
+           {.ended = [late = std::make_shared<Late>(gone.get_future().share())] {}});
   fixture.Destroy();
   EXPECT_EQ(fixture.pool().Stats().live_bytes, 0);
   gone.set_value();

@@ -295,26 +295,40 @@ TEST_P(OffloaderStatesTest, MemoryOfAStreamThatIsGoneComesBack) {
 }
 
 TEST_P(OffloaderStatesTest, WatchesSeeBeginningAndEnd) {
+  Device& device = fixture_.device();
   const BufferId buffer = fixture_.New(kBytes, 1);
-  std::atomic<int> calls = 0;
-  const auto watch = [&](int begins, int ends) {
-    return CopyWatch{[&calls, begins] { EXPECT_EQ(calls.exchange(begins), begins - 1); },
-                     [&calls, ends] { EXPECT_EQ(calls.exchange(ends), ends - 1); }};
+  std::atomic<int> ends = 0;
+  const auto new_watch = [&] {
+    return CopyWatch{.begins = device.CreateEvent(EventKind::kTimed).value(),
+                     .ends = device.CreateEvent(EventKind::kTimed).value(),
+                     .ended = [&ends] { ++ends; }};
+  };
+  const auto expect_seen = [&](const CopyWatch& watch) {
+    EXPECT_GE(device.SecondsBetween(watch.begins, watch.begins).value_or(-1), 0);
+    if (fixture_.word().has_value()) {
+      EXPECT_TRUE(
+          absl::IsFailedPrecondition(device.SecondsBetween(watch.ends, watch.ends).status()));
+    } else {
+      EXPECT_GE(device.SecondsBetween(watch.begins, watch.ends).value_or(-1), 0);
+    }
   };
   std::promise<void> writes = fixture_.Block(fixture_.stream());
-  const Event event = fixture_.device().CreateEvent().value();
-  ASSERT_TRUE(fixture_.device().RecordEvent(event, fixture_.stream()).ok());
-  ASSERT_TRUE(offloader_.Offload(buffer, event, fixture_.word(), watch(1, 2)).ok());
-  EXPECT_EQ(calls, 0);
+  const Event event = device.CreateEvent().value();
+  ASSERT_TRUE(device.RecordEvent(event, fixture_.stream()).ok());
+  const CopyWatch out = new_watch();
+  ASSERT_TRUE(offloader_.Offload(buffer, event, fixture_.word(), out).ok());
+  EXPECT_FALSE(device.QueryEvent(out.begins).value());
+  EXPECT_EQ(ends, 0);
   writes.set_value();
   ASSERT_TRUE(offloader_.Await(buffer).ok());
-  EXPECT_EQ(calls, 2);
+  expect_seen(out);
+  const CopyWatch in = new_watch();
   ASSERT_TRUE(
-      offloader_
-          .Prefetch(buffer, fixture_.stream(), Hint::kResident, absl::InfiniteFuture(), watch(3, 4))
+      offloader_.Prefetch(buffer, fixture_.stream(), Hint::kResident, absl::InfiniteFuture(), in)
           .ok());
   ASSERT_TRUE(offloader_.Synchronize().ok());
-  EXPECT_EQ(calls, 4);
+  expect_seen(in);
+  EXPECT_EQ(ends, fixture_.word().has_value() ? 2 : 0);
 }
 
 TEST(OffloaderTest, NamesStates) {

@@ -27,7 +27,7 @@ class IdleDevice : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
-  absl::StatusOr<Event> CreateEvent() override { return Event{1}; }
+  absl::StatusOr<Event> CreateEvent(EventKind /*kind*/) override { return Event{1}; }
   absl::Status DestroyEvent(Event /*event*/) override { return absl::OkStatus(); }
   absl::Status RecordEvent(Event /*event*/, Stream /*stream*/) override { return absl::OkStatus(); }
   absl::Status WaitEvent(Stream /*stream*/, Event /*event*/) override { return absl::OkStatus(); }

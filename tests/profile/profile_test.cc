@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles: keys, the file, two processes, and medians on a clock of the test.
+// Profiles: keys, the file, two processes, and medians on the clock of a device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/host_device.h"
+#include "tests/support/virtual_clock_device.h"
 #include "tidepool/schedule/task_profile.h"
 
 namespace tidepool {
@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using testing::VirtualClockDevice;
 
 class Profiles : public ::testing::Test {
  protected:
@@ -340,54 +341,39 @@ TEST_F(Profiles, GiveTimesToGraphs) {
   EXPECT_EQ(*UseProfile(*store, {"other", ""}, graph), 0);
 }
 
-// A clock that each reading moves by the next step.
-class StepClock {
- public:
-  explicit StepClock(std::vector<double> steps) : steps_(std::move(steps)) {}
-  double operator()() { return now_ += steps_[next_++ % steps_.size()]; }
-
- private:
-  std::vector<double> steps_;
-  std::size_t next_ = 0;
-  double now_ = 0;
-};
-
 TEST(Measurements, AreMediansWithoutTheFirstRun) {
-  const auto device = *HostDevice::Create({});
-  const Stream stream = *device->CreateStream();
-  int launches = 0;
+  VirtualClockDevice device({});
+  const Stream stream = *device.CreateStream();
+  std::vector<double> seconds;  // of runs to come, the next one last
   const auto launch = [&] {
-    ++launches;
+    device.Work(stream, seconds.back());
+    seconds.pop_back();
     return absl::OkStatus();
   };
-  // Start and end of the run to warm up, and of three more.
-  StepClock odd({0, 100, 0, 3, 0, 1, 0, 2});
-  EXPECT_EQ(*MedianSeconds(*device, stream, 3, launch, std::ref(odd)), 2);
-  EXPECT_EQ(launches, 4);
-  StepClock even({0, 100, 0, 4, 0, 1});
-  EXPECT_EQ(*MedianSeconds(*device, stream, 2, launch, std::ref(even)), 2.5);
-  EXPECT_EQ(MedianSeconds(*device, stream, 0, launch).status().code(),
+  seconds = {2, 1, 3, 100};  // the first run warms up
+  EXPECT_EQ(*MedianSeconds(device, stream, 3, launch), 2);
+  EXPECT_TRUE(seconds.empty());
+  seconds = {1, 4, 100};
+  EXPECT_EQ(*MedianSeconds(device, stream, 2, launch), 2.5);
+  EXPECT_EQ(MedianSeconds(device, stream, 0, launch).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      MedianSeconds(*device, stream, 1, [] { return absl::InternalError("broken"); }).status(),
-      absl::InternalError("broken"));
+  EXPECT_EQ(MedianSeconds(device, stream, 1, [] { return absl::InternalError("broken"); }).status(),
+            absl::InternalError("broken"));
 }
 
 TEST(Measurements, OfLinksAreALine) {
-  const auto device = *HostDevice::Create({});
-  for (const CopyDirection direction : {CopyDirection::kToDevice, CopyDirection::kFromDevice}) {
-    // Two runs of each size after one to warm up: 3 s for 1,000 bytes, 5 s for 3,000.
-    StepClock clock({0, 9, 0, 3, 0, 3, 0, 9, 0, 5, 0, 5});
-    const auto link = MeasureLink(
-        *device, {.direction = direction, .small_bytes = 1000, .large_bytes = 3000, .runs = 2},
-        std::ref(clock));
-    ASSERT_TRUE(link.ok()) << link.status();
-    EXPECT_EQ(*link, (LinkTime{2, 1000}));
-  }
-  EXPECT_EQ(device->used_bytes(), 0);
-  EXPECT_EQ(MeasureLink(*device, {.small_bytes = 10, .large_bytes = 10}).status().code(),
+  VirtualClockDevice device(
+      {.out_bytes_per_second = 1000, .in_bytes_per_second = 500, .latency_seconds = 2});
+  const auto measure = [&](CopyDirection direction) {
+    return MeasureLink(
+        device, {.direction = direction, .small_bytes = 1000, .large_bytes = 3000, .runs = 2});
+  };
+  EXPECT_EQ(*measure(CopyDirection::kFromDevice), (LinkTime{2, 1000}));
+  EXPECT_EQ(*measure(CopyDirection::kToDevice), (LinkTime{2, 500}));
+  EXPECT_EQ(device.used_bytes(), 0);
+  EXPECT_EQ(MeasureLink(device, {.small_bytes = 10, .large_bytes = 10}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(MeasureLink(*device, {.large_bytes = std::int64_t{1} << 40}).status().code(),
+  EXPECT_EQ(MeasureLink(device, {.large_bytes = std::int64_t{1} << 40}).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -29,7 +29,9 @@ class ForwardingDevice : public Device {
   absl::Status SynchronizeStream(Stream stream) override {
     return device_.SynchronizeStream(stream);
   }
-  absl::StatusOr<Event> CreateEvent() override { return device_.CreateEvent(); }
+  absl::StatusOr<Event> CreateEvent(EventKind kind = EventKind::kOrder) override {
+    return device_.CreateEvent(kind);
+  }
   absl::Status DestroyEvent(Event event) override { return device_.DestroyEvent(event); }
   absl::Status RecordEvent(Event event, Stream stream) override {
     return device_.RecordEvent(event, stream);
@@ -41,12 +43,18 @@ class ForwardingDevice : public Device {
   }
   absl::StatusOr<bool> QueryEvent(Event event) override { return device_.QueryEvent(event); }
   absl::Status SynchronizeEvent(Event event) override { return device_.SynchronizeEvent(event); }
+  absl::StatusOr<double> SecondsBetween(Event first, Event second) override {
+    return device_.SecondsBetween(first, second);
+  }
   absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                     Stream stream) override {
     return device_.Copy(to, from, bytes, direction, stream);
   }
   absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
     return device_.Fill(to, value, bytes, stream);
+  }
+  absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) override {
+    return device_.SpendTime(stream, nanoseconds);
   }
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
     return device_.CallHost(stream, std::move(function));

@@ -30,11 +30,11 @@ struct VirtualClockOptions {
   double latency_seconds = 0;  // a delay in front of each copy
 };
 
-// The time of the host and of all events.
+// The time of the host, and of all events that were recorded.
 struct VirtualClock {
   double host = 0;
   std::optional<double> function_time;
-  std::map<std::uint64_t, double> events;
+  std::map<std::uint64_t, std::optional<double>> events;
 
   // Returns the host's clock; in a host function, the clock of its stream.
   double now() const { return function_time.value_or(host); }
@@ -75,9 +75,9 @@ class VirtualClockDevice final : public Device {
     return status;
   }
 
-  absl::StatusOr<Event> CreateEvent() override {
+  absl::StatusOr<Event> CreateEvent(EventKind /*kind*/ = EventKind::kOrder) override {
     const Event event = {TakeDeviceNames(1)};
-    clock_->events[event.id] = 0;
+    clock_->events[event.id] = std::nullopt;
     return event;
   }
   absl::Status DestroyEvent(Event event) override {
@@ -91,15 +91,16 @@ class VirtualClockDevice final : public Device {
     const auto gone = destroyed_.find(stream.id);
     if (gone == destroyed_.end()) status = Known(streams_, stream.id);
     if (!status.ok()) return status;
-    clock_->events.at(event.id) = gone == destroyed_.end() ? streams_.at(stream.id) : gone->second;
+    clock_->events.at(event.id) = gone == destroyed_.end() ? Begin(stream) : gone->second;
     return status;
   }
   absl::Status RecordAll(Event event) override {
     absl::Status status = Known(clock_->events, event.id);
     if (!status.ok()) return status;
-    double& end = clock_->events.at(event.id) = 0;
+    double end = 0;
     for (const auto& [name, tail] : streams_) end = std::max(end, tail);
     for (const auto& [name, tail] : destroyed_) end = std::max(end, tail);
+    clock_->events.at(event.id) = end;
     return status;
   }
   absl::Status WaitEvent(Stream stream, Event event) override {
@@ -107,17 +108,27 @@ class VirtualClockDevice final : public Device {
     if (status.ok()) status = Known(clock_->events, event.id);
     if (!status.ok()) return status;
     double& tail = streams_.at(stream.id);
-    tail = std::max(tail, clock_->events.at(event.id));
+    tail = std::max(tail, clock_->events.at(event.id).value_or(0));
     return status;
   }
   absl::StatusOr<bool> QueryEvent(Event event) override {
     if (absl::Status status = Known(clock_->events, event.id); !status.ok()) return status;
-    return clock_->events.at(event.id) <= clock_->host;
+    return clock_->events.at(event.id).value_or(0) <= clock_->host;
   }
   absl::Status SynchronizeEvent(Event event) override {
     absl::Status status = Known(clock_->events, event.id);
-    if (status.ok()) clock_->host = std::max(clock_->host, clock_->events.at(event.id));
+    if (!status.ok()) return status;
+    clock_->host = std::max(clock_->host, clock_->events.at(event.id).value_or(0));
     return status;
+  }
+  absl::StatusOr<double> SecondsBetween(Event first, Event second) override {
+    absl::Status status = Known(clock_->events, first.id);
+    if (status.ok()) status = Known(clock_->events, second.id);
+    if (!status.ok()) return status;
+    const std::optional<double> begin = clock_->events.at(first.id);
+    const std::optional<double> end = clock_->events.at(second.id);
+    if (begin.has_value() && end.has_value()) return *end - *begin;
+    return absl::FailedPreconditionError("an event has no time, expected recorded events");
   }
 
   absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
@@ -133,6 +144,11 @@ class VirtualClockDevice final : public Device {
   absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
     absl::Status status = Known(streams_, stream.id);
     if (status.ok()) std::memset(to, value, static_cast<std::size_t>(bytes));
+    return status;
+  }
+  absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (status.ok()) Work(stream, static_cast<double>(nanoseconds) / 1e9);
     return status;
   }
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
@@ -181,7 +197,8 @@ class VirtualClockDevice final : public Device {
   static constexpr std::align_val_t kAlignment{512};
 
   static absl::Status None() { return absl::UnimplementedError("no virtual memory"); }
-  static absl::Status Known(const std::map<std::uint64_t, double>& names, std::uint64_t name) {
+  template <typename Value>
+  static absl::Status Known(const std::map<std::uint64_t, Value>& names, std::uint64_t name) {
     return names.contains(name) ? absl::OkStatus() : absl::NotFoundError("no such name");
   }
   double Begin(Stream stream) const { return std::max(streams_.at(stream.id), clock_->host); }

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/compress/compression_profile.h"
@@ -16,6 +18,7 @@ namespace tidepool {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class RunCommand : public CommandLine {
@@ -56,6 +59,10 @@ TEST_F(RunCommand, MovesWhatTheSimulatorSays) {
       const json answer = Answer(options);
       EXPECT_EQ(answer["device"], "host");
       EXPECT_EQ(answer["predicted_seconds"], predicted["seconds"]);
+      EXPECT_EQ(answer["predicted_compute_seconds"], predicted["compute_seconds"]);
+      double stalled = 0;
+      for (const json& seconds : predicted["stall_seconds"]) stalled += seconds.get<double>();
+      EXPECT_DOUBLE_EQ(answer["predicted_stalled_seconds"].get<double>(), stalled);
       EXPECT_EQ(answer["iteration_seconds"].size(), 3);
       EXPECT_EQ(answer["bytes_out"], predicted["bytes_out"]);
       EXPECT_EQ(answer["bytes_in"], predicted["bytes_in"]);
@@ -71,11 +78,35 @@ TEST_F(RunCommand, PrintsATableAndWritesATimeline) {
   const Outcome outcome = Run({"run", path_, "--memory", "1GiB", "--iterations", "1", "--scale",
                                "0.1", "--timeline", timeline});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("on host"));
-  EXPECT_THAT(outcome.out, HasSubstr("last of 1 iterations"));
-  EXPECT_THAT(outcome.out, HasSubstr("predicted"));
+  EXPECT_THAT(outcome.out, ContainsRegex("on host +measured +predicted\n"));
+  for (const char* row : {"last of 1 iterations", "computing", "stalled"}) {
+    EXPECT_THAT(outcome.out, ContainsRegex(absl::StrCat(row, " +[0-9.]+ ms +[0-9.]+ ms\n")));
+  }
   EXPECT_GT(json::parse(testing::Contents(timeline))["traceEvents"].size(), graph_.tasks.size());
 }
+
+#ifdef TIDEPOOL_CUDART_HOST
+
+TEST_F(RunCommand, TasksTakeTheirTimeOnAGpu) {
+  const std::string schedule = folder_ / "schedule.json";
+  ASSERT_EQ(Run({"schedule", path_, "--policy", "best", "--memory", "1GiB", "-o", schedule}).status,
+            0);
+  setenv("LD_LIBRARY_PATH", TIDEPOOL_CUDART_HOST, 1);
+  setenv("CUDART_HOST_MEMORY", "2147483648", 1);
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"--memory", "1GiB"}, {"--schedule", schedule}}) {
+    std::vector<std::string> run = {"--device", "cuda", "--iterations", "1"};
+    run.insert(run.end(), options.begin(), options.end());
+    const json answer = Answer(run);
+    EXPECT_EQ(answer["device"], "cuda:0");
+    EXPECT_GE(answer["compute_seconds"].get<double>(),
+              0.99 * answer["predicted_compute_seconds"].get<double>());
+  }
+  unsetenv("CUDART_HOST_MEMORY");
+  unsetenv("LD_LIBRARY_PATH");
+}
+
+#endif
 
 TEST_F(RunCommand, Compresses) {
   const json answer = Answer({"--offload", "all", "--memory", "1GiB", "--link", "1e9", "--density",

@@ -210,24 +210,38 @@ nlohmann::ordered_json PowerJson(const Iterations& iterations) {
           {"samples", iterations.power->samples}};
 }
 
+double StalledSeconds(const Timeline& timeline) {
+  return std::accumulate(
+      timeline.stalls.begin(), timeline.stalls.end(), 0.0,
+      [](double sum, const TimelineStall& stall) { return sum + stall.seconds; });
+}
+
+// Returns a row with a time as it was measured, and as it was predicted.
+std::vector<std::string> ComparisonRow(std::string name, double measured, double predicted) {
+  return {std::move(name), MillisecondsText(measured), MillisecondsText(predicted)};
+}
+
 absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
                                        const Iterations& iterations) {
-  const double predicted = prepared.simulated->seconds;
+  const Timeline& last = iterations.last;
+  const Timeline& predicted = *prepared.simulated;
   nlohmann::ordered_json more = {{"device", iterations.device},
                                  {"iteration_seconds", iterations.seconds},
-                                 {"predicted_seconds", predicted},
+                                 {"predicted_seconds", predicted.seconds},
+                                 {"predicted_compute_seconds", predicted.compute_seconds},
+                                 {"predicted_stalled_seconds", StalledSeconds(predicted)},
                                  {"power", PowerJson(iterations)}};
   if (iterations.probes.has_value()) more["densities"] = iterations.probes->Json();
-  absl::StatusOr<Answer> answer =
-      PrintTimeline(options.offload, prepared.scheduled, iterations.last, more);
+  absl::StatusOr<Answer> answer = PrintTimeline(options.offload, prepared.scheduled, last, more);
   if (!answer.ok() || options.offload.json || options.offload.timeline == "/dev/stdout") {
     return answer;
   }
   std::vector<std::vector<std::string>> rows = {
-      {"on " + iterations.device, ""},
-      {absl::StrCat("  last of ", options.iterations, " iterations"),
-       MillisecondsText(iterations.last.seconds)},
-      {"  predicted", MillisecondsText(predicted)}};
+      {"on " + iterations.device, "measured", "predicted"},
+      ComparisonRow(absl::StrCat("  last of ", options.iterations, " iterations"), last.seconds,
+                    predicted.seconds),
+      ComparisonRow("    computing", last.compute_seconds, predicted.compute_seconds),
+      ComparisonRow("    stalled", StalledSeconds(last), StalledSeconds(predicted))};
   if (iterations.power.has_value()) {
     rows.push_back({"  power, mean", absl::StrFormat("%.1f W", iterations.power->mean_watts)});
     rows.push_back({"  power, most", absl::StrFormat("%.1f W", iterations.power->maximum_watts)});
@@ -276,8 +290,8 @@ Command AddRun(CLI::App& app) {
   AddOffloadOptions(*run, options->offload);
   const std::string group = "Run";
   run->add_option("--device", options->device,
-                  "host: tasks sleep for their time, copies take the time of --link; cuda: tasks "
-                  "write their outputs")
+                  "host: copies take the time of --link; cuda: copies on the first GPU. Tasks take "
+                  "their time on the device and write nothing")
       ->type_name("NAME")
       ->capture_default_str()
       ->group(group);

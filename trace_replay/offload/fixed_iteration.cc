@@ -2,10 +2,8 @@
 #include "trace_replay/offload/fixed_iteration.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,8 +40,7 @@ absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
   }
   std::vector<Device*> devices;
   for (const auto& one : self.devices_) devices.push_back(one.get());
-  const bool sleeps = device == "host";
-  if (sleeps) {
+  if (device == "host") {
     if (absl::Status status = self.MakeCompressor(schedule, machine); !status.ok()) return status;
   }
   CopyCompressed copy_compressed = nullptr;
@@ -52,9 +49,7 @@ absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
   }
   absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::CreateFixed(
       devices, graphs, schedule, machine,
-      [&self, sleeps](const TaskLaunch& launch) {
-        return sleeps ? self.Sleep(launch) : self.WriteOutputs(launch);
-      },
+      [&self](const TaskLaunch& launch) { return self.Launch(launch); },
       [&self](const HomeFill& fill) { return self.Fill(fill); },
       {.measures = true,
        .on_step = std::move(on_step),
@@ -102,14 +97,14 @@ absl::StatusOr<Timeline> FixedIteration::Run() {
   return timeline;
 }
 
-// Sleeps on the stream for the seconds of the program's next task: launches come in its order.
-absl::Status FixedIteration::Sleep(const TaskLaunch& launch) {
+// Spends the seconds of the program's next task in the stream: launches come in its order.
+absl::Status FixedIteration::Launch(const TaskLaunch& launch) {
   if (is_first_ && words_ != nullptr) {
     if (absl::Status status = WriteWords(launch); !status.ok()) return status;
   }
   while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
-  const std::chrono::duration<double> time(program_.operations[next_++].seconds);
-  return DeviceOf(launch).CallHost(launch.stream, [time] { std::this_thread::sleep_for(time); });
+  const double seconds = program_.operations[next_++].seconds;
+  return DeviceOf(launch).SpendTime(launch.stream, std::llround(seconds * 1e9));
 }
 
 // Adds the words as numbers, as a kernel would.
@@ -130,17 +125,6 @@ absl::Status FixedIteration::WriteWords(const TaskLaunch& launch) {
     status = DeviceOf(launch).CallHost(
         launch.stream, [words = words_, to = launch.writes[i],
                         bytes = graph.data[writes[i]].bytes] { FillWithWords(words, to, bytes); });
-  }
-  return status;
-}
-
-absl::Status FixedIteration::WriteOutputs(const TaskLaunch& launch) {
-  if (launch.device == kHostDevice) return absl::OkStatus();
-  const TaskGraph& graph = graphs_[launch.graph];
-  const std::vector<std::size_t>& writes = graph.tasks[launch.task].writes;
-  absl::Status status;
-  for (std::size_t i = 0; i < writes.size() && status.ok(); ++i) {
-    status = DeviceOf(launch).Fill(launch.writes[i], 0, graph.data[writes[i]].bytes, launch.stream);
   }
   return status;
 }

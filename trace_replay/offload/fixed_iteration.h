@@ -25,11 +25,11 @@ namespace tidepool::tool {
 
 class FixedIteration {
  public:
-  // `device` is "host" or "cuda", which has one GPU. On the host, tasks sleep for the seconds of
-  // the program, and each device has a link of its own with the rate of its copies out. If the
-  // schedule has compressed copies, a HostCompressor makes them; tasks of the first iteration fill
-  // the data that they write with the highest density of these copies, so that it has one. On a
-  // GPU, tasks fill the data that they write. `graphs` outlive the iteration.
+  // `device` is "host" or "cuda", which has one GPU. Tasks take the seconds of the program. On the
+  // host each device has a link of its own with the rate of its copies out. If the schedule has
+  // compressed copies there, a HostCompressor makes them; tasks of the first iteration fill the
+  // data that they write with the highest density of these copies, so that it has one. `graphs`
+  // outlive the iteration.
   // Errors are those of LowerSchedule and Executor::CreateFixed.
   static absl::StatusOr<std::unique_ptr<FixedIteration>> Create(
       const std::string& device, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
@@ -45,10 +45,9 @@ class FixedIteration {
   absl::Status MakeDevices(const std::string& device, const Schedule& schedule,
                            const Machine& machine);
   absl::Status MakeCompressor(const Schedule& schedule, const Machine& machine);
-  absl::Status Sleep(const TaskLaunch& launch);
+  absl::Status Launch(const TaskLaunch& launch);
   absl::Status Add(const ReceivedGradient& gradient);
   absl::Status WriteWords(const TaskLaunch& launch);
-  absl::Status WriteOutputs(const TaskLaunch& launch);
   absl::Status Fill(const HomeFill& fill);
   Device& DeviceOf(const TaskLaunch& launch) {
     return *devices_[launch.device == kHostDevice ? 0 : launch.device];

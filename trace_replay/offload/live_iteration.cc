@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host device sleeps for each task; a GPU fills the outputs of each task.
+// Tasks spend their time on the device. On the host they may write data of some densities too.
 #include "trace_replay/offload/live_iteration.h"
 
 #include <algorithm>
@@ -34,21 +34,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& ma
   options.copy_bytes_per_second = std::isinf(link) ? 0 : link;
   options.copy_latency_ns = static_cast<std::int64_t>(machine.transfer_latency_seconds * 1e9);
   return HostDevice::Create(options);
-}
-
-// Returns stand-ins for kernels: each task writes its outputs.
-LaunchTask FillingTasks(Device* device, const TaskGraph& graph) {
-  return [device, &graph](const TaskLaunch& launch) {
-    const GraphTask& task = graph.tasks[launch.task];
-    for (std::size_t i = 0; i < launch.writes.size(); ++i) {
-      if (absl::Status status =
-              device->Fill(launch.writes[i], 0, graph.data[task.writes[i]].bytes, launch.stream);
-          !status.ok()) {
-        return status;
-      }
-    }
-    return absl::OkStatus();
-  };
 }
 
 bool IsWritten(const TaskGraph& graph, std::size_t data) {
@@ -122,7 +107,6 @@ absl::Status LiveIteration::MakeExecutor(const LiveIterationOptions& options,
 }
 
 LaunchTask LiveIteration::TasksOf(const LiveIterationOptions& options, const TaskGraph& graph) {
-  if (options.device != "host") return FillingTasks(device_.get(), graph);
   if (options.densities.empty()) return SleepingTasks(device_.get(), graph, 1);
   sparse_tasks_ = std::make_unique<SparseTasks>(device_.get(), graph, options.densities);
   return [this](const TaskLaunch& launch) { return sparse_tasks_->Launch(launch); };

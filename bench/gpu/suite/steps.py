@@ -65,7 +65,7 @@ def part_a(pack, work, files):
 
 def offload(tool, graph):
     """Returns iterations with real copies: plain policies, and one that compresses on the host."""
-    run = [tool, "run", graph, "--device", "cuda", "--memory", "6GiB", "--link", "55GB/s", "--scale", "0", "--iterations", "5", "--json"]
+    run = [tool, "run", graph, "--device", "cuda", "--memory", "6GiB", "--link", "55GB/s", "--iterations", "5", "--json"]
     return [[*run, "--policy", policy] for policy in ("none", "vdnn", "vdnn++", "best")] + [
         [*run, "--policy", "vdnn", "--density", "0.3"]]
 

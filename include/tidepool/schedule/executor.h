@@ -109,7 +109,7 @@ struct ReceivedGradient {
 using AddReceived = std::function<absl::Status(const ReceivedGradient& gradient)>;
 
 struct ExecutorOptions {
-  // Makes Run measure the start and the end of each task and copy, with host functions on streams.
+  // Makes Run measure the start and the end of each task and copy, by timed events on streams.
   bool measures = false;
   // Returns seconds since a fixed time, on any thread. Null: the machine's steady clock.
   std::function<double()> clock = nullptr;
@@ -189,9 +189,9 @@ class TIDEPOOL_EXPORT Executor {
   Executor& operator=(const Executor&) = delete;
 };
 
-// Returns a launch function for devices with streams that run host functions. Each task sleeps for
-// the time that the graph gives, times `scale` (0 or more), on the stream's thread. `device`
-// outlives the function; `graph` need not.
+// Returns a launch function of tasks that do nothing. Each takes the time that the graph gives,
+// times `scale` (0 or more), in its stream: Device::SpendTime. `device` outlives the function;
+// `graph` need not.
 TIDEPOOL_EXPORT LaunchTask SleepingTasks(Device* device, const TaskGraph& graph, double scale);
 
 }  // namespace tidepool

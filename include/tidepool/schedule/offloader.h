@@ -72,13 +72,14 @@ struct OffloaderOptions {
   CompressionPipeline* pipeline = nullptr;
 };
 
-// Functions to call when a copy begins and ends. They are host functions on the copy's stream,
-// before and after the copy. The `ends` of a compressed copy is called by a thread of the pipeline,
-// and must not block. Each function is called at most once, and never when the device refuses host
-// functions.
+// Events that are recorded in the stream of a copy before and after it, if there are any. Events
+// that the device refuses to record stay as they were. A compressed copy ends on the host: instead
+// of a record of `ends`, `ended` is called, at most once, by a thread of the pipeline. It must not
+// block.
 struct CopyWatch {
-  std::function<void()> begins;
-  std::function<void()> ends;
+  Event begins = {};
+  Event ends = {};
+  std::function<void()> ended = nullptr;
 };
 
 struct OffloaderStats {

@@ -117,17 +117,11 @@ TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> UseProfile(ProfileStore& store,
                                                         const ProfiledMachine& machine,
                                                         TaskGraph& graph);
 
-// Returns seconds since any moment.
-using ProfileClock = std::function<double()>;
-// Returns the seconds of a steady clock.
-TIDEPOOL_EXPORT double SteadySeconds();
-
 // Runs `launch` `runs` times (1 or more) after one run to warm up, and returns the median of the
-// times from its call to the end of its work on `stream`. Errors are those of the device and of
-// `launch`.
+// times that its work takes on `stream`, which has no other work. Errors are those of the device
+// and of `launch`.
 TIDEPOOL_EXPORT absl::StatusOr<double> MedianSeconds(Device& device, Stream stream, int runs,
-                                                     const std::function<absl::Status()>& launch,
-                                                     const ProfileClock& clock = SteadySeconds);
+                                                     const std::function<absl::Status()>& launch);
 
 struct LinkMeasurement {
   CopyDirection direction = CopyDirection::kFromDevice;
@@ -140,8 +134,7 @@ struct LinkMeasurement {
 // unless 0 < small_bytes < large_bytes; other errors are the device's. Thread-safe as far as the
 // device is.
 TIDEPOOL_EXPORT absl::StatusOr<LinkTime> MeasureLink(Device& device,
-                                                     const LinkMeasurement& measurement,
-                                                     const ProfileClock& clock = SteadySeconds);
+                                                     const LinkMeasurement& measurement);
 
 }  // namespace tidepool
 

@@ -21,6 +21,7 @@
 #include "lib/device/cuda/device_guard.h"
 #include "lib/device/cuda/driver_backing.h"
 #include "lib/device/cuda/recordings.h"
+#include "lib/device/cuda/spin_kernel.h"
 #include "lib/device/virtual_memory.h"
 
 namespace tidepool {
@@ -35,14 +36,16 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 
 // The parts that the destructor gives back while the device is current, in reverse order.
 struct Parts {
-  Parts(int ordinal, MemoryKind kind) : events(&pool), streams(ordinal, &pool), memory(kind) {}
+  Parts(int ordinal, MemoryKind kind)
+      : events(&pools), streams(ordinal, &pools.order), memory(kind) {}
 
-  NativeEventPool pool;
+  NativeEventPools pools;
   CudaEvents events;
   CudaStreams streams;
   CudaAllocations memory;
   CudaAllocations pinned{MemoryKind::kPinned};
   CudaRegistrations registered;
+  SpinKernel spin;
   std::unique_ptr<device::VirtualMemory> virtual_memory;  // null: no virtual memory
 };
 
@@ -53,7 +56,7 @@ constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
     case CopyDirection::kFromDevice:
       return cudaMemcpyDeviceToHost;
     case CopyDirection::kOnDevice:
-    case CopyDirection::kFromPeer:  // one address space has the memory of all GPUs
+    case CopyDirection::kFromPeer:
       return cudaMemcpyDeviceToDevice;
   }
   return cudaMemcpyDefault;
@@ -169,7 +172,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status SynchronizeStream(Stream stream) override {
     return Run("SynchronizeStream", [&] {
       // Waits for an event, because the stream may be destroyed during the wait.
-      absl::StatusOr<SharedRecording> end = MakeRecording(parts_->pool);
+      absl::StatusOr<SharedRecording> end = MakeRecording(parts_->pools.waited);
       if (!end.ok()) return end.status();
       absl::Status status =
           parts_->streams.Use(stream, [&](cudaStream_t native) { return Record(**end, native); });
@@ -177,7 +180,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     });
   }
 
-  absl::StatusOr<Event> CreateEvent() override { return parts_->events.Create(); }
+  absl::StatusOr<Event> CreateEvent(EventKind kind) override { return parts_->events.Create(kind); }
 
   absl::Status DestroyEvent(Event event) override {
     return WithName("DestroyEvent", parts_->events.Destroy(event));
@@ -232,6 +235,16 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     });
   }
 
+  absl::StatusOr<double> SecondsBetween(Event first, Event second) override {
+    return Run("SecondsBetween", [&]() -> absl::StatusOr<double> {
+      const absl::StatusOr<SharedRecording> begin = parts_->events.Get(first);
+      if (!begin.ok()) return begin.status();
+      const absl::StatusOr<SharedRecording> end = parts_->events.Get(second);
+      if (!end.ok()) return end.status();
+      return cuda::SecondsBetween(*begin, *end);
+    });
+  }
+
   absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                     Stream stream) override {
     return Run("Copy", [&] {
@@ -239,6 +252,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       status.Update(CheckRange("the source", from, bytes));
       if (!status.ok()) return status;
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
+        if (direction == CopyDirection::kFromPeer) return CopyFromPeer(to, from, bytes, native);
         return Check(
             cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), KindOf(direction), native),
             "cudaMemcpyAsync", to, from, bytes, static_cast<int>(KindOf(direction)), native);
@@ -253,6 +267,18 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
         return Check(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), native),
                      "cudaMemsetAsync", to, static_cast<int>(value), bytes, native);
+      });
+    });
+  }
+
+  absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) override {
+    return Run("SpendTime", [&] {
+      if (nanoseconds < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("asked for ", nanoseconds, " ns, expected at least 0"));
+      }
+      return parts_->streams.Use(stream, [&](cudaStream_t native) {
+        return nanoseconds == 0 ? absl::OkStatus() : parts_->spin.Launch(nanoseconds, native);
       });
     });
   }
@@ -384,14 +410,26 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return status;
   }
 
+  // Without access between the GPUs, cudaMemcpyAsync copies memory of cudaMalloc alone.
+  absl::Status CopyFromPeer(void* to, const void* from, std::int64_t bytes,
+                            cudaStream_t native) const {
+    cudaPointerAttributes source;
+    absl::Status status =
+        Check(cudaPointerGetAttributes(&source, from), "cudaPointerGetAttributes", from);
+    if (!status.ok()) return status;
+    return Check(cudaMemcpyPeerAsync(to, ordinal_, from, source.device,
+                                     static_cast<std::size_t>(bytes), native),
+                 "cudaMemcpyPeerAsync", to, ordinal_, from, source.device, bytes, native);
+  }
+
   // Captures do not survive a record of all streams.
   absl::Status RecordAllOf(Event event) {
     if (captures_ > 0) {
       return absl::FailedPreconditionError(
           "a stream captures, and the capture would not survive a record of all streams");
     }
-    return parts_->events.Set(
-        event, [](const Recording& recording) { return cuda::RecordAll(recording); });
+    absl::StatusOr<SharedRecording> all = cuda::RecordAll(parts_->pools.order);
+    return all.ok() ? parts_->events.SetShared(event, *std::move(all)) : all.status();
   }
 
   // An event that is recorded in a capture belongs to the graph.

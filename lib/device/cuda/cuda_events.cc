@@ -18,16 +18,16 @@ using CudaEventPeers = device::Peers<CudaEvents>;
 
 }  // namespace
 
-CudaEvents::CudaEvents(NativeEventPool* pool) : pool_(*pool) {
+CudaEvents::CudaEvents(NativeEventPools* pools) : pools_(*pools) {
   CudaEventPeers::OfProcess().Add(this);
 }
 
 CudaEvents::~CudaEvents() { CudaEventPeers::OfProcess().Remove(this); }
 
-Event CudaEvents::Create() {
+Event CudaEvents::Create(EventKind kind) {
   const locks::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
-  states_.emplace(name, std::make_shared<State>());
+  states_.emplace(name, std::make_shared<State>(pools_.of(kind)));
   return {.id = name};
 }
 

@@ -17,15 +17,15 @@
 
 namespace tidepool::cuda {
 
-// Thread-safe. The pool outlives it. All functions answer NotFound for an unknown event.
+// Thread-safe. The pools outlive it. All functions answer NotFound for an unknown event.
 class CudaEvents {
  public:
-  explicit CudaEvents(NativeEventPool* pool);
+  explicit CudaEvents(NativeEventPools* pools);
   ~CudaEvents();
   CudaEvents(const CudaEvents&) = delete;
   CudaEvents& operator=(const CudaEvents&) = delete;
 
-  Event Create();
+  Event Create(EventKind kind);
   absl::Status Destroy(Event event);
   // Calls `record` with a native event that is in no other use. If it succeeds, the event stands
   // for that recording from then on.
@@ -35,8 +35,9 @@ class CudaEvents {
     if (!state.ok()) return state.status();
     const locks::MutexLock lock(&(*state)->mutex);
     SharedRecording& current = (*state)->recording;
-    if (current != nullptr && current.use_count() == 1) return record(*current);
-    absl::StatusOr<SharedRecording> fresh = MakeRecording(pool_);
+    const bool is_own = current != nullptr && current->kind() == (*state)->pool.kind();
+    if (is_own && current.use_count() == 1) return record(*current);
+    absl::StatusOr<SharedRecording> fresh = MakeRecording((*state)->pool);
     if (!fresh.ok()) return fresh.status();
     absl::Status status = record(**fresh);
     if (status.ok()) current = *std::move(fresh);
@@ -50,13 +51,16 @@ class CudaEvents {
 
  private:
   struct State {
+    explicit State(NativeEventPool& its_pool) : pool(its_pool) {}
+
+    NativeEventPool& pool;
     locks::Mutex mutex;
     SharedRecording recording ABSL_GUARDED_BY(mutex);
   };
 
   absl::StatusOr<std::shared_ptr<State>> Find(Event event) const;
 
-  NativeEventPool& pool_;
+  NativeEventPools& pools_;
   mutable locks::Mutex mutex_;
   device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_ ABSL_GUARDED_BY(mutex_);

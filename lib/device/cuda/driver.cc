@@ -7,7 +7,7 @@
 namespace tidepool::cuda {
 namespace {
 
-// Drivers of these versions have all functions of Driver and of ContextDriver.
+// Drivers of the first version have all functions but those of ContextDriver.
 constexpr unsigned kDriverVersion = 12000;
 constexpr unsigned kContextDriverVersion = 12050;
 
@@ -65,6 +65,33 @@ absl::StatusOr<ContextDriver> ContextDriver::Load() {
   if (status.ok()) status = Find("cuCtxRecordEvent", kContextDriverVersion, driver.record_event);
   if (!status.ok()) return status;
   return driver;
+}
+
+absl::StatusOr<KernelDriver> KernelDriver::Load() {
+  KernelDriver driver;
+  absl::Status status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);
+  if (status.ok()) status = Find("cuModuleLoadData", kDriverVersion, driver.load_data);
+  if (status.ok()) status = Find("cuModuleUnload", kDriverVersion, driver.unload);
+  if (status.ok()) status = Find("cuModuleGetFunction", kDriverVersion, driver.get_function);
+  if (status.ok()) status = Find("cuLaunchKernel", kDriverVersion, driver.launch);
+  if (!status.ok()) return status;
+  return driver;
+}
+
+absl::StatusOr<CUcontext> BindContext(PFN_cuCtxGetCurrent_v4000 get_current) {
+  CUcontext context = nullptr;
+  const auto ask = [&] {
+    return Check(static_cast<cudaError_t>(get_current(&context)), "cuCtxGetCurrent");
+  };
+  absl::Status status = ask();
+  if (status.ok() && context == nullptr) {
+    int device = 0;
+    status = Check(cudaGetDevice(&device), "cudaGetDevice");
+    if (status.ok()) status = Check(cudaSetDevice(device), "cudaSetDevice", device);
+    if (status.ok()) status = ask();
+  }
+  if (!status.ok()) return status;
+  return context;
 }
 
 absl::Status Driver::StatusOf(CUresult result, const std::string& call) const {

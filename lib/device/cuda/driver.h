@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions for virtual memory and contexts. They are found at run time, so no driver
-// is linked.
+// The driver's functions for virtual memory, contexts and kernels. They are found at run time, so
+// no driver is linked.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 
@@ -45,9 +45,25 @@ struct ContextDriver {
   // Unimplemented if the driver lacks one of them.
   static absl::StatusOr<ContextDriver> Load();
 
-  CUresult (*get_current)(CUcontext* context) = nullptr;
+  PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
   CUresult (*record_event)(CUcontext context, CUevent event) = nullptr;
 };
+
+// The functions that load and launch kernels.
+struct KernelDriver {
+  // Unimplemented if the driver lacks one of them.
+  static absl::StatusOr<KernelDriver> Load();
+
+  PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
+  PFN_cuModuleLoadData_v2000 load_data = nullptr;
+  PFN_cuModuleUnload_v2000 unload = nullptr;
+  PFN_cuModuleGetFunction_v2000 get_function = nullptr;
+  PFN_cuLaunchKernel_v4000 launch = nullptr;
+};
+
+// Returns the calling thread's context, which calls of the driver need. The runtime binds that of
+// the current device to a thread in its first call that needs one; so does this function.
+absl::StatusOr<CUcontext> BindContext(PFN_cuCtxGetCurrent_v4000 get_current);
 
 }  // namespace tidepool::cuda
 

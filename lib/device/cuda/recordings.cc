@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates native events without timing, and keeps them until the pool is destroyed.
+// Creates native events, and keeps them until the pool is destroyed.
 #include "lib/device/cuda/recordings.h"
 
 #include "lib/device/cuda/cuda_error.h"
@@ -12,6 +12,22 @@ namespace {
 const ContextDriver* FindContextDriver() {
   static const absl::StatusOr<ContextDriver> driver = ContextDriver::Load();
   return driver.ok() ? &*driver : nullptr;
+}
+
+constexpr unsigned FlagsOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kOrder:
+      break;
+    case EventKind::kWaited:
+      return cudaEventDisableTiming | cudaEventBlockingSync;
+    case EventKind::kTimed:
+      return cudaEventDefault;
+  }
+  return cudaEventDisableTiming;
+}
+
+bool IsTimed(const SharedRecording& recording) {
+  return recording != nullptr && recording->kind() == EventKind::kTimed;
 }
 
 }  // namespace
@@ -32,8 +48,9 @@ absl::StatusOr<cudaEvent_t> NativeEventPool::Take() {
     }
   }
   cudaEvent_t event = nullptr;
-  absl::Status status = Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-                              "cudaEventCreateWithFlags", "cudaEventDisableTiming");
+  const unsigned flags = FlagsOf(kind_);
+  absl::Status status =
+      Check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags", flags);
   if (!status.ok()) return status;
   return event;
 }
@@ -54,14 +71,22 @@ absl::Status Record(const Recording& recording, cudaStream_t stream) {
                stream);
 }
 
-absl::Status RecordAll(const Recording& recording) {
+absl::StatusOr<SharedRecording> RecordAll(NativeEventPool& pool) {
   const ContextDriver* const driver = FindContextDriver();
-  if (driver == nullptr) return Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  CUcontext context = nullptr;
-  const CUresult got = driver->get_current(&context);
-  if (got != CUDA_SUCCESS) return Check(static_cast<cudaError_t>(got), "cuCtxGetCurrent");
-  return Check(static_cast<cudaError_t>(driver->record_event(context, recording.event())),
-               "cuCtxRecordEvent", context, recording.event());
+  if (driver == nullptr) {
+    absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    if (!status.ok()) return status;
+    return SharedRecording();
+  }
+  absl::StatusOr<SharedRecording> all = MakeRecording(pool);
+  if (!all.ok()) return all;
+  const absl::StatusOr<CUcontext> context = BindContext(driver->get_current);
+  if (!context.ok()) return context.status();
+  absl::Status status =
+      Check(static_cast<cudaError_t>(driver->record_event(*context, (*all)->event())),
+            "cuCtxRecordEvent", *context, (*all)->event());
+  if (!status.ok()) return status;
+  return all;
 }
 
 absl::StatusOr<bool> HasFinished(const SharedRecording& recording) {
@@ -71,6 +96,21 @@ absl::StatusOr<bool> HasFinished(const SharedRecording& recording) {
   if (error != cudaErrorNotReady) return Check(error, "cudaEventQuery", recording->event());
   static_cast<void>(cudaGetLastError());  // drivers before 580 keep it as the last error
   return false;
+}
+
+absl::StatusOr<double> SecondsBetween(const SharedRecording& first, const SharedRecording& second) {
+  const absl::Status no_time = absl::FailedPreconditionError(
+      "an event has no time, expected timed events that were reached");
+  if (!IsTimed(first) || !IsTimed(second)) return no_time;
+  float milliseconds = 0;
+  const cudaError_t error = cudaEventElapsedTime(&milliseconds, first->event(), second->event());
+  if (error == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());
+    return no_time;
+  }
+  absl::Status status = Check(error, "cudaEventElapsedTime", first->event(), second->event());
+  if (!status.ok()) return status;
+  return static_cast<double>(milliseconds) / 1e3;
 }
 
 }  // namespace tidepool::cuda

@@ -23,30 +23,52 @@ Events::Events() { EventPeers::OfProcess().Add(this); }
 
 Events::~Events() { EventPeers::OfProcess().Remove(this); }
 
-Event Events::Create() {
+Event Events::Create(EventKind kind) {
   const locks::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
-  positions_[name] = QueuePosition();
+  states_[name].kind = kind;
   return {.id = name};
 }
 
 absl::Status Events::Destroy(Event event) {
   const locks::MutexLock lock(&mutex_);
-  return positions_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
+  return states_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
 }
 
-absl::Status Events::Set(Event event, QueuePosition position) {
+absl::StatusOr<EventKind> Events::KindOf(Event event) const {
+  const absl::StatusOr<State> state = Find(event);
+  if (!state.ok()) return state.status();
+  return state->kind;
+}
+
+absl::Status Events::Set(Event event, QueuePosition position,
+                         std::shared_ptr<const ReachedTime> reached) {
   const locks::MutexLock lock(&mutex_);
-  const auto found = positions_.find(event.id);
-  if (found == positions_.end()) return NoEvent(event);
-  found->second = std::move(position);
+  const auto found = states_.find(event.id);
+  if (found == states_.end()) return NoEvent(event);
+  found->second.position = std::move(position);
+  found->second.reached = std::move(reached);
   return absl::OkStatus();
 }
 
 absl::StatusOr<QueuePosition> Events::Get(Event event) const {
+  absl::StatusOr<State> state = Find(event);
+  if (!state.ok()) return state.status();
+  return std::move(state->position);
+}
+
+absl::StatusOr<WorkQueue::Clock::time_point> Events::TimeOf(Event event) const {
+  const absl::StatusOr<State> state = Find(event);
+  if (!state.ok()) return state.status();
+  if (state->reached != nullptr && state->position.IsReached()) return state->reached->time;
+  return absl::FailedPreconditionError(
+      absl::StrCat("event ", event.id, " has no time, expected a timed event that was reached"));
+}
+
+absl::StatusOr<Events::State> Events::Find(Event event) const {
   const locks::MutexLock lock(&mutex_);
-  const auto found = positions_.find(event.id);
-  if (found == positions_.end()) return NoEvent(event);
+  const auto found = states_.find(event.id);
+  if (found == states_.end()) return NoEvent(event);
   return found->second;
 }
 

@@ -6,11 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -120,8 +122,8 @@ class HostDeviceOfThreads final : public HostDevice {
     });
   }
 
-  absl::StatusOr<Event> CreateEvent() override {
-    return Run(Call::kCreateEvent, [&]() -> absl::StatusOr<Event> { return events_.Create(); });
+  absl::StatusOr<Event> CreateEvent(EventKind kind) override {
+    return Run(Call::kCreateEvent, [&]() -> absl::StatusOr<Event> { return events_.Create(kind); });
   }
 
   absl::Status DestroyEvent(Event event) override {
@@ -130,8 +132,13 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status RecordEvent(Event event, Stream stream) override {
     return Run(Call::kRecordEvent, [&] {
+      const absl::StatusOr<EventKind> kind = events_.KindOf(event);
+      if (!kind.ok()) return kind.status();
+      std::shared_ptr<const ReachedTime> reached;
+      if (*kind == EventKind::kTimed) reached = PushMark(stream);
       absl::StatusOr<QueuePosition> position = streams_.EndOf(stream);
-      return position.ok() ? events_.Set(event, *std::move(position)) : position.status();
+      return position.ok() ? events_.Set(event, *std::move(position), std::move(reached))
+                           : position.status();
     });
   }
 
@@ -177,6 +184,16 @@ class HostDeviceOfThreads final : public HostDevice {
     });
   }
 
+  absl::StatusOr<double> SecondsBetween(Event first, Event second) override {
+    return Run(Call::kSecondsBetween, [&]() -> absl::StatusOr<double> {
+      const absl::StatusOr<Clock::time_point> begin = events_.TimeOf(first);
+      if (!begin.ok()) return begin.status();
+      const absl::StatusOr<Clock::time_point> end = events_.TimeOf(second);
+      if (!end.ok()) return end.status();
+      return std::chrono::duration<double>(*end - *begin).count();
+    });
+  }
+
   absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                     Stream stream) override {
     return Run(Call::kCopy, [&] {
@@ -194,6 +211,20 @@ class HostDeviceOfThreads final : public HostDevice {
       absl::Status status = CheckDeviceMemory("the destination", to, bytes);
       if (!status.ok()) return status;
       return Push(stream, OnTime([=] { std::memset(to, value, static_cast<std::size_t>(bytes)); }));
+    });
+  }
+
+  absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) override {
+    return Run(Call::kSpendTime, [&] {
+      if (nanoseconds < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("asked for ", nanoseconds, " ns, expected at least 0"));
+      }
+      return Push(stream, [nanoseconds](Clock::time_point ready) {
+        const Clock::time_point end = ready + std::chrono::nanoseconds(nanoseconds);
+        std::this_thread::sleep_until(end);
+        return end;
+      });
     });
   }
 
@@ -340,6 +371,15 @@ class HostDeviceOfThreads final : public HostDevice {
   absl::Status Push(Stream stream, WorkQueue::Work work) {
     absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
     return queue.ok() ? (*queue)->Push(std::move(work)) : queue.status();
+  }
+
+  // Appends work that takes no time and tells when the stream came to it. Null if the stream takes
+  // no work.
+  std::shared_ptr<const ReachedTime> PushMark(Stream stream) {
+    auto reached = std::make_shared<ReachedTime>();
+    const absl::Status status =
+        Push(stream, [reached](Clock::time_point ready) { return reached->time = ready; });
+    return status.ok() ? reached : nullptr;
   }
 
   absl::Status CheckCopy(const void* to, const void* from, std::int64_t bytes,
