@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
@@ -34,7 +35,8 @@ class Run:
         self.most_steps = int(os.environ.get("TIDEPOOL_DRYRUN_STEPS", "0"))
         self.process = os.getpid()
         self.begin = time.time()
-        self.steps_of = {}  # each optimizer
+        self.steps = 0  # of the optimizer that made most
+        self.steps_of = weakref.WeakKeyDictionary()  # each optimizer
         self.index = 0  # of a process that PyTorch spawned
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
@@ -57,13 +59,10 @@ class Run:
     def refused(self, device, bytes_, device_total, device_free):
         self.refusals.append({"device": device, "bytes": bytes_, "frame": line_of_program(stack_of_caller())})
 
-    @property
-    def steps(self):
-        return max(self.steps_of.values(), default=0)
-
-    # One optimizer may consist of others.
+    # One optimizer may consist of others, and a program that searches for a batch makes one for each.
     def stepped(self, optimizer, *_):
-        self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
+        self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
+        self.steps = max(self.steps, self.steps_of[optimizer])
         if self.most_steps and self.steps >= self.most_steps:
             self.write("steps")
             ranks.wait_for_others(self.folder)

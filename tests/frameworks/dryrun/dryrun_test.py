@@ -132,6 +132,20 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "0", command=(PYTHON, TRAIN, "--steps", "2"))
         self.assertEqual(found["steps"], 2)
 
+    # A search for a batch may make an optimizer for each, often where the one before lay.
+    def test_each_optimizer_takes_its_own_steps(self):
+        found = answer("--steps", "2", command=self.program(
+            "import torch\n"
+            "def train(elements, steps):\n"
+            "    weight = torch.nn.Parameter(torch.zeros(elements, device='cuda'))\n"
+            "    weight.grad = torch.zeros_like(weight)\n"
+            "    optimizer = torch.optim.SGD([weight])\n"
+            "    for _ in range(steps): optimizer.step()\n"
+            "for exponent in range(20, 25): train(1 << exponent, 1)\n"
+            "train(1, 3)\n"
+            "train(1 << 26, 1)\n"))
+        self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
