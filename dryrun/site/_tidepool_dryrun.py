@@ -17,7 +17,6 @@ import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
-import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 
@@ -41,7 +40,6 @@ class Run:
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
-        self.pinned = None
         self.error = None
         self.assumptions = None
         self.is_written = False
@@ -98,7 +96,7 @@ class Run:
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error, "devices": [],
-                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0, "rounded_bytes": 0}, "snapshot": None,
+                  "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
@@ -244,7 +242,6 @@ def enter(run, torch):
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     run.recording = recording.Recording(torch)
-    run.pinned = pinned.Pinned(torch)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     def record():

@@ -30,7 +30,10 @@ class Tool:
 
 def processes(folder):
     """Returns the answers of the processes, by rank."""
-    read = [json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).glob("process-*.json"))]
+    read = []
+    for path in sorted(pathlib.Path(folder).glob("process-*.json")):
+        pinned, _ = plain.held(path.with_name(path.stem.replace("process", "memory")))
+        read.append({**json.loads(path.read_text()), "pinned_bytes": pinned[0]})
     return sorted(read, key=lambda one: one["rank"])
 
 
@@ -47,7 +50,7 @@ def of_rank(process, tool):
         if device["allocations"] == 0:
             continue
         ranks.append(of_device(process, device, tool))
-    if not ranks and (process["out_of_memory"] or process["pinned"]["peak_bytes"]):
+    if not ranks and (process["out_of_memory"] or process["pinned_bytes"]):
         ranks.append(without_memory(process))
     return ranks
 
@@ -180,7 +183,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
-            "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
+            "pinned_bytes": plain.pinned_bytes(folder),
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

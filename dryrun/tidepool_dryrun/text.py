@@ -4,6 +4,7 @@ import os
 
 from .answer import CONTEXT_TEXT, largest_of
 
+LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -127,7 +128,10 @@ def lines(answer, command):
 
 
 def rows_of_runtime(answer):
-    return [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime"), ("fits", verdict(answer))]
+    rows = [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime"), ("fits", verdict(answer))]
+    if answer["pinned_bytes"] >= LEAST_PINNED:
+        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory"))
+    return rows
 
 
 def rows_of_pytorch(answer):
@@ -140,9 +144,8 @@ def rows_of_pytorch(answer):
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
-    if answer["pinned"]["peak_bytes"]:
-        rows.append(("pinned", f"{size(answer['pinned']['rounded_bytes'])} of the host's memory for "
-                               f"{size(answer['pinned']['peak_bytes'])}, in powers of two"))
+    if answer["pinned_bytes"] >= LEAST_PINNED:
+        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory, which PyTorch takes in powers of two"))
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:

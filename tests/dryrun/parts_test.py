@@ -230,7 +230,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "pinned": {"peak_bytes": 0, "rounded_bytes": 0}, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "assumed": [], "convolution_workspaces": [],
                    "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -240,15 +240,19 @@ class AnswerTest(unittest.TestCase):
     def collect(self, memory_bytes=1000, tool=None):
         return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, tool or StubTool())
 
+    def hold(self, process, *entries):
+        """Writes the memory that a process held: of pinned memory of the host, and of each device."""
+        pathlib.Path(self.folder.name, f"memory-{process}").write_bytes(b"".join(plain.ENTRY.pack(*entry) for entry in entries))
+
     def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
-        folder = pathlib.Path(self.folder.name)
-        (folder / "memory-7").write_bytes(plain.ENTRY.pack(90, 0) + plain.ENTRY.pack(0, 0) + plain.ENTRY.pack(50, 0))
-        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 0))
+        self.hold(7, (3, 0), (90, 0), (0, 0), (50, 0))
+        self.hold(8, (4, 0), (10, 0))
         found = self.collect()
         self.assertEqual([(rank["rank"], rank["device"], rank["peak_live_bytes"]) for rank in found["ranks"]],
                          [(0, 0, 90), (0, 2, 50), (1, 0, 10)])
-        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"]), (90, None, True))
-        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 300))
+        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"], found["pinned_bytes"]), (90, None, True, 7))
+        self.hold(8, (1 << 20, 0), (10, 300))
+        self.assertIn("  pinned            1.0 MiB of the host's memory", text.lines(self.collect(), "x"))
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
 
     def test_answers_for_the_largest_rank(self):
@@ -409,12 +413,14 @@ class AnswerTest(unittest.TestCase):
         self.assertFalse(self.collect(tool=tool)["fits"])
 
     def test_pinned_memory_alone_is_use_of_a_gpu(self):
-        self.write(devices=[], snapshot=None, pinned={"peak_bytes": 3 << 20, "rounded_bytes": 4 << 20})
-        self.write(1, pinned={"peak_bytes": 1 << 20, "rounded_bytes": 1 << 20})
+        self.write(devices=[], snapshot=None)
+        self.hold(0, (4 << 20, 0))
+        self.write(1)
+        self.hold(1, (1 << 20, 0), (101, 0))
         found = self.collect()
-        self.assertEqual(found["pinned"], {"peak_bytes": 4 << 20, "rounded_bytes": 5 << 20})
+        self.assertEqual(found["pinned_bytes"], 5 << 20)
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [0, 90])
-        self.assertIn("pinned            5.0 MiB of the host's memory for 4.0 MiB, in powers of two", "\n".join(text.lines(found, "x")))
+        self.assertIn("pinned            5.0 MiB of the host's memory, which PyTorch takes in powers of two", "\n".join(text.lines(found, "x")))
         pathlib.Path(self.folder.name, "process-1.json").unlink()
         self.assertTrue(self.collect()["fits"])
 
