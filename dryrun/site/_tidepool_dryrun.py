@@ -41,6 +41,7 @@ class Run:
         self.refusals = []  # of requests, the last one last
         self.recording = None
         self.error = None
+        self.error_frame = None
         self.assumptions = None
         self.is_written = False
         self.lock = threading.Lock()
@@ -73,6 +74,7 @@ class Run:
             self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": 0, "bytes": 0}), "frame": line}
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
+            self.error_frame = line
         self.write("error")
 
     # Ends the process at once: the program's own exit would save checkpoints and wait for others.
@@ -95,12 +97,13 @@ class Run:
         answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
-                  "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error, "devices": [],
+                  "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
+                  "error_frame": self.error_frame, "devices": [],
                   "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_available() and torch.cuda.is_initialized() and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
             answer["snapshot"] = path + ".pickle"
         with open(path + ".new", "w", encoding="utf-8") as file:
@@ -113,6 +116,12 @@ class Run:
         kind = "room" if isinstance(error, OSError) else "failure"
         with contextlib.suppress(OSError), open(os.path.join(self.folder, f"{kind}-{self.process}"), "w", encoding="utf-8") as file:
             file.write(f"{type(error).__name__}: {error}"[:400])
+
+    def refuse(self, reason):
+        """Ends the program, of which there can be no answer."""
+        with open(os.path.join(self.folder, f"refusal-{self.process}"), "w", encoding="utf-8") as file:
+            file.write(reason)
+        leave(1)
 
     def enter(self, torch):
         try:
@@ -228,6 +237,22 @@ def keep_loss_scale(torch):
     torch.amp.GradScaler.get_scale = lambda self: self._init_scale if self.is_enabled() else 1.0
 
 
+def record(run, torch):
+    """Begins to record the memory of PyTorch's caching allocator. An allocator that the program brings has no history, so the notes of
+    the CUDA runtime are the answer. That of CUDA frees memory when streams come to it, so its peak would be a matter of chance."""
+    backend = torch.cuda.get_allocator_backend()
+    if backend == "cudaMallocAsync":
+        run.refuse("the program takes its memory with cudaMallocAsync (PYTORCH_CUDA_ALLOC_CONF), of which the driver alone decides how "
+                   "much it keeps: expected PyTorch's own allocator, without backend:cudaMallocAsync")
+    try:
+        run.recording.begin()
+        torch._C._cuda_attach_out_of_memory_observer(run.refused)
+    except RuntimeError:
+        if backend == "native":
+            raise
+        run.recording.has_begun = False
+
+
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
@@ -244,11 +269,7 @@ def enter(run, torch):
     run.recording = recording.Recording(torch)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
-    def record():
-        run.recording.begin()
-        torch._C._cuda_attach_out_of_memory_observer(run.refused)
-
-    torch.cuda._lazy_call(record)
+    torch.cuda._lazy_call(lambda: record(run, torch))
     from torch.optim.optimizer import register_optimizer_step_post_hook
     register_optimizer_step_post_hook(run.stepped)
     watch_errors(run)

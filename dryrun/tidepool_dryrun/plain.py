@@ -38,14 +38,15 @@ def records(folder):
     return found
 
 
-def rank_answer(record):
+def rank_answer(record, memory_bytes):
     """Returns the entry of a rank. CUDA keeps no freed memory, so live and reserved memory are the same."""
     peak = record["peak"]
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
-            "out_of_memory": refused, "caught_out_of_memory": [], "fits": refused is None, "snapshot": None}
+            "other_bytes": 0, "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
+            "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
+            "snapshot": None}
 
 
 def collect(folder, finished, gpu, memory_bytes):
@@ -53,7 +54,7 @@ def collect(folder, finished, gpu, memory_bytes):
     where the program failed."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
-    ranks = [rank_answer(record) for record in records(folder)]
+    ranks = [rank_answer(record, memory_bytes) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
         raise DryRunError(OWN_RUNTIME)
@@ -64,7 +65,7 @@ def collect(folder, finished, gpu, memory_bytes):
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "fits": not refused, "out_of_memory": refused[0] if refused else None,
+            "other_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned_bytes": pinned_bytes(folder), "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "ranks": ranks}

@@ -230,7 +230,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
                    "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -333,6 +333,14 @@ class AnswerTest(unittest.TestCase):
         self.finished.ran_out_of_time = True
         self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
 
+    # Each rank says it, and the launcher fails because of them.
+    def test_a_refusal_of_the_program_is_told_once(self):
+        self.write(error="ChildFailedError", devices=[])
+        for rank in (1, 2):
+            pathlib.Path(self.folder.name, f"refusal-{rank}").write_text("no such allocator")
+        with self.assertRaisesRegex(DryRunError, "^no such allocator$"):
+            self.collect()
+
     def test_programs_without_an_answer_are_refused(self):
         with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
             self.collect()
@@ -411,6 +419,38 @@ class AnswerTest(unittest.TestCase):
         tool = StubTool()
         tool.most_reserved, tool.least_memory = 120, 100
         self.assertFalse(self.collect(tool=tool)["fits"])
+
+    def test_memory_that_other_code_takes_counts(self):
+        self.write(0)
+        self.hold(0, (0, 0), (100, 0))
+        self.write(1)
+        self.hold(1, (0, 0), (151, 0), (7, 0))
+        found = self.collect()
+        self.assertEqual([(rank["device"], rank["peak_reserved_bytes"], rank["other_bytes"]) for rank in found["ranks"]],
+                         [(0, 100, 0), (0, 101, 50), (1, 7, 0)])
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (101, 50))
+        lines = text.lines(found, "x")
+        self.assertEqual(lines[3], "  other code        50 bytes taken from the CUDA runtime beside PyTorch's allocator")
+        self.assertIn("yes, 849 bytes of 1000 bytes to spare", lines[4])
+        self.assertTrue(self.collect(151)["fits"])
+        # PyTorch gets through with 95.
+        self.assertTrue(self.collect(145)["fits"])
+        self.assertFalse(self.collect(144)["fits"])
+
+    # PYTORCH_NO_CUDA_MEMORY_CACHING=1, and allocators that programs bring.
+    def test_memory_of_other_allocators_is_that_of_the_runtime(self):
+        self.write(allocations=0)
+        self.hold(0, (0, 0), (90, 300))
+        found = self.collect()
+        self.assertEqual((found["peak_live_bytes"], found["peak_reserved_bytes"], found["steps"], found["fits"]), (90, 90, 3, True))
+        self.assertEqual(text.lines(found, "x")[1], "  peak              90 bytes taken from the CUDA runtime, none of it by PyTorch's "
+                                                    "caching allocator")
+        self.write(allocations=0, error="AcceleratorError at a.py:3: CUDA error: out of memory", error_frame="a.py:3")
+        found = self.collect()
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300, "frame": "a.py:3"}))
+        self.write(allocations=0, error="ValueError at a.py:3: no data", error_frame="a.py:3")
+        with self.assertRaisesRegex(DryRunError, "no data"):
+            self.collect()
 
     def test_pinned_memory_alone_is_use_of_a_gpu(self):
         self.write(devices=[], snapshot=None)

@@ -363,6 +363,54 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual(found["pinned_bytes"], (8 + 4 + 4 + 16) << 20)
         self.assertIn("32.0 MiB of the host's memory", dry_run("--steps", "0", command=command).stdout)
 
+    def test_memory_that_an_extension_takes_counts(self):
+        command = self.program(
+            "import ctypes, torch\n"
+            "x = torch.zeros(512 << 20, dtype=torch.uint8, device='cuda')\n"
+            "address, size = ctypes.c_void_p(), ctypes.c_size_t(300 << 20)\n"
+            "cudart = ctypes.CDLL('libcudart.so.' + torch.version.cuda.split('.')[0])\n"
+            "if cudart.cudaMalloc(ctypes.byref(address), size) != 0: raise MemoryError('CUDA out of memory')\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (512 << 20, 300 << 20))
+        self.assertIn("other code        300.0 MiB", dry_run("--steps", "0", command=command).stdout)
+        found = answer("--steps", "0", "--memory", "800MiB", command=command)
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300 << 20, "frame": f"{command[1]}:5"}))
+
+    # Without its cache, PyTorch asks the runtime for each tensor.
+    def test_memory_without_pytorchs_cache(self):
+        with unittest.mock.patch.dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1"):
+            found = answer("--steps", "2")
+            self.assertEqual(found["steps"], 2)
+            self.assertGreaterEqual(found["peak_live_bytes"], 4 * WEIGHTS)
+            self.assertEqual(found["peak_live_bytes"], found["peak_reserved_bytes"])
+            self.assertIn("none of it by PyTorch's caching allocator", dry_run("--steps", "2").stdout)
+            found = answer("--memory", "100MiB")
+            self.assertGreater(found["out_of_memory"]["bytes"], 0)
+            self.assertRegex(found["out_of_memory"]["frame"], r"train.py:\d+$")
+
+    def test_memory_of_an_allocator_that_the_program_brings(self):
+        (self.folder / "allocator.c").write_text(
+            "#include <stddef.h>\n"
+            "int cudaMalloc(void**, size_t);\n"
+            "int cudaFree(void*);\n"
+            "void* take(ptrdiff_t size, int device, void* stream) { void* p = 0; return cudaMalloc(&p, size) == 0 ? p : 0; }\n"
+            "void give_back(void* p, ptrdiff_t size, int device, void* stream) { cudaFree(p); }\n")
+        library = str(self.folder / "allocator.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, str(self.folder / "allocator.c")], check=True)
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.cuda.memory import CUDAPluggableAllocator, change_current_allocator\n"
+            f"change_current_allocator(CUDAPluggableAllocator({library!r}, 'take', 'give_back'))\n"
+            "x = torch.zeros(300 << 20, dtype=torch.uint8, device='cuda')\n"))
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (300 << 20, 0))
+
+    def test_the_allocator_of_the_driver_is_refused(self):
+        with unittest.mock.patch.dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"):
+            done = dry_run("--steps", "1")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("takes its memory with cudaMallocAsync", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"
