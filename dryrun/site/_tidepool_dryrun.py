@@ -23,6 +23,7 @@ import _tidepool_recording as recording
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
+SEARCH = "/tuner/batch_size_scaling.py:"  # Lightning's search for a batch, which takes a step with each one
 HERE = os.path.dirname(__file__)
 
 
@@ -58,8 +59,10 @@ class Run:
     def refused(self, device, bytes_, device_total, device_free):
         self.refusals.append({"device": device, "bytes": bytes_, "frame": line_of_program(stack_of_caller())})
 
-    # One optimizer may consist of others, and a program that searches for a batch makes one for each.
+    # One optimizer may consist of others, and a program that searches for a batch may make one for each.
     def stepped(self, optimizer, *_):
+        if any(SEARCH in frame for frame in stack_of_caller()):
+            return
         self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
         self.steps = max(self.steps, self.steps_of[optimizer])
         if self.most_steps and self.steps >= self.most_steps:

@@ -146,6 +146,24 @@ class DryRunTest(unittest.TestCase):
             "train(1 << 26, 1)\n"))
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
 
+    # One optimizer steps once with each batch.
+    def test_the_steps_of_lightnings_search_for_a_batch_do_not_count(self):
+        module = self.folder / "lightning" / "pytorch" / "tuner" / "batch_size_scaling.py"
+        module.parent.mkdir(parents=True)
+        module.write_text("def _scale_batch_size(trainer, steps=0):\n    return [trainer(exponent) for exponent in range(steps)]\n")
+        found = answer("--steps", "2", command=self.program(
+            "import torch\n"
+            "from lightning.pytorch.tuner.batch_size_scaling import _scale_batch_size\n"
+            "weight = torch.nn.Parameter(torch.zeros(1, device='cuda'))\n"
+            "optimizer = torch.optim.SGD([weight])\n"
+            "def train(exponent):\n"
+            "    batch = torch.zeros(1 << exponent, dtype=torch.uint8, device='cuda')\n"
+            "    optimizer.step()\n"
+            "    return len(batch)\n"
+            "assert _scale_batch_size(train, steps=25)[-1] == 1 << 24\n"
+            "while True: train(10)\n"))
+        self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 512 + (1 << 24)))
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
