@@ -483,14 +483,15 @@ class AnswerTest(unittest.TestCase):
 
 class WhereTest(unittest.TestCase):
     FILES = {"own": "/home/a.py", "model": "/x/site-packages/models/m.py", "torch": "/x/site-packages/torch/nn/linear.py",
-             "python": "/x/lib/python3.12/runpy.py"}
+             "python": "/x/lib/python3.12/runpy.py", "dry run": "/x/site-packages/site/_tidepool_assumed.py"}
 
     def frames(self, *names):
         return [{"filename": self.FILES[name], "line": 1, "name": "f"} for name in names]
 
     def test_finds_the_innermost_line_of_a_package(self):
         self.assertEqual(where.lines_below(self.frames("torch", "model", "torch", "own", "own", "python")), ("a.py:1 f", "m.py:1 f"))
-        for names in ((), ("torch", "own"), ("model", "python"), ("own", "model")):
+        self.assertEqual(where.lines_below(self.frames("dry run", "model", "own")), ("a.py:1 f", "m.py:1 f"))
+        for names in (("dry run", "own"), (), ("torch", "own"), ("model", "python"), ("own", "model")):
             self.assertIsNone(where.lines_below(self.frames(*names)), names)
 
     def test_only_memory_of_the_peak_counts(self):

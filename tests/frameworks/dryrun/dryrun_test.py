@@ -217,6 +217,7 @@ class DryRunTest(unittest.TestCase):
                 path.write_text(lines.replace("KEPT", str(kept)))
                 found = answer("--steps", "0", *(("--density", density) if density else ()), command=command)
                 self.assertIn({"operation": "nonzero", "frame": f"{path}:4", "calls": 3}, found["assumed"])
+                self.assertEqual({one["frame"].split(":")[0] for one in found["ranks"][0]["top"]}, {path.name})
 
     def test_libraries_answer_with_sizes(self):
         found = answer("--steps", "0", command=self.program(
