@@ -13,16 +13,17 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
-import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
+SEARCH = "/tuner/batch_size_scaling.py:"  # Lightning's search for a batch, which takes a step with each one
 HERE = os.path.dirname(__file__)
 
 
@@ -34,13 +35,14 @@ class Run:
         self.most_steps = int(os.environ.get("TIDEPOOL_DRYRUN_STEPS", "0"))
         self.process = os.getpid()
         self.begin = time.time()
-        self.steps_of = {}  # each optimizer
+        self.steps = 0  # of the optimizer that made most
+        self.steps_of = weakref.WeakKeyDictionary()  # each optimizer
         self.index = 0  # of a process that PyTorch spawned
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
-        self.pinned = None
         self.error = None
+        self.error_frame = None
         self.assumptions = None
         self.is_written = False
         self.lock = threading.Lock()
@@ -57,13 +59,12 @@ class Run:
     def refused(self, device, bytes_, device_total, device_free):
         self.refusals.append({"device": device, "bytes": bytes_, "frame": line_of_program(stack_of_caller())})
 
-    @property
-    def steps(self):
-        return max(self.steps_of.values(), default=0)
-
-    # One optimizer may consist of others.
+    # One optimizer may consist of others, and a program that searches for a batch may make one for each.
     def stepped(self, optimizer, *_):
-        self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
+        if any(SEARCH in frame for frame in stack_of_caller()):
+            return
+        self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
+        self.steps = max(self.steps, self.steps_of[optimizer])
         if self.most_steps and self.steps >= self.most_steps:
             self.write("steps")
             ranks.wait_for_others(self.folder)
@@ -76,6 +77,7 @@ class Run:
             self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": 0, "bytes": 0}), "frame": line}
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
+            self.error_frame = line
         self.write("error")
 
     # Ends the process at once: the program's own exit would save checkpoints and wait for others.
@@ -98,12 +100,13 @@ class Run:
         answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
-                  "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error, "devices": [],
-                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0, "rounded_bytes": 0}, "snapshot": None,
+                  "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
+                  "error_frame": self.error_frame, "devices": [],
+                  "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
+        if torch.cuda.is_available() and torch.cuda.is_initialized() and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
             answer["snapshot"] = path + ".pickle"
         with open(path + ".new", "w", encoding="utf-8") as file:
@@ -116,6 +119,12 @@ class Run:
         kind = "room" if isinstance(error, OSError) else "failure"
         with contextlib.suppress(OSError), open(os.path.join(self.folder, f"{kind}-{self.process}"), "w", encoding="utf-8") as file:
             file.write(f"{type(error).__name__}: {error}"[:400])
+
+    def refuse(self, reason):
+        """Ends the program, of which there can be no answer."""
+        with open(os.path.join(self.folder, f"refusal-{self.process}"), "w", encoding="utf-8") as file:
+            file.write(reason)
+        leave(1)
 
     def enter(self, torch):
         try:
@@ -231,6 +240,22 @@ def keep_loss_scale(torch):
     torch.amp.GradScaler.get_scale = lambda self: self._init_scale if self.is_enabled() else 1.0
 
 
+def record(run, torch):
+    """Begins to record the memory of PyTorch's caching allocator. An allocator that the program brings has no history, so the notes of
+    the CUDA runtime are the answer. That of CUDA frees memory when streams come to it, so its peak would be a matter of chance."""
+    backend = torch.cuda.get_allocator_backend()
+    if backend == "cudaMallocAsync":
+        run.refuse("the program takes its memory with cudaMallocAsync (PYTORCH_CUDA_ALLOC_CONF), of which the driver alone decides how "
+                   "much it keeps: expected PyTorch's own allocator, without backend:cudaMallocAsync")
+    try:
+        run.recording.begin()
+        torch._C._cuda_attach_out_of_memory_observer(run.refused)
+    except RuntimeError:
+        if backend == "native":
+            raise
+        run.recording.has_begun = False
+
+
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
@@ -245,14 +270,9 @@ def enter(run, torch):
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     run.recording = recording.Recording(torch)
-    run.pinned = pinned.Pinned(torch)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
-    def record():
-        run.recording.begin()
-        torch._C._cuda_attach_out_of_memory_observer(run.refused)
-
-    torch.cuda._lazy_call(record)
+    torch.cuda._lazy_call(lambda: record(run, torch))
     from torch.optim.optimizer import register_optimizer_step_post_hook
     register_optimizer_step_post_hook(run.stepped)
     watch_errors(run)

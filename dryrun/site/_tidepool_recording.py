@@ -19,6 +19,7 @@ class Recording:
         self.torch = torch
         self.take_snapshot = torch.cuda.memory._snapshot
         self.inside = threading.local()  # `is_own`: the call is one of the dry run
+        self.has_begun = False
         self.begins = None  # of the program's recording: the first event of each device; None: the program records nothing
         self.most_events = MOST_EVENTS
         self.retries = {}  # of each device, before the program reset them
@@ -54,6 +55,7 @@ class Recording:
             self.inside.is_own = False
 
     def begin(self):
+        self.has_begun = True
         self._own(self.torch.cuda.memory._record_memory_history, max_entries=MOST_EVENTS, stacks="python")
 
     def whole(self):

@@ -30,37 +30,40 @@ class Tool:
 
 def processes(folder):
     """Returns the answers of the processes, by rank."""
-    read = [json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).glob("process-*.json"))]
+    read = []
+    for path in sorted(pathlib.Path(folder).glob("process-*.json")):
+        pinned, devices = plain.held(path.with_name(path.stem.replace("process", "memory")))
+        read.append({**json.loads(path.read_text()), "pinned_bytes": pinned[0], "held": devices})
     return sorted(read, key=lambda one: one["rank"])
 
 
 def largest_of(ranks):
     """Returns the rank that takes most memory: one that ran out of it or does not fit, if there is any."""
-    return max(ranks, key=lambda rank: (bool(rank["out_of_memory"]), not rank["fits"], rank["peak_reserved_bytes"],
-                                        rank["peak_live_bytes"]))
+    return max(ranks, key=lambda rank: (bool(rank["out_of_memory"]), not rank["fits"],
+                                        rank["peak_reserved_bytes"] + rank["other_bytes"], rank["peak_live_bytes"]))
 
 
 def of_rank(process, tool):
     """Returns the memory of each device that a process used."""
-    ranks = []
-    for device in process["devices"]:
-        if device["allocations"] == 0:
-            continue
-        ranks.append(of_device(process, device, tool))
-    if not ranks and (process["out_of_memory"] or process["pinned"]["peak_bytes"]):
-        ranks.append(without_memory(process))
+    devices = {device["device"]: device for device in process["devices"] if device["allocations"] > 0}
+    held = {number: peak for number, (peak, _) in enumerate(process["held"])}
+    ranks = [of_device(process, devices[number], held.get(number, 0), tool) if number in devices else
+             without_pytorch(process, number, held[number]) for number in sorted({*devices, *(one for one in held if held[one])})]
+    if not ranks and (process["out_of_memory"] or process["pinned_bytes"]):
+        ranks.append(without_pytorch(process, 0, 0))
     return ranks
 
 
-def without_memory(process):
-    """Returns the memory of a process that got none of a device: its first request was refused, or it pinned memory of the host."""
-    return {"rank": process["rank"], "device": 0, "steps": process["steps"], "peak_live_bytes": 0, "peak_reserved_bytes": 0,
-            "reserved_range": [0, 0], "expandable_bytes": None, "planned_bytes": 0, "retries": 0, "allocations": 0, "top": [],
-            "convolutions": None, "categories": {}, "out_of_memory": refusal_of(process["out_of_memory"]),
-            "caught_out_of_memory": [], "limit_bytes": None, "snapshot": process["snapshot"]}
+def without_pytorch(process, device, peak):
+    """Returns the memory of a device of which PyTorch's allocator has none: another one took it, the first request was refused, or the
+    process pinned memory of the host."""
+    record = {"rank": process["rank"], "device": device, "peak": peak, "refused": 0}
+    return {**plain.rank_answer(record, None), "steps": process["steps"], "allocations": 0,
+            "out_of_memory": refusal_of(process["out_of_memory"]), "limit_bytes": None}
 
 
-def of_device(process, device, tool):
+def of_device(process, device, held, tool):
+    """Returns the memory of a device of which a process held `held` bytes, by PyTorch's allocator and other code."""
     number = device["device"]
     info = tool.ask("info", process["snapshot"], "--device", number)
     here = next(one for one in info["per_device"] if one["device"] == number)
@@ -77,7 +80,7 @@ def of_device(process, device, tool):
             "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
-            "planned_bytes": None,
+            "planned_bytes": None, "other_bytes": max(0, held - reserved),
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]],
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
@@ -118,16 +121,29 @@ def add_lines_below(rank):
         one["below"] = found.get(one["frame"], [])
 
 
-def fits(rank, tool):
+def available_bytes(rank, memory_bytes):
+    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
+    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"])
+
+
+def fits(rank, memory_bytes, tool):
     """Returns whether a device serves the rank with both orders of addresses. The run served it with falling ones. With the other
     order more may be reserved: then the model tells whether PyTorch, which gives cached memory back, gets through."""
-    memory_bytes = rank["memory_bytes"]
     if rank["out_of_memory"]:
         return False
-    if rank["reserved_range"][1] <= memory_bytes:
+    available = available_bytes(rank, memory_bytes)
+    if rank["reserved_range"][1] <= available:
         return True
-    replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", memory_bytes)
+    replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", available)
     return replay["served"]
+
+
+def refused_outside(process):
+    """Returns the request that ended a process where other code than PyTorch's caching allocator was refused it, or None."""
+    refused = max((bytes_ for _, bytes_ in process["held"]), default=0)
+    if not refused or not process["error"] or "out of memory" not in process["error"].lower():
+        return None
+    return {"bytes": refused, "frame": process["error_frame"]}
 
 
 def error_of(read, was_ended):
@@ -151,11 +167,16 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     failure = no_answer.text_of(folder, "failure")
     if failure:
         raise DryRunError(f"the dry run itself failed, not the program: {failure}")
+    refusal = no_answer.text_of(folder, "refusal")
+    if refusal:
+        raise DryRunError(refusal)
     answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
     if answer:
         return answer
     if not read:
         raise DryRunError(no_answer.reason(folder, finished))
+    for process in read:
+        process["out_of_memory"] = process["out_of_memory"] or refused_outside(process)
     if finished.failed and not any(process["error"] or process["out_of_memory"] for process in read):
         give_up(read)
     ranks = [rank for process in read for rank in of_rank(process, tool)]
@@ -167,7 +188,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
         raise DryRunError(no_answer.reason_without_gpu(finished))
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
-        rank["fits"] = fits(rank, tool)
+        rank["fits"] = fits(rank, memory_bytes, tool)
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
@@ -176,11 +197,11 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
-            "planned_bytes": largest["planned_bytes"],
+            "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
-            "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
+            "pinned_bytes": plain.pinned_bytes(folder),
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

@@ -34,8 +34,9 @@ def reason_without_gpu(finished):
 
 
 def text_of(folder, kind):
-    """Returns the notes of that kind of all processes: "failure" of the dry run itself, or no "room" for the answer."""
-    return " ".join(path.read_text() for path in sorted(pathlib.Path(folder).glob(f"{kind}-*")))
+    """Returns the notes of that kind of all processes, each once: "failure" of the dry run itself, "refusal" of a program, or no
+    "room" for the answer."""
+    return " ".join(dict.fromkeys(path.read_text() for path in sorted(pathlib.Path(folder).glob(f"{kind}-*"))))
 
 
 def ended(status):

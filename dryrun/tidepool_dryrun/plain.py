@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer for programs without PyTorch, from the notes of the stand-in for the CUDA runtime on each process."""
+"""The notes of the stand-in for the CUDA runtime on each process, and the answer for programs without PyTorch from them."""
 import os
 import pathlib
 import struct
@@ -7,30 +7,46 @@ import struct
 from . import no_answer
 from .errors import DryRunError
 
-ENTRY = struct.Struct("=qq")  # of a device: the peak, and the last request that was refused for good
+ENTRY = struct.Struct("=qq")  # the most bytes that were held, and the last request that was refused for good
 OWN_RUNTIME = ("the program, or a library that it uses such as cuBLAS, holds NVIDIA's runtime itself (linked statically). A dry run "
                "can only replace libcudart.so: link with -cudart shared, or install a CuPy that uses it, as conda-forge's does")
+
+
+def held(path):
+    """Returns the memory that a process held: of pinned memory of the host and of each device: pairs as in ENTRY."""
+    contents = path.read_bytes() if path.exists() else b""
+    host, *devices = [*ENTRY.iter_unpack(contents[:len(contents) // ENTRY.size * ENTRY.size])] or [(0, 0)]
+    return host, devices
+
+
+def files(folder):
+    return sorted(pathlib.Path(folder).glob("memory-*"))
+
+
+def pinned_bytes(folder):
+    """Returns the most bytes of the host that the processes pinned."""
+    return sum(held(path)[0][0] for path in files(folder))
 
 
 def records(folder):
     """Returns the memory of each process and device that took any."""
     found = []
-    for rank, path in enumerate(sorted(pathlib.Path(folder).glob("memory-*"))):
-        contents = path.read_bytes()
-        for device, (peak, refused) in enumerate(ENTRY.iter_unpack(contents[:len(contents) // ENTRY.size * ENTRY.size])):
+    for rank, path in enumerate(files(folder)):
+        for device, (peak, refused) in enumerate(held(path)[1]):
             if peak or refused:
                 found.append({"rank": rank, "device": device, "peak": peak, "refused": refused})
     return found
 
 
-def rank_answer(record):
+def rank_answer(record, memory_bytes):
     """Returns the entry of a rank. CUDA keeps no freed memory, so live and reserved memory are the same."""
     peak = record["peak"]
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
-            "out_of_memory": refused, "caught_out_of_memory": [], "fits": refused is None, "snapshot": None}
+            "other_bytes": 0, "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
+            "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
+            "snapshot": None}
 
 
 def collect(folder, finished, gpu, memory_bytes):
@@ -38,7 +54,7 @@ def collect(folder, finished, gpu, memory_bytes):
     where the program failed."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
-    ranks = [rank_answer(record) for record in records(folder)]
+    ranks = [rank_answer(record, memory_bytes) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
         raise DryRunError(OWN_RUNTIME)
@@ -49,7 +65,7 @@ def collect(folder, finished, gpu, memory_bytes):
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "fits": not refused, "out_of_memory": refused[0] if refused else None,
-            "caught_out_of_memory": [], "pinned": {"peak_bytes": 0, "rounded_bytes": 0}, "assumed": [],
+            "other_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
+            "caught_out_of_memory": [], "pinned_bytes": pinned_bytes(folder), "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "ranks": ranks}

@@ -2,8 +2,9 @@
 """The answer for people."""
 import os
 
-from .answer import CONTEXT_TEXT, largest_of
+from .answer import CONTEXT_TEXT, available_bytes, largest_of
 
+LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -61,9 +62,9 @@ def size_range(least, most):
 
 
 def verdict(answer):
-    available = largest_of(answer["ranks"]).get("memory_bytes", answer["memory_bytes"])
-    memory = size(available)
-    if available < answer["memory_bytes"]:
+    rank = largest_of(answer["ranks"])
+    memory = size(rank["memory_bytes"])
+    if rank["memory_bytes"] < answer["memory_bytes"]:
         memory += f" (the program's own limit, of {size(answer['memory_bytes'])})"
     refused = answer["out_of_memory"]
     if refused:
@@ -72,6 +73,7 @@ def verdict(answer):
     most = answer["reserved_range"][1]
     if not answer["fits"]:
         return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
+    available = available_bytes(rank, answer["memory_bytes"])
     if most > available:
         return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare for {CONTEXT_TEXT}"
     return f"yes, {size(available - most)} of {memory} to spare besides {CONTEXT_TEXT}"
@@ -120,14 +122,18 @@ def fits_of(rank):
 def lines(answer, command):
     """Returns the lines of an answer to the command of that name."""
     program = f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
-    rows = rows_of_pytorch(answer) if answer["torch"] else rows_of_runtime(answer)
+    rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program}, {answer['gpu']} assumed)")
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
 
 
 def rows_of_runtime(answer):
-    return [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime"), ("fits", verdict(answer))]
+    beside = ", none of it by PyTorch's caching allocator" if answer["torch"] else ""
+    rows = [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime{beside}"), ("fits", verdict(answer))]
+    if answer["pinned_bytes"] >= LEAST_PINNED:
+        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory"))
+    return rows
 
 
 def rows_of_pytorch(answer):
@@ -137,12 +143,14 @@ def rows_of_pytorch(answer):
     if answer["expandable_bytes"]:
         others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
-            ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
+            ("PyTorch reserves", f"{reserved}   {', '.join(others)}")]
+    if answer["other_bytes"]:
+        rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
+    rows.append(("fits", verdict(answer)))
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
-    if answer["pinned"]["peak_bytes"]:
-        rows.append(("pinned", f"{size(answer['pinned']['rounded_bytes'])} of the host's memory for "
-                               f"{size(answer['pinned']['peak_bytes'])}, in powers of two"))
+    if answer["pinned_bytes"] >= LEAST_PINNED:
+        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory, which PyTorch takes in powers of two"))
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:

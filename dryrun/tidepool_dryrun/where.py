@@ -5,6 +5,7 @@ import os
 import pickle
 
 PACKAGES = ("/site-packages/", "/dist-packages/")
+OWN = "/_tidepool_"  # parts of the dry run inside the program
 MOST = 3  # lines of libraries for each line of the program
 
 
@@ -48,6 +49,8 @@ def lines_below(frames):
     first."""
     package = None
     for frame in frames:
+        if OWN in frame["filename"]:
+            continue
         if is_of_program(frame):
             return package and (text_of(frame), text_of(package))
         if package is None and is_of_package(frame):

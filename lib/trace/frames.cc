@@ -29,6 +29,8 @@ constexpr auto kMachineryFunctions = std::to_array<std::string_view>(
     {"clone", "clone3", "__clone", "start_thread", "execute_native_thread_routine", "thread_run",
      "cfunction_call", "cfunction_vectorcall_FASTCALL", "method_vectorcall", "slot_tp_call",
      "do_call_core", "type_call", "run_mod", "run_eval_code_obj"});
+// The parts of a dry run inside the program, in the place of functions of PyTorch.
+constexpr std::string_view kDryRunFiles = "/_tidepool_";
 // Python's own code before that of the user: the start of threads and modules.
 constexpr auto kStarters = std::to_array<std::string_view>(
     {"/threading.py", "/concurrent/futures/thread.py", "/runpy.py", "<frozen runpy>"});
@@ -102,7 +104,7 @@ std::string ShortName(std::string_view name) {
 bool IsMachineryFrame(std::string_view name, std::string_view file) {
   if (ContainsAny(name, kMachineryNames) || ContainsAny(file, kMachineryFiles)) return true;
   const auto ends_file = [&](std::string_view end) { return file.ends_with(end); };
-  if (absl::c_any_of(kStarters, ends_file)) return true;
+  if (absl::c_any_of(kStarters, ends_file) || Contains(file, kDryRunFiles)) return true;
   if (file.ends_with(".py")) return false;
   const auto begins_name = [&](std::string_view begin) { return name.starts_with(begin); };
   return absl::c_any_of(kMachineryPrefixes, begins_name) ||

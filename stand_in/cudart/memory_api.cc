@@ -53,13 +53,17 @@ cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, Memory
     if (kind != MemoryKind::kPinned) runtime.record.Refused(device->ordinal(), size);
     return cudaErrorMemoryAllocation;
   }
-  runtime.record.Served(device->ordinal(), size, device->host().used_bytes());
   *address = *allocated;
   runtime.memory.Insert({.address = static_cast<char*>(*allocated),
                          .bytes = size,
                          .kind = kind,
                          .device = device,
                          .flags = flags});
+  if (kind == MemoryKind::kPinned) {
+    runtime.record.Served(MemoryRecord::kHost, size, runtime.memory.locked_bytes());
+  } else {
+    runtime.record.Served(device->ordinal(), size, device->host().used_bytes());
+  }
   return cudaSuccess;
 }
 
@@ -164,7 +168,10 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
                                                .kind = MemoryKind::kRegistered,
                                                .device = runtime.CurrentDevice(),
                                                .flags = flags});
-    return is_new ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+    if (!is_new) return cudaErrorHostMemoryAlreadyRegistered;
+    runtime.record.Served(MemoryRecord::kHost, static_cast<std::int64_t>(bytes),
+                          runtime.memory.locked_bytes());
+    return cudaSuccess;
   });
 }
 

@@ -25,6 +25,7 @@ bool MemoryMap::Insert(Region region) {
   const locks::MutexLock lock(&mutex_);
   const std::uintptr_t begin = Number(region.address);
   if (OverlapsLocked(begin, region.bytes)) return false;
+  locked_bytes_ += LockedBytes(region);
   regions_.emplace(begin, std::move(region));
   return true;
 }
@@ -36,6 +37,7 @@ std::optional<Region> MemoryMap::Remove(const void* address,
   if (found == regions_.end()) return std::nullopt;
   if (std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end()) return std::nullopt;
   std::optional<Region> region = std::move(found->second);
+  locked_bytes_ -= LockedBytes(*region);
   regions_.erase(found);
   return region;
 }

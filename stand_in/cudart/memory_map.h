@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_STAND_IN_CUDART_MEMORY_MAP_H_
 #define TIDEPOOL_STAND_IN_CUDART_MEMORY_MAP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -81,16 +82,24 @@ class MemoryMap {
     for (auto entry = regions_.begin(); entry != regions_.end();) {
       const auto current = entry++;
       if (!predicate(current->second)) continue;
+      locked_bytes_ -= LockedBytes(current->second);
       removed.push_back(std::move(current->second));
       regions_.erase(current);
     }
     return removed;
   }
   std::int64_t CountIf(bool (*predicate)(const Region&)) const;
+  // Returns the bytes of pinned and registered memory of the host.
+  std::int64_t locked_bytes() const { return locked_bytes_.load(); }
 
  private:
   using Regions = std::map<std::uintptr_t, Region>;
 
+  static std::int64_t LockedBytes(const Region& region) {
+    const bool is_locked =
+        region.kind == MemoryKind::kPinned || region.kind == MemoryKind::kRegistered;
+    return is_locked ? region.bytes : 0;
+  }
   Regions::const_iterator Holding(std::uintptr_t address) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool OverlapsLocked(std::uintptr_t begin, std::int64_t bytes) const
@@ -98,6 +107,7 @@ class MemoryMap {
 
   mutable locks::Mutex mutex_;
   Regions regions_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<std::int64_t> locked_bytes_ = 0;  // changes under mutex_
 };
 
 }  // namespace tidepool::cudart_host

@@ -31,7 +31,7 @@ void MemoryRecord::Refused(int device, std::int64_t bytes) {
 }
 
 MemoryRecord::Entry& MemoryRecord::Of(int device) {
-  const auto index = static_cast<std::size_t>(device);
+  const auto index = static_cast<std::size_t>(device - kHost);
   if (index >= entries_.size()) entries_.resize(index + 1);
   return entries_[index];
 }
@@ -44,7 +44,7 @@ void MemoryRecord::Write(int device) {
     file_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   }
   const Entry entry = Of(device);
-  const auto offset = static_cast<off_t>(sizeof(entry)) * device;
+  const auto offset = static_cast<off_t>(sizeof(entry)) * (device - kHost);
   if (pwrite(file_, &entry, sizeof(entry), offset) != static_cast<ssize_t>(sizeof(entry))) {
     std::fprintf(stderr, "cudart_host: CUDART_HOST_FOLDER=%s cannot be written: %s\n", folder,
                  std::strerror(errno));

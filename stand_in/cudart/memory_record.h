@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most memory that each device held, in a file that outlives the process however it ends.
+// The most memory that the process held, in a file that outlives the process however it ends.
 #ifndef TIDEPOOL_STAND_IN_CUDART_MEMORY_RECORD_H_
 #define TIDEPOOL_STAND_IN_CUDART_MEMORY_RECORD_H_
 
@@ -11,17 +11,19 @@
 
 namespace tidepool::cudart_host {
 
-// The file is CUDART_HOST_FOLDER/memory-PROCESS, with one Entry for each device. Without that
-// variable nothing is written. Thread-safe.
+// The file is CUDART_HOST_FOLDER/memory-PROCESS, with an Entry for pinned memory of the host and
+// then one for each device. Without that variable nothing is written. Thread-safe.
 class MemoryRecord {
  public:
+  static constexpr int kHost = -1;  // in the place of a device: pinned memory
+
   struct Entry {
     std::int64_t peak_bytes = 0;
     std::int64_t refused_bytes =
         0;  // the last refused request, unless one as large was served later
   };
 
-  // Notes a request, after which the device holds `held` bytes.
+  // Notes a request, after which `held` bytes of the device are held.
   void Served(int device, std::int64_t bytes, std::int64_t held);
   void Refused(int device, std::int64_t bytes);
 

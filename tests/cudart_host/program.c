@@ -17,6 +17,7 @@
 static void CUDART_CB AddOne(void* count) { ++*(int*)count; }
 
 static int UseDevice(int device) {
+  static unsigned char registered[4096];
   const size_t bytes = 1 << 20;
   struct cudaDeviceProp properties;
   cudaStream_t stream;
@@ -31,6 +32,7 @@ static int UseDevice(int device) {
   CHECK(cudaEventCreate(&end));
   CHECK(cudaMalloc((void**)&memory, bytes));
   CHECK(cudaMallocHost((void**)&pinned, bytes));
+  CHECK(cudaHostRegister(registered, sizeof(registered), cudaHostRegisterDefault));
   CHECK(cudaEventRecord(start, stream));
   CHECK(cudaMemsetAsync(memory, 42, bytes, stream));
   CHECK(cudaMemcpyAsync(pinned, memory, bytes, cudaMemcpyDeviceToHost, stream));
@@ -39,6 +41,7 @@ static int UseDevice(int device) {
   CHECK(cudaStreamSynchronize(stream));
   CHECK(cudaEventElapsedTime(&milliseconds, start, end));
   CHECK(cudaFreeHost(pinned) == cudaSuccess && pinned != NULL ? cudaSuccess : cudaErrorUnknown);
+  CHECK(cudaHostUnregister(registered));
   CHECK(cudaFree(memory));
   CHECK(cudaEventDestroy(start));
   CHECK(cudaEventDestroy(end));

@@ -15,12 +15,12 @@ expected='tidepool stand-in, no GPU (0): 8388608 bytes, 1
 tidepool stand-in, no GPU (1): 8388608 bytes, 1'
 [ "$output" = "$expected" ] || fail "printed: $output"
 
-# The most memory that each device held, and no refused request.
+# The most memory that was held of the host and of each device, and no refused request.
 record=$(mktemp -d)
 trap 'rm -rf "$record"' EXIT
 run CUDART_HOST_DEVICES=2 CUDART_HOST_FOLDER="$record" "$program" >/dev/null
 output=$(od -An -v -w16 -td8 "$record"/memory-* | xargs)
-[ "$output" = "1048576 0 1048576 0" ] || fail "recorded: $output"
+[ "$output" = "1052672 0 1048576 0 1048576 0" ] || fail "recorded: $output"
 
 output=$(run CUDART_HOST_FAIL=cudaMalloc:2:2 CUDART_HOST_DEVICES=2 "$program") && fail "the fault was not seen"
 [[ $output == *"cudaErrorMemoryAllocation (out of memory)"* ]] || fail "printed: $output"

@@ -230,7 +230,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "pinned": {"peak_bytes": 0, "rounded_bytes": 0}, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
                    "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -240,15 +240,19 @@ class AnswerTest(unittest.TestCase):
     def collect(self, memory_bytes=1000, tool=None):
         return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, tool or StubTool())
 
+    def hold(self, process, *entries):
+        """Writes the memory that a process held: of pinned memory of the host, and of each device."""
+        pathlib.Path(self.folder.name, f"memory-{process}").write_bytes(b"".join(plain.ENTRY.pack(*entry) for entry in entries))
+
     def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
-        folder = pathlib.Path(self.folder.name)
-        (folder / "memory-7").write_bytes(plain.ENTRY.pack(90, 0) + plain.ENTRY.pack(0, 0) + plain.ENTRY.pack(50, 0))
-        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 0))
+        self.hold(7, (3, 0), (90, 0), (0, 0), (50, 0))
+        self.hold(8, (4, 0), (10, 0))
         found = self.collect()
         self.assertEqual([(rank["rank"], rank["device"], rank["peak_live_bytes"]) for rank in found["ranks"]],
                          [(0, 0, 90), (0, 2, 50), (1, 0, 10)])
-        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"]), (90, None, True))
-        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 300))
+        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"], found["pinned_bytes"]), (90, None, True, 7))
+        self.hold(8, (1 << 20, 0), (10, 300))
+        self.assertIn("  pinned            1.0 MiB of the host's memory", text.lines(self.collect(), "x"))
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
 
     def test_answers_for_the_largest_rank(self):
@@ -329,6 +333,14 @@ class AnswerTest(unittest.TestCase):
         self.finished.ran_out_of_time = True
         self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
 
+    # Each rank says it, and the launcher fails because of them.
+    def test_a_refusal_of_the_program_is_told_once(self):
+        self.write(error="ChildFailedError", devices=[])
+        for rank in (1, 2):
+            pathlib.Path(self.folder.name, f"refusal-{rank}").write_text("no such allocator")
+        with self.assertRaisesRegex(DryRunError, "^no such allocator$"):
+            self.collect()
+
     def test_programs_without_an_answer_are_refused(self):
         with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
             self.collect()
@@ -408,13 +420,47 @@ class AnswerTest(unittest.TestCase):
         tool.most_reserved, tool.least_memory = 120, 100
         self.assertFalse(self.collect(tool=tool)["fits"])
 
-    def test_pinned_memory_alone_is_use_of_a_gpu(self):
-        self.write(devices=[], snapshot=None, pinned={"peak_bytes": 3 << 20, "rounded_bytes": 4 << 20})
-        self.write(1, pinned={"peak_bytes": 1 << 20, "rounded_bytes": 1 << 20})
+    def test_memory_that_other_code_takes_counts(self):
+        self.write(0)
+        self.hold(0, (0, 0), (100, 0))
+        self.write(1)
+        self.hold(1, (0, 0), (151, 0), (7, 0))
         found = self.collect()
-        self.assertEqual(found["pinned"], {"peak_bytes": 4 << 20, "rounded_bytes": 5 << 20})
+        self.assertEqual([(rank["device"], rank["peak_reserved_bytes"], rank["other_bytes"]) for rank in found["ranks"]],
+                         [(0, 100, 0), (0, 101, 50), (1, 7, 0)])
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (101, 50))
+        lines = text.lines(found, "x")
+        self.assertEqual(lines[3], "  other code        50 bytes taken from the CUDA runtime beside PyTorch's allocator")
+        self.assertIn("yes, 849 bytes of 1000 bytes to spare", lines[4])
+        self.assertTrue(self.collect(151)["fits"])
+        # PyTorch gets through with 95.
+        self.assertTrue(self.collect(145)["fits"])
+        self.assertFalse(self.collect(144)["fits"])
+
+    # PYTORCH_NO_CUDA_MEMORY_CACHING=1, and allocators that programs bring.
+    def test_memory_of_other_allocators_is_that_of_the_runtime(self):
+        self.write(allocations=0)
+        self.hold(0, (0, 0), (90, 300))
+        found = self.collect()
+        self.assertEqual((found["peak_live_bytes"], found["peak_reserved_bytes"], found["steps"], found["fits"]), (90, 90, 3, True))
+        self.assertEqual(text.lines(found, "x")[1], "  peak              90 bytes taken from the CUDA runtime, none of it by PyTorch's "
+                                                    "caching allocator")
+        self.write(allocations=0, error="AcceleratorError at a.py:3: CUDA error: out of memory", error_frame="a.py:3")
+        found = self.collect()
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300, "frame": "a.py:3"}))
+        self.write(allocations=0, error="ValueError at a.py:3: no data", error_frame="a.py:3")
+        with self.assertRaisesRegex(DryRunError, "no data"):
+            self.collect()
+
+    def test_pinned_memory_alone_is_use_of_a_gpu(self):
+        self.write(devices=[], snapshot=None)
+        self.hold(0, (4 << 20, 0))
+        self.write(1)
+        self.hold(1, (1 << 20, 0), (101, 0))
+        found = self.collect()
+        self.assertEqual(found["pinned_bytes"], 5 << 20)
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [0, 90])
-        self.assertIn("pinned            5.0 MiB of the host's memory for 4.0 MiB, in powers of two", "\n".join(text.lines(found, "x")))
+        self.assertIn("pinned            5.0 MiB of the host's memory, which PyTorch takes in powers of two", "\n".join(text.lines(found, "x")))
         pathlib.Path(self.folder.name, "process-1.json").unlink()
         self.assertTrue(self.collect()["fits"])
 
@@ -437,14 +483,15 @@ class AnswerTest(unittest.TestCase):
 
 class WhereTest(unittest.TestCase):
     FILES = {"own": "/home/a.py", "model": "/x/site-packages/models/m.py", "torch": "/x/site-packages/torch/nn/linear.py",
-             "python": "/x/lib/python3.12/runpy.py"}
+             "python": "/x/lib/python3.12/runpy.py", "dry run": "/x/site-packages/site/_tidepool_assumed.py"}
 
     def frames(self, *names):
         return [{"filename": self.FILES[name], "line": 1, "name": "f"} for name in names]
 
     def test_finds_the_innermost_line_of_a_package(self):
         self.assertEqual(where.lines_below(self.frames("torch", "model", "torch", "own", "own", "python")), ("a.py:1 f", "m.py:1 f"))
-        for names in ((), ("torch", "own"), ("model", "python"), ("own", "model")):
+        self.assertEqual(where.lines_below(self.frames("dry run", "model", "own")), ("a.py:1 f", "m.py:1 f"))
+        for names in (("dry run", "own"), (), ("torch", "own"), ("model", "python"), ("own", "model")):
             self.assertIsNone(where.lines_below(self.frames(*names)), names)
 
     def test_only_memory_of_the_peak_counts(self):

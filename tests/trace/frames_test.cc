@@ -46,6 +46,7 @@ TEST(Frames, OfInterpreterAndUnwinderAreMachinery) {
   EXPECT_TRUE(IsMachineryFrame("torch::CapturedTraceback::gather(bool, bool, bool)", ""));
   EXPECT_TRUE(IsMachineryFrame("f", "/build/Objects/call.c"));
   EXPECT_TRUE(IsMachineryFrame("f", "/build/aten/RegisterCUDA.cpp"));
+  EXPECT_TRUE(IsMachineryFrame("indices", "/x/site-packages/dryrun/site/_tidepool_assumed.py"));
   EXPECT_FALSE(IsMachineryFrame("at::native::add", "add.cpp"));
   EXPECT_FALSE(IsMachineryFrame("start", "/home/u/call.py"));
 }

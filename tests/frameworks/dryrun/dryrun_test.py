@@ -132,6 +132,38 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "0", command=(PYTHON, TRAIN, "--steps", "2"))
         self.assertEqual(found["steps"], 2)
 
+    # A search for a batch may make an optimizer for each, often where the one before lay.
+    def test_each_optimizer_takes_its_own_steps(self):
+        found = answer("--steps", "2", command=self.program(
+            "import torch\n"
+            "def train(elements, steps):\n"
+            "    weight = torch.nn.Parameter(torch.zeros(elements, device='cuda'))\n"
+            "    weight.grad = torch.zeros_like(weight)\n"
+            "    optimizer = torch.optim.SGD([weight])\n"
+            "    for _ in range(steps): optimizer.step()\n"
+            "for exponent in range(20, 25): train(1 << exponent, 1)\n"
+            "train(1, 3)\n"
+            "train(1 << 26, 1)\n"))
+        self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
+
+    # One optimizer steps once with each batch.
+    def test_the_steps_of_lightnings_search_for_a_batch_do_not_count(self):
+        module = self.folder / "lightning" / "pytorch" / "tuner" / "batch_size_scaling.py"
+        module.parent.mkdir(parents=True)
+        module.write_text("def _scale_batch_size(trainer, steps=0):\n    return [trainer(exponent) for exponent in range(steps)]\n")
+        found = answer("--steps", "2", command=self.program(
+            "import torch\n"
+            "from lightning.pytorch.tuner.batch_size_scaling import _scale_batch_size\n"
+            "weight = torch.nn.Parameter(torch.zeros(1, device='cuda'))\n"
+            "optimizer = torch.optim.SGD([weight])\n"
+            "def train(exponent):\n"
+            "    batch = torch.zeros(1 << exponent, dtype=torch.uint8, device='cuda')\n"
+            "    optimizer.step()\n"
+            "    return len(batch)\n"
+            "assert _scale_batch_size(train, steps=25)[-1] == 1 << 24\n"
+            "while True: train(10)\n"))
+        self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 512 + (1 << 24)))
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
@@ -185,6 +217,7 @@ class DryRunTest(unittest.TestCase):
                 path.write_text(lines.replace("KEPT", str(kept)))
                 found = answer("--steps", "0", *(("--density", density) if density else ()), command=command)
                 self.assertIn({"operation": "nonzero", "frame": f"{path}:4", "calls": 3}, found["assumed"])
+                self.assertEqual({one["frame"].split(":")[0] for one in found["ranks"][0]["top"]}, {path.name})
 
     def test_libraries_answer_with_sizes(self):
         found = answer("--steps", "0", command=self.program(
@@ -341,15 +374,61 @@ class DryRunTest(unittest.TestCase):
             "x, y = pin(5), pin(3)\n"
             "assert x.pin_memory() is x\n"
             "part = y[:10]; del x, y\n"
-            "z = pin(3)\n")
+            "y, z = pin(6), pin(3)\n"
+            "z = torch.empty(9 << 20, dtype=torch.uint8, pin_memory=True)\n")
         found = answer("--steps", "0", command=command)
         self.assertEqual((found["fits"], found["peak_live_bytes"]), (True, 0))
-        self.assertEqual(found["pinned"], {"peak_bytes": 8 << 20, "rounded_bytes": 12 << 20})
-        self.assertIn("12.0 MiB of the host's memory for 8.0 MiB", dry_run("--steps", "0", command=command).stdout)
-        # Newer versions have statistics of other requests, with the rounded size.
-        others = answer("--steps", "0", command=self.program(
-            "import torch\nx = torch.empty(3 << 20, dtype=torch.uint8, pin_memory=True)\ny = torch.empty(1, device='cuda')\n"))["pinned"]
-        self.assertIn(others, ({"peak_bytes": 4 << 20, "rounded_bytes": 4 << 20}, {"peak_bytes": 0, "rounded_bytes": 0}))
+        # The block of 8 MiB serves twice.
+        self.assertEqual(found["pinned_bytes"], (8 + 4 + 4 + 16) << 20)
+        self.assertIn("32.0 MiB of the host's memory", dry_run("--steps", "0", command=command).stdout)
+
+    def test_memory_that_an_extension_takes_counts(self):
+        command = self.program(
+            "import ctypes, torch\n"
+            "x = torch.zeros(512 << 20, dtype=torch.uint8, device='cuda')\n"
+            "address, size = ctypes.c_void_p(), ctypes.c_size_t(300 << 20)\n"
+            "cudart = ctypes.CDLL('libcudart.so.' + torch.version.cuda.split('.')[0])\n"
+            "if cudart.cudaMalloc(ctypes.byref(address), size) != 0: raise MemoryError('CUDA out of memory')\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (512 << 20, 300 << 20))
+        self.assertIn("other code        300.0 MiB", dry_run("--steps", "0", command=command).stdout)
+        found = answer("--steps", "0", "--memory", "800MiB", command=command)
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300 << 20, "frame": f"{command[1]}:5"}))
+
+    # Without its cache, PyTorch asks the runtime for each tensor.
+    def test_memory_without_pytorchs_cache(self):
+        with unittest.mock.patch.dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1"):
+            found = answer("--steps", "2")
+            self.assertEqual(found["steps"], 2)
+            self.assertGreaterEqual(found["peak_live_bytes"], 4 * WEIGHTS)
+            self.assertEqual(found["peak_live_bytes"], found["peak_reserved_bytes"])
+            self.assertIn("none of it by PyTorch's caching allocator", dry_run("--steps", "2").stdout)
+            found = answer("--memory", "100MiB")
+            self.assertGreater(found["out_of_memory"]["bytes"], 0)
+            self.assertRegex(found["out_of_memory"]["frame"], r"train.py:\d+$")
+
+    def test_memory_of_an_allocator_that_the_program_brings(self):
+        (self.folder / "allocator.c").write_text(
+            "#include <stddef.h>\n"
+            "int cudaMalloc(void**, size_t);\n"
+            "int cudaFree(void*);\n"
+            "void* take(ptrdiff_t size, int device, void* stream) { void* p = 0; return cudaMalloc(&p, size) == 0 ? p : 0; }\n"
+            "void give_back(void* p, ptrdiff_t size, int device, void* stream) { cudaFree(p); }\n")
+        library = str(self.folder / "allocator.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", library, str(self.folder / "allocator.c")], check=True)
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.cuda.memory import CUDAPluggableAllocator, change_current_allocator\n"
+            f"change_current_allocator(CUDAPluggableAllocator({library!r}, 'take', 'give_back'))\n"
+            "x = torch.zeros(300 << 20, dtype=torch.uint8, device='cuda')\n"))
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (300 << 20, 0))
+
+    def test_the_allocator_of_the_driver_is_refused(self):
+        with unittest.mock.patch.dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="backend:cudaMallocAsync"):
+            done = dry_run("--steps", "1")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("takes its memory with cudaMallocAsync", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
 
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
