@@ -26,8 +26,8 @@ void Describe(CLI::App& app) {
       "  tidepool COMMAND --help                       the options of a command\n\n"
       "Sizes are bytes, or numbers with a unit: 1KiB = 1K = 1024 bytes, 1KB = 1000 bytes, and so "
       "M,\n"
-      "G and T. Rates are bytes a second: 12e9, 12GB/s. Times are seconds, or end in ms, us or "
-      "ns.\n"
+      "G and T. Rates are bytes a second: 12e9, 12GB/s. Times are seconds, or end in h, m, ms, us "
+      "or ns.\n"
       "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
 }
 

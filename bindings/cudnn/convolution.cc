@@ -48,7 +48,7 @@ bool ReadTensor(const Functions& functions, cudnnTensorDescriptor_t descriptor, 
                               tensor.strides.data()) == CUDNN_STATUS_SUCCESS;
 }
 
-// Returns the elements from the first to the last of a tensor with so many samples.
+// Returns the elements from the first to the last of a tensor for a batch of `samples`.
 std::int64_t ExtentOf(const Convolution::Tensor& tensor, int dimensions, std::int64_t samples) {
   std::int64_t last = (samples - 1) * tensor.strides[0];
   for (int i = 1; i < dimensions; ++i) {

@@ -69,7 +69,7 @@ class Convolution {
   std::int64_t YStepBytes() const;
   // Returns the strides of the filter, of elements: packed in its format.
   std::array<std::int64_t, kMostDimensions> FilterStrides() const;
-  // Returns the bytes of x, y and the filter with so many samples.
+  // Returns the bytes of x, y and the filter for a batch of `samples`.
   std::int64_t XBytes(std::int64_t samples) const;
   std::int64_t YBytes(std::int64_t samples) const;
   std::int64_t FilterBytes() const;

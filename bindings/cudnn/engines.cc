@@ -91,7 +91,7 @@ std::array<std::int64_t, Convolution::kMostSpatial> Wide(
   return wide;
 }
 
-// A tensor of a graph for so many samples.
+// A tensor of a graph.
 struct TensorPart {
   std::int64_t id = 0;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -113,7 +113,7 @@ BackendDescriptor TensorOf(const Functions& functions, const TensorPart& its,
   return tensor.Finish();
 }
 
-// Returns a part with so many samples. A micro-batch begins at a multiple of a sample's bytes.
+// Returns a part for a batch of `samples`. A micro-batch begins at a multiple of a sample's bytes.
 TensorPart WithSamples(const Convolution& its, std::int64_t id, const Convolution::Tensor& tensor,
                        std::int64_t samples) {
   TensorPart part = {id, tensor.type, Wide(tensor.sizes), Wide(tensor.strides), its.alignment};
@@ -130,7 +130,7 @@ bool IsVirtual(const Convolution& its, Pass writer) {
   return fusion != nullptr && !fusion->keeps_output && its.pass == writer;
 }
 
-// Makes the tensors of a graph with so many samples, by number: x, w, y and those of a fusion.
+// Makes the tensors of a graph for a batch of `samples`, by number: x, w, y and those of a fusion.
 std::vector<BackendDescriptor> TensorsOf(const Functions& functions, const Convolution& its,
                                          std::int64_t samples) {
   std::vector<TensorPart> parts = {

@@ -78,8 +78,8 @@ struct ConvolutionData {
   std::array<char*, kMostFusedTensors> fused = {};
 };
 
-// Returns the engines that cuDNN's heuristics suggest for so many samples, the best first, with
-// those of its fallback: at most kMostEngines. Empty if a call of cuDNN fails.
+// Returns the engines that cuDNN's heuristics suggest for a batch of `samples`, the best first,
+// with those of its fallback: at most kMostEngines. Empty if a call of cuDNN fails.
 inline constexpr std::int64_t kMostEngines = 16;
 std::vector<Engine> SuggestedEngines(const Functions& functions, cudnnHandle_t handle,
                                      const Convolution& convolution, std::int64_t samples,

@@ -124,7 +124,7 @@ Scales MeasuredScales(const Convolution& convolution) {
   return {1, convolution.pass == Pass::kFilter ? 1.0 : 0.0};
 }
 
-// Returns a row's workspace with so many samples; nothing where cuDNN does not run it. Runs
+// Returns a row's workspace for a batch of `samples`; nothing where cuDNN does not run it. Runs
 // nothing.
 std::optional<std::int64_t> WorkspaceAt(const Functions& functions, cudnnHandle_t handle,
                                         const Convolution& convolution, const KernelRow& row,
@@ -150,8 +150,8 @@ std::optional<std::int64_t> WorkspaceAt(const Functions& functions, cudnnHandle_
   return static_cast<std::int64_t>(bytes);
 }
 
-// Returns the rows with the workspaces that they need with so many samples. Leaves out those that
-// cuDNN does not have there.
+// Returns the rows with the workspaces that they need for a batch of `samples`. Leaves out those
+// that cuDNN does not have there.
 KernelTable WorkspacesAt(const Functions& functions, cudnnHandle_t handle,
                          const Convolution& convolution, const KernelTable& rows,
                          std::int64_t samples, cudnnFilterDescriptor_t filter) {
@@ -173,8 +173,8 @@ KernelTable WorkspacesAt(const Functions& functions, cudnnHandle_t handle,
   return found;
 }
 
-// Returns the algorithms and engines that cuDNN has for so many samples. Runs nothing: the rows
-// have no times and no workspaces.
+// Returns the algorithms and engines that cuDNN has for a batch of `samples`. Runs nothing: the
+// rows have no times and no workspaces.
 KernelTable MethodsAt(const Functions& functions, cudnnHandle_t handle,
                       const Convolution& convolution, std::int64_t samples,
                       cudnnFilterDescriptor_t filter) {

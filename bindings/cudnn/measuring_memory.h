@@ -19,7 +19,7 @@ namespace tidepool::cudnn {
 // Comes from a pool of its own, which gives all memory back at the end. Not thread-safe.
 class MeasuringMemory {
  public:
-  // Takes memory for the data of so many samples, on the current device. Null where the device has
+  // Takes memory for a batch of `samples`, on the current device. Null where the device has
   // too little, or a call fails.
   static std::unique_ptr<MeasuringMemory> Create(const Functions& functions, cudnnHandle_t handle,
                                                  const Convolution& convolution,

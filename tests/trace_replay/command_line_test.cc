@@ -455,6 +455,7 @@ TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(
       ErrorOf({"model", "vgg-16", "second"}),
       HasSubstr("model: 'second' is one argument too many, expected tidepool model [NAME]"));
+  EXPECT_THAT(ErrorOf({"model", ""}), HasSubstr("NAME: '', expected a network or no argument"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool"}), HasSubstr("--pool: no value, expected one"));
   EXPECT_THAT(ErrorOf({"replay", trace}), HasSubstr("replay: --pool is missing, expected a size"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1K", "--pool", "2K"}),

@@ -239,7 +239,12 @@ Command AddModel(CLI::App& app) {
   CLI::App* model = app.add_subcommand(
       "model", "Makes the task graph of one training iteration of a known network");
   model->group("Training iterations");
-  model->add_option("NAME", options->name, "The network; without a name, the networks are listed");
+  model->add_option("NAME", options->name, "The network; without a name, the networks are listed")
+      ->check(
+          [](const std::string& name) {
+            return name.empty() ? "'', expected a network or no argument" : std::string();
+          },
+          "");
   AddWholeOption(*model, "--batch", options->model.batch, {.least = 1, .most = kMostSamples},
                  "Samples of an iteration");
   model->add_flag("--family", options->is_family,
