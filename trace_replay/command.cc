@@ -218,8 +218,8 @@ std::string WorstRefusalText(const MeasuredTrace& measured) {
   const std::optional<std::size_t> worst = WorstRefusal(measured.demand);
   if (!worst.has_value()) return "";
   const RefusedRequest& refused = measured.demand.refused[*worst];
-  const std::string text = absl::StrCat(SizeText(refused.bytes), " refused",
-                                        AtFrameText(FrameNames(*measured.trace).Name(refused.tag)));
+  std::string text = absl::StrCat(SizeText(refused.bytes), " refused",
+                                  AtFrameText(FrameNames(*measured.trace).Name(refused.tag)));
   if (measured.trace->original_format == TraceFormat::kRmmDebugLog) return text;
   return absl::StrCat(text, " with ", SizeText(refused.live_bytes), " live");
 }
