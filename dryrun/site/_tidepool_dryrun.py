@@ -17,6 +17,7 @@ import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
+import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 
@@ -41,6 +42,7 @@ class Run:
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
+        self.pinned = None
         self.error = None
         self.error_frame = None
         self.assumptions = None
@@ -102,7 +104,7 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
                   "error_frame": self.error_frame, "devices": [],
-                  "snapshot": None,
+                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
@@ -270,6 +272,7 @@ def enter(run, torch):
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     run.recording = recording.Recording(torch)
+    run.pinned = pinned.Pinned(torch)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))

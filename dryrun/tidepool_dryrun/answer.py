@@ -32,8 +32,10 @@ def processes(folder):
     """Returns the answers of the processes, by rank."""
     read = []
     for path in sorted(pathlib.Path(folder).glob("process-*.json")):
-        pinned, devices = plain.held(path.with_name(path.stem.replace("process", "memory")))
-        read.append({**json.loads(path.read_text()), "pinned_bytes": pinned[0], "held": devices})
+        process = json.loads(path.read_text())
+        (held, _), devices = plain.held(path.with_name(path.stem.replace("process", "memory")))
+        asked = process["pinned"]["peak_bytes"] or held
+        read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices})
     return sorted(read, key=lambda one: one["rank"])
 
 
@@ -49,7 +51,7 @@ def of_rank(process, tool):
     held = {number: peak for number, (peak, _) in enumerate(process["held"])}
     ranks = [of_device(process, devices[number], held.get(number, 0), tool) if number in devices else
              without_pytorch(process, number, held[number]) for number in sorted({*devices, *(one for one in held if held[one])})]
-    if not ranks and (process["out_of_memory"] or process["pinned_bytes"]):
+    if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
         ranks.append(without_pytorch(process, 0, 0))
     return ranks
 
@@ -81,6 +83,7 @@ def of_device(process, device, held, tool):
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
+            "stranded_bytes": here["stranded_bytes"] or 0,
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]],
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
@@ -198,10 +201,11 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
+            "stranded_bytes": largest["stranded_bytes"],
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
-            "pinned_bytes": plain.pinned_bytes(folder),
+            "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

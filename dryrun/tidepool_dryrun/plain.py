@@ -23,11 +23,6 @@ def files(folder):
     return sorted(pathlib.Path(folder).glob("memory-*"))
 
 
-def pinned_bytes(folder):
-    """Returns the most bytes of the host that the processes pinned."""
-    return sum(held(path)[0][0] for path in files(folder))
-
-
 def records(folder):
     """Returns the memory of each process and device that took any."""
     found = []
@@ -44,7 +39,7 @@ def rank_answer(record, memory_bytes):
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
+            "other_bytes": 0, "stranded_bytes": 0, "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
             "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
             "snapshot": None}
 
@@ -63,9 +58,10 @@ def collect(folder, finished, gpu, memory_bytes):
     if finished.failed and not refused:
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
     peak = max(rank["peak_live_bytes"] for rank in ranks)
+    pinned = sum(held(path)[0][0] for path in files(folder))
     return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
-            "caught_out_of_memory": [], "pinned_bytes": pinned_bytes(folder), "assumed": [],
+            "other_bytes": 0, "stranded_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
+            "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "ranks": ranks}

@@ -4,6 +4,7 @@ import os
 
 from .answer import CONTEXT_TEXT, available_bytes, largest_of
 
+LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -131,9 +132,15 @@ def lines(answer, command):
 def rows_of_runtime(answer):
     beside = ", none of it by PyTorch's caching allocator" if answer["torch"] else ""
     rows = [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime{beside}"), ("fits", verdict(answer))]
-    if answer["pinned_bytes"] >= LEAST_PINNED:
-        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory"))
-    return rows
+    return rows + pinned(answer)
+
+
+def pinned(answer):
+    held, asked = answer["pinned"]["rounded_bytes"], answer["pinned"]["peak_bytes"]
+    if held < LEAST_PINNED:
+        return []
+    rounding = f" for {size(asked)}, in powers of two" if asked < held else ""
+    return [("pinned", f"{size(held)} of the host's memory{rounding}")]
 
 
 def rows_of_pytorch(answer):
@@ -144,13 +151,14 @@ def rows_of_pytorch(answer):
         others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}")]
+    if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
+        rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more"))
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
-    if answer["pinned_bytes"] >= LEAST_PINNED:
-        rows.append(("pinned", f"{size(answer['pinned_bytes'])} of the host's memory, which PyTorch takes in powers of two"))
+    rows += pinned(answer)
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:

@@ -208,6 +208,7 @@ class StubTool:
 
     most_reserved = 99  # with the other order of addresses
     least_memory = 95  # in which PyTorch gets through then
+    stranded = None  # a snapshot does not always tell
 
     def ask(self, command, *arguments):
         if command == "replay":
@@ -216,7 +217,7 @@ class StubTool:
         if command == "size":
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
         return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
-                                "categories": {"weights": 40, "unknown": 50},
+                                "categories": {"weights": 40, "unknown": 50}, "stranded_bytes": self.stranded,
                                 "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
 
 
@@ -231,7 +232,7 @@ class AnswerTest(unittest.TestCase):
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
-                   "snapshot": str(self.snapshot),
+                   "pinned": {"peak_bytes": 0}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -250,10 +251,20 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual([(rank["rank"], rank["device"], rank["peak_live_bytes"]) for rank in found["ranks"]],
                          [(0, 0, 90), (0, 2, 50), (1, 0, 10)])
-        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"], found["pinned_bytes"]), (90, None, True, 7))
+        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"]), (90, None, True))
+        self.assertEqual(found["pinned"], {"peak_bytes": 7, "rounded_bytes": 7})
         self.hold(8, (1 << 20, 0), (10, 300))
         self.assertIn("  pinned            1.0 MiB of the host's memory", text.lines(self.collect(), "x"))
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
+
+    def test_tells_memory_of_other_streams(self):
+        self.write()
+        tool = StubTool()
+        self.assertEqual(self.collect(tool=tool)["stranded_bytes"], 0)
+        for tool.stranded, is_told in ((4, False), (5, True)):
+            found = self.collect(tool=tool)
+            self.assertEqual(found["stranded_bytes"], tool.stranded)
+            self.assertEqual("stranded          5 bytes of it are free" in "\n".join(text.lines(found, "x")), is_told)
 
     def test_answers_for_the_largest_rank(self):
         self.write(0)
@@ -453,14 +464,14 @@ class AnswerTest(unittest.TestCase):
             self.collect()
 
     def test_pinned_memory_alone_is_use_of_a_gpu(self):
-        self.write(devices=[], snapshot=None)
+        self.write(devices=[], snapshot=None, pinned={"peak_bytes": 3 << 20})
         self.hold(0, (4 << 20, 0))
         self.write(1)
         self.hold(1, (1 << 20, 0), (101, 0))
         found = self.collect()
-        self.assertEqual(found["pinned_bytes"], 5 << 20)
+        self.assertEqual(found["pinned"], {"peak_bytes": 4 << 20, "rounded_bytes": 5 << 20})
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [0, 90])
-        self.assertIn("pinned            5.0 MiB of the host's memory, which PyTorch takes in powers of two", "\n".join(text.lines(found, "x")))
+        self.assertIn("pinned            5.0 MiB of the host's memory for 4.0 MiB, in powers of two", "\n".join(text.lines(found, "x")))
         pathlib.Path(self.folder.name, "process-1.json").unlink()
         self.assertTrue(self.collect()["fits"])
 
