@@ -17,6 +17,11 @@
 
 #include <stddef.h>
 
+/* The version of this header; tidepool_version() is that of the library. */
+#define TIDEPOOL_VERSION_MAJOR 0
+#define TIDEPOOL_VERSION_MINOR 1
+#define TIDEPOOL_VERSION_PATCH 0
+
 #if defined(__GNUC__)
 #define TIDEPOOL_C_API __attribute__((visibility("default")))
 #else

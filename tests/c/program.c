@@ -92,6 +92,7 @@ static void use_pinned(tidepool_pool* pool) {
 int main(int count, char** arguments) {
   char options[600];
   char path[600];
+  char version[40];
   tidepool_pool* pool = NULL;
   tidepool_statistics statistics;
   void* address = NULL;
@@ -99,7 +100,8 @@ int main(int count, char** arguments) {
   int ordinal = -2;
   if (count != 3 || strlen(arguments[1]) > 100 || strlen(arguments[2]) > 400) return 2;
   EXPECT(strcmp(tidepool_last_error(), "") == 0);
-  EXPECT(strlen(tidepool_version()) > 0);
+  sprintf(version, "%d.%d.%d", TIDEPOOL_VERSION_MAJOR, TIDEPOOL_VERSION_MINOR, TIDEPOOL_VERSION_PATCH);
+  EXPECT(strcmp(tidepool_version(), version) == 0);
   sprintf(options, "device=%s; budget=32MiB, memory=segments\nrecording=1,pinned=1MiB,placement=\"planned\"", arguments[1]);
   CHECK(tidepool_pool_create(options, &pool));
   CHECK(tidepool_get_device(pool, &ordinal));
