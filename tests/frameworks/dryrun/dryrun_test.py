@@ -378,7 +378,7 @@ class DryRunTest(unittest.TestCase):
             "z = torch.empty(9 << 20, dtype=torch.uint8, pin_memory=True)\n")
         found = answer("--steps", "0", command=command)
         self.assertEqual((found["fits"], found["peak_live_bytes"]), (True, 0))
-        # The block of 8 MiB serves twice. Some versions have no statistics of what other functions pin.
+        # The block of 8 MiB serves twice. Only newer versions know the memory that other functions pin.
         self.assertEqual(found["pinned"]["rounded_bytes"], (8 + 4 + 4 + 16) << 20)
         self.assertIn(found["pinned"]["peak_bytes"] >> 20, (12, 12 + 16))
         self.assertIn("32.0 MiB of the host's memory for ", dry_run("--steps", "0", command=command).stdout)
