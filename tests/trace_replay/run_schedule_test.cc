@@ -147,7 +147,7 @@ TEST_F(RunTwoDevices, HaveAHostDeviceEach) {
   const std::string path = folder_ / "timeline.json";
   const json answer = Json(Arguments({"--iterations", "1", "--timeline", path}));
   EXPECT_DOUBLE_EQ(answer["predicted_seconds"], 3e-3);
-  EXPECT_GE(answer["compute_seconds"], 6e-3);
+  EXPECT_GE(answer["compute_seconds"], 6e-3 * (1 - 1e-12));  // a sum
   const std::string timeline = testing::Contents(path);
   EXPECT_THAT(timeline, HasSubstr("device 1"));
 }
