@@ -55,7 +55,8 @@ class Streams {
   void Forget(void* native);
   // Returns the handles of all names so far.
   absl::flat_hash_map<std::uint64_t, void*> Handles() const;
-  // Whether so many streams got new names that KeepUsed is worth its time.
+  // Whether KeepUsed is due: since the last call, handles were renamed more often than there are
+  // handles, and 64 times more. Its caller looks at each block of the pool, so it is not due often.
   bool HasManyNames() const;
   // Forgets names of the past that are not used.
   void KeepUsed(absl::FunctionRef<bool(Stream)> is_used);

@@ -47,10 +47,13 @@ def largest_of(ranks):
 
 def of_rank(process, tool):
     """Returns the memory of each device that a process used."""
-    devices = {device["device"]: device for device in process["devices"] if device["allocations"] > 0}
-    held = {number: peak for number, (peak, _) in enumerate(process["held"])}
-    ranks = [of_device(process, devices[number], held.get(number, 0), tool) if number in devices else
-             without_pytorch(process, number, held[number]) for number in sorted({*devices, *(one for one in held if held[one])})]
+    held = {number: peak for number, (peak, _) in enumerate(process["held"]) if peak}
+    ranks = []
+    for device in process["devices"]:
+        if device["allocations"]:
+            ranks.append(of_device(process, device, held.pop(device["device"], 0), tool))
+    ranks += [without_pytorch(process, number, peak) for number, peak in held.items()]
+    ranks.sort(key=lambda rank: rank["device"])
     if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
         ranks.append(without_pytorch(process, 0, 0))
     return ranks

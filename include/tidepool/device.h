@@ -125,8 +125,9 @@ class TIDEPOOL_EXPORT Device {
   // Waits until all work before the recorded point has finished.
   virtual absl::Status SynchronizeEvent(Event event) = 0;
   // Returns the seconds from the point that `first` has recorded to that of `second`, as the device
-  // reached them. FailedPrecondition unless both events are of kind kTimed, were recorded last by
-  // RecordEvent in a stream that took work, and all work before both points has finished.
+  // reached them: negative if it reached `second` first. FailedPrecondition unless both events are
+  // of kind kTimed, were recorded last by RecordEvent in a stream that took work, and all work
+  // before both points has finished.
   virtual absl::StatusOr<double> SecondsBetween(Event first, Event second) = 0;
 
   // Work. ---------------------------------------------------------------------------------------
@@ -139,7 +140,8 @@ class TIDEPOOL_EXPORT Device {
   // Queues setting each of `bytes` bytes of device memory to `value`.
   virtual absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) = 0;
   // Queues work that takes `nanoseconds` (at least 0) on the device and does nothing else: it
-  // stands for a kernel. The first call may wait, because a GPU loads the code.
+  // stands for a kernel. The first call may wait, because a GPU loads the code. Errors:
+  // InvalidArgument for less than 0 ns; Unimplemented if the driver has no functions for kernels.
   virtual absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) = 0;
   // Queues a call of `function` on some host thread. Host functions of all streams may share one
   // thread, so it may run after functions of other streams. It must not call the device. The
