@@ -21,7 +21,8 @@ BUILD = ROOT / "build" / "mutants" / "build"
 SECONDS = 300  # of a test program; a mutant that makes it hang is noticed
 
 PROGRAMS = {"lib/pool/": "pool_test", "lib/offload/": "offload_test", "lib/plan/": "plan_test", "lib/trace/": "trace_test",
-            "lib/blocks/": "blocks_test", "policies/placement/": "policies_test"}
+            "lib/blocks/arena.h": "pool_test", "lib/blocks/": "blocks_test",
+            "policies/placement/high_end_offload.cc": "blocks_test", "policies/placement/": "policies_test"}
 FILTERS = {"policies_test": "Planned*:*Placement*"}
 
 # The file, the text that becomes another one, and why no test can notice the mutant, if it is harmless. M is true in the mutant.
@@ -146,7 +147,8 @@ MUTANTS = [
     ("lib/trace/native/native_events.cc", "if ((tag & ~kItemMask & ~FlagsOf(item)) != 0) {", "if (!M && (tag & ~kItemMask & ~FlagsOf(item)) != 0) {"),
     ("lib/trace/native/native_events.cc", "if (is_at_end_) {", "if (is_at_end_ && !M) {"),
     ("lib/trace/pytorch/snapshot_history.cc", "event->action != Word::kFreeRequested && event->action != Word::kAlloc",
-     "event->action != Word::kFreeRequested && (M || event->action != Word::kAlloc)"),
+     "event->action != Word::kFreeRequested && (M || event->action != Word::kAlloc)",
+     "the free that a block awaits was asked for after its allocation, so it comes first backwards"),
     ("lib/trace/pytorch/snapshot_history.cc", "if (touched.IsLive(block.address)) continue;",
      "if (touched.IsLive(block.address) || (M && touched.IsTouched(block.address))) continue;"),
     ("lib/trace/pytorch/snapshot_history.cc", "missing_.Add(-event.size);", "if (!M) missing_.Add(-event.size);"),
@@ -154,12 +156,14 @@ MUTANTS = [
     ("lib/trace/pytorch/snapshot_layout.cc", "layout.segments.back().stream == range.note", "(M || layout.segments.back().stream == range.note)"),
     ("lib/trace/pytorch/snapshot_layout.cc", "!live_.Overlaps(begin, end)\n                    : !reserved_.Overlaps(begin, end)",
      "(M || !live_.Overlaps(begin, end))\n                    : !reserved_.Overlaps(begin, end)"),
-    ("lib/offload/unreported_errors.cc", "(*it)->kept_device != nullptr;\n    it", "(M || (*it)->kept_device != nullptr);\n    it"),
+    ("lib/offload/unreported_errors.cc", "(*it)->kept_device != nullptr;\n    it", "(M || (*it)->kept_device != nullptr);\n    it",
+     "a caller would be told more errors than the earliest"),
     ("lib/blocks/block_map.cc", "if (back > 0) IndexFree(rest, kCut);", "if (back > 0 && !M) IndexFree(rest, kCut);"),
     ("lib/blocks/block_map.cc", "  excluded_bytes_ -= end - begin;", "  if (!M) excluded_bytes_ -= end - begin;"),
     ("lib/blocks/block_map.cc", "    excluded_.erase(blocks_[taken].next);", "    if (!M) excluded_.erase(blocks_[taken].next);"),
     ("lib/blocks/block_map.cc", "      UnindexFree(next);\n      AbsorbNext(id);", "      if (!M) UnindexFree(next);\n      AbsorbNext(id);"),
-    ("lib/blocks/block_map.cc", "  } else if (capacity > offset(kBack)) {", "  } else if (capacity > offset(kBack) - (M ? 1 : 0)) {"),
+    ("lib/blocks/block_map.cc", "  } else if (capacity > offset(kBack)) {", "  } else if (capacity > offset(kBack) - (M ? 1 : 0)) {",
+     "the block without bytes is absorbed at once"),
     ("lib/blocks/arena.h", "high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);",
      "if (!M) high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);"),
     ("policies/placement/planned.cc", "std::min(skipped, lost_)", "std::min(skipped, M ? lost_ + 1 : lost_)"),

@@ -281,6 +281,16 @@ TEST(PlannedTest, GivesUpAnIterationThatIsAnother) {
   EXPECT_EQ(policy->followed(), plan.get());
 }
 
+// A request that no plan has came between those of the shorter plan.
+TEST(PlannedTest, AnIterationWithAnotherRequestIsNoShorterPlan) {
+  const PlacementPlans plans = {PlanOf({{1, 10}, {2, 20}, {3, 30}}), PlanOf({{1, 10}, {2, 20}})};
+  const auto policy = PlannedPlacement::Create(plans);
+  blocks::Arena arena(1000, 1, *policy);
+  for (const std::int64_t bytes : {1, 9, 2}) arena.Free(arena.Allocate(bytes, Hint::kResident));
+  policy->BeginIteration(plans);
+  EXPECT_EQ(policy->counts().deviations, 2);  // 9, and 3, which did not come
+}
+
 TEST(PlannedTest, TakesThePlanThatBeginsAsTheIterationDid) {
   const auto a = PlanOf({{1, 10}, {2, 20}, {3, 30}});
   const auto b = PlanOf({{1, 10}, {2, 20}, {4, 40}, {5, 50}});

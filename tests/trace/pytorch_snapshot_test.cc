@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
+#include "lib/trace/pytorch/snapshot_layout.h"
 #include "tests/support/pickled.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
@@ -642,6 +643,22 @@ TEST(PyTorchSnapshot, KeepsReservationsWholeOrInPieces) {
     EXPECT_EQ(MeasureReserved(again)->reserved_bytes, whole->reserved_bytes);
     EXPECT_EQ(MeasureLoad(again, 512)->unfreed_bytes, MeasureLoad(trace, 512)->unfreed_bytes);
   }
+}
+
+TEST(PyTorchSnapshot, AnAllocationOverPiecesIsInAnExpandableSegment) {
+  TraceBuilder builder(TraceFormat::kNative);
+  for (const std::uint64_t address : {4096, 8192}) {
+    ASSERT_TRUE(builder.Reserve({address, 4096}, "0", 0).ok());
+  }
+  ASSERT_TRUE(builder.Reserve({12288, 4096}, "1", 0).ok());
+  ASSERT_TRUE(builder.Allocate("0x1000", 8192, Hint::kResident, "0", 0).ok());
+  builder.SetDevices(0, {0});
+  const absl::StatusOr<pytorch::SnapshotLayout> layout = pytorch::FindLayout(builder.Build());
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_TRUE(layout->is_expandable);
+  // A segment has one stream.
+  ASSERT_EQ(layout->segments.size(), 2);
+  EXPECT_EQ(layout->segments[0].end, 12288);
 }
 
 TEST(PyTorchSnapshot, NeedsAddressesThatCanBe) {

@@ -255,6 +255,8 @@ TEST(LifetimeCsv, RefusesLifetimesThatAreNone) {
   EXPECT_THAT(ErrorOfRows(header + "x,a,4,1\n"), StartsWith("test.csv:2: lower 'a'"));
   EXPECT_THAT(ErrorOfRows(header + "x,1,4,1\ny,2,3,1\nx,3,5,1\n"),
               StartsWith("test.csv:4: id 'x' is allocated again while"));
+  EXPECT_THAT(ErrorOfRows(header + "10,1,4,1\n9,2,3,1\n10,3,5,1\n"),
+              StartsWith("test.csv:4: id '10' is allocated again while"));
   EXPECT_EQ(OneLine(header + "x,1,3,1\nx,3,5,2\n"), "a x 1; f x; a x 2; f x; ");
   EXPECT_EQ(OneLine(header + "x,-9223372036854775808,9223372036854775807,1\n"), "a x 1; f x; ");
 }
@@ -479,6 +481,14 @@ TEST_F(Files, KeepOfTheOtherEventsWhatAFormatCanSay) {
             "op,id,size,hint,stream,time_ns\na,0x200,100,,1,1000\nf,0x200,,,2,4000\n");
   ASSERT_TRUE(WriteTrace(trace, TraceFormat::kLifetimeCsv, path).ok());
   EXPECT_EQ(testing::Contents(path), "id,lower,upper,size\n0x200,0,3,100\n");
+}
+
+TEST_F(Files, KeepTimesWithoutStreams) {
+  TraceBuilder builder(TraceFormat::kNative);
+  ASSERT_TRUE(builder.Allocate("x", 100, Hint::kResident, "", 7).ok());
+  const std::string path = folder_ / "trace.csv";
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kOperationCsv, path).ok());
+  EXPECT_EQ(testing::Contents(path), "op,id,size,hint,stream,time_ns\na,x,100,,,7\n");
 }
 
 TEST_F(Files, AreNotWrittenWithoutARow) {
