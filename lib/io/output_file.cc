@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Output files: writes through zlib to a temporary file and renames it.
+// Output files: writes through zlib to a file without a name, which replaces the old one when it
+// is complete.
 #include "tidepool/trace/output_file.h"
 
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <streambuf>
 #include <system_error>
 
@@ -70,6 +72,58 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
 
+// A file that has no name until it is complete, so a process that is killed leaves nothing behind.
+// Some file systems have none (NFS): there it has the name of the draft from the beginning.
+class Draft {
+ public:
+  explicit Draft(const std::string& target) : name_(absl::StrCat(target, ".", getpid(), ".part")) {
+    struct stat ignored = {};
+    if (lstat(name_.c_str(), &ignored) != 0 && errno == ENAMETOOLONG) return;
+    const std::string folder = std::filesystem::path(target).parent_path().string();
+    if (access("/proc/self/fd", X_OK) == 0) {
+      descriptor_ =
+          open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    }
+    if (descriptor_ >= 0) return;
+    descriptor_ = open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    has_name_ = descriptor_ >= 0;
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+  ~Draft() {
+    if (descriptor_ >= 0) close(descriptor_);
+    if (has_name_) unlink(name_.c_str());
+  }
+
+  int descriptor() const { return descriptor_; }
+
+  // Gives the file the target's name in place of the file that has it. Sets errno on failure.
+  bool Rename(const std::string& target) {
+    const std::string link = absl::StrCat("/proc/self/fd/", descriptor_);
+    has_name_ = has_name_ ||
+                linkat(AT_FDCWD, link.c_str(), AT_FDCWD, name_.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    if (!has_name_ || std::rename(name_.c_str(), target.c_str()) != 0) return false;
+    has_name_ = false;
+    return true;
+  }
+
+ private:
+  std::string name_;
+  int descriptor_ = -1;
+  bool has_name_ = false;
+};
+
+absl::Status Replace(const std::string& target, std::optional<mode_t> mode, const std::string& path,
+                     const std::function<absl::Status(std::ostream&)>& write) {
+  Draft draft(target);
+  if (draft.descriptor() < 0) return FileError(path, "cannot be created");
+  if (mode.has_value()) fchmod(draft.descriptor(), *mode);
+  if (absl::Status status = WriteTo(dup(draft.descriptor()), path, write); !status.ok()) {
+    return status;
+  }
+  return draft.Rename(target) ? absl::OkStatus() : FileError(path, "cannot be replaced");
+}
+
 }  // namespace
 
 absl::Status WriteFile(const std::string& path,
@@ -88,16 +142,7 @@ absl::Status WriteFile(const std::string& path,
   std::error_code ignored;
   const std::string target =
       exists ? std::filesystem::canonical(path, ignored).string() : std::string(path);
-  const std::string draft = absl::StrCat(target, ".", getpid(), ".part");
-  const int descriptor = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0) return FileError(path, "cannot be created");
-  if (exists) fchmod(descriptor, info.st_mode & 07777);
-  absl::Status status = WriteTo(descriptor, path, write);
-  if (status.ok() && std::rename(draft.c_str(), target.c_str()) != 0) {
-    status = FileError(path, "cannot be replaced");
-  }
-  if (!status.ok()) unlink(draft.c_str());
-  return status;
+  return Replace(target, exists ? std::optional(info.st_mode & 07777) : std::nullopt, path, write);
 }
 
 }  // namespace tidepool

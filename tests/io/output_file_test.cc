@@ -2,10 +2,13 @@
 // Tests of output files: each appears whole or not at all.
 #include "tidepool/trace/output_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "tests/support/shared_files.h"
@@ -59,6 +62,28 @@ TEST_F(OutputFile, IsAsBeforeWhenTheWriterFails) {
   const absl::Status status = WriteFile(path, fail);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(status.message(), path + ": broken, expected better");
+  EXPECT_EQ(Contents(path), "before");
+  EXPECT_EQ(Files(), 1);
+}
+
+TEST_F(OutputFile, LeavesNothingOfAProcessThatIsKilled) {
+  const int nameless = open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (nameless < 0) GTEST_SKIP() << "the file system of " << folder_ << " has no nameless files";
+  close(nameless);
+  const std::string path = folder_ / "x";
+  EXPECT_TRUE(Write(path, "before").ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    const absl::Status status = WriteFile(path, [](std::ostream& out) {
+      out << std::string(1 << 20, 'x');
+      kill(getpid(), SIGKILL);
+      return absl::OkStatus();
+    });
+    _exit(status.ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(Contents(path), "before");
   EXPECT_EQ(Files(), 1);
 }
