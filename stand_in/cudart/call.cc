@@ -2,6 +2,8 @@
 // Refuses calls in the order in which CUDA checks.
 #include "stand_in/cudart/call.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +11,22 @@
 #include "stand_in/cudart/unsupported.h"
 
 namespace tidepool::cudart_host {
+namespace {
+
+std::atomic<bool> is_child_of_context{false};
+
+}  // namespace
+
+void BindContext() {
+  if (ThisThread().has_context) return;
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { is_child_of_context = true; });
+  ThisThread().has_context = true;
+}
+
+cudaError_t RefuseForked() {
+  return is_child_of_context ? cudaErrorInitializationError : cudaSuccess;
+}
 
 cudaError_t Refusal(const char* function, Needs needs) {
   if (ThisThread().is_in_host_function) return cudaErrorNotPermitted;
@@ -17,6 +35,7 @@ cudaError_t Refusal(const char* function, Needs needs) {
   const int ordered = runtime.counts.Enter(function);
   if (ordered != 0) return static_cast<cudaError_t>(ordered);
   if (needs == Needs::kNothing) return cudaSuccess;
+  if (RefuseForked() != cudaSuccess) return RefuseForked();
   if (needs == Needs::kDevice) {
     return ThisThread().device < runtime.device_count() ? cudaSuccess : cudaErrorNoDevice;
   }
@@ -25,7 +44,7 @@ cudaError_t Refusal(const char* function, Needs needs) {
   if (needs == Needs::kBoundContext && !ThisThread().has_context) {
     return cudaErrorDeviceUninitialized;
   }
-  ThisThread().has_context = true;
+  BindContext();
   return static_cast<cudaError_t>(device->broken_with());
 }
 

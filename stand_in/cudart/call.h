@@ -19,6 +19,12 @@ enum class Needs : char {
   kBoundContext,  // a call of the driver: does not bind it
 };
 
+// Binds the context of the current device to the calling thread. Processes that are forked from now
+// on cannot use the device.
+void BindContext();
+// Returns cudaErrorInitializationError in a process that was forked from one with a context, as an
+// H200 did, and else cudaSuccess.
+cudaError_t RefuseForked();
 // Returns the error that refuses the call, or cudaSuccess.
 cudaError_t Refusal(const char* function, Needs needs);
 // Stores an error as the calling thread's last error, and returns it.

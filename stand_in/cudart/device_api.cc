@@ -140,6 +140,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
 template <typename Body>
 cudaError_t CallWithDevice(const char* function, int ordinal, Body body) {
   return Call(function, Needs::kNothing, [&](Runtime& runtime) -> cudaError_t {
+    if (RefuseForked() != cudaSuccess) return RefuseForked();
     const std::shared_ptr<StandInDevice> device = runtime.FindDevice(ordinal);
     if (device == nullptr) {
       return runtime.device_count() == 0 ? cudaErrorNoDevice : cudaErrorInvalidDevice;
@@ -168,7 +169,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return CallWithDevice(__func__, device, [&](Runtime&, StandInDevice&) {
     ThisThread().device = device;
-    ThisThread().has_context = true;
+    BindContext();
     return cudaSuccess;
   });
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and errors of the stand-in.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -45,6 +48,24 @@ TEST_F(DeviceTest, SaysWhatItIs) {
   int version = 0;
   EXPECT_EQ(cudaRuntimeGetVersion(&version), cudaSuccess);
   EXPECT_EQ(version, CUDART_VERSION);
+}
+
+// As an H200 answered.
+TEST_F(DeviceTest, AForkedChildOfAContextCannotUseCuda) {
+  char* const memory = NewMemory(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    int device = 0;
+    void* address = nullptr;
+    const bool is_refused = cudaGetDevice(&device) == cudaErrorInitializationError &&
+                            cudaSetDevice(0) == cudaErrorInitializationError &&
+                            cudaMalloc(&address, 1) == cudaErrorInitializationError;
+    _exit(is_refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
 }
 
 TEST_F(DeviceTest, AMachineMayHaveNone) {

@@ -228,6 +228,7 @@ TEST_F(StreamTest, KeepsTheOrderOfCuda) {
 }
 
 TEST_F(StreamTest, ACallOnADestroyedStreamMayEndTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // A forked child cannot use CUDA.
   const cudaStream_t stream = NewStream();
   ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   EXPECT_EQ(cudaStreamQuery(stream), cudaErrorInvalidResourceHandle);
