@@ -20,6 +20,7 @@ constexpr double kTransformedEfficiency = 0.25;
 
 constexpr std::int64_t kLeastFftKernel = 5;
 constexpr std::int64_t kMostFftKernel = 16;
+constexpr std::int64_t kLeastStridedFftKernel = 4;
 
 // The numbers of a convolution that the formulas share.
 class Shape {
@@ -55,9 +56,11 @@ class Shape {
     return 4 * (2.25 * (Product(convolution_.x) + Product(convolution_.y)) + 4 * WeightNumbers());
   }
 
-  bool HasFft() const {
-    return HasStrideOne() && convolution_.w[2] == convolution_.w[3] &&
-           convolution_.w[2] >= kLeastFftKernel && convolution_.w[2] <= kMostFftKernel;
+  bool HasFft() const { return HasStrideOne() && HasSquareKernel(kLeastFftKernel); }
+  bool HasStridedFft() const {
+    return convolution_.pass == Pass::kBackwardData && convolution_.x.size() == 4 &&
+           AreAll(convolution_.stride, 2) && AreAll(convolution_.dilation, 1) &&
+           convolution_.type != cudnn::kDouble && HasSquareKernel(kLeastStridedFftKernel);
   }
   // Returns the side of the transformed images, or 0 if they are too large.
   std::int64_t SideOfSpectra() const {
@@ -79,9 +82,18 @@ class Shape {
     return groups_ * (products + Transforms(tiles) * 2.5 * area * std::log2(area));
   }
 
+  // Returns the workspace of an FFT with spectra of this side for so many tiles of each image.
+  double FftBytes(std::int64_t side, double tiles) const {
+    return static_cast<double>(kComplexBytes * SpectrumNumbers(side)) * Transforms(tiles);
+  }
+
   double groups() const { return groups_; }
 
  private:
+  bool HasSquareKernel(std::int64_t least) const {
+    return convolution_.w[2] == convolution_.w[3] && convolution_.w[2] >= least &&
+           convolution_.w[2] <= kMostFftKernel;
+  }
   double WeightNumbers() const { return Product(convolution_.w); }
 
   const Convolution& convolution_;
@@ -167,9 +179,8 @@ class Maker {
   }
 
   void AddFft(AlgorithmKind kind, std::int64_t side, double tiles) {
-    const double workspace =
-        static_cast<double>(kComplexBytes * SpectrumNumbers(side)) * shape_.Transforms(tiles);
-    AddTransformed(kind, shape_.FftOperations(side, tiles), workspace, shape_.groups());
+    AddTransformed(kind, shape_.FftOperations(side, tiles), shape_.FftBytes(side, tiles),
+                   shape_.groups());
   }
 
   // The groups come one after the other, in one workspace.
@@ -209,6 +220,16 @@ std::int64_t SizeOfWorkspace(double bytes) {
 
 std::vector<Algorithm> AlgorithmsOf(const Convolution& convolution, const Gpu& gpu) {
   return Maker(convolution, gpu).All();
+}
+
+std::int64_t LargestWorkspace(const Convolution& convolution, const Gpu& gpu) {
+  std::int64_t largest = 0;
+  for (const Algorithm& one : AlgorithmsOf(convolution, gpu)) {
+    largest = std::max(largest, one.workspace_bytes);
+  }
+  const Shape shape(convolution);
+  if (!shape.HasStridedFft() || shape.SideOfSpectra() == 0) return largest;
+  return std::max(largest, SizeOfWorkspace(shape.FftBytes(shape.SideOfSpectra(), 1)));
 }
 
 }  // namespace tidepool::cudart_host

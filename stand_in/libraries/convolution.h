@@ -71,6 +71,12 @@ std::int64_t SizeOfWorkspace(double bytes);
 // the first where it exists.
 std::vector<Algorithm> AlgorithmsOf(const Convolution& convolution, const Gpu& gpu);
 
+// Returns the most that a convolution was ever seen to take: the largest workspace of its
+// algorithms, or of an FFT for gradients of X with stride 2, which cuDNN 7.5 chose on a V100 for
+// the forward pass of a transposed convolution (pytorch#26112: 4,692 MiB, as the formula of kFft
+// gives) and which later versions may not have. AlgorithmsOf has no such one.
+std::int64_t LargestWorkspace(const Convolution& convolution, const Gpu& gpu);
+
 // Returns the algorithms as programs get them: with CUDART_HOST_CUDNN_WORKSPACE, each has so many
 // bytes.
 std::vector<Algorithm> OfferedAlgorithms(const Convolution& convolution);

@@ -22,7 +22,7 @@ std::int64_t OrderedBytes() {
   return bytes;
 }
 
-// The workspaces that were told, each with the largest of an algorithm of the same convolution.
+// The workspaces that were told, each with the largest that the same convolution could take.
 struct Told {
   std::mutex mutex;
   std::map<std::int64_t, std::int64_t> largest;
@@ -45,10 +45,7 @@ std::vector<Algorithm> OfferedAlgorithms(const Convolution& convolution) {
 }
 
 void NoteWorkspace(std::int64_t bytes, const Convolution& convolution) {
-  std::int64_t largest = bytes;
-  for (const Algorithm& one : AlgorithmsOf(convolution, AssumedGpu())) {
-    largest = std::max(largest, one.workspace_bytes);
-  }
+  const std::int64_t largest = std::max(bytes, LargestWorkspace(convolution, AssumedGpu()));
   Told& told = AllTold();
   const std::lock_guard lock(told.mutex);
   std::int64_t& known = told.largest[bytes];

@@ -48,6 +48,28 @@ TEST(Convolution, FourierWorkspacesAreThoseOfMicroCudnn) {
   }
 }
 
+// pytorch#26112: ConvTranspose2d(2048, 512, 4, stride=2, padding=1) on 32 x 2048 x 8 x 8 held 96
+// MiB before its forward pass, which is a gradient of X, and took 4.676 GiB on a V100.
+TEST(Convolution, TransposedConvolutionsMayTakeAnFft) {
+  Convolution transposed = {.pass = Pass::kBackwardData,
+                            .type = cudnn::kFloat,
+                            .x = {32, 512, 16, 16},
+                            .w = {2048, 512, 4, 4},
+                            .y = {32, 2048, 8, 8},
+                            .padding = {1, 1},
+                            .stride = {2, 2},
+                            .dilation = {1, 1}};
+  EXPECT_EQ(LargestWorkspace(transposed, kP100), std::int64_t{4692} * (1 << 20) - 1);
+  EXPECT_EQ(WorkspaceOf(transposed, AlgorithmKind::kFft, kP100), -1);
+  transposed.pass = Pass::kForward;
+  EXPECT_LT(LargestWorkspace(transposed, kP100), 1 << 25);
+}
+
+TEST(Convolution, TheLargestWorkspaceIsOfAnAlgorithm) {
+  const Convolution conv2 = Square(256, 96, 256, 27, 5, 2);
+  EXPECT_EQ(LargestWorkspace(conv2, kP100), WorkspaceOf(conv2, AlgorithmKind::kFft, kP100));
+}
+
 // It reports 4.3 KiB, and the formula has 4.7 KiB in blocks of 512 bytes.
 TEST(Convolution, IndexesAndColumns) {
   const Convolution conv2 = Square(256, 96, 256, 27, 5, 2);
