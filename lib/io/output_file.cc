@@ -72,7 +72,7 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
 
-// A file that has no name until it is complete, so a process that is killed leaves nothing behind.
+// A file that has no name until it is complete, so a process that is killed leaves no file.
 // Some file systems have none (NFS): there it has the name of the draft from the beginning.
 class Draft {
  public:

@@ -50,7 +50,7 @@ TEST_F(DeviceTest, SaysWhatItIs) {
   EXPECT_EQ(version, CUDART_VERSION);
 }
 
-// As an H200 answered.
+// An H200 answered so.
 TEST_F(DeviceTest, AForkedChildOfAContextCannotUseCuda) {
   char* const memory = NewMemory(1);
   const pid_t child = fork();
