@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "lib/text/nearest.h"
 #include "trace_replay/help.h"
-#include "trace_replay/nearest.h"
 
 namespace tidepool::tool {
 namespace {
@@ -28,7 +28,7 @@ std::string Prefix(const CLI::App& command) {
 
 // "; did you mean '--policy'?", or nothing if no name is near.
 std::string Hint(const std::string& text, const std::vector<std::string>& names) {
-  const std::string nearest = Nearest(text, names);
+  const std::string nearest = text::Nearest(text, names);
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
 }
 

@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest_first.h"
+#include "lib/text/nearest.h"
 
 namespace tidepool::bindings {
 namespace {
@@ -43,7 +43,7 @@ std::string_view Take(std::string_view& text, std::size_t size) {
 absl::Status UnknownKey(std::string_view key) {
   std::vector<std::string> names;
   for (const Option& option : Options()) names.emplace_back(option.name);
-  names = text::NearestFirst(absl::string_view(key.data(), key.size()), std::move(names));
+  names = text::NearestFirst(key, std::move(names));
   return absl::InvalidArgumentError(
       absl::StrCat("no option ", Shown(key), ", expected one of ", absl::StrJoin(names, ", ")));
 }

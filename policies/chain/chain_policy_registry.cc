@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest_first.h"
+#include "lib/text/nearest.h"
 #include "lib/text/sizes.h"
 #include "policies/chain/chain_policies.h"
 #include "policies/chain/recompute_model.h"
@@ -54,8 +54,7 @@ constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
 });
 
 absl::Status UnknownPolicy(std::string_view name) {
-  const std::vector<std::string> names =
-      text::NearestFirst({name.data(), name.size()}, ChainPolicyNames());
+  const std::vector<std::string> names = text::NearestFirst(name, ChainPolicyNames());
   return absl::NotFoundError(absl::StrCat("no chain policy '",
                                           absl::CHexEscape({name.data(), name.size()}),
                                           "', expected one of ", absl::StrJoin(names, ", ")));

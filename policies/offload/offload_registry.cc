@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest_first.h"
+#include "lib/text/nearest.h"
 #include "policies/offload/base_policy.h"
 #include "policies/offload/best_policy.h"
 #include "policies/offload/chained_policy.h"
@@ -73,8 +73,7 @@ absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
   for (const OffloadPolicy& policy : kOffloadPolicies) {
     if (name == policy.name) return &policy;
   }
-  const std::vector<std::string> names =
-      text::NearestFirst({name.data(), name.size()}, OffloadPolicyNames());
+  const std::vector<std::string> names = text::NearestFirst(name, OffloadPolicyNames());
   return absl::NotFoundError(absl::StrCat("no offload policy ", offload_policies::InQuotes(name),
                                           ", expected one of ", absl::StrJoin(names, ", ")));
 }

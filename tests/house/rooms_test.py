@@ -9,7 +9,7 @@ PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
 ON_THE_FACE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
 # Annotated mutexes and tables read without them serve all code that has threads, and errors name the nearest of known names first.
-FOR_ALL = ("lib/locks/mutex.h", "lib/locks/pointer_table.h", "lib/text/nearest_first.h")
+FOR_ALL = ("lib/locks/mutex.h", "lib/locks/pointer_table.h", "lib/text/nearest.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")
 

@@ -12,9 +12,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/text/nearest.h"
 #include "tidepool/schedule/workspace_policy.h"
 #include "trace_replay/command.h"
-#include "trace_replay/nearest.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -196,7 +196,7 @@ absl::StatusOr<std::vector<WorkspaceCase>> CasesOf(const WorkspaceOptions& optio
     if (question.name == options.name) return std::vector<WorkspaceCase>{question};
     names.push_back(question.name);
   }
-  const std::string nearest = Nearest(options.name, names);
+  const std::string nearest = text::Nearest(options.name, names);
   return absl::NotFoundError(absl::StrCat(
       "--case: no case '", absl::CHexEscape(options.name), "' in ", absl::CHexEscape(options.file),
       ", expected one of its ", names.size(),

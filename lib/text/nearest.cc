@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distances between names, row by row of the usual table.
-#include "trace_replay/nearest.h"
+// Counts edits row by row of the usual table.
+#include "lib/text/nearest.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <utility>
 
-namespace tidepool::tool {
+namespace tidepool::text {
 namespace {
 
-std::size_t Edits(std::string_view from, std::string_view to) {
+std::size_t EditsBetween(std::string_view from, std::string_view to) {
+  constexpr std::size_t kMostCharacters = 100;
+  from = from.substr(0, kMostCharacters);
   std::vector<std::size_t> two_above(to.size() + 1);
   std::vector<std::size_t> above(to.size() + 1);
   std::vector<std::size_t> row(to.size() + 1);
@@ -32,18 +34,18 @@ std::size_t Edits(std::string_view from, std::string_view to) {
 
 }  // namespace
 
-std::string Nearest(std::string_view text, const std::vector<std::string>& names) {
-  constexpr std::size_t kCharactersAnEdit = 3;
-  std::string nearest;
-  std::size_t fewest = text.size() + 1;
-  for (const std::string& name : names) {
-    const std::size_t edits = Edits(text, name);
-    if (edits < fewest && edits * kCharactersAnEdit <= name.size()) {
-      nearest = name;
-      fewest = edits;
-    }
-  }
-  return nearest;
+std::vector<std::string> NearestFirst(std::string_view name, std::vector<std::string> names) {
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return EditsBetween(name, a) < EditsBetween(name, b);
+  });
+  return names;
 }
 
-}  // namespace tidepool::tool
+std::string Nearest(std::string_view name, const std::vector<std::string>& names) {
+  constexpr std::size_t kCharactersAnEdit = 3;
+  if (names.empty()) return "";
+  std::string nearest = NearestFirst(name, names).front();
+  return EditsBetween(name, nearest) * kCharactersAnEdit <= nearest.size() ? nearest : "";
+}
+
+}  // namespace tidepool::text
