@@ -23,7 +23,6 @@ namespace {
 using transfers::TransferAction;
 using transfers::TransferProblem;
 
-constexpr double kRounding = 1e-12;
 // The work of the search over sets is that of so many seconds, also for a longer time limit.
 constexpr double kSecondsForSets = 0.25;
 using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
@@ -128,7 +127,7 @@ class BestChain {
   ChainSchedule Improve(ChainSchedule known);
 
  private:
-  bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kRounding); }
+  bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kEqualSeconds); }
   bool IsLate() const {
     return options_.stop.stop_requested() || std::chrono::steady_clock::now() >= end_;
   }
@@ -248,7 +247,7 @@ ChainSchedule BestChain::Improve(ChainSchedule known) {
   if (IsSmall()) TrySearch();
   if (!IsDone()) TrySets();
   best_.lower_bound_seconds = std::min(best_.lower_bound_seconds, LowerBound());
-  best_.proved = best_.seconds <= best_.lower_bound_seconds * (1 + kRounding);
+  best_.proved = best_.seconds <= best_.lower_bound_seconds * (1 + kEqualSeconds);
   return std::move(best_);
 }
 
@@ -288,7 +287,7 @@ absl::StatusOr<ChainSchedule> MakeWithRecomputation(const Chain& chain,
   const double bound = BoundWithRecomputation(chain, options.copies);
   absl::StatusOr<ChainSchedule> best = absl::ResourceExhaustedError("no schedule was found");
   if (chain.memory_bytes >= LeastChainMemory(chain)) best = MakeTransferring(chain, options);
-  if (!best.ok() || best->seconds > bound * (1 + kRounding)) {
+  if (!best.ok() || best->seconds > bound * (1 + kEqualSeconds)) {
     absl::StatusOr<ChainSchedule> made = MakeRecomputing(chain, options);
     if (made.ok() && (!best.ok() || made->seconds < best->seconds)) best = std::move(made);
   }

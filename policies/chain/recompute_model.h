@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "policies/transfers/transfer_problem.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/chain_policy.h"
 
@@ -15,8 +16,7 @@ namespace tidepool::chain_policies {
 
 // The longest chain that tables of segments serve.
 inline constexpr std::size_t kMostRecomputedOperations = 512;
-// Sums of seconds in different orders differ by less than this part.
-inline constexpr double kEqualSeconds = 1e-11;
+using transfers::kEqualSeconds;
 
 // Returns InvalidArgument for a chain of more operations.
 absl::Status CheckRecomputedLength(const Chain& chain);

@@ -54,7 +54,7 @@ class Searcher {
  public:
   Searcher(const RecomputeModel& model, double limit, std::size_t most_states, const SearchEnd& end)
       : model_(model),
-        limit_(limit * (1 - kRounding)),
+        limit_(limit * (1 - kEqualSeconds)),
         most_states_(most_states),
         end_(end),
         reruns_(LeastRerunSeconds(model)) {}
@@ -62,9 +62,6 @@ class Searcher {
   RecomputeSearch Search();
 
  private:
-  // Sums in different orders differ by less than this part.
-  static constexpr double kRounding = 1e-12;
-
   std::int64_t BytesOf(State state, std::size_t i) const;
   std::int64_t FreeBytes(State state) const;
   double SecondsLeft(State state) const;

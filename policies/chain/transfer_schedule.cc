@@ -127,8 +127,7 @@ ChainSchedule ScheduleOf(const Chain& chain, const ChainTransfers& transfers,
   schedule.steps = StepsOf(transfers, times);
   schedule.seconds = times.seconds;
   schedule.lower_bound_seconds = std::min(ChainOperationBound(chain), times.seconds);
-  constexpr double kRoundingError = 1e-12;
-  schedule.proved = times.seconds <= schedule.lower_bound_seconds * (1 + kRoundingError);
+  schedule.proved = times.seconds <= schedule.lower_bound_seconds * (1 + kEqualSeconds);
   return schedule;
 }
 

@@ -289,7 +289,6 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   constexpr double kFirstTemperature = 0.003;
   constexpr double kLastTemperature = 0.0001;
   constexpr double kFirstSteps = 2000;
-  constexpr double kRounding = 1e-12;
   TransferDispatcher dispatcher(problem);
   double best = dispatcher.Run(set);
   if (problem.absences.empty()) return best;
@@ -302,7 +301,7 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   double steps = kFirstSteps;
   bool is_changed = false;
   double temperature = kFirstTemperature;
-  while (best > bound * (1 + kRounding) &&
+  while (best > bound * (1 + kEqualSeconds) &&
          go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
     changes.Make(random, next);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 // Sums of the same times in different orders differ by less than this share.
-constexpr double kRounding = 1e-12;
 
 struct State {
   Progress progress;
@@ -274,7 +273,7 @@ void Search::Push(State state, std::size_t flipped) {
   const double next_start = std::min(state.progress.busy_until, state.progress.in_until);
   if (state.progress.out_until <= next_start) state.leaving = kNone;
   if (state.progress.in_until <= state.progress.busy_until) state.coming = kNone;
-  const double limit = best_seconds_ * (1 - kRounding);
+  const double limit = best_seconds_ * (1 - kEqualSeconds);
   state.bound = std::max(state.bound, bounds_.Of(state.progress));
   if (state.bound >= limit) return;
   const std::size_t at = states_.size();
@@ -345,7 +344,7 @@ bool Search::ExpandLevel(std::size_t started) {
     const auto [bound, at] = queue.top();
     queue.pop();
     if (states_[at].is_dominated) continue;
-    if (bound >= best_seconds_ * (1 - kRounding)) break;
+    if (bound >= best_seconds_ * (1 - kEqualSeconds)) break;
     if (expanded == limits_.width) {
       is_complete_ = false;
       break;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "policies/chain/transfer_schedule.h"
 #include "tests/chain/random_chain.h"
 #include "tests/execute/offload_everything.h"
 #include "tests/schedule/random_program.h"
@@ -209,7 +210,9 @@ TEST(LowerBound, IsBelowSchedulesOfChains) {
         ToChain(graph, {.memory_bytes = memory, .link_bytes_per_second = 1e9}).value();
     std::vector<std::size_t> all;
     for (std::size_t i = 0; i < made.chain.forward_seconds.size(); ++i) all.push_back(i);
-    const absl::StatusOr<Schedule> schedule = ScheduleTransfers(graph, made, OrderedTransfers(all));
+    const absl::StatusOr<ChainSchedule> chain = chain_policies::ScheduleSet(made.chain, all);
+    ASSERT_TRUE(chain.ok()) << chain.status();
+    const absl::StatusOr<Schedule> schedule = ScheduleChain(graph, made, *chain);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     Machine machine;
     machine.devices[0].memory_bytes = memory;

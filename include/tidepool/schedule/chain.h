@@ -190,19 +190,6 @@ struct ChainOptions {
 TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph,
                                                    const ChainOptions& options);
 
-// Returns a schedule of the graph with these transfers of its chain, `made`. Its memory is paged;
-// the device has `made.chain.memory_bytes + made.resident_bytes`. Steps have the order of the times
-// of PlaceTransfers, so a simulation has the makespan of PlaceTransfers, or a smaller one. Parts
-// take memory task by task, and data of an activation leaves and comes one after the other. An
-// activation that would come back before it has left is not moved. Inputs that begin on the host
-// are prefetched first, and not offloaded again. Errors are PlaceTransfers's; InvalidArgument for
-// weights at home on the host, and for granules of other than 1 to 2^30 bytes; ResourceExhausted
-// where sizes rounded up to granules do not fit. O(steps log steps + uses).
-TIDEPOOL_EXPORT absl::StatusOr<Schedule> ScheduleTransfers(const TaskGraph& graph,
-                                                           const GraphChain& made,
-                                                           const ChainTransfers& transfers,
-                                                           std::int64_t granule = 1);
-
 // Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
 // of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i.
 // ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task that writes

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the uses of each datum in the order of runs.
-#include "lib/chain/task_runs.h"
+#include "policies/chain/task_runs.h"
 
 #include <algorithm>
 
-namespace tidepool::chain {
+namespace tidepool::chain_policies {
 
 void TaskRuns::AddUses(const std::vector<std::size_t>& data, bool writes, bool changes) {
   for (const std::size_t used : data) uses_[used].push_back({runs_.size() - 1, writes, changes});
@@ -50,4 +50,4 @@ std::size_t TaskRuns::AfterChange(std::size_t data, std::size_t position) const 
   return after;
 }
 
-}  // namespace tidepool::chain
+}  // namespace tidepool::chain_policies

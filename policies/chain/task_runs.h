@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runs of tasks on the compute stream, and the data that each of them needs last.
-#ifndef TIDEPOOL_LIB_CHAIN_TASK_RUNS_H_
-#define TIDEPOOL_LIB_CHAIN_TASK_RUNS_H_
+#ifndef TIDEPOOL_POLICIES_CHAIN_TASK_RUNS_H_
+#define TIDEPOOL_POLICIES_CHAIN_TASK_RUNS_H_
 
 #include <cstddef>
 #include <vector>
 
 #include "tidepool/schedule/chain.h"
 
-namespace tidepool::chain {
+namespace tidepool::chain_policies {
 
 // One run of a task. Data lives from a run that writes it to its last use before the next such run.
 struct TaskRun {
@@ -49,6 +49,6 @@ class TaskRuns {
   std::vector<std::vector<Use>> uses_;  // by data
 };
 
-}  // namespace tidepool::chain
+}  // namespace tidepool::chain_policies
 
-#endif  // TIDEPOOL_LIB_CHAIN_TASK_RUNS_H_
+#endif  // TIDEPOOL_POLICIES_CHAIN_TASK_RUNS_H_

@@ -6,12 +6,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "policies/chain/transfer_schedule.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
+#include "tests/chain_policies/simulated_seconds.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {
@@ -20,30 +20,12 @@ using testing::AreClose;
 using testing::ChainVector;
 using testing::RandomChains;
 
-Machine MachineOfChain(const GraphChain& made) {
-  Machine machine;
-  machine.devices[0].memory_bytes = made.chain.memory_bytes + made.resident_bytes;
-  MachineLink& link = machine.links[0];
-  link.out_bytes_per_second = link.in_bytes_per_second = made.chain.link_bytes_per_second;
-  link.full_duplex = false;
-  return machine;
-}
-
-// Returns the time of a schedule with these transfers; -1 where a step of the pipeline fails.
 double SimulatedSeconds(const TaskGraph& graph, const GraphChain& made,
                         const ChainTransfers& transfers) {
-  const absl::StatusOr<Schedule> schedule = ScheduleTransfers(graph, made, transfers);
-  EXPECT_TRUE(schedule.ok()) << schedule.status();
-  if (!schedule.ok()) return -1;
-  const absl::Status valid = ValidateSchedule(graph, *schedule);
-  EXPECT_TRUE(valid.ok()) << valid;
-  const absl::StatusOr<Program> program =
-      LowerSchedule(absl::MakeConstSpan(&graph, 1), *schedule, MachineOfChain(made));
-  EXPECT_TRUE(program.ok()) << program.status();
-  if (!program.ok()) return -1;
-  double seconds = 0;
-  for (const OperationTimes& times : TimeProgram(*program)) seconds = std::max(seconds, times.end);
-  return seconds;
+  const ChainTimes times = PlaceTransfers(made.chain, transfers).value();
+  return testing::SimulatedSeconds(
+      graph, made,
+      ScheduleChain(graph, made, chain_policies::ScheduleOf(made.chain, transfers, times)));
 }
 
 double SimulatedSeconds(const Chain& chain, const ChainTransfers& transfers) {
@@ -85,10 +67,11 @@ TEST(SimulatedChain, HasTheMakespansOfTheOracle) {
       const std::vector<std::size_t> set = entry["set"];
       SCOPED_TRACE(vector.name + " {" + absl::StrJoin(set, ",") + "}");
       const ChainTransfers transfers = OrderedTransfers(set);
-      const double simulated = SimulatedSeconds(vector.chain, transfers);
+      const ChainTransfers useful = Useful(vector.chain, transfers);
+      const double simulated = SimulatedSeconds(vector.chain, useful);
       const double expected = entry["integral"];
-      const double useful = PlaceTransfers(vector.chain, Useful(vector.chain, transfers))->seconds;
-      ASSERT_TRUE(AreClose(simulated, useful)) << simulated << " " << useful;
+      const double placed = PlaceTransfers(vector.chain, useful)->seconds;
+      ASSERT_TRUE(AreClose(simulated, placed)) << simulated << " " << placed;
       ASSERT_LE(simulated, expected * (1 + 1e-9));
       (AreClose(simulated, expected) ? exact : shorter) += 1;
     }
@@ -105,12 +88,13 @@ TEST(SimulatedChain, HasTheMakespansOfTheModel) {
   for (int i = 0; i < 3000; ++i) {
     const std::size_t operations = static_cast<std::size_t>(random.Below(8)) + 1;
     const Chain chain = random.Next(operations);
-    const ChainTransfers transfers = random.Transfers(operations);
-    if (!PlaceTransfers(chain, transfers).ok()) continue;
+    const ChainTransfers all = random.Transfers(operations);
+    if (!PlaceTransfers(chain, all).ok()) continue;
+    const ChainTransfers transfers = Useful(chain, all);
     SCOPED_TRACE(ChainJson(chain) + absl::StrJoin(transfers.offloads, ",") + " " +
                  absl::StrJoin(transfers.prefetches, ","));
     const double simulated = SimulatedSeconds(chain, transfers);
-    const double expected = PlaceTransfers(chain, Useful(chain, transfers))->seconds;
+    const double expected = PlaceTransfers(chain, transfers)->seconds;
     ASSERT_TRUE(AreClose(simulated, expected)) << simulated << " " << expected;
     ++chains;
     waits += expected > ChainSeconds(chain) ? 1 : 0;
