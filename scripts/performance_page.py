@@ -407,7 +407,7 @@ def modnn_figures(results):
              part("budgets", "At moDNN's sub-batches nearly all data fits, so vDNN in its fastest mode moves as little; the paper's vDNN+ is behind by 26 %. "
                              "Where it offloads the inputs of all convolutions, fit or not, it is behind by 3.5 %: most of its copies run beside tasks. At the bound, vDNN+ "
                              "does not run at all."),
-             part("front", "Sub-batch, transfers, tasks that run again and algorithms chosen together (`tidepool schedule --front`), by 2.5 s of counted "
+             part("front", "Sub-batch, transfers, tasks that run again and algorithms chosen together (`tidepool front`), by 2.5 s of counted "
                            "work; `at least` is the ratio below which no schedule of these sub-batches can be, since its tasks alone take as long. From 2 GB on moDNN is "
                            "within 6 % of the ideal here, so the mean cannot be below that bound. The front rather needs less memory: for "
                            "moDNN's time of VGG-16 in 10 GB, 5 GB suffice."),

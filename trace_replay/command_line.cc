@@ -31,6 +31,15 @@ void Describe(CLI::App& app) {
       "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
 }
 
+// Lets commands with options that `--help` leaves out show them.
+void AddAllHelp(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (absl::c_none_of(command->get_groups(), IsMore)) continue;
+    command->set_help_all_flag("--help-all",
+                               "Print help with more options of machines and policies, and exit");
+  }
+}
+
 // Lets every command take `--version` too, without a line in its help.
 void AddVersions(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -61,10 +70,12 @@ absl::Status CheckValues(const CLI::App& command) {
 CommandLine::CommandLine()
     : app_("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool") {
   Describe(app_);
-  commands_ = {AddInfo(app_),      AddDiff(app_),     AddSize(app_),    AddPlan(app_),
-               AddReplay(app_),    AddReport(app_),   AddConvert(app_), AddModel(app_),
-               AddSchedule(app_),  AddSimulate(app_), AddRun(app_),     AddProfile(app_),
-               AddWorkspace(app_), AddTune(app_),     AddDryRun(app_)};
+  commands_ = {AddInfo(app_),     AddDiff(app_),   AddSize(app_),    AddPlan(app_),
+               AddReplay(app_),   AddReport(app_), AddConvert(app_), AddModel(app_),
+               AddSchedule(app_), AddFront(app_),  AddChain(app_),   AddEmit(app_),
+               AddSimulate(app_), AddRun(app_),    AddProfile(app_), AddWorkspace(app_),
+               AddTune(app_),     AddDryRun(app_)};
+  AddAllHelp(app_);
   AddVersions(app_);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -79,13 +80,14 @@ std::string Arguments(const CLI::App& app) {
   return Section("Arguments", rows);
 }
 
-// The options of a group in the order of the code, but --help at its end.
+// The options of a group in the order of the code, but those of help at its end.
 std::string Options(const CLI::App& app, const std::string& group) {
   std::vector<const CLI::Option*> options = app.get_options([&](const CLI::Option* option) {
     return option->get_group() == group && option->nonpositional();
   });
-  std::stable_partition(options.begin(), options.end(),
-                        [&](const CLI::Option* option) { return option != app.get_help_ptr(); });
+  std::stable_partition(options.begin(), options.end(), [&](const CLI::Option* option) {
+    return option != app.get_help_ptr() && option != app.get_help_all_ptr();
+  });
   Rows rows;
   for (const CLI::Option* option : options) {
     rows.emplace_back(NameOf(*option), DescriptionOf(*option));
@@ -120,12 +122,13 @@ std::string CommandGroups(const CLI::App& app) {
 class HelpFormatter : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string /*name*/,
-                        CLI::AppFormatMode /*mode*/) const override {
+                        CLI::AppFormatMode mode) const override {
     std::string text =
         absl::StrCat(Wrapped(app->get_description(), 0), "\n\nUsage: ", UsageLine(*app), "\n",
                      Arguments(*app), CommandGroups(*app));
     for (const std::string& group : app->get_groups()) {
-      if (!group.empty()) text += Options(*app, group);  // options without a group are hidden
+      if (group.empty()) continue;  // hidden options
+      if (mode == CLI::AppFormatMode::All || !IsMore(group)) text += Options(*app, group);
     }
     if (!app->get_footer().empty()) absl::StrAppend(&text, "\n", app->get_footer(), "\n");
     return text;
@@ -137,6 +140,8 @@ class HelpFormatter : public CLI::FormatterBase {
 std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter() {
   return std::make_shared<HelpFormatter>();
 }
+
+bool IsMore(const std::string& group) { return absl::StartsWith(group, "More: "); }
 
 std::string FullName(const CLI::App& app) {
   return app.get_parent() == nullptr

@@ -10,8 +10,11 @@
 namespace tidepool::tool {
 
 // Lays out help in lines of at most 100 columns: description, usage, arguments, commands, options
-// by group, examples.
+// by group, examples. The mode kAll adds the groups that are `IsMore`.
 std::shared_ptr<CLI::FormatterBase> MakeHelpFormatter();
+
+// Whether help shows a group of options with --help-all alone: its name begins with "More: ".
+bool IsMore(const std::string& group);
 
 // "tidepool size".
 std::string FullName(const CLI::App& app);

@@ -27,6 +27,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     std::cout << line.app().help();
     return 0;
+  } catch (const CLI::CallForAllHelp&) {
+    std::cout << line.app().help("", CLI::AppFormatMode::All);
+    return 0;
   } catch (const CLI::CallForVersion& version) {
     std::cout << version.what() << '\n';
     return 0;

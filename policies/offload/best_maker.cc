@@ -93,11 +93,13 @@ double BestMaker::WorkSeconds() const {
   return options_.work_seconds > 0 ? options_.work_seconds : options_.time_limit_seconds;
 }
 
-// Returns the rest of a part of the time limit; 0 at a stop.
+// Returns the rest of a part of the time limit; 0 at a stop. Notes that nothing is left.
 double BestMaker::SecondsLeft(double until) const {
   if (options_.stop.stop_requested()) return 0;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  return std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
+  const double left = std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
+  if (left == 0 && options_.was_late != nullptr) *options_.was_late = true;
+  return left;
 }
 
 // Returns the work of a search for data that is sent, in so many seconds. A set of transfers is
@@ -112,9 +114,13 @@ Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) cons
   WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
                       options_.stop);
   WorkBudget sending(SendingWork(WorkSeconds() * share), SecondsLeft(until_), options_.stop);
-  return transfers::SearchIteration(
+  Iteration iteration = transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
+  if ((choosing.is_late() || sending.is_late()) && options_.was_late != nullptr) {
+    *options_.was_late = true;
+  }
+  return iteration;
 }
 
 // Searches with some choices of algorithms, in a share of the time.

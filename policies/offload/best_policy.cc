@@ -45,7 +45,9 @@ class BestInStages {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
     begin_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(passed);
     options_.time_limit_seconds -= passed.count();
-    return options_.time_limit_seconds > 0 && !options_.stop.stop_requested();
+    if (options_.stop.stop_requested()) return false;
+    if (options_.time_limit_seconds <= 0 && options_.was_late != nullptr) *options_.was_late = true;
+    return options_.time_limit_seconds > 0;
   }
 
   void Compress(Schedule& schedule) {

@@ -145,19 +145,42 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
                       .lower_bound_seconds = lower_bound};
 }
 
-// Marks a schedule of a search that a stop ended, and tells a stop before the first schedule from a
-// memory that is too small.
-absl::StatusOr<MadeSchedule> MarkStop(const ScheduleRequest& request,
-                                      absl::StatusOr<MadeSchedule> made) {
-  if (!offload_policies::StopOf(request.options).stop_requested()) return made;
-  if (absl::IsResourceExhausted(made.status())) {
+// Makes a schedule and tells the end of its search, and tells a stop before the first schedule from
+// a memory that is too small.
+template <typename Make>
+absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, Make make) {
+  ScheduleRequest own = request;
+  bool was_late = false;
+  if (auto* best = std::get_if<BestOptions>(&own.options)) best->was_late = &was_late;
+  absl::StatusOr<MadeSchedule> made = make(own);
+  const bool is_stopped = offload_policies::StopOf(request.options).stop_requested();
+  if (is_stopped && absl::IsResourceExhausted(made.status())) {
     return absl::CancelledError("the search was stopped before it had a schedule");
   }
-  if (made.ok()) made->stopped = !made->proved;
+  if (made.ok()) {
+    made->ended_by = made->proved ? EndedBy::kProof
+                     : is_stopped ? EndedBy::kInterrupt
+                     : was_late   ? EndedBy::kClock
+                                  : EndedBy::kWork;
+  }
   return made;
 }
 
 }  // namespace
+
+std::string_view EndedByName(EndedBy ended_by) {
+  switch (ended_by) {
+    case EndedBy::kProof:
+      return "proof";
+    case EndedBy::kWork:
+      return "work";
+    case EndedBy::kClock:
+      return "clock";
+    case EndedBy::kInterrupt:
+      break;
+  }
+  return "interrupt";
+}
 
 std::string_view GradientReductionName(GradientReduction reduction) {
   switch (reduction) {
@@ -209,7 +232,9 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGra
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {
-    return MarkStop(request, offload_policies::MakeIteration(**found, graph, request));
+    return MakeAndTellEnd(request, [&](const ScheduleRequest& own) {
+      return offload_policies::MakeIteration(**found, graph, own);
+    });
   }
   return MakeWhole(**found, *make, graph, request);
 }
@@ -227,7 +252,9 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {
-    return MarkStop(request, offload_policies::MakeIteration(**found, family, *batch, request));
+    return MakeAndTellEnd(request, [&](const ScheduleRequest& own) {
+      return offload_policies::MakeIteration(**found, family, *batch, own);
+    });
   }
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, *batch);
   if (!graph.ok()) return graph.status();

@@ -26,11 +26,16 @@ class WorkBudget {
   // Takes some work from the budget. Returns false when nothing is left, and after a stop.
   bool Take(std::size_t work) {
     left_ -= static_cast<double>(work);
-    return left_ > 0 && !stop_.stop_requested() && std::chrono::steady_clock::now() < end_;
+    if (left_ <= 0 || stop_.stop_requested()) return false;
+    is_late_ = std::chrono::steady_clock::now() >= end_;
+    return !is_late_;
   }
+  // Whether the clock ended it with work left.
+  bool is_late() const { return is_late_; }
 
  private:
   double left_;
+  bool is_late_ = false;
   std::stop_token stop_;
   std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
 };

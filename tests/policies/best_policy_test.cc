@@ -315,16 +315,32 @@ TEST(BestPolicy, GivesTheBestSoFarAtAStop) {
   const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.8);
   ScheduleRequest request = RequestWith(memory, true);
   const MadeSchedule whole = MakeSchedule("best", graph, request).value();
-  EXPECT_FALSE(whole.stopped);
+  EXPECT_NE(whole.ended_by, EndedBy::kInterrupt);
   std::stop_source source;
   source.request_stop();
   std::get<BestOptions>(request.options).stop = source.get_token();
   const MadeSchedule stopped = MakeSchedule("best", graph, request).value();
-  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.ended_by, EndedBy::kInterrupt);
   ExpectValid(stopped);
   EXPECT_LT(Simulate(whole)->seconds, Simulate(stopped)->seconds);
   request.machine.devices.front().memory_bytes = kMiB;
   EXPECT_TRUE(absl::IsCancelled(MakeSchedule("best", graph, request).status()));
+}
+
+TEST(BestPolicy, TellsWhatEndedTheSearch) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 4}).value();
+  const auto end_of = [&](double share, double work_seconds, double time_limit_seconds) {
+    const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * share);
+    ScheduleRequest request = RequestWith(memory, true);
+    auto& options = std::get<BestOptions>(request.options);
+    options.work_seconds = work_seconds;
+    options.time_limit_seconds = time_limit_seconds;
+    return MakeSchedule("best", graph, request).value().ended_by;
+  };
+  EXPECT_EQ(end_of(1.1, 0.01, 1e6), EndedBy::kProof);
+  EXPECT_EQ(end_of(0.8, 0.01, 1e6), EndedBy::kWork);
+  EXPECT_EQ(end_of(0.8, 1e6, 1e-3), EndedBy::kClock);
+  EXPECT_EQ(EndedByName(EndedBy::kWork), "work");
 }
 
 TEST(BestPolicy, RefusesWrongRequests) {

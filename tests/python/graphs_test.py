@@ -44,7 +44,7 @@ def test_a_schedule_is_that_of_the_program(alexnet, tool, tmp_path):
 def test_a_front_is_that_of_the_program(alexnet, tool, tmp_path):
     alexnet.write(tmp_path / "graph.json")
     asked = {"points": 2, "time_limit": 60, "recompute": "off"}
-    answer = tool("schedule", tmp_path / "graph.json", "--front", "--points", "2", "--time-limit", "60", "--recompute", "off")
+    answer = tool("front", tmp_path / "graph.json", "--points", "2", "--time-limit", "60", "--recompute", "off")
     front = tidepool.front(alexnet, **asked)
     assert front.to_dict() == answer and front.points[0].memory_bytes > 0
 
@@ -70,7 +70,7 @@ def test_a_schedule_that_does_not_fit_says_so(alexnet):
 
 
 def test_a_chain_is_scheduled_from_a_file_and_from_a_dictionary(tool):
-    answer = tool("schedule", CHAIN, "--policy", "dynprog")
+    answer = tool("chain", CHAIN, "--policy", "dynprog")
     with open(CHAIN, encoding="utf-8") as file:
         chain = json.load(file)
     for source in (CHAIN, chain):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests `tidepool schedule` on chains: its answers and its refusals.
+// Tests `tidepool chain`: its answers and its refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class ChainScheduleCommand : public CommandLine {
   ChainScheduleCommand() : path_(File("chain.json", kChain)) {}
 
   json Answer(const std::vector<std::string>& more, int status = 0) {
-    std::vector<std::string> arguments = {"schedule", path_};
+    std::vector<std::string> arguments = {"chain", path_};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Json(arguments, status);
   }
@@ -44,7 +44,7 @@ class ChainScheduleCommand : public CommandLine {
     return File("changed.json", text);
   }
   std::string Refusal(const std::string& from, const std::string& to) {
-    return ErrorOf({"schedule", Changed(from, to), "--policy", "greedy"});
+    return ErrorOf({"chain", Changed(from, to), "--policy", "greedy"});
   }
 
   std::string path_;
@@ -69,7 +69,7 @@ TEST_F(ChainScheduleCommand, PrintsTheScheduleOfAChain) {
   EXPECT_EQ(answer["paper_lower_bound"], 4);
   EXPECT_EQ(answer["M_peak"], 8);
   EXPECT_EQ(answer["min_memory"], 6);
-  EXPECT_THAT(Text({"schedule", path_, "--policy", "greedy"}), HasSubstr("offloaded: 0\n"));
+  EXPECT_THAT(Text({"chain", path_, "--policy", "greedy"}), HasSubstr("offloaded: 0\n"));
 }
 
 TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
@@ -83,23 +83,24 @@ TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
   EXPECT_EQ(compressed["compressed"], true);
   EXPECT_EQ(one["compressed"], false);
   EXPECT_LT(compressed["makespan"], 7);
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compressor", "1e9"}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "best", "--compressor", "1e9"}),
               HasSubstr("--compressor and --density: one of them compresses nothing"));
   const json parts = Answer({"--policy", "best", "--part", "1"});
   EXPECT_EQ(parts["part_bytes"], 1);
   EXPECT_EQ(one["part_bytes"], 0);
   EXPECT_LT(parts["makespan"], Answer({"--policy", "best"})["makespan"]);
-  EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--part", "1"}),
+  EXPECT_THAT(Text({"chain", path_, "--policy", "best", "--part", "1"}),
               HasSubstr("one transfer at a time, parts of 1 B"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "greedy", "--part", "1"}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "greedy", "--part", "1"}),
               HasSubstr("policy 'greedy' knows one transfer at a time, whole activations"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compute-streams", "2"}),
-              HasSubstr("--compute-streams: an option for graphs"));
-  EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--duplex", "--latency", "500ms"}),
+  EXPECT_THAT(
+      ErrorOf({"schedule", path_, "--policy", "best", "--compute-streams", "2"}),
+      HasSubstr("--compute-streams: an option for graphs, and " + path_ + " is a chain, expected"));
+  EXPECT_THAT(Text({"chain", path_, "--policy", "best", "--duplex", "--latency", "500ms"}),
               HasSubstr("both directions at once, latency 500.000 ms"));
   for (const std::vector<std::string>& copies :
        {std::vector<std::string>{"--duplex"}, {"--latency", "1us"}}) {
-    std::vector<std::string> arguments = {"schedule", path_, "--policy", "dynprog"};
+    std::vector<std::string> arguments = {"chain", path_, "--policy", "dynprog"};
     arguments.insert(arguments.end(), copies.begin(), copies.end());
     EXPECT_THAT(ErrorOf(arguments), HasSubstr("policy 'dynprog' knows one transfer at a time"));
   }
@@ -153,45 +154,73 @@ TEST_F(ChainScheduleCommand, TellsTheLeastMemoryOfThePolicy) {
 // Written and read again, a chain is the same.
 TEST_F(ChainScheduleCommand, WritesTheChain) {
   const std::string copy = File("copy.json", "");
-  Answer({"--memory", "7", "--chain", copy});
+  Answer({"--memory", "7", "-o", copy});
   Chain chain = *ReadChain(path_);
   chain.memory_bytes = 7;
   EXPECT_EQ(*ReadChain(copy), chain);
   path_ = copy;
   const std::string rotor = File("rotor.json", "");
-  Answer({"--memory", "100", "--chain", rotor, "--chain-format", "rotor"});
+  Answer({"--memory", "100", "-o", rotor, "--format", "rotor"});
   chain.memory_bytes = 100;
   EXPECT_EQ(ChainJson(*ReadChain(rotor)), ChainJson(*ParseChain(RotorChainJson(chain), "rotor")));
   path_ = rotor;
-  Answer({"--chain", copy, "--chain-format", "rotor"});
+  Answer({"-o", copy, "--format", "rotor"});
   EXPECT_EQ(*ReadChain(copy), *ReadChain(rotor));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain", path_}), HasSubstr("is the input itself"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--chain-format", "rotor"}),
-              HasSubstr("--chain-format: no file for a chain"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "-o", path_}), HasSubstr("is the input itself"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--format", "rotor"}),
+              HasSubstr("--format: no file for a chain"));
 }
 
 TEST_F(ChainScheduleCommand, WritesNoChainWhereItFails) {
   const std::string file = folder_ / "written.json";
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "pofo", "--duplex", "--chain", file}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "pofo", "--duplex", "-o", file}),
               HasSubstr("knows one transfer at a time"));
   EXPECT_FALSE(std::filesystem::exists(file));
-  Answer({"--memory", "1", "--chain", file}, 2);
+  Answer({"--memory", "1", "-o", file}, 2);
   EXPECT_TRUE(std::filesystem::exists(file));
 }
 
 // A schedule of the chain has the memory of the graph's activations.
-TEST_F(ChainScheduleCommand, WritesTheChainOfAGraph) {
+TEST_F(ChainScheduleCommand, TakesTheChainOfAGraph) {
   const TaskGraph graph = *FromChain(*ReadChain(path_));
-  path_ = File("graph.json", "");
-  ASSERT_TRUE(WriteGraph(graph, path_).ok());
+  const std::string graph_path = File("graph.json", "");
+  ASSERT_TRUE(WriteGraph(graph, graph_path).ok());
   const std::string file = File("made.json", "");
-  Answer({"--memory", "8KiB", "--policy", "recompute", "--chain", file});
+  const json made = Json(
+      {"chain", "--from", graph_path, "--memory", "8KiB", "--policy", "recompute", "-o", file});
+  EXPECT_EQ(made["policy"], "recompute");
   const absl::StatusOr<Chain> chain = ReadChain(file);
   ASSERT_TRUE(chain.ok()) << chain.status();
   EXPECT_EQ(chain->forward_seconds, (std::vector<double>{1, 1}));
   EXPECT_EQ(chain->x, (std::vector<std::int64_t>{512, 512, 512}));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "8KiB", "--policy", "best", "--chain", file}),
-              HasSubstr("--chain: policy 'best' sees no chain, expected one of greedy"));
+  // The file's chain has the same schedule.
+  path_ = file;
+  EXPECT_EQ(Answer({"--policy", "recompute"})["makespan"], made["makespan"]);
+  for (const char* recompute : {"on", "off"}) {
+    EXPECT_EQ(Json({"chain", "--from", graph_path, "--memory", "8KiB", "--policy", "best",
+                    "--recompute", recompute})["proved"],
+              true);
+  }
+}
+
+TEST_F(ChainScheduleCommand, NeedsOneChain) {
+  EXPECT_THAT(ErrorOf({"chain"}), HasSubstr("no chain, expected CHAIN or --from GRAPH"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--from", path_}), HasSubstr("CHAIN is given too"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--batch", "3"}), HasSubstr("expected it with --from"));
+  EXPECT_THAT(ErrorOf({"chain", "--from", path_, "--memory", "1GiB"}),
+              HasSubstr("is a chain, expected a task graph for --from"));
+  const std::string graph = File("graph.json", "");
+  ASSERT_TRUE(WriteGraph(*FromChain(*ReadChain(path_)), graph).ok());
+  EXPECT_THAT(ErrorOf({"chain", "--from", graph}), HasSubstr("--memory is missing"));
+}
+
+// `schedule` gives the answer of `chain`.
+TEST_F(ChainScheduleCommand, IsAnsweredByScheduleToo) {
+  json one = Answer({"--policy", "dynprog"});
+  json other = Json({"schedule", path_, "--policy", "dynprog"});
+  one.erase("seconds");
+  other.erase("seconds");
+  EXPECT_EQ(one, other);
 }
 
 TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {
@@ -207,7 +236,7 @@ TEST_F(ChainScheduleCommand, KnowsEveryPolicy) {
   path_ = testing::ExampleTraces().parent_path() / "chains" / "resnet-18.json";
   for (const std::string& policy : ChainPolicyNames()) {
     const Outcome outcome =
-        Run({"schedule", path_, "--policy", policy, "--time-limit", "100ms", "--json"});
+        Run({"chain", path_, "--policy", policy, "--time-limit", "100ms", "--json"});
     ASSERT_TRUE(outcome.status == 0 || outcome.status == 2) << policy << outcome.err;
     const json answer = json::parse(outcome.out);
     EXPECT_EQ(answer["policy"], policy);
@@ -224,7 +253,7 @@ TEST_F(ChainScheduleCommand, GivesTheBestSoFarWhenItIsInterrupted) {
   path_ = File("long.json", ChainJson(chain));
   for (const int signal : {SIGINT, SIGTERM}) {
     const json answer =
-        InterruptedJson({"schedule", path_, "--policy", "best", "--time-limit", "1000000"}, signal);
+        InterruptedJson({"chain", path_, "--policy", "best", "--time-limit", "1000000"}, signal);
     EXPECT_EQ(answer["interrupted"], true);
     EXPECT_EQ(answer["proved"], false);
     EXPECT_GE(answer["makespan"], answer["lower_bound"]);
@@ -239,9 +268,9 @@ TEST_F(ChainScheduleCommand, SaysNoWhenTheMemoryIsTooSmall) {
   EXPECT_EQ(answer["makespan"], nullptr);
   EXPECT_EQ(answer["min_memory"], 6);
   EXPECT_THAT(answer["why"], HasSubstr("F_0 alone needs 6 bytes, and the memory has 5 bytes"));
-  EXPECT_THAT(Text({"schedule", path_, "--memory", "5"}, 2),
+  EXPECT_THAT(Text({"chain", path_, "--memory", "5"}, 2),
               HasSubstr("does not fit in 5 B: F_0 alone needs 6 bytes"));
-  EXPECT_EQ(Run({"schedule", path_, "--memory", "0"}).status, 2);
+  EXPECT_EQ(Run({"chain", path_, "--memory", "0"}).status, 2);
 }
 
 TEST_F(ChainScheduleCommand, RefusesBrokenChains) {
@@ -260,13 +289,13 @@ TEST_F(ChainScheduleCommand, RefusesBrokenChains) {
   EXPECT_THAT(Refusal("\"L\": 1", "\"L\": 0"), HasSubstr("uF has 2 numbers, expected 1"));
   EXPECT_THAT(Refusal("\"L\": 1", "\"L\": -1"), HasSubstr("L is -1, expected 0 or more"));
   EXPECT_THAT(Refusal("\"uB\": [1, 1],\n", ""), HasSubstr("a chain without uB"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "4EiB"}), HasSubstr("expected"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--memory", "4EiB"}), HasSubstr("expected"));
 }
 
 TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
   const std::string none = File("none.json", R"({"L": -1, "beta": 2, "M_gpu": 6, "uF": [],
     "uB": [], "exF": [], "exB": [], "x": [0], "y": [0]})");
-  EXPECT_THAT(ErrorOf({"schedule", none}), HasSubstr("L is -1, expected 0 or more"));
+  EXPECT_THAT(ErrorOf({"chain", none}), HasSubstr("L is -1, expected 0 or more"));
   path_ = File("one.json", R"({"L": 0, "beta": 2, "M_gpu": 6, "uF": [1], "uB": [2],
     "exF": [0], "exB": [0], "x": [1, 2], "y": [1, 2]})");
   for (const std::string& policy : ChainPolicyNames()) {
@@ -285,27 +314,28 @@ TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
 
 TEST_F(ChainScheduleCommand, RefusesWrongOptions) {
   EXPECT_THAT(
-      ErrorOf({"schedule", path_, "--policy", "dynprg"}),
+      ErrorOf({"chain", path_, "--policy", "dynprg"}),
       StartsWith("tidepool: --policy: no chain policy 'dynprg', expected one of dynprog, "));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "bset"}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "bset"}),
               StartsWith("tidepool: --policy: no chain policy 'bset', expected one of best, "));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--offload", "all"}), HasSubstr("no option '--offload'"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--offload", "all"}),
               HasSubstr("--offload: an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "-o", "x.json"}), HasSubstr("an option for graphs"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--slots", "-1"}), HasSubstr("--slots"));
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--slots", "-1"}), HasSubstr("--slots"));
+  EXPECT_THAT(ErrorOf({"chain", path_, "--time-limit", "0"}),
               HasSubstr("--time-limit: '0', expected more than 0 seconds"));
   for (const char* seed : {"-1", "abc"}) {
-    EXPECT_THAT(ErrorOf({"schedule", path_, "--seed", seed}),
+    EXPECT_THAT(ErrorOf({"chain", path_, "--seed", seed}),
                 HasSubstr(std::string("--seed: '") + seed + "', expected a whole number from 0"));
   }
-  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "dynprog", "--recompute", "on"}),
+  EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "dynprog", "--recompute", "on"}),
               HasSubstr("--recompute: policy dynprog has no such option, expected it with best"));
   EXPECT_THAT(ErrorOf({"schedule", File("list.json", "[]"), "--memory", "1MB"}),
               HasSubstr("expected a task graph or a chain: an object"));
   EXPECT_THAT(Refusal("[4, 2, 2]", "[9223372036854775808, 2, 2]"),
               HasSubstr("expected whole numbers of bytes from 0 to 2^50 in the list"));
-  EXPECT_THAT(ErrorOf({"schedule", folder_ / "missing.json"}), HasSubstr("missing.json"));
+  EXPECT_THAT(ErrorOf({"chain", folder_ / "missing.json"}), HasSubstr("missing.json"));
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares docs/cli.md with the output of the command line, or writes the output there.
+"""Compares docs/cli.md and cli_examples.md with the output of the command line, or writes the output there.
 
 cli_docs_test.py TOOL SOURCE            compares
-cli_docs_test.py TOOL SOURCE --write    replaces the outputs in docs/cli.md
+cli_docs_test.py TOOL SOURCE --write    replaces the outputs in the pages
 
 Each block ```console holds command lines after "$ ", each with its output, standard error included. The lines run in the
 order of the page, in one folder that holds examples/. A comment before a block says how it is compared:
-<!-- masked: the figures depend on the machine --> without numbers; <!-- not run ... --> not at all.
+<!-- masked: the figures depend on the machine --> without numbers; <!-- not run ... --> not at all;
+<!-- from: TEXT --> from the line on that begins with the text.
 """
 import difflib
 import os
@@ -17,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"(?P<mode><!-- (?:masked|not run)[^\n]*-->\n)?```console\n(?P<text>.*?)```\n", re.S)
+BLOCK = re.compile(r"(?P<mode><!-- (?:masked|not run|from:)[^\n]*-->\n)?```console\n(?P<text>.*?)```\n", re.S)
+PAGES = ("docs/cli.md", "tests/trace_replay/cli_examples.md")
 COMMAND_ROW = re.compile(r"^  ([a-z]+)  ", re.M)
 
 
@@ -50,12 +52,18 @@ def check_commands(tool, page):
     return [name for name in names if f"\n## tidepool {name}" not in page]
 
 
-def main(tool, source, writes):
-    path = os.path.join(source, "docs/cli.md")
+def shown(mode, output):
+    """Returns the part of an output that a block has."""
+    start = re.match(r"<!-- from: (.*) -->", mode)
+    return output[output.index("\n" + start[1]) + 1:] if start else output
+
+
+def compare(tool, source, name, writes):
+    """Returns the differences of a page, or writes the outputs there."""
+    path = os.path.join(source, name)
     with open(path, encoding="utf-8") as file:
         page = file.read()
-    differences = [f"no section for the command {name}" for name in check_commands(tool, page)]
-
+    differences = []
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
 
@@ -65,27 +73,35 @@ def main(tool, source, writes):
                 return match[0]
             text = ""
             for line, expected in commands_in(match["text"]):
-                actual = run(tool, line, folder)
+                actual = shown(mode, run(tool, line, folder))
                 view = masked if mode.startswith("<!-- masked") else str
                 same = view(actual.strip()) == view(expected.strip())
                 # Figures of the last run stay, so that a page changes only where the tool does.
                 text += f"$ {line}\n{expected if same else actual}"
                 if not same:
-                    differences.extend(difflib.unified_diff(expected.splitlines(), actual.splitlines(), "docs/cli.md",
-                                                            line, lineterm="", n=1))
+                    differences.extend(difflib.unified_diff(expected.splitlines(), actual.splitlines(), name, line, lineterm="", n=1))
                 if not text.endswith("\n\n"):
                     text += "\n"
             return f"{mode}```console\n{text.rstrip()}\n```\n"
 
         new_page = BLOCK.sub(actual_block, page)
-
     if writes:
         with open(path, "w", encoding="utf-8") as file:
             file.write(new_page)
+    return differences
+
+
+def main(tool, source, writes):
+    with open(os.path.join(source, PAGES[0]), encoding="utf-8") as file:
+        page = file.read()
+    differences = [f"no section for the command {name}" for name in check_commands(tool, page)]
+    for name in PAGES:
+        differences += compare(tool, source, name, writes)
+    if writes:
         return 0
     if differences:
         print("\n".join(differences))
-        print("docs/cli.md differs from the tool; after a check of the new texts: cli_docs_test.py TOOL SOURCE --write")
+        print("the pages differ from the tool; after a check of the new texts: cli_docs_test.py TOOL SOURCE --write")
     return 1 if differences else 0
 
 

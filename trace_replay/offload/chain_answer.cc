@@ -7,14 +7,18 @@
 #include <chrono>
 #include <iostream>
 #include <numeric>
+#include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/trace/output_file.h"
+#include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -199,7 +203,29 @@ Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& cha
   return Answer::kNo;
 }
 
+absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copies) {
+  if (point.compressor.has_value() != point.density.has_value()) {
+    return absl::InvalidArgumentError(
+        "--compressor and --density: one of them compresses nothing, expected both or none");
+  }
+  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(point);
+  if (!compressor.ok()) return compressor.status();
+  copies.compressor = *compressor;
+  copies.density = point.density.value_or(1);
+  return absl::OkStatus();
+}
+
+absl::Status WriteOutput(const ChainCommandOptions& options, const Chain& chain) {
+  if (options.output.empty()) return absl::OkStatus();
+  if (!options.is_output_rotor) return WriteChain(chain, options.output);
+  return WriteFile(options.output, [&](std::ostream& out) {
+    out << RotorChainJson(chain);
+    return absl::OkStatus();
+  });
+}
+
 absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
+  if (options.chain.has_value()) return *options.chain;
   absl::StatusOr<Chain> chain = ReadChain(options.path);
   if (!chain.ok() || !options.memory_bytes.has_value()) return chain;
   chain->memory_bytes = *options.memory_bytes;
@@ -211,11 +237,47 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
 
 }  // namespace
 
+absl::Status CheckTakenByChains(const CLI::App& app, const std::string& path) {
+  constexpr std::array<std::string_view, 13> kTaken = {
+      "GRAPH",          "--memory",    "--policy",  "--json",    "--slots",
+      "--time-limit",   "--seed",      "--latency", "--density", "--compressor",
+      "--decompressor", "--recompute", "--part"};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || absl::c_linear_search(kTaken, name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": an option for graphs, and ", absl::CHexEscape(path),
+                     " is a chain, expected an option of `tidepool chain --help`"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ChainCommandOptions> ChainOptionsOf(const CLI::App& app,
+                                                   const OffloadCommandOptions& point) {
+  ChainCommandOptions chain = {
+      .path = point.graph, .choices = point.offload.chain, .json = point.json};
+  if (app.count("--policy") > 0) chain.policy = point.policy;
+  if (app.count("--recompute") > 0 && chain.policy != "best") {
+    return absl::InvalidArgumentError(absl::StrCat("--recompute: policy ",
+                                                   absl::CHexEscape(chain.policy),
+                                                   " has no such option, expected it with best"));
+  }
+  chain.choices.stop = StopAtInterrupt();
+  if (absl::Status status = SetCompressor(point, chain.choices.copies); !status.ok()) {
+    return status;
+  }
+  chain.choices.copies.part_bytes = point.offload.part_bytes;
+  chain.choices.copies.latency_seconds = point.offload.machine.transfer_latency_seconds;
+  chain.choices.recomputes = point.offload.recompute == "on";
+  if (app.count("--memory") > 0) chain.memory_bytes = point.offload.machine.memory_bytes;
+  return chain;
+}
+
 absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   const absl::StatusOr<Chain> chain = ReadChainOf(options);
   if (!chain.ok()) return chain.status();
-  if (options.file.path == "/dev/stdout") {  // the chain is the answer
-    const absl::Status status = WriteChainFile(options.file, *chain);
+  if (options.output == "/dev/stdout") {  // the chain is the answer
+    const absl::Status status = WriteOutput(options, *chain);
     return status.ok() ? absl::StatusOr<Answer>(Answer::kYes) : status;
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -229,7 +291,7 @@ absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   const bool fits = !absl::IsResourceExhausted(schedule.status());
   if (fits && !schedule.ok()) return AboutFile(options.path, schedule.status());
   // Not before: a command that fails writes nothing.
-  if (absl::Status status = WriteChainFile(options.file, *chain); !status.ok()) return status;
+  if (absl::Status status = WriteOutput(options, *chain); !status.ok()) return status;
   if (!fits) return PrintChainDoesNotFit(options, *chain, schedule.status());
   if (absl::Status status = CheckChainSchedule(*chain, *schedule); !status.ok()) {
     return AboutFile(options.path, status);

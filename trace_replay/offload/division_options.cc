@@ -15,6 +15,7 @@ namespace tidepool::tool {
 namespace {
 
 constexpr char kDivision[] = "Division of the batch";
+constexpr char kMoreOfDivision[] = "More: division of the batch";
 
 std::int64_t ParseSubBatch(const std::string& text) {
   std::int64_t samples = 0;
@@ -59,18 +60,18 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
          "--host-updates", options.host_updates,
          "Let the host update the weights of one device too: with --weights host of `tidepool "
          "model`, state of the optimizer stays there")
-      ->group(kDivision);
+      ->group(kMoreOfDivision);
   AddWholeOption(app, "--host-cores", options.host_cores,
                  {.least = 1, .most = static_cast<int>(kMostHostCores)},
                  "Cores of the host for updates")
-      ->group(kDivision);
+      ->group(kMoreOfDivision);
   AddRateOption(
       app, "--peer-bandwidth", options.peer_bytes_per_second,
       "Rate at which each device receives from another one, such as 50GB/s; none: devices "
       "reach each other through the host")
-      ->group(kDivision);
+      ->group(kMoreOfDivision);
   app.add_flag("--peer-bus", options.has_peer_bus, "All devices share that rate, as on one bus")
-      ->group(kDivision);
+      ->group(kMoreOfDivision);
   app.add_option_function<std::string>(
          "--reduction",
          [&options](const std::string& text) { options.reduction = ParseReduction(text); },
@@ -79,7 +80,7 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
          "devices, which all update them (ring); auto: the fastest of them by a simulation where "
          "--peer-bandwidth is given, and cpu elsewhere")
       ->type_name("auto|cpu|gpu0|ring")
-      ->group(kDivision);
+      ->group(kMoreOfDivision);
 }
 
 bool DividesBatch(const OffloadCommandOptions& options) {
@@ -113,7 +114,7 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
                                 std::move(made->schedule), std::move(made->machine)};
     scheduled.batch = batch;
     scheduled.ideal_seconds = made->ideal_seconds;
-    scheduled.stopped = made->stopped;
+    scheduled.ended_by = made->ended_by;
     return scheduled;
   }
   const absl::StatusOr<TaskGraph> whole = GraphAt(family, batch / options.devices);

@@ -11,7 +11,7 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr char kGroup[] = "Policy modnn";
+constexpr char kGroup[] = "More: policy modnn";
 
 double ParseShare(const std::string& text) {
   double share = 0;
@@ -21,6 +21,21 @@ double ParseShare(const std::string& text) {
 }
 
 }  // namespace
+
+void AddBatchNormOption(CLI::App& app, PolicyChoice& choice) {
+  ModnnOptions& options = choice.modnn;
+  app.add_option_function<std::string>(
+         "--batch-norm",
+         [&options](const std::string& name) {
+           options.ghost_batch_normalization = name == "ghost";
+         },
+         "Batch normalisation in several rounds: ghost, over each sub-batch, so that gradients "
+         "differ from those of the whole batch; or refuse")
+      ->check(CLI::IsMember({"ghost", "refuse"}))
+      ->default_str("ghost")
+      ->type_name("NAME")
+      ->group(kGroup);
+}
 
 void AddModnnOptions(CLI::App& app, PolicyChoice& choice) {
   ModnnOptions& options = choice.modnn;
@@ -44,17 +59,7 @@ void AddModnnOptions(CLI::App& app, PolicyChoice& choice) {
       ->default_str("0.15")
       ->type_name("NUMBER")
       ->group(kGroup);
-  app.add_option_function<std::string>(
-         "--batch-norm",
-         [&options](const std::string& name) {
-           options.ghost_batch_normalization = name == "ghost";
-         },
-         "Batch normalisation in several rounds: ghost, over each sub-batch, so that gradients "
-         "differ from those of the whole batch; or refuse")
-      ->check(CLI::IsMember({"ghost", "refuse"}))
-      ->default_str("ghost")
-      ->type_name("NAME")
-      ->group(kGroup);
+  AddBatchNormOption(app, choice);
   app.add_flag_callback(
          "--paper",
          [&choice] {

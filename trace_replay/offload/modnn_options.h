@@ -15,6 +15,7 @@ inline constexpr std::array<const char*, 4> kModnnOptions = {"--sub-batch-rule",
 
 // Adds --sub-batch-rule, --alpha, --batch-norm and --paper.
 void AddModnnOptions(CLI::App& app, PolicyChoice& choice);
+void AddBatchNormOption(CLI::App& app, PolicyChoice& choice);
 
 }  // namespace tidepool::tool
 

@@ -39,6 +39,14 @@ absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& option
   return CompressionProfileFromEnvironment();
 }
 
+constexpr char kMachine[] = "Machine";
+constexpr char kPolicy[] = "Policy";
+// Shared by the commands: help shows them with --help-all.
+constexpr char kMoreOfMachine[] = "More: machine";
+constexpr char kLayers[] = "More: policies of layers";
+constexpr char kCompression[] = "More: compression";
+constexpr char kSearches[] = "More: policies that search";
+
 std::map<std::string, ScheduleMemory> MemoryKindNames() {
   std::map<std::string, ScheduleMemory> names;
   for (const ScheduleMemory kind :
@@ -53,7 +61,7 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
     return app.add_option(name, value, text)
         ->type_name("NAME")
         ->capture_default_str()
-        ->group("Policy");
+        ->group(kLayers);
   };
   add("--algorithms", options.algorithms,
       "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace. "
@@ -78,12 +86,39 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->check(CLI::IsMember(MemoryKindNames()))
       ->default_str("pool for vdnn and vdnn++, and none in one round; otherwise fixed")
       ->type_name("NAME")
-      ->group("Policy");
+      ->group(kPolicy);
 }
+
+void AddLinkOption(CLI::App& app, OffloadCommandOptions& options) {
+  AddRateOption(app, "--link", options.bytes_per_second,
+                "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
+                "or infinity")
+      ->default_str("that of the graph's GPU, or 12GB/s")
+      ->group(kMachine);
+}
+
+void AddLatencyOption(CLI::App& app, OffloadCommandOptions& options) {
+  AddSecondsOption(app, "--latency", options.offload.machine.transfer_latency_seconds,
+                   "Delay before each copy, such as 10us")
+      ->default_str("0s")
+      ->group(kMoreOfMachine);
+}
+
+void AddCompressorOptions(CLI::App& app, OffloadCommandOptions& options) {
+  AddRateOption(app, "--compressor", options.compressor,
+                "Rate at which the device compresses copies out, bytes of data a second; with "
+                "`best` and --density")
+      ->group(kMoreOfMachine);
+  AddRateOption(app, "--decompressor", options.decompressor,
+                "Rate at which it decompresses copies in, where that differs from --compressor")
+      ->group(kMoreOfMachine);
+}
+
+}  // namespace
 
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   TimelineOptions& machine = options.offload.machine;
-  const std::string group = "Machine";
+  const std::string group = kMoreOfMachine;
   AddAlignOption(
       app, machine.alignment,
       "Bytes of a page with --memory-kind paged, otherwise the alignment of addresses: a "
@@ -93,19 +128,12 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddSizeOption(app, "--host-memory", machine.host_bytes,
                 "Memory of the host for offloaded data; data without room stays on the device "
                 "(default: unlimited)")
-      ->group(group);
-  AddRateOption(app, "--link", options.bytes_per_second,
-                "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
-                "or infinity")
-      ->default_str("that of the graph's GPU, or 12GB/s")
-      ->group(group);
+      ->group(kMachine);
+  AddLinkOption(app, options);
   AddRateOption(app, "--link-in", options.in_bytes_per_second,
                 "Rate from host to device, where it differs from --link")
       ->group(group);
-  AddSecondsOption(app, "--latency", machine.transfer_latency_seconds,
-                   "Delay before each copy, such as 10us")
-      ->default_str("0s")
-      ->group(group);
+  AddLatencyOption(app, options);
   app.add_flag("--one-way", machine.one_transfer_at_a_time,
                "Copy in one direction at a time, as in the papers")
       ->group(group);
@@ -115,17 +143,10 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
       "the branches of a graph among them")
       ->default_str("1")
       ->group(group);
-  AddRateOption(app, "--compressor", options.compressor,
-                "Rate at which the device compresses copies out, bytes of data a second; with "
-                "`best` and --density")
-      ->group(group);
-  AddRateOption(app, "--decompressor", options.decompressor,
-                "Rate at which it decompresses copies in, where that differs from --compressor")
-      ->group(group);
+  AddCompressorOptions(app, options);
 }
 
-void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
-  const std::string group = "Compression";
+void AddDensityOption(CLI::App& app, OffloadCommandOptions& options) {
   app.add_option_function<std::string>(
          "--density",
          [&options](const std::string& text) {
@@ -140,12 +161,18 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
          "the host for pools, and on the device for `best` with --compressor "
          "(default: no compression)")
       ->type_name("NUMBER")
-      ->group(group);
+      ->group(kCompression);
+}
+
+namespace {
+
+void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
+  AddDensityOption(app, options);
   app.add_option("--compression-profile", options.profile,
                  "Profile of this machine from `tidepool tune compression --save` (default: the "
                  "file in the environment variable TIDEPOOL_COMPRESSION_PROFILE)")
       ->type_name("FILE")
-      ->group(group);
+      ->group(kCompression);
 }
 
 std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
@@ -170,35 +197,50 @@ std::string MoreThanNoTime(const std::string& text) {
 }
 
 void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
-  const std::string group = "Policies that search";
-  ChainPolicyOptions& options = choice.chain;
-  AddWholeOption(app, "--slots", options.slots, {0, 1'000'000},
+  AddBestOptions(app, choice);
+  AddWholeOption(app, "--slots", choice.chain.slots, {0, 1'000'000},
                  "Divide the memory into N slots, where a policy computes in slots; 0: the "
                  "policy's choice")
-      ->group(group);
+      ->group(kSearches);
+}
+
+}  // namespace
+
+void AddChainSearchOptions(CLI::App& app, OffloadCommandOptions& options) {
+  AddSearchOptions(app, options.offload);
+  AddLinkOption(app, options);
+  app.add_flag("--duplex", options.offload.chain.copies.full_duplex,
+               "Copy in both directions at once; without the option there is one transfer at a "
+               "time. `best` alone takes it, and --latency")
+      ->group(kMoreOfMachine);
+  AddLatencyOption(app, options);
+  AddDensityOption(app, options);
+  AddCompressorOptions(app, options);
+}
+
+void AddBestOptions(CLI::App& app, PolicyChoice& choice) {
+  ChainPolicyOptions& options = choice.chain;
   AddSecondsOption(
       app, "--time-limit", options.time_limit_seconds,
       "Time that a policy may search, where it searches that long. `best` ends by counted work "
       "in about that time at the latest, and by the clock on a slower machine")
       ->check(MoreThanNoTime, "")
       ->default_str("2s")
-      ->group(group);
+      ->group(kPolicy);
   AddWholeOption(app, "--seed", options.seed, {0, UINT64_MAX}, "Seed of a random search")
       ->type_name("NUMBER")
-      ->group(group);
+      ->group(kSearches);
   app.add_option("--recompute", choice.recompute,
                  "Whether `best` may run tasks again: on or off (default: on for graphs, off for "
                  "chains)")
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("NAME")
-      ->group(group);
+      ->group(kSearches);
   AddSizeOption(app, "--part", choice.part_bytes,
                 "Copy data also in parts of this size, where `best` makes the schedule. "
                 "Each part leaves as soon as it is sent")
-      ->group(group);
+      ->group(kSearches);
 }
-
-}  // namespace
 
 absl::StatusOr<CopyCompressor> CompressorOf(const OffloadCommandOptions& options) {
   if (options.compressor.has_value()) {
@@ -316,15 +358,15 @@ const char* const kOffloadHelp =
 
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddSizeOption(app, "--memory", options.offload.machine.memory_bytes, "Memory of the device")
-      ->group("Machine");
+      ->group(kMachine);
   app.add_option("--policy", options.policy, PolicyHelp())
       ->type_name("NAME")
       ->capture_default_str()
-      ->group("Policy");
+      ->group(kPolicy);
   app.add_option("--offload", options.set, kOffloadHelp)
       ->type_name("NAME")
       ->capture_default_str()
-      ->group("Policy");
+      ->group(kLayers);
 }
 
 void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -404,7 +446,7 @@ absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& option
                               *std::move(offload),
                               made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
                                         : absl::StatusOr<Schedule>(made.status())};
-  scheduled.stopped = made.ok() && made->stopped;
+  if (made.ok()) scheduled.ended_by = made->ended_by;
   return scheduled;
 }
 

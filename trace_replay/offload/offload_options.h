@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of `simulate` and `run`: a graph, a machine, an offload policy; and the schedule for
-// them.
+// Options of `schedule`, `front`, `emit`, `simulate` and `run`: a graph, a machine, an offload
+// policy; and the schedule for them.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 
@@ -78,7 +78,14 @@ extern const char* const kOffloadHelp;
 
 // Adds --memory, --policy and --offload with a single value each.
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options);
-// Adds the other options of policies, machines and compression.
+// Add the options of a machine but for its memory, the density of activations, and the options of
+// `best`.
+void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options);
+void AddDensityOption(CLI::App& app, OffloadCommandOptions& options);
+void AddBestOptions(CLI::App& app, PolicyChoice& choice);
+// Adds the options of searches and copies that chains take.
+void AddChainSearchOptions(CLI::App& app, OffloadCommandOptions& options);
+// Adds those, and the other options of policies and compression.
 void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options);
 // Adds those, and the options of the output.
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
@@ -99,7 +106,7 @@ struct ScheduledGraph {
   std::size_t best_trial = 0;
   std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
   std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
-  bool stopped = false;                   // a stop ended the search for the schedule
+  EndedBy ended_by = EndedBy::kWork;      // of the search for the schedule
 
   const TaskGraph& graph() const { return graphs.front(); }
 };

@@ -2,7 +2,9 @@
 #include "trace_replay/offload/schedule_source.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/modnn_options.h"
+#include "trace_replay/options.h"
 
 namespace tidepool::tool {
 namespace {
@@ -122,8 +125,10 @@ void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options) {
 absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options) {
   if (options.schedule.empty()) {
     if (app.count("--memory") > 0) return absl::OkStatus();
+    const bool takes_file = app.get_option_no_throw("--schedule") != nullptr;
     return absl::InvalidArgumentError(
-        "--memory is missing, expected the memory of the device, or a file with --schedule");
+        absl::StrCat("--memory is missing, expected the memory of the device",
+                     takes_file ? ", or a file with --schedule" : ""));
   }
   std::vector<const char*> names = {"--policy",      "--offload",    "--algorithms", "--order",
                                     "--memory-kind", "--align",      "--density",    "--sub-batch",
@@ -132,10 +137,21 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
   names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
   for (const char* name : names) {
     if (app.count(name) == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a choice of the policy, expected none of them with --schedule"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        name,
+        ": a choice of the policy, and the schedule is made already, expected no such option "
+        "with --schedule"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std::string& output) {
+  absl::Status status = CheckJsonOutput(options.json, output, "file");
+  if (!status.ok()) return status;
+  std::error_code error;
+  if (!std::filesystem::equivalent(options.graph, output, error)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("-o: ", absl::CHexEscape(output),
+                                                 " is the graph itself, expected another file"));
 }
 
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,

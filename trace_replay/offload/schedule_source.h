@@ -19,6 +19,9 @@ void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options);
 // --schedule. `app` has parsed its arguments.
 absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options);
 
+// Refuses a file for the schedule that is the graph or belongs to other output.
+absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std::string& output);
+
 // Reads the file of --schedule and checks it against the graph, or against a family at the batches
 // of its rounds. Options of the machine that were not given are those of the file's machine.
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,

@@ -201,7 +201,8 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
             << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
             << LinkLine(options, scheduled)
-            << (scheduled.stopped ? ",\n  the best before the interrupt\n\n" : "\n\n")
+            << (scheduled.ended_by == EndedBy::kInterrupt ? ",\n  the best before the interrupt\n\n"
+                                                          : "\n\n")
             << TableText(
                    {{"iteration", MillisecondsText(timeline.seconds)},
                     {"  ideal, all data in memory", MillisecondsText(ideal)},
@@ -241,6 +242,13 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
                     absl::CHexEscape(graph.data[stall.data].name)});
   }
   std::cout << '\n' << TableText(rows);
+}
+
+// Returns null for a schedule of a file, which no search has made.
+nlohmann::ordered_json EndedByJson(const OffloadCommandOptions& options,
+                                   const ScheduledGraph& scheduled, bool is_proved) {
+  if (!options.schedule.empty()) return nullptr;
+  return EndedByName(is_proved ? EndedBy::kProof : scheduled.ended_by);
 }
 
 bool HasConvolutions(const TaskGraph& graph) {
@@ -287,7 +295,8 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["lower_bound_seconds"] = lower_bound;
   json["ratio"] = RatioJson(timeline.seconds, lower_bound);
   json["proved"] = IsProved(timeline.seconds, lower_bound);
-  json["interrupted"] = scheduled.stopped;
+  json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;
+  json["ended_by"] = EndedByJson(options, scheduled, IsProved(timeline.seconds, lower_bound));
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
   json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);

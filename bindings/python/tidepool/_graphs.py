@@ -151,12 +151,12 @@ def schedule(graph: Graph, *, memory: Size, policy: Optional[str] = None, batch:
 def front(graph: Graph, *, memory: Optional[Size] = None, batch: Optional[int] = None, **options: Value) -> Answer:
     """Returns the front of time against memory: sub-batch, transfers, tasks that run again and algorithms together.
 
-    `memory` is the most memory. `answer.points` have ascending memories. Options are those of `tidepool schedule
-    --front`, such as `points` and `time_limit`.
+    `memory` is the most memory. `answer.points` have ascending memories. Options are those of `tidepool front`,
+    such as `points` and `time_limit`.
     """
     with _files(graph=graph.text) as files:
-        asked = {"front": True, "memory": memory, "batch": batch, **options}
-        return run(["schedule", files["graph"], *option_arguments(asked)])
+        asked = {"memory": memory, "batch": batch, **options}
+        return run(["front", files["graph"], *option_arguments(asked)])
 
 
 def schedule_chain(chain: Union[Path, Mapping[str, Any]], *, memory: Optional[Size] = None,
@@ -164,9 +164,9 @@ def schedule_chain(chain: Union[Path, Mapping[str, Any]], *, memory: Optional[Si
     """Makes the schedule of a chain, which is a file or its contents as a dictionary."""
     asked = option_arguments({"memory": memory, "policy": policy, **options})
     if not isinstance(chain, Mapping):
-        return run(["schedule", path_text(chain), *asked])
+        return run(["chain", path_text(chain), *asked])
     with _files(chain=json.dumps(chain)) as files:
-        return run(["schedule", files["chain"], *asked])
+        return run(["chain", files["chain"], *asked])
 
 
 def simulate(graph: Union[Graph, str], *, memory: Union[None, Size, Sequence[Size]] = None,

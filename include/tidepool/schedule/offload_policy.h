@@ -100,6 +100,9 @@ struct BestOptions {
   std::vector<Schedule> known = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
+  // Set to true where the time limit ends a part of the search before its work is done; null: no
+  // matter. MakeSchedule sets it for MadeSchedule::ended_by.
+  bool* was_late = nullptr;
 
   friend bool operator==(const BestOptions&, const BestOptions&) = default;
 };
@@ -179,6 +182,16 @@ struct ScheduleRequest {
 TIDEPOOL_EXPORT ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options = {});
 
 // The answer of a policy.
+// The end of a search for a schedule.
+enum class EndedBy : std::uint8_t {
+  kProof,      // no schedule with the same order of tasks on this machine is faster
+  kWork,       // the search has done its work, or the policy does not search
+  kClock,      // the time limit ended a part of the search: a faster machine may find another one
+  kInterrupt,  // a stop
+};
+// Returns the name in answers: "proof", "work", "clock", "interrupt".
+TIDEPOOL_EXPORT std::string_view EndedByName(EndedBy ended_by);
+
 struct MadeSchedule {
   Schedule schedule = {};  // with fixed addresses, its plan is the offsets of its steps
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
@@ -193,8 +206,8 @@ struct MadeSchedule {
   double ideal_seconds = 0;
   // No schedule with the same order of tasks on this machine is faster (lower_bound.h).
   double lower_bound_seconds = 0;
-  bool proved = false;   // the schedule takes that time; false for a pool, which Simulate times
-  bool stopped = false;  // a stop ended the search before a proof
+  bool proved = false;  // the schedule takes that time; false for a pool, which Simulate times
+  EndedBy ended_by = EndedBy::kWork;
   GradientReduction reduction = GradientReduction::kHost;  // of several devices: the one in use
 };
 

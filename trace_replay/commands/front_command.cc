@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace_replay/offload/front_options.h"
-
+// The command `front`: time against memory, with sub-batch, transfers, tasks that run again and
+// algorithms chosen together.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +18,10 @@
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/division_options.h"
+#include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/modnn_options.h"
+#include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/sweep_output.h"
 #include "trace_replay/options.h"
 #include "trace_replay/report/sweep_drawing.h"
@@ -24,25 +30,25 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr char kFrontGroup[] = "Front";
 constexpr int kMostMemories = 1000;
 
-// A front decides these itself.
-constexpr const char* kNotOfFronts[] = {
-    "--policy",    "--offload",     "--algorithms",     "--order",
-    "--placement", "--memory-kind", "--sub-batch-rule", "--alpha",
-    "--paper",     "--slots",       "--known",          "--schedule",
-    "--emit",      "--callbacks",   "--duplex",         "--compression-profile",
-    "--chain"};
+struct FrontCommandOptions {
+  OffloadCommandOptions point;
+  std::int64_t batch = 0;  // 0: the graph's own
+  int memories = 16;       // that are tried
+  std::string drawing;     // a file; empty: none is written
+  std::string output;      // a file for the fastest schedule; empty: none is written
+  const CLI::App* app = nullptr;
+};
 
 struct Question {
   ScheduleRequest request;
   FrontOptions options;
 };
 
-absl::StatusOr<Question> QuestionOf(const CLI::App& app, const FrontCommandOptions& options,
-                                    const OffloadCommandOptions& point, const GraphOrFamily& graphs,
-                                    std::int64_t batch) {
+absl::StatusOr<Question> QuestionOf(const FrontCommandOptions& options,
+                                    const GraphOrFamily& graphs) {
+  const OffloadCommandOptions& point = options.point;
   const auto* family = std::get_if<GraphFamily>(&graphs);
   const TaskGraph& graph = family != nullptr ? family->graph : std::get<TaskGraph>(graphs);
   absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(point, graph);
@@ -51,15 +57,15 @@ absl::StatusOr<Question> QuestionOf(const CLI::App& app, const FrontCommandOptio
   Question question;
   question.options.memories = options.memories;
   question.options.modnn = choice->modnn;
-  if (app.count("--time-limit") == 0) {
+  if (options.app->count("--time-limit") == 0) {
     choice->chain.time_limit_seconds = question.options.best.time_limit_seconds;
   }
   question.request = RequestOf("best", *choice);
   question.options.best = std::get<BestOptions>(std::exchange(question.request.options, {}));
   question.request.machine = MachineOfDevices(choice->machine, point);
-  question.request.batch = batch;
+  question.request.batch = options.batch;
   question.request.devices = static_cast<std::size_t>(point.devices);
-  const bool is_divided = app.count("--sub-batch") > 0;
+  const bool is_divided = options.app->count("--sub-batch") > 0;
   question.request.sub_batch = is_divided ? point.sub_batch : kLargestSubBatch;
   return question;
 }
@@ -150,73 +156,82 @@ Answer PrintNothingFits(const OffloadCommandOptions& point, const GraphOrFamily&
   return Answer::kNo;
 }
 
-}  // namespace
-
-void AddFrontOptions(CLI::App& app, FrontCommandOptions& options) {
-  app.add_flag("--front", options.is_asked,
-               "Answer with the front of time against memory: sub-batch, transfers, tasks that run "
-               "again and algorithms chosen together. --memory is the most memory then, and "
-               "--time-limit, 5s without the option, is for the whole front. -o takes the fastest "
-               "schedule")
-      ->group(kFrontGroup);
-  AddWholeOption(app, "--points", options.memories, {.least = 1, .most = kMostMemories},
-                 "Memories that are tried, in equal ratios")
-      ->group(kFrontGroup);
-  app.add_option("--svg", options.drawing, "Draw the front to this file")
-      ->type_name("FILE")
-      ->group(kFrontGroup);
+absl::Status CheckFront(const FrontCommandOptions& options) {
+  absl::Status status = CheckScheduleOutput(options.point, options.output);
+  if (status.ok()) status = CheckJsonOutput(options.point.json, options.drawing, "drawing");
+  return status;
 }
 
-absl::Status CheckFrontOptions(const CLI::App& app, const FrontCommandOptions& options,
-                               const OffloadCommandOptions& point) {
-  if (!options.is_asked) {
-    for (const char* name : {"--points", "--svg"}) {
-      if (app.count(name) == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": an option of fronts, expected --front"));
-    }
-    return absl::OkStatus();
-  }
-  for (const char* name : kNotOfFronts) {
-    if (app.count(name) == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": a front decides this itself, expected none with --front"));
-  }
-  if (options.drawing == "/dev/stdout" && point.json) {
-    return absl::InvalidArgumentError(
-        "--svg: the drawing goes to standard output, expected no --json");
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Answer> PrintFront(const CLI::App& app, const FrontCommandOptions& options,
-                                  const OffloadCommandOptions& point, const GraphOrFamily& graphs,
-                                  std::int64_t batch, const std::string& output) {
-  if (std::holds_alternative<GraphFamily>(graphs) && batch == 0) {
+absl::StatusOr<Answer> RunFront(const FrontCommandOptions& options) {
+  const OffloadCommandOptions& point = options.point;
+  if (absl::Status status = CheckFront(options); !status.ok()) return status;
+  const absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(point.graph, options.batch);
+  if (!graphs.ok()) return graphs.status();
+  if (std::holds_alternative<GraphFamily>(*graphs) && options.batch == 0) {
     return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(point.graph),
                                                    ": a graph at any batch, expected --batch too"));
   }
-  const absl::StatusOr<Question> question = QuestionOf(app, options, point, graphs, batch);
+  const absl::StatusOr<Question> question = QuestionOf(options, *graphs);
   if (!question.ok()) return question.status();
-  const absl::StatusOr<MemoryFront> front = MakeFront(graphs, question->request, question->options);
+  const absl::StatusOr<MemoryFront> front =
+      MakeFront(*graphs, question->request, question->options);
   if (absl::IsResourceExhausted(front.status())) {
-    return PrintNothingFits(point, graphs, front.status());
+    return PrintNothingFits(point, *graphs, front.status());
   }
   if (!front.ok()) return front.status();
-  if (!output.empty()) {
+  if (!options.output.empty()) {
     const MadeSchedule& made = front->points.back().made;
     const ScheduleFile file = {made.schedule, made.graphs.front().name, made.machine};
-    if (absl::Status status = WriteSchedule(file, output); !status.ok()) return status;
+    if (absl::Status status = WriteSchedule(file, options.output); !status.ok()) return status;
   }
   if (!options.drawing.empty()) {
     if (absl::Status status = Draw(*front, options.drawing); !status.ok()) return status;
   }
   if (point.json) {
     PrintJson(FrontJson(*front));
-  } else if (output != "/dev/stdout" && options.drawing != "/dev/stdout") {
+  } else if (options.output != "/dev/stdout" && options.drawing != "/dev/stdout") {
     std::cout << FrontText(*front);
   }
   return Answer::kYes;
+}
+
+}  // namespace
+
+Command AddFront(CLI::App& app) {
+  auto options = std::make_shared<FrontCommandOptions>();
+  OffloadCommandOptions& point = options->point;
+  CLI::App* front = app.add_subcommand(
+      "front", "Finds the least time of a training iteration in each memory, up to the device's");
+  options->app = front;
+  front->group("Training iterations");
+  front->add_option("GRAPH", point.graph, "The task graph, a file as `tidepool model -o` writes it")
+      ->required();
+  AddWholeOption(*front, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
+                 "Samples of an iteration, for a graph at any batch");
+  AddSizeOption(*front, "--memory", point.offload.machine.memory_bytes,
+                "The most memory of the device (default: enough for all data)");
+  AddWholeOption(*front, "--points", options->memories, {.least = 1, .most = kMostMemories},
+                 "Memories that are tried, in equal ratios");
+  AddBestOptions(*front, point.offload);
+  front->get_option("--time-limit")
+      ->description(
+          "Time for the whole front. It ends by counted work in about that time at the "
+          "latest, and by the clock on a slower machine")
+      ->default_str("5s");
+  AddMachineOptions(*front, point);
+  AddDensityOption(*front, point);
+  AddDivisionOptions(*front, point);
+  AddBatchNormOption(*front, point.offload);
+  front
+      ->add_option("-o,--output", options->output,
+                   "Write the fastest schedule to this file; compressed if the name ends in .gz")
+      ->type_name("FILE");
+  front->add_option("--svg", options->drawing, "Draw the front to this file")->type_name("FILE");
+  AddJsonOption(*front, point.json);
+  AddExamples(*front, {"tidepool model vgg-16 --family -o family.json",
+                       ("tidepool front family.json --batch 64 --memory 4GiB --time-limit 1s "
+                        "--svg front.svg")});
+  return {front, [options] { return RunFront(*options); }};
 }
 
 }  // namespace tidepool::tool
