@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checks a release, in some three hours on two processors: what .ci/run checks, then all tests under asan, the wheel, each
+# file compiled alone without the CUDA Toolkit, stress, clang-tidy, and each reader fuzzed by a build of clang, which also
+# checks the locks.
+# usage: scripts/check_all.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+step() { printf '\n=== %s (%d s)\n' "$1" "$SECONDS"; }
+
+# A cache of compiled files helps where the machine keeps it.
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+
+.ci/run
+
+step "all tests under asan"
+cmake --build build/asan -- --quiet
+ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
+
+step "wheel"
+scripts/wheel_test.sh
+
+# The other builds compile many files at once, which hides an include that a file lacks.
+step "each file alone, without the CUDA Toolkit"
+cmake --preset no-cuda >/dev/null
+cmake --build build/no-cuda --target tidepool tidepool_tool pool_alone trace_replay_test report_traces load_libraries static_tls -- --quiet
+# Oracles of the readers and replays of long traces have nothing to do with CUDA.
+ctest --test-dir build/no-cuda --output-on-failure -j "$(nproc)" -R 'trace_replay|house' -E 'house.package|oracle|browser|HostReplay|Report\.'
+
+step "stress"
+for build in release asan tsan; do scripts/stress.sh 60 "$build"; done
+
+step "tidy"
+cmake --preset tidy >/dev/null
+cp build/release/trace_replay/page_sources.cc build/tidy/trace_replay
+run-clang-tidy -p build/tidy -quiet -j "$(nproc)" -checks='-clang-analyzer-*,-bugprone-suspicious-include' 2>/dev/null
+
+step "fuzz, and locks checked by clang"
+scripts/fuzz.sh 60
+
+step "all checks passed"
