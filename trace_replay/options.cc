@@ -53,12 +53,18 @@ absl::StatusOr<Number> ParseWhole(const std::string& text, const Range<Number>& 
                                                  " to ", range.most));
 }
 
+template <typename Number, typename Target>
+CLI::Option* AddWholeTo(CLI::App& app, const std::string& name, Target& target,
+                        const Range<Number>& range, const std::string& description) {
+  return AddParsedOption<Number>(
+      app, name, target, [range](const std::string& text) { return ParseWhole(text, range); }, "N",
+      description);
+}
+
 template <typename Number>
 CLI::Option* AddWhole(CLI::App& app, const std::string& name, Number& number,
                       const Range<Number>& range, const std::string& description) {
-  return AddParsedOption<Number>(
-             app, name, number,
-             [range](const std::string& text) { return ParseWhole(text, range); }, "N", description)
+  return AddWholeTo(app, name, number, range, description)
       ->default_str(number >= range.least ? absl::StrCat(number) : "");
 }
 
@@ -106,6 +112,11 @@ CLI::Option* AddSecondsOption(CLI::App& app, const std::string& name, double& se
   return AddParsedOption<double>(app, name, seconds, ParseSeconds, "TIME", description);
 }
 
+CLI::Option* AddSecondsOption(CLI::App& app, const std::string& name,
+                              std::optional<double>& seconds, const std::string& description) {
+  return AddParsedOption<double>(app, name, seconds, ParseSeconds, "TIME", description);
+}
+
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::int64_t& number,
                             const Range<std::int64_t>& range, const std::string& description) {
   return AddWhole(app, name, number, range, description);
@@ -114,6 +125,11 @@ CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::int64_t
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, int& number,
                             const Range<int>& range, const std::string& description) {
   return AddWhole(app, name, number, range, description);
+}
+
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::optional<int>& number,
+                            const Range<int>& range, const std::string& description) {
+  return AddWholeTo(app, name, number, range, description);
 }
 
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::uint64_t& number,

@@ -26,6 +26,8 @@ CLI::Option* AddRateOption(CLI::App& app, const std::string& name,
                            std::optional<double>& bytes_per_second, const std::string& description);
 CLI::Option* AddSecondsOption(CLI::App& app, const std::string& name, double& seconds,
                               const std::string& description);
+CLI::Option* AddSecondsOption(CLI::App& app, const std::string& name,
+                              std::optional<double>& seconds, const std::string& description);
 
 // A closed range.
 template <typename Number>
@@ -36,6 +38,8 @@ struct Range {
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::int64_t& number,
                             const Range<std::int64_t>& range, const std::string& description);
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, int& number,
+                            const Range<int>& range, const std::string& description);
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::optional<int>& number,
                             const Range<int>& range, const std::string& description);
 CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::uint64_t& number,
                             const Range<std::uint64_t>& range, const std::string& description);

@@ -94,6 +94,22 @@ TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   EXPECT_EQ(run["bytes_out"], made["bytes_out"]);
 }
 
+// An option replaces a value of the file's machine, also by the value that machines have without
+// it.
+TEST_F(ScheduleCommand, OptionsOverrideTheMachineOfTheFile) {
+  Answer({"schedule", path_, "--memory", "900MiB", "--policy", "vdnn", "--memory-kind", "pool",
+          "--offload", "all", "--latency", "1ms", "--host-memory", "100MiB", "-o", schedule_,
+          "--json"});
+  const json file = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+  EXPECT_GT(file["stayed"], 0);
+  const json with_room =
+      Answer({"simulate", path_, "--schedule", schedule_, "--host-memory", "1TiB", "--json"});
+  EXPECT_EQ(with_room["stayed"], 0);
+  const json at_once =
+      Answer({"simulate", path_, "--schedule", schedule_, "--latency", "0s", "--json"});
+  EXPECT_LT(at_once["seconds"], file["seconds"]);
+}
+
 TEST_F(ScheduleCommand, WritesAProgram) {
   const std::string program = folder_ / "train.cc";
   const auto first_line = [&] {

@@ -107,7 +107,7 @@ Command AddChain(CLI::App& app) {
       ->type_name("GRAPH");
   AddWholeOption(*chain, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
                  "Samples of an iteration, for a graph at any batch");
-  AddSizeOption(*chain, "--memory", point.offload.machine.memory_bytes,
+  AddSizeOption(*chain, "--memory", point.machine.memory_bytes,
                 "Memory of the device (default: the chain's); a graph needs the option");
   chain
       ->add_option("--policy", point.policy,

@@ -208,7 +208,7 @@ Command AddFront(CLI::App& app) {
       ->required();
   AddWholeOption(*front, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
                  "Samples of an iteration, for a graph at any batch");
-  AddSizeOption(*front, "--memory", point.offload.machine.memory_bytes,
+  AddSizeOption(*front, "--memory", point.machine.memory_bytes,
                 "The most memory of the device (default: enough for all data)");
   AddWholeOption(*front, "--points", options->memories, {.least = 1, .most = kMostMemories},
                  "Memories that are tried, in equal ratios");

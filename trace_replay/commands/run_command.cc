@@ -49,7 +49,7 @@ absl::Status CheckRunOptions(const RunCommandOptions& options) {
   if (options.device != "host" && !options.data_densities.empty()) {
     return absl::InvalidArgumentError("--data-density: tasks of the host, expected --device host");
   }
-  if (options.offload.in_bytes_per_second.has_value()) {
+  if (options.offload.machine.link_in.has_value()) {
     return absl::InvalidArgumentError(
         "--link-in: a device has one rate for both directions, expected --link alone");
   }

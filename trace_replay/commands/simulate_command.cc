@@ -40,7 +40,7 @@ absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
   options.point.policy = options.sweep.policies.values.front();
   options.point.set = options.sweep.sets.values.front();
   if (!options.sweep.memories.values.empty()) {
-    options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
+    options.point.machine.memory_bytes = options.sweep.memories.values.front();
   }
   if (EndsAtStop(options.point.policy)) options.point.offload.chain.stop = StopAtInterrupt();
   const std::int64_t batch = OnlyBatch(options.sweep);

@@ -204,11 +204,11 @@ Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& cha
 }
 
 absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copies) {
-  if (point.compressor.has_value() != point.density.has_value()) {
+  if (point.machine.compressor.has_value() != point.density.has_value()) {
     return absl::InvalidArgumentError(
         "--compressor and --density: one of them compresses nothing, expected both or none");
   }
-  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(point);
+  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(point.machine);
   if (!compressor.ok()) return compressor.status();
   copies.compressor = *compressor;
   copies.density = point.density.value_or(1);
@@ -267,9 +267,9 @@ absl::StatusOr<ChainCommandOptions> ChainOptionsOf(const CLI::App& app,
     return status;
   }
   chain.choices.copies.part_bytes = point.offload.part_bytes;
-  chain.choices.copies.latency_seconds = point.offload.machine.transfer_latency_seconds;
+  chain.choices.copies.latency_seconds = point.machine.latency_seconds.value_or(0);
   chain.choices.recomputes = point.offload.recompute == "on";
-  if (app.count("--memory") > 0) chain.memory_bytes = point.offload.machine.memory_bytes;
+  chain.memory_bytes = point.machine.memory_bytes;
   return chain;
 }
 

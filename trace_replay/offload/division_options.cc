@@ -66,11 +66,12 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
                  "Cores of the host for updates")
       ->group(kMoreOfDivision);
   AddRateOption(
-      app, "--peer-bandwidth", options.peer_bytes_per_second,
+      app, "--peer-bandwidth", options.machine.peers,
       "Rate at which each device receives from another one, such as 50GB/s; none: devices "
       "reach each other through the host")
       ->group(kMoreOfDivision);
-  app.add_flag("--peer-bus", options.has_peer_bus, "All devices share that rate, as on one bus")
+  app.add_flag("--peer-bus", options.machine.has_peer_bus,
+               "All devices share that rate, as on one bus")
       ->group(kMoreOfDivision);
   app.add_option_function<std::string>(
          "--reduction",
@@ -91,8 +92,8 @@ Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOpti
   Machine machine = MachineOf(device);
   machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
   machine.host.cores = static_cast<std::size_t>(options.host_cores);
-  machine.peers.bytes_per_second = options.peer_bytes_per_second.value_or(0);
-  machine.peers.is_bus = options.has_peer_bus;
+  machine.peers.bytes_per_second = options.machine.peers.value_or(0);
+  machine.peers.is_bus = options.machine.has_peer_bus;
   return machine;
 }
 

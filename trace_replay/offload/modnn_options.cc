@@ -37,8 +37,8 @@ void AddBatchNormOption(CLI::App& app, PolicyChoice& choice) {
       ->group(kGroup);
 }
 
-void AddModnnOptions(CLI::App& app, PolicyChoice& choice) {
-  ModnnOptions& options = choice.modnn;
+void AddModnnOptions(CLI::App& app, OffloadCommandOptions& command) {
+  ModnnOptions& options = command.offload.modnn;
   app.add_option_function<std::string>(
          "--sub-batch-rule",
          [&options](const std::string& name) {
@@ -59,12 +59,12 @@ void AddModnnOptions(CLI::App& app, PolicyChoice& choice) {
       ->default_str("0.15")
       ->type_name("NUMBER")
       ->group(kGroup);
-  AddBatchNormOption(app, choice);
+  AddBatchNormOption(app, command.offload);
   app.add_flag_callback(
          "--paper",
-         [&choice] {
-           choice.modnn.as_printed = true;
-           choice.machine.one_transfer_at_a_time = true;
+         [&command] {
+           command.offload.modnn.as_printed = true;
+           command.machine.one_way = true;
          },
          "Schedule as the paper does: one queue for copies of both directions, and its equations "
          "as printed")

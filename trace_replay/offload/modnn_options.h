@@ -14,7 +14,7 @@ inline constexpr std::array<const char*, 4> kModnnOptions = {"--sub-batch-rule",
                                                              "--batch-norm", "--paper"};
 
 // Adds --sub-batch-rule, --alpha, --batch-norm and --paper.
-void AddModnnOptions(CLI::App& app, PolicyChoice& choice);
+void AddModnnOptions(CLI::App& app, OffloadCommandOptions& command);
 void AddBatchNormOption(CLI::App& app, PolicyChoice& choice);
 
 }  // namespace tidepool::tool

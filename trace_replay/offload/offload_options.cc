@@ -90,7 +90,7 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
 }
 
 void AddLinkOption(CLI::App& app, OffloadCommandOptions& options) {
-  AddRateOption(app, "--link", options.bytes_per_second,
+  AddRateOption(app, "--link", options.machine.link,
                 "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
                 "or infinity")
       ->default_str("that of the graph's GPU, or 12GB/s")
@@ -98,18 +98,18 @@ void AddLinkOption(CLI::App& app, OffloadCommandOptions& options) {
 }
 
 void AddLatencyOption(CLI::App& app, OffloadCommandOptions& options) {
-  AddSecondsOption(app, "--latency", options.offload.machine.transfer_latency_seconds,
+  AddSecondsOption(app, "--latency", options.machine.latency_seconds,
                    "Delay before each copy, such as 10us")
       ->default_str("0s")
       ->group(kMoreOfMachine);
 }
 
 void AddCompressorOptions(CLI::App& app, OffloadCommandOptions& options) {
-  AddRateOption(app, "--compressor", options.compressor,
+  AddRateOption(app, "--compressor", options.machine.compressor,
                 "Rate at which the device compresses copies out, bytes of data a second; with "
                 "`best` and --density")
       ->group(kMoreOfMachine);
-  AddRateOption(app, "--decompressor", options.decompressor,
+  AddRateOption(app, "--decompressor", options.machine.decompressor,
                 "Rate at which it decompresses copies in, where that differs from --compressor")
       ->group(kMoreOfMachine);
 }
@@ -117,10 +117,10 @@ void AddCompressorOptions(CLI::App& app, OffloadCommandOptions& options) {
 }  // namespace
 
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
-  TimelineOptions& machine = options.offload.machine;
+  MachineOptions& machine = options.machine;
   const std::string group = kMoreOfMachine;
   AddAlignOption(
-      app, machine.alignment,
+      app, options.offload.machine.alignment,
       "Bytes of a page with --memory-kind paged, otherwise the alignment of addresses: a "
       "power of two. CUDA's virtual memory has pages of 2MiB")
       ->default_str("512")
@@ -130,12 +130,11 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
                 "(default: unlimited)")
       ->group(kMachine);
   AddLinkOption(app, options);
-  AddRateOption(app, "--link-in", options.in_bytes_per_second,
+  AddRateOption(app, "--link-in", options.machine.link_in,
                 "Rate from host to device, where it differs from --link")
       ->group(group);
   AddLatencyOption(app, options);
-  app.add_flag("--one-way", machine.one_transfer_at_a_time,
-               "Copy in one direction at a time, as in the papers")
+  app.add_flag("--one-way", machine.one_way, "Copy in one direction at a time, as in the papers")
       ->group(group);
   AddWholeOption(
       app, "--compute-streams", machine.compute_streams, {1, static_cast<int>(kMostComputeStreams)},
@@ -242,13 +241,56 @@ void AddBestOptions(CLI::App& app, PolicyChoice& choice) {
       ->group(kSearches);
 }
 
-absl::StatusOr<CopyCompressor> CompressorOf(const OffloadCommandOptions& options) {
+absl::StatusOr<CopyCompressor> CompressorOf(const MachineOptions& options) {
   if (options.compressor.has_value()) {
     return CopyCompressor{*options.compressor, options.decompressor.value_or(*options.compressor)};
   }
   if (!options.decompressor.has_value()) return CopyCompressor();
   return absl::InvalidArgumentError(
       "--decompressor: there is no compressor, expected --compressor");
+}
+
+void Override(const MachineOptions& given, Machine& machine) {
+  for (MachineDevice& device : machine.devices) {
+    device.memory_bytes = given.memory_bytes.value_or(device.memory_bytes);
+    if (given.compute_streams.has_value()) {
+      device.compute_streams = static_cast<std::size_t>(*given.compute_streams);
+    }
+    if (given.compressor.has_value()) device.compressor = CompressorOf(given).value();
+  }
+  for (MachineLink& link : machine.links) {
+    link.out_bytes_per_second = given.link.value_or(link.out_bytes_per_second);
+    link.in_bytes_per_second =
+        given.link_in.value_or(given.link.value_or(link.in_bytes_per_second));
+    link.latency_seconds = given.latency_seconds.value_or(link.latency_seconds);
+    link.full_duplex = link.full_duplex && !given.one_way;
+  }
+  machine.peers.bytes_per_second = given.peers.value_or(machine.peers.bytes_per_second);
+  machine.peers.is_bus = machine.peers.is_bus || given.has_peer_bus;
+  machine.host.memory_bytes = given.host_bytes.value_or(machine.host.memory_bytes);
+}
+
+Machine MachineOf(const MachineOptions& options, const TaskGraph& graph) {
+  Machine machine;
+  if (graph.link_bytes_per_second > 0) {
+    MachineLink& link = machine.links.front();
+    link.out_bytes_per_second = link.in_bytes_per_second = graph.link_bytes_per_second;
+  }
+  Override(options, machine);
+  return machine;
+}
+
+void SetMachine(const Machine& machine, TimelineOptions& pool) {
+  const MachineDevice& device = machine.devices.front();
+  const MachineLink& link = machine.links[device.link];
+  pool.memory_bytes = device.memory_bytes;
+  pool.out_bytes_per_second = link.out_bytes_per_second;
+  pool.in_bytes_per_second = link.in_bytes_per_second;
+  pool.transfer_latency_seconds = link.latency_seconds;
+  pool.one_transfer_at_a_time = !link.full_duplex;
+  pool.compute_streams = static_cast<int>(device.compute_streams);
+  pool.compressor = device.compressor;
+  pool.host_bytes = machine.host.memory_bytes;
 }
 
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
@@ -266,16 +308,8 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   offload.layerwise.algorithms = *algorithms;
   offload.layerwise.order = orders->front();
   offload.machine.compression = *profile;
-  if (options.bytes_per_second.has_value()) {
-    offload.machine.out_bytes_per_second = *options.bytes_per_second;
-  } else if (graph.link_bytes_per_second > 0) {
-    offload.machine.out_bytes_per_second = graph.link_bytes_per_second;
-  }
-  offload.machine.in_bytes_per_second =
-      options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
-  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(options);
-  if (!compressor.ok()) return compressor.status();
-  offload.machine.compressor = *compressor;
+  if (absl::Status status = CompressorOf(options.machine).status(); !status.ok()) return status;
+  SetMachine(MachineOf(options.machine, graph), offload.machine);
   if (options.density.has_value())
     offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;
@@ -357,7 +391,7 @@ const char* const kOffloadHelp =
     "fits, or a share of one)";
 
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
-  AddSizeOption(app, "--memory", options.offload.machine.memory_bytes, "Memory of the device")
+  AddSizeOption(app, "--memory", options.machine.memory_bytes, "Memory of the device")
       ->group(kMachine);
   app.add_option("--policy", options.policy, PolicyHelp())
       ->type_name("NAME")
@@ -374,7 +408,7 @@ void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
   AddDivisionOptions(app, options);
-  AddModnnOptions(app, options.offload);
+  AddModnnOptions(app, options);
   AddSearchOptions(app, options.offload);
 }
 

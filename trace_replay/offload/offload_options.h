@@ -22,9 +22,10 @@
 
 namespace tidepool::tool {
 
-// The machine with its pool, and the choices of policies.
+// The pool of a machine, and the choices of policies.
 struct PolicyChoice {
-  TimelineOptions machine = {};
+  TimelineOptions machine = {};  // the machine's part is that of SetMachine
+
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
   ModnnOptions modnn = {};
@@ -39,28 +40,40 @@ struct PolicyChoice {
 // The value of --order and --placement that tries all of them for the smallest pool.
 inline constexpr char kBest[] = "best";
 
+// The machine that options describe; empty: no option tells.
+struct MachineOptions {
+  std::optional<std::int64_t> memory_bytes;
+  std::optional<std::int64_t> host_bytes;
+  std::optional<double> link;     // bytes per second, in both directions
+  std::optional<double> link_in;  // to the device
+  std::optional<double> latency_seconds;
+  bool one_way = false;  // a flag can only tell that it is so
+  std::optional<int> compute_streams;
+  std::optional<double> compressor;    // bytes per second
+  std::optional<double> decompressor;  // that of the compressor where it is empty
+  std::optional<double> peers;         // bytes per second
+  bool has_peer_bus = false;
+};
+// Gives all devices, all links and the host of a machine the values of the options that were given.
+void Override(const MachineOptions& given, Machine& machine);
+
 struct OffloadCommandOptions {
   std::string graph;
+  MachineOptions machine;
   std::string policy = "vdnn++";
   std::string set = "conv";
   std::string algorithms = "p";
-  std::string order = "prefetch-first";       // or kBest
-  std::optional<double> bytes_per_second;     // of the link; empty: the graph's
-  std::optional<double> in_bytes_per_second;  // empty: that of the other direction
+  std::string order = "prefetch-first";  // or kBest
   std::optional<double> density;
-  std::optional<double> compressor;    // bytes per second; empty: the device has none
-  std::optional<double> decompressor;  // empty: the rate of the compressor
-  std::string schedule;                // a file; empty: the policy makes one
-  std::string profile;                 // a file; empty: the environment's
-  std::string timeline;                // a file; empty: none is written
+  std::string schedule;  // a file; empty: the policy makes one
+  std::string profile;   // a file; empty: the environment's
+  std::string timeline;  // a file; empty: none is written
   bool json = false;
   std::int64_t sub_batch = kWholeBatch;  // or kLargestSubBatch, or samples
   int devices = 1;
   bool host_updates = false;
   int host_cores = 8;
   GradientReduction reduction = GradientReduction::kAutomatic;
-  std::optional<double> peer_bytes_per_second;  // empty: devices reach each other by the host alone
-  bool has_peer_bus = false;
   PolicyChoice offload = {.machine = {.placement = "planned"}};
 };
 
@@ -110,8 +123,12 @@ struct ScheduledGraph {
 
   const TaskGraph& graph() const { return graphs.front(); }
 };
-// Returns the compressor of the options, which may be none.
-absl::StatusOr<CopyCompressor> CompressorOf(const OffloadCommandOptions& options);
+// Returns the compressor of the options, which may be none. InvalidArgument for half of one.
+absl::StatusOr<CopyCompressor> CompressorOf(const MachineOptions& options);
+// Returns the machine of valid options with one device; its link is the graph's unless they tell.
+Machine MachineOf(const MachineOptions& options, const TaskGraph& graph);
+// Gives a pool's options the first device of a machine, its link and the host's memory.
+void SetMachine(const Machine& machine, TimelineOptions& pool);
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph);

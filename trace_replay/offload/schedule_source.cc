@@ -20,56 +20,6 @@
 namespace tidepool::tool {
 namespace {
 
-// Takes from the file's machine the values that no option gave.
-void TakeMachine(const Machine& machine, const OffloadCommandOptions& options,
-                 TimelineOptions& target) {
-  const MachineDevice& device = machine.devices.front();
-  const MachineLink& link = machine.links[device.link];
-  if (target.memory_bytes == 0) target.memory_bytes = device.memory_bytes;
-  if (!options.bytes_per_second.has_value()) {
-    target.out_bytes_per_second = link.out_bytes_per_second;
-    target.in_bytes_per_second = options.in_bytes_per_second.value_or(link.in_bytes_per_second);
-  }
-  if (target.transfer_latency_seconds == 0) target.transfer_latency_seconds = link.latency_seconds;
-  target.one_transfer_at_a_time = target.one_transfer_at_a_time || !link.full_duplex;
-  if (target.compute_streams == 1) {
-    target.compute_streams = static_cast<int>(device.compute_streams);
-  }
-  if (!target.compressor.exists()) target.compressor = device.compressor;
-  if (target.host_bytes == TimelineOptions().host_bytes) {
-    target.host_bytes = machine.host.memory_bytes;
-  }
-}
-
-// Gives all devices, all links and the host the values of options that were given.
-void Override(const OffloadCommandOptions& options, Machine& machine) {
-  const TimelineOptions& given = options.offload.machine;
-  for (MachineDevice& device : machine.devices) {
-    if (given.memory_bytes != 0) device.memory_bytes = given.memory_bytes;
-    if (given.compute_streams != 1) {
-      device.compute_streams = static_cast<std::size_t>(given.compute_streams);
-    }
-    if (options.compressor.has_value()) {
-      device.compressor = {*options.compressor, options.decompressor.value_or(*options.compressor)};
-    }
-  }
-  for (MachineLink& link : machine.links) {
-    if (options.bytes_per_second.has_value()) {
-      link.out_bytes_per_second = link.in_bytes_per_second = *options.bytes_per_second;
-    }
-    link.in_bytes_per_second = options.in_bytes_per_second.value_or(link.in_bytes_per_second);
-    if (given.transfer_latency_seconds != 0) link.latency_seconds = given.transfer_latency_seconds;
-    link.full_duplex = link.full_duplex && !given.one_transfer_at_a_time;
-  }
-  if (options.peer_bytes_per_second.has_value()) {
-    machine.peers.bytes_per_second = *options.peer_bytes_per_second;
-  }
-  if (options.has_peer_bus) machine.peers.is_bus = true;
-  if (given.host_bytes != TimelineOptions().host_bytes) {
-    machine.host.memory_bytes = given.host_bytes;
-  }
-}
-
 absl::Status AboutSchedule(const OffloadCommandOptions& options, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(options.schedule), ": ", what));
 }
@@ -170,13 +120,15 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   if (!status.ok()) return status;
   absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graphs->front());
   if (!offload.ok()) return offload.status();
-  if (file->machine.has_value()) TakeMachine(*file->machine, options, offload->machine);
+  if (file->machine.has_value()) {
+    Override(options.machine, *file->machine);
+    SetMachine(*file->machine, offload->machine);
+  }
   if (offload->machine.memory_bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(absl::CHexEscape(options.schedule),
                      ": no memory of the device, expected --memory or a machine in the file"));
   }
-  if (file->machine.has_value()) Override(options, *file->machine);
   ScheduledGraph scheduled = {*std::move(graphs), *std::move(offload), std::move(file->schedule),
                               std::move(file->machine)};
   scheduled.batch = SamplesOf(*scheduled.schedule);

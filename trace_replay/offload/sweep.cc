@@ -45,7 +45,7 @@ absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
   SweepPoint point = {
       .series = {batch == 0 ? scheduled.graph().batch : batch, options.policy, options.set},
       .graph = scheduled.graph().name,
-      .memory_bytes = options.offload.machine.memory_bytes,
+      .memory_bytes = options.machine.memory_bytes.value_or(0),
       .ideal_seconds = IdealSeconds(scheduled)};
   if (!iteration->timeline.ok()) {
     if (options.json) {
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
         const std::size_t done = points.size() + least_first.size();
         progress.Show(absl::StrCat("point ", done + 1, " of ", count),
                       static_cast<double>(done) / static_cast<double>(count));
-        options.offload.machine.memory_bytes = sweep.memories.values[memory];
+        options.machine.memory_bytes = sweep.memories.values[memory];
         absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graphs, batch);
         if (!next.ok()) return next.status();
         place[memory] = least_first.size();

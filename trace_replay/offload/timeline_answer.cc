@@ -69,7 +69,7 @@ double FragmentationOf(const Timeline& timeline) {
 // graph tells one.
 std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph();
-  if (options.bytes_per_second.has_value()) return "--link";
+  if (options.machine.link.has_value()) return "--link";
   if (!options.schedule.empty() && scheduled.machine.has_value()) return "the schedule";
   if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";
   return graph.gpu.empty() ? "the graph" : LinkText(graph.gpu);
