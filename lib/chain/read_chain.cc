@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the JSON of a chain: one object with a few numbers and lists of numbers.
-#include <rapidjson/reader.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,19 +11,19 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/chain/check_chain.h"
 #include "lib/io/byte_source.h"
-#include "lib/io/json_events.h"
-#include "lib/io/json_input.h"
-#include "lib/io/json_number.h"
+#include "lib/io/json_object.h"
+#include "lib/io/json_tree.h"
 #include "lib/io/quote.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/graph.h"
 
 namespace tidepool::chain {
 namespace {
+
+using io::JsonValue;
 
 // The two forms of a chain. A key of only one of them tells which one a file has.
 enum class Form : std::uint8_t { kUnknown, kPaper, kRotor };
@@ -56,284 +54,220 @@ std::optional<Key> FindRotorName(std::string_view name) {
 // The rate of a link that a file does not name.
 constexpr double kUsualLinkBytesPerSecond = 12e9;
 
-// Parses a whole number; measured sizes are also written with ".0".
-bool ParseBytes(std::string_view text, std::int64_t* bytes) {
-  if (io::ParseWholeNumber(text, bytes)) return true;
+// Takes a whole number; measured sizes are also written with ".0".
+bool ToBytes(const JsonValue& value, std::int64_t* bytes) {
+  if (value.To(bytes)) return true;
   double number = 0;
-  if (!absl::SimpleAtod({text.data(), text.size()}, &number)) return false;
-  if (number != std::floor(number) || std::abs(number) > static_cast<double>(kMostGraphBytes)) {
+  if (!value.To(&number) || number != std::floor(number) ||
+      std::abs(number) > static_cast<double>(kMostGraphBytes)) {
     return false;
   }
   *bytes = static_cast<std::int64_t>(number);
   return true;
 }
 
-// The handler of RapidJSON's events. A false result ends the reading; then status() gives the
-// reason and line() the line.
-class ChainHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, ChainHandler> {
+bool IsList(Key key) { return key >= Key::kForwardSeconds; }
+// Whether the key belongs to a list of whole numbers.
+bool IsBytes(Key key) { return key >= Key::kForwardExtra; }
+
+std::string Expected(Key key, const JsonValue& value) {
+  if (IsList(key) && !value.name().empty()) return "an array of numbers";
+  switch (key) {
+    case Key::kLast:
+      return "a whole number, 0 or more";
+    case Key::kLink:
+      return "a number of bytes a second";
+    case Key::kMemory:
+      return "a whole number of bytes from 0 to 2^60";
+    case Key::kRunsOnce:
+      return "whole numbers in the list";
+    default:
+      break;
+  }
+  return IsBytes(key) ? "whole numbers of bytes from 0 to 2^50 in the list"
+                      : "numbers of seconds in the list";
+}
+
+// Reads the members of a chain, in any order.
+class ChainReader {
  public:
-  explicit ChainHandler(io::JsonInput& input) : input_(input) {}
+  explicit ChainReader(const JsonValue& root) : root_(root) {}
 
-  bool Null() { return Wrong("null"); }
-  bool Bool(bool value) { return Wrong(value ? "true" : "false"); }
-  bool String(const char* text, rapidjson::SizeType size, bool copy);
-  bool RawNumber(const char* text, rapidjson::SizeType size, bool copy);
-  bool Key(const char* text, rapidjson::SizeType size, bool copy);
-  bool StartObject();
-  bool EndObject(rapidjson::SizeType members);
-  bool StartArray();
-  bool EndArray(rapidjson::SizeType elements);
-
-  const absl::Status& status() const { return status_; }
-  std::int64_t line() const { return line_; }
-  Chain&& Take() { return std::move(chain_); }
+  absl::StatusOr<Chain> Read();
 
  private:
-  enum class Place : std::uint8_t { kStart, kChain, kList };
-
-  bool IsList() const { return key_ >= chain::Key::kForwardSeconds; }
-  // Whether the key belongs to a list of whole numbers.
-  bool IsBytes() const { return key_ >= chain::Key::kForwardExtra; }
   const KeyNames& names() const { return form_ == Form::kRotor ? kRotorNames : kKeyNames; }
-  std::string Name(chain::Key key) const { return NameOf(key, names()); }
-  std::int64_t LineOf(chain::Key key) const { return lines_[static_cast<std::size_t>(key)]; }
-  std::vector<double>& seconds();
-  std::vector<std::int64_t>& bytes();
-  bool Fail(std::int64_t line, const std::string& what);
-  bool Wrong(const std::string& shown);
-  const char* Expected() const;
-  bool TakeNumber(std::string_view text);
-  bool TakeElement(std::string_view text);
-  std::optional<chain::Key> FindKey(std::string_view name);
-  bool HasAllKeys();
-  bool HasRotorLengths();
-  bool FinishRotor();
-  bool Finish(std::size_t operations);
+  bool Has(Key key) const { return members_[static_cast<std::size_t>(key)].has_value(); }
+  std::vector<double>& Seconds(Key key);
+  std::vector<std::int64_t>& Bytes(Key key);
+  absl::Status Wrong(Key key, const JsonValue& value) const;
+  absl::Status Fail(Key key, const std::string& what) const;
+  std::optional<Key> FindKey(std::string_view name);
+  absl::Status Take(const JsonValue& member);
+  absl::Status TakeValue(Key key, const JsonValue& member);
+  absl::Status TakeElement(Key key, const JsonValue& value);
+  absl::Status CheckKeys() const;
+  absl::Status CheckRotorLengths() const;
+  absl::Status FinishRotor();
+  absl::Status Check(std::size_t operations) const;
 
-  io::JsonInput& input_;
+  const JsonValue root_;
   Chain chain_;
   std::int64_t last_ = 0;  // L
   std::vector<std::int64_t> once_;
   Form form_ = Form::kUnknown;
-  Place place_ = Place::kStart;
-  chain::Key key_ = chain::Key::kLast;
-  std::array<std::int64_t, kKeys> lines_ = {};  // of keys; 0: not seen
-  std::int64_t line_ = 1;
-  absl::Status status_;
+  std::array<std::optional<JsonValue>, kKeys> members_ = {};
 };
 
-std::vector<double>& ChainHandler::seconds() {
-  return key_ == chain::Key::kForwardSeconds ? chain_.forward_seconds : chain_.backward_seconds;
+std::vector<double>& ChainReader::Seconds(Key key) {
+  return key == Key::kForwardSeconds ? chain_.forward_seconds : chain_.backward_seconds;
 }
 
-std::vector<std::int64_t>& ChainHandler::bytes() {
-  switch (key_) {
-    case chain::Key::kForwardExtra:
+std::vector<std::int64_t>& ChainReader::Bytes(Key key) {
+  switch (key) {
+    case Key::kForwardExtra:
       return chain_.forward_extra;
-    case chain::Key::kBackwardExtra:
+    case Key::kBackwardExtra:
       return chain_.backward_extra;
-    case chain::Key::kX:
+    case Key::kX:
       return chain_.x;
-    case chain::Key::kY:
+    case Key::kY:
       return chain_.y;
-    case chain::Key::kOutput:
+    case Key::kOutput:
       return chain_.output;
-    case chain::Key::kOutputExtra:
+    case Key::kOutputExtra:
       return chain_.output_extra;
     default:
       return once_;
   }
 }
 
-bool ChainHandler::Fail(std::int64_t line, const std::string& what) {
-  line_ = line;
-  status_ = absl::InvalidArgumentError(what);
-  return false;
+absl::Status ChainReader::Wrong(Key key, const JsonValue& value) const {
+  return value.Error(absl::StrCat(NameOf(key, names()), " has ", value.Shown(), ", expected ",
+                                  Expected(key, value)));
 }
 
-bool ChainHandler::Wrong(const std::string& shown) {
-  input_.SawToken();
-  if (place_ == Place::kStart) {
-    return Fail(input_.line(), absl::StrCat(shown, ", expected a chain: an object"));
-  }
-  return Fail(input_.line(), absl::StrCat(Name(key_), " has ", shown, ", expected ", Expected()));
-}
-
-const char* ChainHandler::Expected() const {
-  if (place_ != Place::kList && IsList()) return "an array of numbers";
-  switch (key_) {
-    case chain::Key::kLast:
-      return "a whole number, 0 or more";
-    case chain::Key::kLink:
-      return "a number of bytes a second";
-    case chain::Key::kMemory:
-      return "a whole number of bytes from 0 to 2^60";
-    case chain::Key::kRunsOnce:
-      return "whole numbers in the list";
-    default:
-      break;
-  }
-  return IsBytes() ? "whole numbers of bytes from 0 to 2^50 in the list"
-                   : "numbers of seconds in the list";
-}
-
-bool ChainHandler::String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
-  return Wrong(absl::StrCat("the text ", io::Quoted({text, size})));
-}
-
-bool ChainHandler::RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
-  input_.SawToken();
-  const std::string_view number(text, size);
-  const bool is_taken = place_ == Place::kList    ? TakeElement(number)
-                        : place_ == Place::kChain ? TakeNumber(number)
-                                                  : false;
-  return is_taken || Wrong(std::string(number.substr(0, 40)));
-}
-
-bool ChainHandler::TakeNumber(std::string_view text) {
-  switch (key_) {
-    case chain::Key::kLast:
-      return io::ParseWholeNumber(text, &last_);
-    case chain::Key::kLink:
-      return absl::SimpleAtod({text.data(), text.size()}, &chain_.link_bytes_per_second);
-    case chain::Key::kMemory:
-      return ParseBytes(text, &chain_.memory_bytes);
-    default:
-      return false;
-  }
-}
-
-bool ChainHandler::TakeElement(std::string_view text) {
-  if (IsBytes()) return ParseBytes(text, &bytes().emplace_back());
-  return absl::SimpleAtod({text.data(), text.size()}, &seconds().emplace_back());
+// Returns a fault of a whole member.
+absl::Status ChainReader::Fail(Key key, const std::string& what) const {
+  return members_[static_cast<std::size_t>(key)].value_or(root_).Error(what);
 }
 
 // Returns the key of a name, and remembers the form that it tells.
-std::optional<chain::Key> ChainHandler::FindKey(std::string_view name) {
-  const std::optional<chain::Key> paper = FindName(name, kKeyNames);
-  const std::optional<chain::Key> rotor = FindRotorName(name);
+std::optional<Key> ChainReader::FindKey(std::string_view name) {
+  const std::optional<Key> paper = FindName(name, kKeyNames);
+  const std::optional<Key> rotor = FindRotorName(name);
   if (form_ == Form::kUnknown && paper.has_value() != rotor.has_value()) {
     form_ = paper.has_value() ? Form::kPaper : Form::kRotor;
   }
   return form_ == Form::kRotor ? rotor : paper;
 }
 
-bool ChainHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
-  input_.SawToken();
-  const std::string_view name(text, size);
-  const std::optional<chain::Key> key = FindKey(name);
+absl::Status ChainReader::Take(const JsonValue& member) {
+  const std::optional<Key> key = FindKey(member.name());
   if (!key.has_value()) {
-    const char* expected =
+    return io::UnknownKey(
+        member, "a chain",
         form_ == Form::kRotor
             ? "length, beta, M_gpu, fweight, bweight, cweight, cbweight, fwd_mem_tmp or bwd_mem_tmp"
-            : "L, beta, M_gpu, uF, uB, exF, exB, x, y, o, exO or once";
-    return Fail(input_.line(), absl::StrCat("the unknown key ", io::Quoted(name),
-                                            " in a chain, expected ", expected));
+            : "L, beta, M_gpu, uF, uB, exF, exB, x, y, o, exO or once");
   }
-  key_ = *key;
-  std::int64_t& line = lines_[static_cast<std::size_t>(key_)];
-  if (line != 0) {
-    return Fail(input_.line(),
-                absl::StrCat("the key ", io::Quoted(name), " occurs twice, expected it once"));
-  }
-  line = input_.line();
-  return true;
+  if (Has(*key)) return io::RepeatedKey(member, "a chain");
+  members_[static_cast<std::size_t>(*key)] = member;
+  return TakeValue(*key, member);
 }
 
-bool ChainHandler::StartObject() {
-  if (place_ != Place::kStart) return Wrong("an object");
-  input_.SawToken();
-  place_ = Place::kChain;
-  return true;
-}
-
-bool ChainHandler::HasAllKeys() {
-  for (std::size_t i = 0; i < static_cast<std::size_t>(chain::Key::kOutput); ++i) {
-    const bool may_lack =
-        form_ == Form::kRotor && i < static_cast<std::size_t>(chain::Key::kForwardSeconds);
-    if (lines_[i] != 0 || may_lack) continue;
-    return Fail(input_.line(),
-                absl::StrCat("a chain without ", std::string(names()[i]), ", expected every key"));
+absl::Status ChainReader::TakeValue(Key key, const JsonValue& member) {
+  if (IsList(key)) {
+    const absl::StatusOr<bool> is_taken =
+        io::TakeArray(member, [&](const JsonValue& element) { return TakeElement(key, element); });
+    if (!is_taken.ok()) return is_taken.status();
+    return *is_taken ? absl::OkStatus() : Wrong(key, member);
   }
-  return true;
+  const bool is_taken = key == Key::kLast   ? member.To(&last_)
+                        : key == Key::kLink ? member.To(&chain_.link_bytes_per_second)
+                                            : ToBytes(member, &chain_.memory_bytes);
+  return is_taken ? absl::OkStatus() : Wrong(key, member);
 }
 
-bool ChainHandler::EndObject(rapidjson::SizeType /*members*/) {
-  input_.SawToken();
-  place_ = Place::kStart;
-  if (!HasAllKeys()) return false;
-  if (form_ == Form::kRotor) return FinishRotor();
-  if (last_ < 0 || last_ >= std::int64_t{1} << 40) {
-    return Fail(LineOf(chain::Key::kLast), absl::StrCat("L is ", last_, ", expected 0 or more"));
+absl::Status ChainReader::TakeElement(Key key, const JsonValue& value) {
+  const bool is_taken = IsBytes(key) ? ToBytes(value, &Bytes(key).emplace_back())
+                                     : value.To(&Seconds(key).emplace_back());
+  return is_taken ? absl::OkStatus() : Wrong(key, value);
+}
+
+absl::Status ChainReader::CheckKeys() const {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Key::kOutput); ++i) {
+    const bool may_lack = form_ == Form::kRotor && !IsList(static_cast<Key>(i));
+    if (members_[i].has_value() || may_lack) continue;
+    return io::MissingKeys(root_, "a chain", std::string(names()[i]));
   }
-  // A negative number becomes a huge one, and that is refused.
-  chain_.runs_once.assign(once_.begin(), once_.end());
-  return Finish(static_cast<std::size_t>(last_) + 1);
+  return absl::OkStatus();
 }
 
-bool ChainHandler::HasRotorLengths() {
+absl::StatusOr<Chain> ChainReader::Read() {
+  if (root_.kind() != io::JsonKind::kObject) {
+    return root_.Error(absl::StrCat(root_.Shown(), ", expected a chain: an object"));
+  }
+  absl::Status status = root_.ForEach([this](const JsonValue& member) { return Take(member); });
+  if (status.ok()) status = CheckKeys();
+  if (!status.ok()) return status;
+  if (form_ == Form::kRotor) {
+    status = FinishRotor();
+  } else if (last_ < 0 || last_ >= std::int64_t{1} << 40) {
+    status = Fail(Key::kLast, absl::StrCat("L is ", last_, ", expected 0 or more"));
+  } else {
+    // A negative number becomes a huge one, and that is refused.
+    chain_.runs_once.assign(once_.begin(), once_.end());
+    status = Check(static_cast<std::size_t>(last_) + 1);
+  }
+  if (!status.ok()) return status;
+  return std::move(chain_);
+}
+
+absl::Status ChainReader::CheckRotorLengths() const {
   const auto length = static_cast<std::int64_t>(chain_.forward_seconds.size());
-  const std::tuple<chain::Key, std::size_t, std::int64_t> lists[] = {
-      {chain::Key::kForwardSeconds, chain_.forward_seconds.size(),
-       LineOf(chain::Key::kLast) == 0 ? length : last_},
-      {chain::Key::kBackwardSeconds, chain_.backward_seconds.size(), length + 1},
-      {chain::Key::kY, chain_.y.size(), length + 1},
-      {chain::Key::kX, chain_.x.size(), length + 1},
-      {chain::Key::kForwardExtra, chain_.forward_extra.size(), length},
-      {chain::Key::kBackwardExtra, chain_.backward_extra.size(), length + 1}};
+  const std::tuple<Key, std::size_t, std::int64_t> lists[] = {
+      {Key::kForwardSeconds, chain_.forward_seconds.size(), Has(Key::kLast) ? last_ : length},
+      {Key::kBackwardSeconds, chain_.backward_seconds.size(), length + 1},
+      {Key::kY, chain_.y.size(), length + 1},
+      {Key::kX, chain_.x.size(), length + 1},
+      {Key::kForwardExtra, chain_.forward_extra.size(), length},
+      {Key::kBackwardExtra, chain_.backward_extra.size(), length + 1}};
   for (const auto& [key, size, expected] : lists) {
     if (static_cast<std::int64_t>(size) == expected) continue;
-    return Fail(LineOf(key),
-                absl::StrCat(Name(key), " has ", size, " numbers, expected ", expected));
+    return Fail(key,
+                absl::StrCat(NameOf(key, names()), " has ", size, " numbers, expected ", expected));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // The loss is the last operation. It has no forward task of its own.
-bool ChainHandler::FinishRotor() {
-  if (!HasRotorLengths()) return false;
-  if (LineOf(chain::Key::kLink) == 0) chain_.link_bytes_per_second = kUsualLinkBytesPerSecond;
-  if (LineOf(chain::Key::kMemory) == 0) chain_.memory_bytes = kMostGraphBytes;
+absl::Status ChainReader::FinishRotor() {
+  if (absl::Status status = CheckRotorLengths(); !status.ok()) return status;
+  if (!Has(Key::kLink)) chain_.link_bytes_per_second = kUsualLinkBytesPerSecond;
+  if (!Has(Key::kMemory)) chain_.memory_bytes = kMostGraphBytes;
   chain_.forward_seconds.push_back(0);
   chain_.forward_extra.push_back(0);
   chain_.x.push_back(0);
   chain_.y.push_back(0);
   const std::size_t operations = chain_.forward_seconds.size();
-  if (!Finish(operations)) return false;
+  if (absl::Status status = Check(operations); !status.ok()) return status;
   // A forward operation that saves keeps its output too.
   for (std::size_t i = 0; i <= operations; ++i) chain_.x[i] = std::max(chain_.x[i], chain_.y[i]);
   chain_.x[0] = chain_.y[0];
   if (chain_.x != chain_.y) chain_.output = chain_.y;
-  return Finish(operations);
+  return Check(operations);
 }
 
-bool ChainHandler::Finish(std::size_t operations) {
+absl::Status ChainReader::Check(std::size_t operations) const {
   const auto fault = FindFault(chain_, operations, names());
-  return !fault.has_value() || Fail(LineOf(fault->key), fault->what);
-}
-
-bool ChainHandler::StartArray() {
-  if (place_ != Place::kChain || !IsList()) return Wrong("an array");
-  input_.SawToken();
-  place_ = Place::kList;
-  return true;
-}
-
-bool ChainHandler::EndArray(rapidjson::SizeType /*elements*/) {
-  input_.SawToken();
-  place_ = Place::kChain;
-  return true;
+  return fault.has_value() ? Fail(fault->key, fault->what) : absl::OkStatus();
 }
 
 absl::StatusOr<Chain> ReadChainFrom(std::unique_ptr<io::ByteSource> source,
                                     const std::string& name) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
-  io::JsonInput input(**plain);
-  ChainHandler handler(input);
-  absl::Status status = io::ReadJsonEvents(input, handler, name, "a chain");
-  if (!status.ok()) return status;
-  return handler.Take();
+  return io::ReadJson(std::move(source), name, {"a chain", IsChainKey},
+                      [](const JsonValue& root) { return ChainReader(root).Read(); });
 }
 
 }  // namespace

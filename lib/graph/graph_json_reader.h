@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pass over the JSON of a task graph (docs/formats/task_graph.md).
+// Reads the JSON of a task graph (docs/formats/task_graph.md).
 #ifndef TIDEPOOL_LIB_GRAPH_GRAPH_JSON_READER_H_
 #define TIDEPOOL_LIB_GRAPH_GRAPH_JSON_READER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct GraphFile {
   std::int64_t family_line = 0;  // line of the first size per sample or list; 0 without one
 };
 
-// Reads the whole source. Errors begin with NAME:LINE.
-absl::StatusOr<GraphFile> ReadGraphFile(io::ByteSource& source, const std::string& name);
+// Reads the whole source, gzip too. Errors begin with NAME:LINE.
+absl::StatusOr<GraphFile> ReadGraphFile(std::unique_ptr<io::ByteSource> source,
+                                        const std::string& name);
 
 }  // namespace tidepool::graph
 

@@ -150,9 +150,7 @@ absl::StatusOr<GraphOrFamily> GraphFileReader::Read() {
 
 absl::StatusOr<GraphOrFamily> ReadFrom(std::unique_ptr<io::ByteSource> source,
                                        const std::string& name) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
-  absl::StatusOr<GraphFile> file = graph::ReadGraphFile(**plain, name);
+  absl::StatusOr<GraphFile> file = graph::ReadGraphFile(std::move(source), name);
   if (!file.ok()) return file.status();
   return GraphFileReader(*std::move(file), name).Read();
 }

@@ -6,17 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/byte_source.h"
-#include "lib/io/json_events.h"
-#include "lib/io/json_input.h"
 #include "lib/io/quote.h"
 #include "lib/schedule/check_steps.h"
-#include "lib/schedule/schedule_json_handler.h"
+#include "lib/schedule/schedule_json_reader.h"
 #include "tidepool/schedule/schedule_file.h"
 
 namespace tidepool {
 namespace {
-
-using schedule::ScheduleHandler;
 
 void NumberRounds(Schedule& schedule) {
   std::size_t next = 0;
@@ -28,17 +24,12 @@ void NumberRounds(Schedule& schedule) {
 
 absl::StatusOr<ScheduleFile> ReadScheduleFrom(std::unique_ptr<io::ByteSource> source,
                                               const std::string& name) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
-  if (!plain.ok()) return io::AboutFile(name, plain.status());
-  io::JsonInput input(**plain);
-  ScheduleHandler handler(input);
-  absl::Status status = io::ReadJsonEvents(input, handler, name, "a schedule");
-  if (!status.ok()) return status;
-  ScheduleFile file = handler.Take();
-  NumberRounds(file.schedule);
-  file.source = name;
-  if (!file.machine.has_value()) return file;
-  status = ValidateMachine(*file.machine);
+  absl::StatusOr<ScheduleFile> file = schedule::ReadScheduleFile(std::move(source), name);
+  if (!file.ok()) return file;
+  NumberRounds(file->schedule);
+  file->source = name;
+  if (!file->machine.has_value()) return file;
+  const absl::Status status = ValidateMachine(*file->machine);
   if (!status.ok()) return io::AboutFile(name, status);
   return file;
 }

@@ -101,7 +101,8 @@ TEST(ChainJson, ErrorsHaveLines) {
   EXPECT_THAT(ErrorWith("[0, 7]", "{}"), StartsWith("c.json:5: exF has an object"));
   EXPECT_THAT(ErrorWith("4096", "[4096]"), StartsWith("c.json:2: M_gpu has an array"));
   EXPECT_THAT(ErrorWith("4096", "null"), StartsWith("c.json:2: M_gpu has null"));
-  EXPECT_THAT(ErrorWith("\"exB\"", "\"exF\""), StartsWith("c.json:6: the key 'exF' occurs twice"));
+  EXPECT_THAT(ErrorWith("\"exB\"", "\"exF\""),
+              StartsWith("c.json:6: the key 'exF' is in a chain twice"));
   EXPECT_THAT(ErrorWith("\"exB\"", "\"ex\""), StartsWith("c.json:6: the unknown key 'ex'"));
   EXPECT_THAT(ErrorWith(",\n\"y\": [4, 5, 6]", ""), StartsWith("c.json:7: a chain without y"));
   EXPECT_THAT(ErrorOf("[]"), StartsWith("c.json:1: an array, expected a chain"));
@@ -182,7 +183,8 @@ TEST(ChainJson, ChainsOfRotorHaveLinesInErrors) {
   EXPECT_THAT(error("[5, 6, 7]", "[5, -6, 7]"), StartsWith("c.json:7: bwd_mem_tmp[1] is -6 bytes"));
   EXPECT_THAT(error("[10, 20, 30]", "[10, 20.5, 30]"), StartsWith("c.json:4: cweight has 20.5"));
   EXPECT_THAT(error("\"cweight\"", "\"x\""), StartsWith("c.json:4: the unknown key 'x'"));
-  EXPECT_THAT(error("\"cweight\"", "\"fw\""), StartsWith("c.json:4: the key 'fw' occurs twice"));
+  EXPECT_THAT(error("\"cweight\"", "\"fw\""),
+              StartsWith("c.json:4: the key 'fw' is in a chain twice"));
   EXPECT_THAT(error(",\n\"bwd_mem_tmp\": [5, 6, 7]", ""),
               StartsWith("c.json:6: a chain without bwd_mem_tmp"));
 }

@@ -91,9 +91,11 @@ TEST(ReadCases, RefusesRowsOfOtherShapes) {
             "f:1: table has the row [4, 1, 1, 0, HALF]" + expected);
   EXPECT_EQ(ErrorOf(Reuse("[[4, 1.5, 1, 0]]")), "f:1: table has the row [4, 1.5, 1, 0]" + expected);
   EXPECT_EQ(ErrorOf(Reuse("[[4, 1, \"nan\", 0]]")),
-            "f:1: table has the text 'nan', expected a table: a list of rows");
-  EXPECT_EQ(ErrorOf(Reuse("[[[4, 1, 1, 0]]]")),
-            "f:1: table has a list, expected a table: a list of rows");
+            "f:1: table has the row [4, 1, nan, 0]" + expected);
+  EXPECT_EQ(ErrorOf(Reuse("[[[4, 1, 1, 0]]]")), "f:1: table has the row [an array]" + expected);
+  EXPECT_EQ(ErrorOf(Reuse("[[4, 1, 1, 0],\n7]")),
+            "f:2: table has 7, expected a table: a list of rows");
+  EXPECT_EQ(ErrorOf(Reuse("7")), "f:1: table of a case is 7, expected a table: a list of rows");
   EXPECT_EQ(ErrorOf(Reuse("[]")), "f:1: kernel 0 has no rows, expected one or more");
   EXPECT_NE(ErrorOf(Reuse("[[4, 1, NaN, 0]]")), "");
 }
@@ -107,13 +109,14 @@ TEST(ReadCases, RefusesWrongKeys) {
             "f:1: a case without tables, expected it");
   EXPECT_EQ(ErrorOf(R"([{"B": 1, "batch": 2}])"),
             "f:1: the unknown key 'batch' in a case, expected name, kind, policy, precision, B, M, "
-            "M_total, multiple, table, tables, groups, gpus or expect");
-  EXPECT_EQ(ErrorOf(R"([{"B": 1, "B": 2}])"), "f:1: the key 'B' occurs twice, expected it once");
+            "M_total, multiple, table, tables, groups, gpus, expect");
+  EXPECT_EQ(ErrorOf(R"([{"B": 1, "B": 2}])"),
+            "f:1: the key 'B' is in a case twice, expected it once");
   EXPECT_EQ(ErrorOf(R"([{"kind": "ws"}])"),
-            "f:1: the unknown kind 'ws', expected wr, wd, shared or hetero");
+            "f:1: kind of a case is the text 'ws', expected wr, wd, shared or hetero");
   EXPECT_EQ(ErrorOf(R"({"kind": "hetero", "B": 1, "gpus": [[[1, 1]]], "policy": "all"})"),
             "f:1: a case with policy, which its kind does not have, expected none");
-  EXPECT_EQ(ErrorOf(R"({"B": 1.5})"), "f:1: B has 1.5, expected a whole number");
+  EXPECT_EQ(ErrorOf(R"({"B": 1.5})"), "f:1: B of a case is 1.5, expected a whole number");
   EXPECT_EQ(ErrorOf(R"({"B": 65537, "kind": "wr", "M": 1, "table": [[1, 0, 1, 0]]})"),
             "f:1: a batch of 65537, expected 1 to 65536");
   EXPECT_EQ(ErrorOf(R"({"B": 1, "kind": "wr", "M": -1, "table": [[1, 0, 1, 0]]})"),

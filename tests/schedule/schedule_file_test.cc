@@ -146,22 +146,26 @@ TEST(ScheduleFileProperty, IsReadAsItWasWritten) {
 TEST(ScheduleFile, RefusesWrongValues) {
   EXPECT_EQ(ErrorOf(With("schedule\": 1", "schedule\": 2")),
             "s.json:1: tidepool_schedule of a schedule is 2, expected 1");
-  EXPECT_EQ(ErrorOf(With("\"00000000000000ff\"", "\"ff\"")),
-            "s.json:2: fingerprint of a schedule is 'ff', expected a text of 16 hexadecimal "
-            "digits");
-  EXPECT_EQ(ErrorOf(With("\"fixed\"", "\"loose\"")),
-            "s.json:2: memory of a schedule is 'loose', expected 'pool', 'fixed' or 'paged'");
+  EXPECT_EQ(
+      ErrorOf(With("\"00000000000000ff\"", "\"ff\"")),
+      "s.json:2: fingerprint of a schedule is the text 'ff', expected a text of 16 hexadecimal "
+      "digits");
+  EXPECT_EQ(
+      ErrorOf(With("\"fixed\"", "\"loose\"")),
+      "s.json:2: memory of a schedule is the text 'loose', expected 'pool', 'fixed' or 'paged'");
   EXPECT_EQ(ErrorOf(With("\"alignment\": 64", "\"alignment\": -64")),
             "s.json:2: alignment of a schedule is -64, expected a whole number from 0 to 2^63 - 1");
   EXPECT_EQ(ErrorOf(With("\"devices\": 2", "\"devices\": 1e3")),
             "s.json:2: devices of a schedule is 1e3, expected a whole number from 0 to 2^63 - 1");
   EXPECT_EQ(ErrorOf(With("\"devices\": 2", "\"batch_normalization\": \"some\"")),
-            "s.json:2: batch_normalization of a schedule is 'some', expected 'batch' or 'ghost'");
+            "s.json:2: batch_normalization of a schedule is the text 'some', expected 'batch' or "
+            "'ghost'");
   EXPECT_EQ(ErrorOf(With("\"full_duplex\": false", "\"full_duplex\": 0")),
             "s.json:6: full_duplex of a link is 0, expected true or false");
-  EXPECT_EQ(ErrorOf(With("first-come-", "last-come-")),
-            "s.json:6: sharing of a link is 'last-come-first-served', expected 'equal-parts' or "
-            "'first-come-first-served'");
+  EXPECT_EQ(
+      ErrorOf(With("first-come-", "last-come-")),
+      "s.json:6: sharing of a link is the text 'last-come-first-served', expected 'equal-parts' or "
+      "'first-come-first-served'");
   EXPECT_EQ(ErrorOf(With("\"out\": 1e9", "\"out\": null")),
             "s.json:5: out of a link is null, expected a number, or 'infinite'");
   EXPECT_THAT(ErrorOf(With("\"link\": 1", "\"link\": 2")), HasSubstr("link 2"));
@@ -176,9 +180,10 @@ TEST(ScheduleFile, RefusesWrongValues) {
 }
 
 TEST(ScheduleFile, RefusesWrongSteps) {
-  EXPECT_EQ(ErrorOf(With("\"drop\"", "\"dorp\"")),
-            "s.json:14: 'dorp' begins a step, expected allocate, free, run, offload, await, "
-            "prefetch, synchronize, drop, receive or add");
+  EXPECT_EQ(
+      ErrorOf(With("\"drop\"", "\"dorp\"")),
+      "s.json:14: the text 'dorp' begins a step, expected allocate, free, run, offload, await, "
+      "prefetch, synchronize, drop, receive or add");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[\"free\"]")),
             "s.json:15: a step is cut off, expected its kind and its number");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[]")),
@@ -188,11 +193,11 @@ TEST(ScheduleFile, RefusesWrongSteps) {
   EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "[\"await\", -1]")),
             "s.json:16: number of a step is -1, expected a whole number");
   EXPECT_EQ(ErrorOf(With("0, 0.25]", "0, \"much\"]")),
-            "s.json:12: density of a step is 'much', expected a number");
+            "s.json:12: density of a step is the text 'much', expected a number");
   EXPECT_EQ(ErrorOf(With("\"host\", 3]", "\"guest\", 3]")),
-            "s.json:11: device of a step is 'guest', expected a whole number, or 'host'");
+            "s.json:11: device of a step is the text 'guest', expected a whole number, or 'host'");
   EXPECT_EQ(ErrorOf(With("\"offloadable\"]", "\"\"]")),
-            "s.json:10: hint of a step is '', expected 'resident' or 'offloadable'");
+            "s.json:10: hint of a step is the text '', expected 'resident' or 'offloadable'");
   EXPECT_EQ(ErrorOf(With("-1, 192", "-2, 192")),
             "s.json:13: end of a step is -2, expected a whole number, or -1");
   EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "7")),

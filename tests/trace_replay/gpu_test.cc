@@ -106,25 +106,31 @@ TEST_F(Gpus, WrongRatesAreRefused) {
   EXPECT_THAT(error_of({"--flops", "0"}), HasSubstr("--flops: '0', expected a number from 1 to"));
   EXPECT_THAT(error_of({"--bandwidth", "fast"}), HasSubstr("--bandwidth: 'fast'"));
   EXPECT_THAT(error_of({"--bandwidth", "inf"}), HasSubstr("expected finite rates above 0"));
-  EXPECT_THAT(error_of({"--gpu", folder_}), HasSubstr("expected a GPU's file"));
+  EXPECT_THAT(error_of({"--gpu", folder_}), HasSubstr(": a directory, expected a regular file"));
 }
 
 TEST_F(Gpus, WrongFilesAreRefusedWithTheirPlace) {
   const std::vector<std::pair<std::string, std::string>> files = {
-      {"{\n\n5", "gpu.json:3: broken JSON, expected a GPU's file"},
-      {"", "gpu.json:1: broken JSON"},
-      {"[1]", "gpu.json: not a JSON object"},
-      {R"({"name": "a", "flops_per_second": 1e12})", "gpu.json: no 'bytes_per_second'"},
-      {R"({"name": "a", "flops": 1e12})", "gpu.json: the unknown key 'flops', expected name, "},
-      {R"({"name": 5})", "gpu.json: 'name', expected a text"},
+      {"{\n\n5",
+       "gpu.json:3: broken JSON (Missing a name for object member.), expected a GPU's file"},
+      {"", "gpu.json:1: the file is cut off"},
+      {"[1]", "gpu.json:1: an array, expected a GPU's file: an object"},
+      {R"({"name": "a", "flops_per_second": 1e12})",
+       "gpu.json:1: a GPU without bytes_per_second, expected every required key"},
+      {R"({"name": "a", "flops": 1e12})",
+       "gpu.json:1: the unknown key 'flops' in a GPU, expected name, "},
+      {R"({"name": 5})", "gpu.json:1: name of a GPU is 5, expected a text"},
       {R"({"name": "a", "flops_per_second": "fast"})",
-       "gpu.json: 'flops_per_second' is \"fast\", expected a number from 1 to 1e+24"},
+       "gpu.json:1: flops_per_second of a GPU is the text 'fast', expected a number from 1 to "
+       "1e24"},
       {R"({"name": "a", "flops_per_second": 0})", "is 0, expected"},
-      {R"({"name": "a", "flops_per_second": 1e999})", "gpu.json: a number is too large"},
+      {R"({"name": "a", "flops_per_second": 1e999})", "gpu.json:1: broken JSON (Number too big"},
       {R"({"name": "a", "launch_seconds": 2})", "is 2, expected a number from 0 to 1"},
       {std::string(100'000, '['), "gpu.json: more than 64 KiB"},
-      {std::string(60'000, '['), "gpu.json"},
-      {"{\"name\": \"\xff\", \"flops_per_second\": 1, \"bytes_per_second\": 1}", "gpu.json"},
+      {"{\"name\": \"a\",\n\"name\": \"b\"}", "gpu.json:2: the key 'name' is in a GPU twice"},
+      {std::string(60'000, '['), "gpu.json:1: an array"},
+      {"{\"name\": \"\xff\", \"flops_per_second\": 1, \"bytes_per_second\": 1}",
+       "gpu.json:1: broken JSON"},
   };
   for (const auto& [text, error] : files) {
     EXPECT_THAT(ErrorOf({"model", "alexnet", "--batch", "1", "--gpu", File("gpu.json", text)}),

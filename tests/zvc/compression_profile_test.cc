@@ -185,7 +185,8 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
               HasSubstr("'speedups[1]' is 2.5, expected a number from 1 to 2"));
   EXPECT_THAT(with("[1, 1.7]", "[1, 1.7, 1.6]"), HasSubstr("'speedups[2]' is 1.6"));
   EXPECT_THAT(with("[1, 1.7]", "[]"), HasSubstr(": no 'speedups[0]'"));
-  EXPECT_THAT(with("[1, 1.7]", "[1, 1.7, []]"), HasSubstr(":10: 'speedups[2]' is neither"));
+  EXPECT_THAT(with("[1, 1.7]", "[1, 1.7, []]"),
+              HasSubstr(":10: 'speedups[2]' is an array, expected a number from 1.7 to 3"));
   EXPECT_THAT(with("\"threads\": 2,", "\"threads\": 2, \"x\": {},"),
               HasSubstr(":6: 'x' is not a field"));
   EXPECT_THAT(ErrorOf("{}"), HasSubstr(": no 'tidepool_compression_profile'"));
@@ -193,13 +194,15 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
   EXPECT_THAT(ErrorOf(text + "{}"), HasSubstr("broken JSON"));
   EXPECT_THAT(ErrorOf(text + std::string(1, '\0')), HasSubstr("broken JSON"));
   EXPECT_THAT(ErrorOf("[]"), HasSubstr(":1: an array"));
-  EXPECT_THAT(ErrorOf("5"), HasSubstr(":1: a single value"));
+  EXPECT_THAT(ErrorOf("5"), HasSubstr(":1: 5, expected an object"));
   EXPECT_THAT(ErrorOf(""), HasSubstr(":1:"));
   EXPECT_THAT(ErrorOf(std::string(100'000, '[')), HasSubstr("an array"));
-  EXPECT_THAT(ErrorOf("{\"x\": " + std::string(100'000, '[')), HasSubstr("too deep"));
+  EXPECT_THAT(ErrorOf("{\"x\": " + std::string(100'000, '[')),
+              HasSubstr("more than 64 levels deep"));
   std::string many = "{\"x\": [0";
   for (int i = 0; i < 2000; ++i) many += ", 0";
-  EXPECT_THAT(ErrorOf(many + "]}"), HasSubstr("too many values, expected at most 1000"));
+  EXPECT_THAT(ErrorOf(many + "]}"),
+              HasSubstr(":1: more than 1000 values, expected a compression profile"));
 }
 
 TEST_F(CompressionProfileFile, FilesThatAreNone) {

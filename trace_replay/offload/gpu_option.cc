@@ -9,7 +9,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "trace_replay/offload/gpu_file.h"
 #include "trace_replay/options.h"
 
 namespace tidepool::tool {

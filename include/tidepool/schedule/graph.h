@@ -174,7 +174,8 @@ TIDEPOOL_EXPORT absl::Status SortTasks(TaskGraph& graph);
 
 // Read and write graphs as JSON (docs/formats/task_graph.md), version 2. Reading accepts version 1
 // and gzip, sorts the tasks and validates. Errors are InvalidArgument with `FILE:LINE: fault,
-// expectation`. Memory is the size of the graph and its names; time is linear, except for the sort.
+// expectation`. Memory is the size of the graph and of the values in the file, with 16 bytes for
+// each; time is linear, except for the sort.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name);
 // Validates the graph, and writes the whole file or none. A path that ends in ".gz" is compressed.

@@ -4,6 +4,7 @@
 #define TIDEPOOL_SCHEDULE_MODEL_ZOO_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ struct GpuRates {
 // Returns the known GPUs: "gtx-750-ti", "gtx-970", "gtx-1080-ti", "titan-x", "k20xm", "k40", "k80"
 // (one of the board's two GPUs), "p100", "v100", "a100", "h100", "h200".
 TIDEPOOL_EXPORT absl::Span<const GpuRates> KnownGpus();
+// Reads the rates of a GPU from a JSON file of at most 64 KiB (docs/formats/gpu.md). Errors are
+// InvalidArgument with `FILE:LINE: fault, expectation`. Thread-safe.
+TIDEPOOL_EXPORT absl::StatusOr<GpuRates> ReadGpu(const std::filesystem::path& path);
 
 // The tasks of a layer's backward pass: one, or one for the gradients of data and one for those of
 // weights, where the layer has both. Normalisations compute both kinds in one pass over the data,
