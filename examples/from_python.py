@@ -24,7 +24,7 @@ schedule.write("vgg.schedule.json")
 pool = tidepool.Pool("64MiB", placement="best-fit", trace="step.tide")
 weights = pool.array((1000, 1000), "float32")  # a NumPy array, in the pool until its last view goes
 with pool.allocate(4096) as buffer:            # bytes
-    numbers = numpy.from_dlpack(buffer)
+    numbers = numpy.asarray(buffer)
     numbers[:] = 7
 del numbers                                    # the block is over, and no array views the buffer: it is free
 print(pool.statistics().live_bytes, pool.statistics().peak_live_bytes)
