@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import fit, gpus, program, target, text
+from . import fit, gpus, graph, program, target, text
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -30,6 +30,7 @@ class Orders:
     cudnn_workspace_bytes: "int | None" = None  # of each convolution; None: its shape decides
     snapshot: str = ""
     report: str = ""
+    graph: str = ""  # the file of the task graph
     json: bool = False
 
 
@@ -39,6 +40,11 @@ class DryRun:
     def __init__(self, orders, tool=None):
         self.orders = orders
         self.command = orders.command
+        if orders.graph and orders.steps == 1:
+            raise ValueError("--graph with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
+                             "state of the optimizer")
+        if orders.graph and orders.fit:
+            raise ValueError("--graph with --fit, expected one of them: the graph is that of one run")
         gpu = gpus.find(orders.gpu)
         memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
         if memory_bytes <= 0:
@@ -62,6 +68,8 @@ def keep_files(run, answer, title):
     if (orders.snapshot or orders.report) and rank["snapshot"] is None:
         raise DryRunError("a program that takes no memory through PyTorch has no snapshot and no report, expected neither --snapshot "
                           "nor --report")
+    if orders.graph and rank["snapshot"] is None:
+        raise DryRunError("a program that takes no memory through PyTorch has no task graph, expected no --graph")
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:
@@ -69,6 +77,8 @@ def keep_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, orders.report)
+    if orders.graph:
+        answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, answer, orders.graph)
     for one in answer["ranks"]:
         del one["snapshot"]
 

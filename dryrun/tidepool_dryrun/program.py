@@ -130,6 +130,8 @@ def environment(target, machine, stand_in, out, orders):
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if orders.cudnn_workspace_bytes is not None:
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
+    if orders.graph:
+        own["TIDEPOOL_DRYRUN_GRAPH"] = "1"
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     # Launchers would all choose the same port, for runs side by side too.

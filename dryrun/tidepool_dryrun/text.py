@@ -143,6 +143,14 @@ def pinned(answer):
     return [("pinned", f"{size(held)} of the host's memory{rounding}")]
 
 
+def graph(found):
+    """Returns the rows of the task graph, which is null without the option."""
+    if found is None:
+        return []
+    head = f"{found['file']}: step {found['step']}, {found['tasks']} tasks, {size(found['peak_bytes'])} live at its peak"
+    return [("graph", head), *(("", note) for note in found["notes"])]
+
+
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
@@ -161,6 +169,7 @@ def rows_of_pytorch(answer):
     rows += pinned(answer)
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
+    rows += graph(answer["graph"])
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
     return rows
