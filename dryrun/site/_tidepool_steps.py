@@ -3,6 +3,7 @@
 is never the first one, in which optimizers make their state.
 """
 import ctypes
+import functools
 import os
 import pickle
 import sys
@@ -30,6 +31,7 @@ class Steps:
         self.is_in_step = 0  # calls of `step` of optimizers
         self.before = None  # the names of the operators of the step before
         self.clock = clock_of(torch)
+        self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
         from torch.optim.optimizer import register_optimizer_step_pre_hook
         register_optimizer_step_pre_hook(self.updates_begin)
 
@@ -48,6 +50,8 @@ class Steps:
         """Ends the step `number`, and begins the next one."""
         if self.mode is not None:
             self.keep(number, self.mode)
+            self.layers.run_again(self.checkpoints)
+            self.checkpoints = []
             self.mode.begin_step()
         elif self.recording.has_begun and not modes_of_program():
             self.mode = mode_of(self)
@@ -142,6 +146,14 @@ class Layers:
     def buffers(self):
         return {address_of(buffer): name for root in self.roots for name, buffer in root.named_buffers() if buffer.is_cuda}
 
+    def run_again(self, paths):
+        """Lets modules keep their input alone, and run again in the backward pass."""
+        from torch.utils.checkpoint import checkpoint
+        for root in self.roots:
+            for path, module in root.named_modules():
+                if path in paths:
+                    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+
     def place(self, is_backward):
         """Returns the layer and the line of the program that runs now."""
         if is_backward:
@@ -172,6 +184,7 @@ class Layers:
         return self.paths[id(modules[0])], line
 
 
+@functools.lru_cache(maxsize=None)
 def is_of_program(name):
     return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or os.path.dirname(name) == HERE)
 
@@ -180,15 +193,20 @@ def mode_of(steps):
     """Returns a mode of PyTorch that notes each operator."""
     torch = steps.torch
     from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
 
     plain = (torch.Tensor, torch.nn.Parameter)
     device = torch.cuda.current_device()
     position, clock = steps.recording.position, steps.clock
 
-    def addresses(value):
-        return tuple(address_of(one) for one in tree_leaves(value)
-                     if isinstance(one, torch.Tensor) and one.is_cuda and one.device.index == device)
+    def tensors(values):
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from tensors(value)
+
+    def addresses(values):
+        return tuple(address_of(one) for one in values if one.is_cuda and one.device.index == device)
 
     class Mode(TorchDispatchMode):
         # Compiled code runs as it does without this mode.
@@ -222,25 +240,32 @@ def mode_of(steps):
                 return NotImplemented  # a tensor of tensors: its own code comes first
             if function.namespace == "profiler":
                 return function(*arguments, **named)
+            is_backward = torch._C._current_graph_task_id() != -1
+            place = steps.layers.place(is_backward)
+            if is_view(function):  # its place alone counts, for its gradient
+                return function(*arguments, **named)
             begin = position(device), clock(device)
             result = function(*arguments, **named)
+            end = position(device), clock(device)
             if len(self.operators) >= MOST_OPERATORS:
                 self.left_out += 1
                 return result
-            end = position(device), clock(device)
-            is_backward = torch._C._current_graph_task_id() != -1
-            phase = "backward" if is_backward else "update" if steps.is_in_step else "forward"
+            used = list(tensors((*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
-                function._overloadpacket.__name__, phase, *steps.layers.place(is_backward), begin, end,
-                addresses((arguments, named)), addresses(list(written.values())), {
+                function._overloadpacket.__name__, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
+                addresses(used), addresses(tensors(written.values())), {
                     "may_rerun": function.namespace == "aten" and not is_random(torch, function, arguments, named),
                     "statistics": bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
-                    "from_host": any(isinstance(one, torch.Tensor) and not one.is_cuda and one.dim() > 0
-                                     for one in tree_leaves((arguments, named)))}))
+                    "from_host": any(not one.is_cuda and one.dim() > 0 for one in used)}))
             return result
 
     return Mode()
+
+
+@functools.lru_cache(maxsize=None)
+def is_view(function):
+    return any(result.alias_info is not None and not result.alias_info.is_write for result in function._schema.returns)
 
 
 def named_arguments(function, arguments, named):

@@ -106,13 +106,14 @@ class Graph:
         self.replay.advance(step["begin"])
         self.peak = self.replay.bytes
         self.peak_bytes = 0
+        self.names = set()  # of data
         self.data = list(self.replay.live.values())
         self.replay_operators()
         if self.replay.requested != step["requested_bytes"]:
             raise DryRunError(f"the record of memory has {self.replay.requested} bytes at the end of step {step['number']}, and PyTorch "
                               f"{step['requested_bytes']}: there is no graph")
+        self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
-        self.data = [datum for datum in self.data if datum.death is not BEFORE]
         for task in self.tasks:
             task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
             self.take_from_host(task)
@@ -173,7 +174,6 @@ class Graph:
             datum.death = self.tasks[-1] if self.tasks else BEFORE
             if datum.death is datum.writer:  # it lived in the task alone: a workspace
                 datum.writer.writes.remove(datum)
-                self.data.remove(datum)
 
     def find_kinds(self):
         step = self.step
@@ -181,12 +181,17 @@ class Graph:
         names.update({address: ("weight", name) for address, name in step["weights"].items()})
         names.update({address: ("optimizer-state", f"{parameter}.{state}") for address, (parameter, state, *_) in step["states"].items()})
         names.update({address: ("weight-gradient", f"{name}.gradient") for address, name in step["gradients"].items()})
-        taken = set()
         for number, datum in enumerate(self.data):
             kind, name = (None, None) if datum.death else names.get(datum.address, (None, None))
             set_kind(datum, kind)
-            datum.name = name if name and name not in taken else f"d{number}" if name is None else f"{name}.{number}"
-            taken.add(datum.name)
+            datum.name = self.free_name(name or f"d{number}")
+
+    def free_name(self, name):
+        """Returns the name, or one like it where other data has it."""
+        while name in self.names:
+            name += "'"
+        self.names.add(name)
+        return name
 
     def take_from_host(self, task):
         """Lets the data of a copy from the host be at home there. The copy then waits for it."""
@@ -212,7 +217,7 @@ class Graph:
                 datum.writer = datum.begin = task
                 made_by.is_left_out = True
             elif task.phase == "forward" and task.flags["may_rerun"] and task.most_live + rounded(datum.bytes) <= self.peak:
-                self.data.append(divide(datum, task))
+                self.data.append(divide(datum, task, self.free_name(f"{datum.name}.{task.number}")))
                 task.most_live += rounded(datum.bytes)
 
     def find_workspaces(self):
@@ -228,10 +233,10 @@ class Graph:
             self.peak_bytes = max(self.peak_bytes, live + task.workspace)
 
 
-def divide(datum, task):
-    """Divides a datum at a task that changes it. Returns the datum with the later value."""
+def divide(datum, task, name):
+    """Divides a datum at a task that changes it. Returns the datum of that name, with the later value."""
     later = Datum(datum.address, datum.bytes, task)
-    later.name, later.kind, later.homes, later.death = f"{datum.name}.{task.number}", datum.kind, datum.homes, datum.death
+    later.name, later.kind, later.homes, later.death = name, datum.kind, datum.homes, datum.death
     at = datum.users.index(task)
     later.users, datum.users = datum.users[at + 1:], datum.users[:at + 1]
     for user in later.users:
@@ -335,14 +340,14 @@ def make(rank):
     return Graph(step, events_of(rank["snapshot"], step["device"]))
 
 
-def write(rank, name, gpu, answer, file):
-    """Writes the graph of a rank into a file, and returns its part of the answer."""
+def write(rank, name, gpu, peak, file):
+    """Writes the graph of a rank into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     graph = make(rank)
     contents = text(graph, name, gpu).encode()
     pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
     begin, end = graph.step["clock"]
     return {"file": file, "step": graph.step["number"], "tasks": len(graph.tasks), "data": len(graph.data), "seconds": (end - begin) / 1e9,
-            "peak_bytes": graph.peak_bytes, "notes": notes(graph, answer["peak_live_bytes"])}
+            "peak_bytes": graph.peak_bytes, "notes": notes(graph, peak)}
 
 
 def notes(graph, peak):

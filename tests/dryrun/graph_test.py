@@ -15,7 +15,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
 
-from tidepool_dryrun import gpus, graph  # noqa: E402
+from tidepool_dryrun import gpus, graph, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -41,7 +41,7 @@ class Program:
     def begin(self):
         self.step.update(begin=len(self.events), clock=(0, 0))
 
-    def run(self, name, phase="forward", uses=(), makes=(), changes=(), scratch=0, seconds=1e-3, **flags):
+    def run(self, name, phase="forward", uses=(), makes=(), changes=(), scratch=0, seconds=1e-3, layer="layer", **flags):
         begin = len(self.events), self.now
         for address in makes:
             self.take(address)
@@ -49,7 +49,7 @@ class Program:
             self.take(999, scratch)
             self.free(999)
         self.now += int(seconds * 1e9)
-        self.operators.append((name, phase, "layer", "train.py:1", begin, (len(self.events), self.now), (*uses, *changes), tuple(changes),
+        self.operators.append((name, phase, layer, "train.py:1", begin, (len(self.events), self.now), (*uses, *changes), tuple(changes),
                                {**NO_FLAGS, **flags}))
 
     def graph(self):
@@ -92,6 +92,16 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(tasks[3]["updates"], ["l.weight", "l.weight.momentum"])
         self.assertFalse(tasks[2]["may_rerun"])
         self.assertEqual((found["gpu"], found["link"]), ("NVIDIA H100 80GB HBM3", 48e9))
+
+    def test_each_datum_has_a_name_of_its_own(self):
+        program = Program()
+        for address in (1, 2, 3):
+            program.take(address)
+        program.step["weights"] = {1: "d2", 2: "weight", 3: "weight"}
+        program.begin()
+        program.run("mm", uses=(1, 2, 3), makes=(4,))
+        program.run("mm", "backward", uses=(4,), makes=(5,))
+        self.assertEqual([datum["name"] for datum in program.file()["data"]], ["d2", "weight", "weight'", "d3", "d4"])
 
     # Memory that the program holds belongs to the peak.
     def test_data_lives_as_long_as_in_the_run(self):
@@ -230,11 +240,145 @@ class GraphTest(unittest.TestCase):
             rank = {"snapshot": str(snapshot), "steps": 3, "device": 0}
             files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
             for file in files:
-                answer = graph.write(rank, "train.py", gpus.find("h100"), {"peak_live_bytes": 2 * BLOCK}, str(file))
+                answer = graph.write(rank, "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
             self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
                                       "notes": []})
             self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
             self.assertEqual(gzip.decompress(files[1].read_bytes()), files[0].read_bytes())
+
+
+def blocks(count, names="blocks.{}"):
+    """Returns the graph of a program of blocks. Each keeps a block of memory inside and its result for the backward pass, and frees
+    another one. Its weight is a block, with two moments of Adam."""
+    program = Program()
+    for number in range(count):
+        for address in (1000 + number, 1100 + number, 1200 + number):
+            program.take(address)
+        program.step["weights"][1000 + number] = f"{number}.weight"
+        for address, name in ((1100 + number, "exp_avg"), (1200 + number, "exp_avg_sq")):
+            program.step["states"][address] = f"{number}.weight", name, "torch.float32", "AdamW"
+    program.begin()
+    program.run("input", makes=(1,), layer="")
+    for number in range(count):
+        layer, x = names.format(number), 10 * number
+        program.run("norm", uses=(x + 1,), makes=(x + 2,), layer=f"{layer}.norm")
+        program.run("mm", uses=(x + 2, 1000 + number), makes=(x + 3,), layer=f"{layer}.mm")
+        program.run("gelu", uses=(x + 3,), makes=(x + 11,), layer=layer)
+        program.free(x + 2)
+    program.run("loss", uses=(10 * count + 1,), makes=(4999,), layer="")
+    program.run("loss_backward", "backward", uses=(4999,), makes=(5000,), layer="")
+    for number in reversed(range(count)):
+        x = 10 * number
+        program.run("gelu_backward", "backward", uses=(x + 3, 5000), makes=(5001,), layer="")
+        program.run("mm_backward", "backward", uses=(x + 1, 5001, 1000 + number), makes=(2000 + number,), layer="")
+        program.step["gradients"][2000 + number] = f"{number}.weight"
+        program.free(x + 3, x + 11, 5001)
+    program.run("adam", "update", uses=tuple(2000 + number for number in range(count)), scratch=20,
+                changes=tuple(first + number for number in range(count) for first in (1000, 1100, 1200)), layer="")
+    return program.graph()
+
+
+class WhatIfTest(unittest.TestCase):
+    def test_blocks_that_run_again_keep_their_input_alone(self):
+        found = blocks(4)
+        # Weights and moments, results, data inside of blocks, the loss, and gradients of the loss, inside and of a weight.
+        self.assertEqual(what_if.without_update(found, lambda datum: datum.bytes), (12 + 5 + 4 + 1 + 3) * BLOCK)
+        for budget, count, peak, again in ((24, 1, 24, 3), (23, 2, 23, 6), (22, 3, 22, 9), (1, 3, 22, 9)):
+            with self.subTest(budget):
+                graph_of_blocks = blocks(4)
+                for task in graph_of_blocks.tasks:
+                    task.workspace = 0  # the update is no part of this
+                made = what_if.checkpoints(graph_of_blocks, budget * BLOCK)
+                self.assertEqual((len(made["blocks"]), made["of"]), (count, 4))
+                self.assertEqual(made["blocks"], [f"blocks.{number}" for number in range(count)])
+                self.assertEqual(made["peak"], peak * BLOCK)
+                self.assertAlmostEqual(made["slowdown"], (24 + again) / 24)
+
+    # Its last task gives nothing that the backward pass reads, so PyTorch stops before it.
+    def test_a_block_that_runs_again_needs_its_input_until_then(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        for number in range(2):
+            x = 10 * number
+            for inner in (2, 3):
+                program.run("mm", uses=(x + 1,), makes=(x + inner,), layer=f"blocks.{number}.mm")
+            program.run("gelu", uses=(x + 2, x + 3), makes=(x + 11,), layer=f"blocks.{number}")
+            program.free(x + 1)
+        program.run("loss", uses=(21,), makes=(30,), layer="")
+        for number in (1, 0):
+            program.run("backward", "backward", uses=(10 * number + 2, 10 * number + 3), makes=(40 + number,), layer=f"blocks.{number}.mm")
+            program.free(10 * number + 2, 10 * number + 3)
+        found = program.graph()
+        step = what_if.Checkpoints(found, {"blocks.0": what_if.blocks(found, 1)["blocks.0"]})
+        again = 9  # the position of the first task that runs again, before the last backward task
+        self.assertEqual([task.operator for task in step.order[again:]], ["mm", "mm", "backward"])
+        lives = {datum.name: step.lives(datum) for datum in found.data}
+        self.assertEqual(lives["d0"], [(0, again + 1)])
+        self.assertEqual(lives["d1"], [(1, 3), (again, again + 2)])
+
+    def test_blocks_may_be_in_stages(self):
+        self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}"), 1)), ["stages.0", "stages.1", "stages.2"])
+        self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}.0"), 2)), ["stages.0.0", "stages.1.0", "stages.2.0"])
+        self.assertEqual(list(what_if.blocks(blocks(2, "{}"), 1)), ["0", "1"])
+        self.assertEqual(what_if.blocks(blocks(2, "net"), 1), {})
+        of_layers = blocks(2, "{}")
+        for task in of_layers.tasks:
+            task.layer = task.layer[:1]
+        self.assertEqual(what_if.blocks(of_layers, 1), {}, "a layer alone is no block")
+        self.assertIsNone(what_if.checkpoints(blocks(2, "net"), 1))
+
+    def test_state_of_optimizers_may_be_smaller_or_elsewhere(self):
+        found = blocks(4)
+        peak, slowdown = what_if.state_on_host(found, 1e9)
+        self.assertEqual(peak, (4 + 5 + 4 + 4) * BLOCK)
+        self.assertAlmostEqual(slowdown, (23e-3 + 8 * BLOCK / 1e9) / 24e-3)  # without the update
+        elements = BLOCK // 4
+        small = what_if.small_state(found)
+        self.assertEqual(small, (4 + 5 + 4 + 4) * BLOCK + 8 * (elements + 4 * elements // 256))
+        found.data[1].bytes = 4 * (what_if.LEAST_SMALL_STATE - 1)  # stays as it is
+        self.assertEqual(what_if.small_state(found), small - (elements + 4 * elements // 256) + graph.rounded(found.data[1].bytes))
+        found.step["states"] = {address: (*names[:2], "torch.bfloat16", "AdamW") for address, names in found.step["states"].items()}
+        self.assertIsNone(what_if.small_state(found))
+
+
+class BatchTest(unittest.TestCase):
+    def test_one_word_names_the_batch(self):
+        for words, batch, changed in (("t.py --batch-size 48", 48, "t.py --batch-size 7"), ("t.py --batch_size=12 x", 12, "t.py --batch_size=7 x"),
+                                      ("t.py --per_device_train_batch_size 4", 4, "t.py --per_device_train_batch_size 7"),
+                                      ("t.py --batch 4 --eval-batch 8", 4, "t.py --batch 7 --eval-batch 8"),
+                                      ("t.py trainer.batch_size=16", 16, "t.py trainer.batch_size=7")):
+            with self.subTest(words):
+                self.assertEqual(remedies.batch_of(words.split())[1], batch)
+                self.assertEqual(remedies.with_batch(words.split(), 7), changed.split())
+        for words in ("t.py", "t.py --batches 4", "t.py --micro-batch 4 --batch 8", "t.py --batch auto", "t.py batch 4"):
+            self.assertIsNone(remedies.batch_of(words.split()), words)
+
+    def test_the_memory_of_two_batches_tells_the_next(self):
+        # 10 bytes for each sample, and 100 besides.
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 345, 16), 24)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
+        self.assertIsNone(remedies.next_batch({32: 420, 24: 340, 25: 350}, 32, 345, 24))
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 185, None), 8)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 50, None), 1)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 420}, 32, 430, 16), 31)
+
+
+class TextTest(unittest.TestCase):
+    def test_prints_what_would_make_a_program_fit(self):
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
+        self.assertEqual(text.remedies(answer), [])
+        answer["needed_bytes"] = 5 << 30
+        self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])
+        answer["remedies"] = [
+            {"name": "batch 2 in place of 4", "peak_bytes": 1 << 30, "slowdown": 1.25, "checked": True, "fits": True, "how": "--batch 2"},
+            {"name": "other", "peak_bytes": 4 << 30, "slowdown": 1.5, "checked": False, "fits": False, "how": "code"},
+            {"name": "schedule", "peak_bytes": None, "slowdown": None, "checked": False, "fits": False, "how": "no room"}]
+        self.assertEqual(text.remedies(answer)[1:],
+                         [("to make it fit", "batch 2 in place of 4   1.0 GiB live   1.25 x the time a sample, checked   --batch 2"),
+                          ("", "other                   4.0 GiB live   does not suffice alone"),
+                          ("", "schedule                 no schedule   does not suffice alone")])
 
 
 if __name__ == "__main__":

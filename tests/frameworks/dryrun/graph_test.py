@@ -15,7 +15,7 @@ import unittest
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
 PROGRAMS = (("gpt",), ("resnet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
-            ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "--keep-gradients"),
+            ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
             ("resnet", "--ema", "--optimizer", "RMSprop"))
 
 
@@ -122,6 +122,34 @@ class GraphTest(unittest.TestCase):
         self.refused("--graph with --fit", use, "--fit", "batch=1..2")
         self.file = self.folder / "none" / "step.json"
         self.refused(f"{self.file}: No such file or directory", use + "optimizer = torch.optim.SGD([weight])\nwhile True: optimizer.step()\n")
+
+    def test_tells_what_would_make_a_program_fit(self):
+        words = ("gpt", "--batch", "16", "--layers", "6")
+        found, graph = self.answer(*words)
+        self.assertEqual((found["remedies"], found["needed_bytes"]), ([], None), "it fits")
+        memory = int(0.85 * found["peak_reserved_bytes"])
+        done = self.run_program("--memory", str(memory), command=(PYTHON, NETWORKS, *words))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        small = json.loads(done.stdout)
+        self.assertFalse(small["fits"])
+        self.assertEqual(small["needed_bytes"], found["reserved_range"][1])
+        with gzip.open(self.file) as file:
+            self.assertEqual(len(json.loads(file.read())["tasks"]), len(graph["tasks"]), "the graph is that of the run with enough memory")
+        remedies = {one["name"].split(",")[0]: one for one in small["remedies"]}
+        batch = next(one for name, one in remedies.items() if name.startswith("batch "))
+        blocks = next(one for name, one in remedies.items() if name.startswith("recompute "))
+        schedule = remedies["offload and recompute"]
+        self.assertTrue(batch["checked"] and batch["fits"] and blocks["checked"] and not schedule["checked"], small["remedies"])
+        for one in (blocks, schedule):
+            self.assertTrue(one["fits"] and one["slowdown"] >= 1, one)
+            self.assertLess(one["peak_bytes"], memory)
+        self.assertRegex(batch["how"], r"^--batch \d+$")
+        self.assertRegex(blocks["how"], r"^torch.utils.checkpoint.checkpoint\(block, x, use_reentrant=False\) of blocks.0")
+        self.assertIn("moments of Adam in 8 bits", remedies)
+        self.assertIn("optimizer state on the host", remedies)
+        # The program with as many checkpoints takes the memory that was told.
+        with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
+        self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
 
     def test_a_step_without_backward_pass_is_told(self):
         path = self.folder / "program.py"

@@ -17,7 +17,7 @@ parser.add_argument("--steps", type=int, default=10)
 parser.add_argument("--type", default="", help="of automatic mixed precision")
 parser.add_argument("--micro-batches", type=int, default=1)
 parser.add_argument("--tied", action="store_true")
-parser.add_argument("--checkpoint", action="store_true")
+parser.add_argument("--checkpoint", type=int, default=0, help="the first blocks")
 parser.add_argument("--keep-gradients", action="store_true")
 parser.add_argument("--longer-step", type=int, default=-1)
 parser.add_argument("--ema", action="store_true")
@@ -54,8 +54,8 @@ class Gpt(nn.Module):
 
     def forward(self, x, y):
         x = self.tokens(x) + self.positions(torch.arange(x.shape[1], device=x.device))
-        for block in self.blocks:
-            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if options.checkpoint else block(x)
+        for number, block in enumerate(self.blocks):
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if number < options.checkpoint else block(x)
         return functional.cross_entropy(self.head(x).flatten(0, 1), y.flatten())
 
 
