@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY.
+The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH.
 """
 import atexit
 import contextlib
@@ -20,6 +20,7 @@ import _tidepool_imports as imports
 import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
+import _tidepool_steps as steps
 
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
@@ -43,6 +44,7 @@ class Run:
         self.refusals = []  # of requests, the last one last
         self.recording = None
         self.pinned = None
+        self.graph_steps = None  # with a task graph
         self.error = None
         self.error_frame = None
         self.assumptions = None
@@ -66,11 +68,23 @@ class Run:
         if any(SEARCH in frame for frame in stack_of_caller()):
             return
         self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
+        self.note_step(self.steps_of[optimizer])
         self.steps = max(self.steps, self.steps_of[optimizer])
         if self.most_steps and self.steps >= self.most_steps:
             self.write("steps")
             ranks.wait_for_others(self.folder)
             self.end("steps")
+
+    # The optimizer that made most steps divides the program into steps.
+    def note_step(self, number):
+        if self.graph_steps is None:
+            return
+        try:
+            self.graph_steps.updates_end()
+            if number > self.steps:
+                self.graph_steps.ended(number)
+        except Exception as error:  # the program itself has not failed
+            self.note_failure(error)
 
     def failed(self, error, trace):
         torch = sys.modules["torch"]
@@ -273,6 +287,8 @@ def enter(run, torch):
 
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)
+    if os.environ.get("TIDEPOOL_DRYRUN_GRAPH"):
+        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"))
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))

@@ -3,6 +3,8 @@
 changes no answer: the program sees the part that it would have recorded itself. Statistics that a program can reset are kept too.
 """
 import functools
+import itertools
+import os
 import pickle
 import threading
 
@@ -10,6 +12,8 @@ MOST_EVENTS = 20_000_000
 SET_SETTINGS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
 BEGIN_POOL = ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateCurrentStreamToPool")
 RESET_TOTALS = ("_cuda_resetAccumulatedMemoryStats", "_accelerator_resetAccumulatedStats")
+STEPS = "_tidepool_steps.py"  # calls each operator of a step
+AROUND_STEPS = ("/torch/_dynamo/eval_frame.py", "/torch/_compile.py")  # where PyTorch calls it, in programs with compiled code
 # Positions of the arguments for the number of events, and for the removal of earlier ones.
 RECORD = {"_cuda_record_memory_history": (3, 4), "_cuda_record_memory_history_legacy": (2, 5)}
 
@@ -23,6 +27,7 @@ class Recording:
         self.begins = None  # of the program's recording: the first event of each device; None: the program records nothing
         self.most_events = MOST_EVENTS
         self.retries = {}  # of each device, before the program reset them
+        self.positions = {}
         self.has_private_pools = False
         self.has_changed_settings = False
         self._wrap(RECORD, self._record)
@@ -95,7 +100,21 @@ class Recording:
     def _reset_totals(self, name, own, arguments):
         device = arguments[0]
         self.retries[device] = self.retries_of(device)
+        self.positions[device] = self.position(device)
         return own(*arguments)
+
+    def position(self, device):
+        """Returns how many requests the device has served so far, and how many of these have ended."""
+        statistics = self._statistics(device)
+        return (self.positions.get(device, 0) + statistics["allocation"]["all"]["allocated"] +
+                statistics["active"]["all"]["freed"])
+
+    def requested_bytes(self, device):
+        """Returns the bytes that are live now, as they were asked for."""
+        return self._statistics(device)["requested_bytes"]["all"]["current"]
+
+    def _statistics(self, device):
+        return self.torch._C._cuda_memoryStats(device)
 
     def retries_of(self, device):
         return self.retries.get(device, 0) + self.torch.cuda.memory_stats(device).get("num_alloc_retries", 0)
@@ -106,6 +125,10 @@ class Recording:
         snapshot = self.whole()
         snapshot["device_traces"] = [without_refusals(events, refused if refused and refused["device"] == device else None)
                                      for device, events in enumerate(snapshot["device_traces"])]
+        for record in (*snapshot["segments"], *(event for events in snapshot["device_traces"] for event in events)):
+            for holder in (record, *record.get("blocks", ())):
+                if "frames" in holder:
+                    holder["frames"] = of_program(holder["frames"])
         with open(path, "wb") as file:
             pickle.dump(snapshot, file)
         return [self._device(device, events, snapshot) for device, events in enumerate(snapshot["device_traces"])]
@@ -139,6 +162,14 @@ def without_refusals(events, refused):
     """Returns the events without refused requests, but with the last one if it is `refused`."""
     last = next((event for event in reversed(events) if event["action"] == "oom"), None) if refused else None
     return [event for event in events if event["action"] != "oom" or event is last]
+
+
+def of_program(frames):
+    """Returns a stack, the innermost frame first, without those of the dry run where it calls an operator in the place of the program."""
+    own = next((at for at, frame in enumerate(frames) if os.path.basename(frame["filename"]) == STEPS), None)
+    if own is None:
+        return frames
+    return list(itertools.dropwhile(lambda frame: frame["filename"].endswith(AROUND_STEPS), frames[own + 1:]))
 
 
 def peak_reserved(events):

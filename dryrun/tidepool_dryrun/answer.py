@@ -211,4 +211,5 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": max(process["seconds"] for process in read), "ranks": ranks}
+            "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
+            "remedies": [], "graph": None, "ranks": ranks}

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import fit, gpus, program, target, text
+from . import fit, gpus, graph, program, remedies, target, text
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -30,7 +30,9 @@ class Orders:
     cudnn_workspace_bytes: "int | None" = None  # of each convolution; None: its shape decides
     snapshot: str = ""
     report: str = ""
+    graph: str = ""  # the file of the task graph
     json: bool = False
+    checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
 
 
 class DryRun:
@@ -39,6 +41,11 @@ class DryRun:
     def __init__(self, orders, tool=None):
         self.orders = orders
         self.command = orders.command
+        if orders.graph and orders.steps == 1:
+            raise ValueError("--graph with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
+                             "state of the optimizer")
+        if orders.graph and orders.fit:
+            raise ValueError("--graph with --fit, expected one of them: the graph is that of one run")
         gpu = gpus.find(orders.gpu)
         memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
         if memory_bytes <= 0:
@@ -47,12 +54,13 @@ class DryRun:
         self.tool = tool or answers.Tool(orders.tool)
         self.target = target.find(orders.command)
 
-    def answer(self, command, folder):
-        orders = self.orders
-        own = program.environment(self.target, self.machine, orders.stand_in, folder, orders)
+    def answer(self, command, folder, orders=None, machine=None):
+        """Runs the command and returns the answer, which has files in the folder. Further runs have orders and a machine of their own."""
+        orders, machine = orders or self.orders, machine or self.machine
+        own = program.environment(self.target, machine, orders.stand_in, folder, orders)
         program.check_loads(self.target, own)
         finished = program.run(command, own, orders.time_limit_seconds)
-        return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
+        return answers.collect(folder, finished, machine.gpu.title, machine.memory_bytes, self.tool)
 
 
 def keep_files(run, answer, title):
@@ -62,6 +70,8 @@ def keep_files(run, answer, title):
     if (orders.snapshot or orders.report) and rank["snapshot"] is None:
         raise DryRunError("a program that takes no memory through PyTorch has no snapshot and no report, expected neither --snapshot "
                           "nor --report")
+    if orders.graph and rank["snapshot"] is None:
+        raise DryRunError("a program that takes no memory through PyTorch has no task graph, expected no --graph")
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:
@@ -69,8 +79,28 @@ def keep_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, orders.report)
+    if orders.graph and answer["fits"]:
+        answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, answer["peak_live_bytes"], orders.graph)
+    if not (answer["fits"] or answer["interrupted"] or answer["ran_out_of_time"]) and answer["torch"]:
+        explain(run, answer, title)
     for one in answer["ranks"]:
         del one["snapshot"]
+
+
+def explain(run, answer, title):
+    """Adds to an answer the memory that the program needs, and changes that would make it fit: nothing where it does not run in more
+    memory either."""
+    with remedies.Remedies(run, answer) as further:
+        try:
+            needed, rank = further.need()
+        except DryRunError:
+            if run.orders.graph:
+                raise
+            return
+        answer["needed_bytes"] = needed["reserved_range"][1]
+        if run.orders.graph:
+            answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, needed["peak_live_bytes"], run.orders.graph)
+        answer["remedies"] = further.find()
 
 
 def run_once(run, orders):

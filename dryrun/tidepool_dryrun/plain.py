@@ -64,4 +64,5 @@ def collect(folder, finished, gpu, memory_bytes):
             "other_bytes": 0, "stranded_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": finished.seconds, "ranks": ranks}
+            "seconds": finished.seconds, "needed_bytes": None,
+            "remedies": [], "graph": None, "ranks": ranks}

@@ -96,6 +96,7 @@ def preloaded(target, folders):
 
 
 def environment(target, machine, stand_in, out, orders):
+    """Returns the environment of the program. `orders` are those of the command, or of a further run."""
     folders = library_folders(target, stand_in)
     own = dict(os.environ)
 
@@ -130,6 +131,8 @@ def environment(target, machine, stand_in, out, orders):
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if orders.cudnn_workspace_bytes is not None:
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
+    if orders.graph:
+        own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(orders.checkpoints))
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     # Launchers would all choose the same port, for runs side by side too.

@@ -34,6 +34,10 @@ if spec is not None and spec.origin:
         needs = []
     cudnn = [re.match(r"nvidia-cudnn-cu[0-9]+==([0-9]+)\\.([0-9]+)\\.([0-9]+)", need) for need in needs]
     found["cudnn"] = next((list(map(int, match.groups())) for match in cudnn if match), None)
+spec = importlib.util.find_spec("tidepool")
+if spec is not None and spec.origin:
+    places = (os.path.join(os.path.dirname(spec.origin), *part) for part in (("torch.py",), ("torch", "__init__.py")))
+    found["compiles"] = any("\\ndef compile(" in open(path).read() for path in places if os.path.exists(path))
 for name in ("cupy", "numba", "pycuda"):
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin:
@@ -50,6 +54,7 @@ class Target:
     cuda_major: int
     has_copies: bool  # libraries of NVIDIA that the program would load before those on LD_LIBRARY_PATH
     cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
+    compiles: bool = False  # whether a tidepool beside PyTorch has tidepool.torch.compile
 
     @property
     def library_folder(self):
@@ -120,4 +125,5 @@ def checked(python, found):
         raise DryRunError(f"{build} for CUDA {found['cuda']}, expected one for CUDA {' or '.join(map(str, CUDA_MAJORS))}")
     if tuple(map(int, re.match(r"(\d+)\.(\d+)", torch).groups())) < OLDEST_TORCH:
         raise DryRunError(f"torch {torch} of {python} is too old, expected {'.'.join(map(str, OLDEST_TORCH))} or newer")
-    return Target(python, torch, found["folder"], major, bool(found["copies"]), found["cudnn"] and tuple(found["cudnn"]))
+    return Target(python, torch, found["folder"], major, bool(found["copies"]), found["cudnn"] and tuple(found["cudnn"]),
+                  found.get("compiles", False))

@@ -143,6 +143,41 @@ def pinned(answer):
     return [("pinned", f"{size(held)} of the host's memory{rounding}")]
 
 
+def remedies(answer):
+    """Returns the rows of the memory that the program needs, and of changes that would make it fit: memory and time, and how to do it."""
+    if answer["needed_bytes"] is None:
+        return []
+    missing = answer["needed_bytes"] - available_bytes(largest_of(answer["ranks"]), answer["memory_bytes"])
+    rows = [("needs", f"{size(answer['needed_bytes'])}, {size(missing)} too much")]
+    cells = [(one["name"], memory_of(one), time_of(one), one["how"] if one["fits"] else "") for one in answer["remedies"]]
+    widths = [max(len(cell[column]) for cell in cells) for column in range(3)] if cells else []
+    for number, cell in enumerate(cells):
+        padded = [f"{cell[0]:<{widths[0]}}", f"{cell[1]:>{widths[1]}}", f"{cell[2]:<{widths[2]}}", cell[3]]
+        rows.append(("" if number else "to make it fit", "   ".join(padded).rstrip()))
+    return rows
+
+
+def memory_of(remedy):
+    return "no schedule" if remedy["peak_bytes"] is None else f"{size(remedy['peak_bytes'])} live"
+
+
+def time_of(remedy):
+    """Returns the time of a remedy, and whether it was computed alone."""
+    if not remedy["fits"]:
+        return "does not suffice alone"
+    of_sample = " a sample" if remedy["name"].startswith("batch ") else ""
+    time = "time not known" if remedy["slowdown"] is None else f"{remedy['slowdown']:.2f} x the time{of_sample}"
+    return f"{time}, {'checked' if remedy['checked'] else 'computed'}"
+
+
+def graph(found):
+    """Returns the rows of the task graph, which is null without the option."""
+    if found is None:
+        return []
+    head = f"{found['file']}: step {found['step']}, {found['tasks']} tasks, {size(found['peak_bytes'])} live at its peak"
+    return [("graph", head), *(("", note) for note in found["notes"])]
+
+
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
@@ -156,11 +191,13 @@ def rows_of_pytorch(answer):
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
+    rows += remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
     rows += pinned(answer)
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
+    rows += graph(answer["graph"])
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
     return rows

@@ -27,10 +27,15 @@ bool AreOfOneLayer(const GraphTask& task, const GraphTask& next) {
          !task.layer.empty() && task.layer == next.layer;
 }
 
+// An update that writes data of its own needs memory for it.
+bool BelongsToUpdate(const GraphTask& task) {
+  return task.phase == TaskPhase::kUpdate && task.writes.empty();
+}
+
 bool EndsBackwardLayer(const TaskGraph& graph, std::size_t next) {
   if (next == graph.tasks.size()) return true;
   const GraphTask& task = graph.tasks[next];
-  return task.phase != TaskPhase::kUpdate && !AreOfOneLayer(graph.tasks[next - 1], task);
+  return !BelongsToUpdate(task) && !AreOfOneLayer(graph.tasks[next - 1], task);
 }
 
 // A task in place changes the gradient that the next task reads.

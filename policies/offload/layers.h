@@ -2,7 +2,7 @@
 // The layers of a task graph, as the papers on offloading count them: a task in place belongs to
 // the layer that wrote its data. A backward layer has the tasks of the gradients of weights and of
 // data, and ends with the update of its weights. Updates at the end of an iteration belong to the
-// last layer.
+// last layer, but those that write data of their own begin another one.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 

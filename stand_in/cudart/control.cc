@@ -76,6 +76,11 @@ void cudartHostHoldData(int begins) {
   begins != 0 ? known.Hold() : known.Release();
 }
 
+long long cudartHostAssumedTime(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  return found == nullptr ? 0 : found->assumed_time();
+}
+
 void cudartHostBreakDevice(int device, int error) {
   const auto found = Runtime::Get().FindDevice(device);
   if (found != nullptr) found->Break(error);

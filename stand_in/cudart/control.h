@@ -71,6 +71,10 @@ long long cudartHostCountSpins(void);
 void cudartHostRunKernel(const char* name, void* stream, double seconds, void* output,
                          long long bytes);
 
+// Returns the time that the work so far on a device is assumed to take, in nanoseconds: 0 if
+// kernels are not assumed to take time, or for a device that does not exist.
+long long cudartHostAssumedTime(int device);
+
 // Does the same as a kernel that reads a wild address: from now on every call on the device fails
 // with `error`, until cudaDeviceReset.
 void cudartHostBreakDevice(int device, int error);

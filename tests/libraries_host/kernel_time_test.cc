@@ -289,6 +289,16 @@ TEST_F(KernelTime, ProductsForgetTheirOutputAlone) {
   EXPECT_EQ(found, (std::array<int, 2>{0, 4}));
 }
 
+// The clock without a record of its own: two readings differ by the work between them alone.
+TEST_F(KernelTime, TheClockOfADeviceCanBeRead) {
+  const long long begin = cudartHostAssumedTime(0);
+  Product(10'000, memory_);
+  const long long end = cudartHostAssumedTime(0);
+  EXPECT_GE(static_cast<double>(end - begin) / 1e6, MillisecondsOf(2e12, 20e12));
+  EXPECT_EQ(cudartHostAssumedTime(0), end);
+  EXPECT_EQ(cudartHostAssumedTime(-1), 0);
+}
+
 TEST_F(KernelTime, LaunchesAreCounted) {
   Product(2, memory_);
   EXPECT_EQ(cudartHostCountKernels("cublasSgemm_v2"), 1);

@@ -87,5 +87,36 @@ TEST(SplitLayers, DataThatStaysIsAllocatedFirstAndNeverFreed) {
   }
 }
 
+// An optimizer that makes temporary data frees it before it makes more.
+TEST(SplitLayers, UpdatesThatWriteAreLayersOfTheirOwn) {
+  const auto task = [](const std::string& name, TaskPhase phase, std::vector<std::size_t> reads,
+                       std::vector<std::size_t> writes, std::vector<std::size_t> updates) {
+    return GraphTask{.name = name,
+                     .phase = phase,
+                     .reads = std::move(reads),
+                     .writes = std::move(writes),
+                     .updates = std::move(updates),
+                     .algorithms = {{"only", 1e-3}}};
+  };
+  TaskGraph graph;
+  graph.data = {{"weight", 512, DataKind::kWeight},
+                {"y", 512, DataKind::kActivation},
+                {"gradient", 512, DataKind::kWeightGradient},
+                {"root", 1024, DataKind::kGradient},
+                {"quotient", 1024, DataKind::kGradient}};
+  graph.tasks = {task("forward", TaskPhase::kForward, {0}, {1}, {}),
+                 task("backward", TaskPhase::kBackward, {1}, {2}, {}),
+                 task("decay", TaskPhase::kUpdate, {}, {}, {0}),
+                 task("root", TaskPhase::kUpdate, {2}, {3}, {}),
+                 task("add", TaskPhase::kUpdate, {}, {}, {3}),
+                 task("divide", TaskPhase::kUpdate, {3}, {4}, {}),
+                 task("update", TaskPhase::kUpdate, {4}, {}, {0})};
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  std::vector<std::pair<std::size_t, std::size_t>> backward;
+  for (const Layer& layer : LayersOf(graph).backward) backward.emplace_back(layer.begin, layer.end);
+  const std::vector<std::pair<std::size_t, std::size_t>> expected = {{1, 3}, {3, 5}, {5, 7}};
+  EXPECT_EQ(backward, expected);
+}
+
 }  // namespace
 }  // namespace tidepool

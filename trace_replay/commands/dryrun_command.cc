@@ -36,6 +36,7 @@ struct DryRunOptions {
   std::optional<std::int64_t> cudnn_workspace_bytes;  // none: the shapes decide
   std::string snapshot;
   std::string report;
+  std::string graph;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -100,6 +101,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"density", options.density},
                            {"snapshot", BytesText(options.snapshot)},
                            {"report", BytesText(options.report)},
+                           {"graph", BytesText(options.graph)},
                            {"json", options.json},
                            {"tool", BytesText(program.string())},
                            {"stand_in", BytesText((folder / "cudart_host").string())}};
@@ -189,12 +191,18 @@ Command AddDryRun(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--report", options->report, "Write a report of the memory into this file")
       ->type_name("FILE");
+  command
+      ->add_option("--graph", options->graph,
+                   "Write the task graph of the last complete training step into this file, for "
+                   "`tidepool schedule`; compressed if the name ends in .gz")
+      ->type_name("FILE");
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->type_name("COMMAND...");
   AddExamples(*command,
               {"tidepool dryrun -- python train.py --batch-size 48",
                "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
+               "tidepool dryrun --graph step.json.gz -- python train.py",
                "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}"});
   return {command, [options] { return RunDryRun(*options); }};
 }

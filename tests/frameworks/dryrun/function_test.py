@@ -53,6 +53,20 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
 
+    def test_writes_the_graph_of_a_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "step.json.gz")
+            answer = tidepool.dryrun(train, 2048, graph=file)
+            self.assertEqual(answer.graph.step, 3)
+            self.assertTrue(file.exists())
+        self.assertEqual(answer.remedies, [])
+
+    def test_tells_what_would_make_a_function_fit(self):
+        answer = tidepool.dryrun(train, 2048, memory="60MiB")
+        self.assertFalse(answer.fits)
+        self.assertEqual({one.name: one.checked for one in answer.remedies}["optimizer state on the host"], False)
+        self.assertIn("to make it fit", str(answer))
+
     def test_errors_of_the_function_are_raised(self):
         with self.assertRaises(KeyError) as caught:
             tidepool.dryrun(fails_on_the_gpu)

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of a training step, for the task graph of the program. A step begins where an optimizer ended the one before, so it
+is never the first one, in which optimizers make their state.
+"""
+import ctypes
+import functools
+import os
+import pickle
+import sys
+import weakref
+
+MOST_OPERATORS = 1_000_000
+HERE = os.path.dirname(__file__)
+# Operators with zeros for one of these numbers draw no random numbers.
+PROBABILITIES = ("dropout_p", "dropout", "p")
+STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which does not read them while it trains
+
+
+class Steps:
+    """Notes the operators between two steps of an optimizer. `recording` knows the requests for memory, by which operators are
+    placed: a position is the number of requests and frees so far."""
+
+    def __init__(self, torch, recording, path):
+        self.torch = torch
+        self.recording = recording
+        self.path = path
+        self.mode = None
+        self.layers = Layers(torch)
+        self.gradients = {}  # of the step: address and name
+        self.optimizers = weakref.WeakSet()
+        self.is_in_step = 0  # calls of `step` of optimizers
+        self.before = None  # the names of the operators of the step before
+        self.clock = clock_of(torch)
+        self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+        register_optimizer_step_pre_hook(self.updates_begin)
+
+    def updates_begin(self, optimizer, *_):
+        self.optimizers.add(optimizer)
+        self.is_in_step += 1
+        if self.mode is not None:
+            for parameter in parameters_of(optimizer):
+                if parameter.grad is not None:
+                    self.gradients[address_of(parameter.grad)] = self.layers.name_of(parameter)
+
+    def updates_end(self):
+        self.is_in_step = max(0, self.is_in_step - 1)
+
+    def ended(self, number):
+        """Ends the step `number`, and begins the next one."""
+        if self.mode is not None:
+            self.keep(number, self.mode)
+            self.layers.run_again(self.checkpoints)
+            self.checkpoints = []
+            self.mode.begin_step()
+        elif self.recording.has_begun and not modes_of_program():
+            self.mode = mode_of(self)
+            self.mode.__enter__()
+        self.gradients = {}
+        self.layers.begin()
+
+    def keep(self, number, mode):
+        """Writes the step, in the place of the one before."""
+        names = [one[0] for one in mode.operators]
+        step = {"number": number, "device": mode.device, "begin": mode.begin, "end": self.recording.position(mode.device),
+                "clock": (mode.begin_clock, self.clock(mode.device)), "operators": mode.operators, "left_out": mode.left_out,
+                "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
+                               for parameter in parameters_of(optimizer)}, **self.layers.weights()},
+                "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
+                "states": {address_of(value): (self.layers.name_of(parameter), name, str(value.dtype), type(optimizer).__name__)
+                           for optimizer in self.optimizers for parameter, state in optimizer.state.items()
+                           for name, value in state.items() if isinstance(value, self.torch.Tensor) and value.is_cuda},
+                "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
+                "models": self.layers.models(), "differs_from_before": None if self.before is None else difference(self.before, names)}
+        self.before = names
+        with open(self.path + ".new", "wb") as file:
+            pickle.dump(step, file)
+        os.replace(self.path + ".new", self.path)
+
+
+def parameters_of(optimizer):
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def address_of(tensor):
+    """Returns the address of the memory of a tensor, or 0 where it has none of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):
+        local = getattr(tensor, "_local_tensor", None)  # of a distributed tensor
+        return 0 if local is None else address_of(local)
+
+
+def modes_of_program():
+    """Returns the modes of PyTorch that the program has begun. Another mode within one of them would not end before it."""
+    from torch.utils import _python_dispatch
+    return _python_dispatch._get_current_dispatch_mode_stack()
+
+
+def difference(before, now):
+    """Returns how the operators of a step differ from those of the one before, or None."""
+    if before == now:
+        return None
+    at = next((number for number, pair in enumerate(zip(before, now)) if pair[0] != pair[1]), min(len(before), len(now)))
+    return {"operators": len(now), "before": len(before), "at": at, "name": now[at] if at < len(now) else "no operator"}
+
+
+def clock_of(torch):
+    """Returns the function that reads the time of the stand-in for the CUDA runtime, in nanoseconds."""
+    runtime = ctypes.CDLL("libcudart.so." + torch.version.cuda.split(".")[0])
+    runtime.cudartHostAssumedTime.restype = ctypes.c_longlong
+    return runtime.cudartHostAssumedTime
+
+
+class Layers:
+    """The modules of the program: where each operator belongs. A gradient belongs to the place of its operator, by the
+    sequence numbers of autograd. Hooks of modules would change compiled code, so the stack tells which module runs."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.call = torch.nn.Module._call_impl.__code__
+        self.roots = weakref.WeakSet()  # outermost modules that were called
+        self.paths = {}  # by the identity of a module
+        self.names = {}  # by the identity of a parameter
+        self.of_sequence = {}
+
+    def begin(self):
+        self.of_sequence = {}
+
+    def _add(self, root):
+        self.roots.add(root)
+        for path, module in root.named_modules():
+            self.paths.setdefault(id(module), path or type(root).__name__)
+        for name, parameter in root.named_parameters():
+            self.names.setdefault(id(parameter), name)
+
+    def name_of(self, parameter):
+        return self.names.setdefault(id(parameter), f"parameter{len(self.names)}")
+
+    def models(self):
+        return sorted(type(root).__name__ for root in self.roots if any(True for _ in root.parameters()))
+
+    def weights(self):
+        return {address_of(parameter): name for root in self.roots for name, parameter in root.named_parameters() if parameter.is_cuda}
+
+    def buffers(self):
+        return {address_of(buffer): name for root in self.roots for name, buffer in root.named_buffers() if buffer.is_cuda}
+
+    def run_again(self, paths):
+        """Lets modules keep their input alone, and run again in the backward pass."""
+        from torch.utils.checkpoint import checkpoint
+        for root in self.roots:
+            for path, module in root.named_modules():
+                if path in paths:
+                    module.forward = functools.partial(checkpoint, module.forward, use_reentrant=False)
+
+    def place(self, is_backward):
+        """Returns the layer and the line of the program that runs now."""
+        if is_backward:
+            node = self.torch._C._current_autograd_node()
+            number = node._sequence_nr() if node is not None else None
+            return self.of_sequence.get(number, ("", ""))
+        found = self.of_stack()
+        self.of_sequence[self.torch._C._autograd._get_sequence_nr() - 1] = found
+        return found
+
+    def of_stack(self):
+        line, modules = "", []
+        frame = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if code is self.call:
+                modules.append(frame.f_locals["self"])
+            elif not line and is_of_program(code.co_filename):
+                line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+            frame = frame.f_back
+        if not modules:
+            return "", line
+        if id(modules[0]) not in self.paths:
+            self._add(modules[-1])
+            # A module that no other one registered has the place of the one that calls it.
+            known = next(module for module in modules if id(module) in self.paths)
+            self.paths[id(modules[0])] = self.paths[id(known)]
+        return self.paths[id(modules[0])], line
+
+
+@functools.lru_cache(maxsize=None)
+def is_of_program(name):
+    return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or os.path.dirname(name) == HERE)
+
+
+def mode_of(steps):
+    """Returns a mode of PyTorch that notes each operator."""
+    torch = steps.torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    plain = (torch.Tensor, torch.nn.Parameter)
+    device = torch.cuda.current_device()
+    position, clock = steps.recording.position, steps.clock
+
+    def tensors(values):
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                yield value
+            elif isinstance(value, (list, tuple)):
+                yield from tensors(value)
+
+    def addresses(values):
+        return tuple(address_of(one) for one in values if one.is_cuda and one.device.index == device)
+
+    class Mode(TorchDispatchMode):
+        # Compiled code runs as it does without this mode.
+        @classmethod
+        def ignore_compile_internals(cls):
+            return True
+
+        @classmethod
+        def is_infra_mode(cls):
+            return True
+
+        # Programs without compiled code have not imported the compiler, which takes seconds.
+        @classmethod
+        def _should_skip_dynamo(cls):
+            return "torch._dynamo" in sys.modules
+
+        def __init__(self):
+            super().__init__()
+            self.device = device
+            self.begin_step()
+
+        def begin_step(self):
+            self.operators = []
+            self.left_out = 0
+            self.begin = position(device)
+            self.begin_clock = clock(device)
+
+        def __torch_dispatch__(self, function, types, arguments=(), named=None):
+            named = named or {}
+            if any(type_ not in plain for type_ in types):
+                return NotImplemented  # a tensor of tensors: its own code comes first
+            if function.namespace == "profiler":
+                return function(*arguments, **named)
+            is_backward = torch._C._current_graph_task_id() != -1
+            place = steps.layers.place(is_backward)
+            if is_view(function):  # its place alone counts, for its gradient
+                return function(*arguments, **named)
+            begin = position(device), clock(device)
+            result = function(*arguments, **named)
+            end = position(device), clock(device)
+            if len(self.operators) >= MOST_OPERATORS:
+                self.left_out += 1
+                return result
+            used = list(tensors((*arguments, *named.values())))
+            written = written_by(function, arguments, named)
+            self.operators.append((
+                function._overloadpacket.__name__, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
+                addresses(used), addresses(tensors(written.values())), {
+                    "may_rerun": function.namespace == "aten" and not is_random(torch, function, arguments, named),
+                    "statistics": bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
+                    "from_host": any(not one.is_cuda and one.dim() > 0 for one in used)}))
+            return result
+
+    return Mode()
+
+
+@functools.lru_cache(maxsize=None)
+def is_view(function):
+    return any(result.alias_info is not None and not result.alias_info.is_write for result in function._schema.returns)
+
+
+def named_arguments(function, arguments, named):
+    schema = function._schema.arguments
+    return {**{argument.name: value for argument, value in zip(schema, arguments)}, **named}
+
+
+def written_by(function, arguments, named):
+    """Returns the arguments that the operator writes, by name."""
+    if not function._schema.is_mutable:
+        return {}
+    values = named_arguments(function, arguments, named)
+    return {argument.name: values[argument.name] for argument in function._schema.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write and values.get(argument.name) is not None}
+
+
+def is_random(torch, function, arguments, named):
+    if torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    values = named_arguments(function, arguments, named)
+    chances = [values.get(argument.name, argument.default_value) for argument in function._schema.arguments
+               if argument.name in PROBABILITIES]
+    return not chances or any(chance != 0 for chance in chances)
+
+
+def is_training(function, arguments, named):
+    values = named_arguments(function, arguments, named)
+    return bool(values.get("training", values.get("train", "with_update" in str(function))))

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that would make a program fit: checked by further dry runs, or computed from the task graph of its step."""
+import contextlib
+import dataclasses
+import math
+import pathlib
+import re
+import tempfile
+import time
+
+from . import answer as answers
+from . import graph, what_if
+from .errors import DryRunError
+
+MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
+MOST_MEMORY = 1 << 46  # bytes, which a process can address
+STEPS = 3  # of further runs
+MOST_RUNS = 2  # with other batches
+SEARCH = "5s"  # for a schedule
+BATCH = re.compile(r"(?P<name>-{0,2}(?!.*(?:eval|val|test))(?:[\w.-]*[-_.])?(?:batch|batch[-_]?size|bs))(?:=(?P<value>\d+))?", re.IGNORECASE)
+
+
+class Remedies:
+    """The remedies of a program that does not fit. `run` is a DryRun, and `first` its answer."""
+
+    def __init__(self, run, first):
+        self.run = run
+        self.memory = answers.available_bytes(answers.largest_of(first["ranks"]), first["memory_bytes"])
+        self.folders = contextlib.ExitStack()
+        self.end = time.monotonic() + run.orders.time_limit_seconds
+        self.needed = self.graph = None
+        self.budget = 0  # live bytes
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.folders.close()
+
+    def dry_run(self, command=None, memory_bytes=None, checkpoints=()):
+        """Runs the program once more, with the task graph of a step. Returns the answer and the rank that takes most memory. Raises
+        DryRunError where it does not come to its end in the time of all further runs."""
+        run, left = self.run, self.end - time.monotonic()
+        if left <= 0:
+            raise DryRunError("no time left for further runs")
+        folder = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")))
+        orders = dataclasses.replace(run.orders, graph="step", checkpoints=tuple(checkpoints), steps=STEPS, time_limit_seconds=left)
+        machine = dataclasses.replace(run.machine, memory_bytes=memory_bytes or run.machine.memory_bytes)
+        answer = run.answer(command or run.command, folder, orders, machine)
+        if answer["interrupted"] or answer["ran_out_of_time"]:
+            self.end = 0
+            raise DryRunError("a further run was interrupted, or ran out of time")
+        return answer, answers.largest_of(answer["ranks"])
+
+    def with_enough(self, checkpoints=()):
+        memory_bytes = min(MORE_MEMORY * self.run.machine.memory_bytes, MOST_MEMORY)
+        answer, rank = self.dry_run(memory_bytes=memory_bytes, checkpoints=checkpoints)
+        if answer["out_of_memory"]:
+            raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")
+        return answer, rank
+
+    def need(self):
+        """Returns the answer where there is enough memory, and the rank that takes most of it."""
+        self.needed, rank = self.with_enough()
+        live, reserved = self.needed["peak_live_bytes"], self.needed["reserved_range"][1]
+        # PyTorch is assumed to reserve as much more than is live as it does there.
+        self.budget = int(self.memory * min(1.0, live / reserved)) if reserved else self.memory
+        with contextlib.suppress(DryRunError):  # a program without steps has none
+            self.graph = graph.make(rank)
+        return self.needed, rank
+
+    def find(self):
+        found = [self.smaller_batch()]
+        if self.graph:
+            found += [self.blocks_again(), self.scheduled(), self.eight_bits(), self.state_on_host()]
+        return [one for one in found if one]
+
+    def row(self, name, peak, slowdown, how, checked=False):
+        return {"name": name, "peak_bytes": peak, "slowdown": slowdown and round(slowdown, 4), "checked": checked,
+                "fits": peak is not None and peak <= self.budget, "how": how}
+
+    def smaller_batch(self):
+        """Returns the largest batch that was tried and fits, or None. The memory of two batches tells which to try."""
+        word = batch_of(self.run.command)
+        if word is None or word[1] < 2:
+            return None
+        name, batch = word
+        runs = {batch: self.needed["reserved_range"][1]}
+        value, best = batch // 2, None
+        with contextlib.suppress(DryRunError):
+            for _ in range(MOST_RUNS):
+                answer, rank = self.dry_run(with_batch(self.run.command, value))
+                runs[value] = answer["reserved_range"][1]
+                if answer["fits"] and (best is None or value > best[0]):
+                    best = value, answer["peak_live_bytes"], rank
+                value = next_batch(runs, batch, self.memory, best and best[0])
+                if value is None:
+                    break
+        if best is None:
+            return None
+        value, peak, rank = best
+        slowdown = None
+        if self.graph:
+            with contextlib.suppress(DryRunError):
+                slowdown = seconds_of(graph.step_of(rank)) / value / (seconds_of(self.graph.step) / batch)
+        return {**self.row(f"batch {value} in place of {batch}", peak, slowdown, " ".join(with_batch([name, str(batch)], value)), True),
+                "fits": True}
+
+    def blocks_again(self):
+        found = what_if.checkpoints(self.graph, self.budget)
+        if found is None:
+            return None
+        row = self.of_blocks(found, found["peak"], found["slowdown"], False)
+        with contextlib.suppress(DryRunError):
+            _, rank = self.with_enough(found["blocks"])
+            made = graph.make(rank)
+            row = self.of_blocks(found, made.peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
+        return row
+
+    def of_blocks(self, found, peak, slowdown, is_checked):
+        names = found["blocks"]
+        how = f"torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) of {names[0]}" + (f" to {names[-1]}" if names[1:] else "")
+        return self.row(f"recompute {len(names)} of {found['of']} blocks (checkpoint)", peak, slowdown, how, is_checked)
+
+    def scheduled(self):
+        name = "offload and recompute, chosen by tidepool"
+        file = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")), "step.json")
+        file.write_text(graph.text(self.graph, "step", self.run.machine.gpu))
+        made = self.run.tool.ask("schedule", file, "--memory", self.budget, "--policy", "best", "--memory-kind", "paged",
+                                 "--time-limit", SEARCH)
+        if not made["fits"]:
+            return self.row(name, None, None, made["why"])
+        budget = f"{self.budget >> 20}MiB"
+        how = f'tidepool.torch.compile(model, budget="{budget}")' if self.run.target.compiles else \
+            f"tidepool dryrun --graph step.json; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
+        return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
+
+    def eight_bits(self):
+        peak = what_if.small_state(self.graph)
+        return peak and self.row("moments of Adam in 8 bits", peak, 1.0, "bitsandbytes.optim.AdamW8bit(model.parameters())")
+
+    def state_on_host(self):
+        if not what_if.bytes_of(self.graph, "optimizer-state"):
+            return None
+        peak, slowdown = what_if.state_on_host(self.graph, self.run.machine.gpu.link_bytes_per_second)
+        how = f"torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{self.graph.step['optimizers'][0]})"
+        return self.row("optimizer state on the host", peak, slowdown, how)
+
+
+def seconds_of(step):
+    return (step["clock"][1] - step["clock"][0]) / 1e9
+
+
+def batch_of(command):
+    """Returns the words before the batch of a command and the batch, or None where no word or more than one names it."""
+    found = []
+    for word, following in zip(command, [*command[1:], ""]):
+        match = BATCH.fullmatch(word)
+        if match and match["value"]:
+            found.append((word, int(match["value"])))
+        elif match and word.startswith("-") and following.isdecimal():
+            found.append((word, int(following)))
+    return found[0] if len(found) == 1 else None
+
+
+def with_batch(command, value):
+    """Returns the command with another batch."""
+    words, is_next = [], False
+    for word, following in zip(command, [*command[1:], ""]):
+        match = BATCH.fullmatch(word)
+        if is_next:
+            words.append(str(value))
+        elif match and match["value"]:
+            words.append(f"{match['name']}={value}")
+        else:
+            words.append(word)
+        is_next = bool(match and not match["value"] and word.startswith("-") and following.isdecimal())
+    return words
+
+
+def next_batch(runs, batch, memory, best):
+    """Returns the next batch to try, or None. `runs` has the reserved bytes of each batch: memory is taken to grow by equal steps."""
+    values = sorted(runs)
+    least, most = values[0], values[-1]
+    slope = (runs[most] - runs[least]) / (most - least)
+    guess = most if slope <= 0 else math.floor((memory - runs[least]) / slope) + least
+    guess = max(best + 1 if best else 1, min(guess, batch - 1))
+    while guess in runs and guess > (best or 0) + 1:
+        guess -= 1
+    return None if guess in runs else guess

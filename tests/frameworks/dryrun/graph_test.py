@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Task graphs of programs: each takes the memory and the time of its dry run, and tidepool can schedule it.
+
+graph_test.py TOOL PYTHON
+"""
+import gzip
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
+NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
+PROGRAMS = (("gpt",), ("resnet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
+            ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
+            ("resnet", "--ema", "--optimizer", "RMSprop"))
+
+
+def ask(*words):
+    done = subprocess.run([TOOL, *words, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+class GraphTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.file = self.folder / "step.json.gz"
+
+    def run_program(self, *options, command=None):
+        return subprocess.run([TOOL, "dryrun", "--json", "--graph", str(self.file), *options, "--", *command], capture_output=True, text=True,
+                              check=False)
+
+    def answer(self, *words, options=()):
+        done = self.run_program(*options, command=(PYTHON, NETWORKS, *words))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with gzip.open(self.file) as file:
+            return json.loads(done.stdout), json.loads(file.read())
+
+    def refused(self, error, lines, *options):
+        path = self.folder / "program.py"
+        path.write_text("import torch\n" + lines)
+        done = self.run_program(*options, command=(PYTHON, str(path)))
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn(error, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_takes_the_memory_and_the_time_of_the_run(self):
+        for program in PROGRAMS:
+            with self.subTest(program):
+                found, graph = self.answer(*program)
+                answer = found["graph"]
+                simulated = ask("simulate", str(self.file), "--policy", "none", "--memory", "1TiB")
+                self.assertLessEqual(abs(simulated["peak_device_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+                self.assertLessEqual(abs(answer["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+                self.assertLessEqual(abs(simulated["ideal_seconds"] / answer["seconds"] - 1), 0.01)
+                self.assertEqual((answer["step"], answer["notes"]), (3, []))
+                self.assertEqual(graph["gpu"], "NVIDIA H100 80GB HBM3")
+                kinds = {datum["kind"] for datum in graph["data"]}
+                self.assertLessEqual({"input", "weight", "activation", "gradient", "weight-gradient", "optimizer-state"}, kinds)
+                self.assertEqual({task["phase"] for task in graph["tasks"]}, {"forward", "backward", "update"})
+
+    def test_tells_where_operators_belong(self):
+        found, graph = self.answer("gpt")
+        data = {datum["name"]: datum for datum in graph["data"]}
+        self.assertEqual(data["blocks.1.output.weight"], {"name": "blocks.1.output.weight", "bytes": 4 * 256 * 256, "kind": "weight"})
+        self.assertEqual(data["blocks.1.output.weight.gradient"]["kind"], "weight-gradient")
+        self.assertEqual(data["blocks.1.output.weight.exp_avg"]["kind"], "optimizer-state")
+        products = [task for task in graph["tasks"] if task.get("layer") == "blocks.1.output"]
+        self.assertEqual([task["operation"] for task in products], ["addmm", "mm", "mm", "sum"])
+        self.assertEqual([task["phase"] for task in products], ["forward", "backward", "backward", "backward"])
+        for task in products:
+            self.assertRegex(task["name"], r"^\d+\.\w+ networks.py:\d+$")
+
+    def test_operators_run_again_where_they_give_the_same(self):
+        _, graph = self.answer("resnet")
+        tasks = [task for task in graph["tasks"] if task["phase"] == "forward"]
+        for operation in ("convolution", "cudnn_batch_norm", "relu_"):
+            found = [task["may_rerun"] for task in tasks if task["operation"] == operation and not task["name"].endswith(" statistics")]
+            self.assertIn(True, found, operation)
+        _, graph = self.answer("gpt", "--dropout", "0.1")
+        random = {task["operation"] for task in graph["tasks"] if task["phase"] == "forward" and not task["may_rerun"]}
+        self.assertLessEqual({"native_dropout"}, random)
+        self.assertTrue(any("attention" in operation for operation in random), random)
+        _, graph = self.answer("gpt")
+        self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
+
+    def test_can_be_scheduled_in_less_memory(self):
+        found, _ = self.answer("gpt", "--batch", "16")
+        memory = int(0.8 * found["peak_live_bytes"])
+        schedule = ask("schedule", str(self.file), "--policy", "best", "--memory", str(memory), "--time-limit", "1s")
+        self.assertTrue(schedule["fits"])
+        self.assertLessEqual(schedule["peak_device_bytes"], memory)
+        self.assertGreater(schedule["seconds"], schedule["ideal_seconds"])
+
+    def test_tells_how_steps_differ(self):
+        found, _ = self.answer("mlp", "--longer-step", "2")
+        self.assertRegex(found["graph"]["notes"][0], r"^step 3 has \d+ operators and the one before \d+: they differ from ")
+        found, _ = self.answer("mlp", "--steps", "2", options=("--steps", "0"))
+        self.assertEqual(found["graph"]["step"], 2)
+
+    def test_the_answer_is_that_without_a_graph(self):
+        found, _ = self.answer("mlp")
+        plain = subprocess.run([TOOL, "dryrun", "--json", "--", PYTHON, NETWORKS, "mlp"], capture_output=True, text=True, check=True)
+        plain = json.loads(plain.stdout)
+        self.assertIsNone(plain["graph"])
+        for key in ("peak_live_bytes", "peak_reserved_bytes", "steps"):
+            self.assertEqual(found[key], plain[key], key)
+        self.assertEqual(found["ranks"][0]["top"], plain["ranks"][0]["top"])
+
+    def test_refuses_what_has_no_graph(self):
+        use = "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\nweight.grad = torch.zeros_like(weight)\n"
+        step = "torch.optim.SGD([weight]).step()\n"
+        self.refused("took 0 steps of an optimizer of PyTorch, so there is no task graph: expected 2 complete ones", use)
+        self.refused("took 1 step of an optimizer", use + step)
+        self.refused("--steps 1, expected 2 or more", use, "--steps", "1")
+        self.refused("--graph with --fit", use, "--fit", "batch=1..2")
+        self.file = self.folder / "none" / "step.json"
+        self.refused(f"{self.file}: No such file or directory", use + "optimizer = torch.optim.SGD([weight])\nwhile True: optimizer.step()\n")
+
+    def test_tells_what_would_make_a_program_fit(self):
+        words = ("gpt", "--batch", "16", "--layers", "6")
+        found, graph = self.answer(*words)
+        self.assertEqual((found["remedies"], found["needed_bytes"]), ([], None), "it fits")
+        memory = int(0.85 * found["peak_reserved_bytes"])
+        done = self.run_program("--memory", str(memory), command=(PYTHON, NETWORKS, *words))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        small = json.loads(done.stdout)
+        self.assertFalse(small["fits"])
+        self.assertEqual(small["needed_bytes"], found["reserved_range"][1])
+        with gzip.open(self.file) as file:
+            self.assertEqual(len(json.loads(file.read())["tasks"]), len(graph["tasks"]), "the graph is that of the run with enough memory")
+        remedies = {one["name"].split(",")[0]: one for one in small["remedies"]}
+        batch = next(one for name, one in remedies.items() if name.startswith("batch "))
+        blocks = next(one for name, one in remedies.items() if name.startswith("recompute "))
+        schedule = remedies["offload and recompute"]
+        self.assertTrue(batch["checked"] and batch["fits"] and blocks["checked"] and not schedule["checked"], small["remedies"])
+        for one in (blocks, schedule):
+            self.assertTrue(one["fits"] and one["slowdown"] >= 1, one)
+            self.assertLess(one["peak_bytes"], memory)
+        self.assertRegex(batch["how"], r"^--batch \d+$")
+        self.assertRegex(blocks["how"], r"^torch.utils.checkpoint.checkpoint\(block, x, use_reentrant=False\) of blocks.0")
+        self.assertIn("moments of Adam in 8 bits", remedies)
+        self.assertIn("optimizer state on the host", remedies)
+        # The program with as many checkpoints takes the memory that was told.
+        with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
+        self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
+
+    def test_a_step_without_backward_pass_is_told(self):
+        path = self.folder / "program.py"
+        path.write_text("import torch\nweight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\n"
+                        "weight.grad = torch.zeros_like(weight)\noptimizer = torch.optim.SGD([weight])\nwhile True: optimizer.step()\n")
+        done = self.run_program(command=(PYTHON, str(path)))
+        self.assertEqual(json.loads(done.stdout)["graph"]["notes"], ["the step has no backward pass"], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
