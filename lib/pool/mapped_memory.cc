@@ -147,8 +147,8 @@ absl::StatusOr<BlockId> MappedMemory::Fill(Site site, PoolLocks& locks) {
   return status;
 }
 
-// Whether the arena can go without its last `excess` bytes, for a site elsewhere. When the budget
-// is no whole number of granules, the last granule has so many bytes too many.
+// Whether the arena can go without its last `excess` bytes, for a site elsewhere. If the budget
+// is not a multiple of the granule, the last granule exceeds it by `excess` bytes.
 bool MappedMemory::CanCutOffEnd(const Site& site, std::int64_t excess) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   const BlockId last = arena_.FreeOrNone(blocks.Last());

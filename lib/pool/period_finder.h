@@ -2,8 +2,8 @@
 // Finds in a pool's requests that they repeat, and where an iteration may begin: where the least is
 // live.
 //
-// A request is as another when it asks for as much while as much is live. That keeps parts of an
-// iteration that look alike, such as equal layers, from being taken for iterations, unless they
+// Two requests match if their sizes and the live bytes before them are equal. That keeps parts of
+// an iteration that look alike, such as equal layers, from being taken for iterations, unless they
 // free all that they take.
 #ifndef TIDEPOOL_LIB_POOL_PERIOD_FINDER_H_
 #define TIDEPOOL_LIB_POOL_PERIOD_FINDER_H_
@@ -21,7 +21,7 @@ class PeriodFinder {
  public:
   // Longer periods are not found.
   static constexpr std::size_t kMostRequests = std::size_t{1} << 20;
-  // The requests that must repeat at least, for a period to be one; and all of it must.
+  // A period is accepted once all of it, and at least this number of requests, have repeated.
   static constexpr std::size_t kFewestRepeated = 64;
 
   // `live_bytes` are those before the request. O(1) on average.

@@ -24,8 +24,8 @@ namespace tidepool::pool {
 
 using Positions = std::vector<std::uint64_t>;  // a position for each clock; 0 for those it lacks
 
-// The progress of a stream. When a stream was destroyed and all its work has finished, its clock
-// goes on with another stream: the work of the old tickets is then known to have finished.
+// The progress of a stream. The clock of a destroyed, idle stream is reused for a new stream: the
+// work of its old tickets has finished.
 struct StreamClock {
   Stream stream;
   std::uint32_t index = 0;

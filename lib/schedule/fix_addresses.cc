@@ -107,8 +107,8 @@ class StayPlanner {
   bool IsFirst(std::size_t stay) const { return parts_[stay] > 1 || IsThroughout(stay); }
 
   // Stacks the stays throughout, such as weights and gradients, from the lowest address on. Data
-  // that comes back last lies on top, so that the memory below other stays grows like a stair.
-  // Other stays of several parts lie above.
+  // that comes back last lies on top, so that once it has left the stack only grows. Other stays of
+  // several parts lie above.
   absl::StatusOr<std::vector<std::int64_t>> PlanFirst() const {
     std::vector<std::int64_t> offsets(whole_.size());
     PlanProblem above;

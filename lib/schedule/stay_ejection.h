@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ejection search for offsets of stays within a capacity, as that of lib/plan/ejection_search.h for
-// buffers. Stays have several lives, and may be too many for the capacity.
+// buffers. A stay may be live in several intervals. The search may leave some stays unplaced.
 #ifndef TIDEPOOL_LIB_SCHEDULE_STAY_EJECTION_H_
 #define TIDEPOOL_LIB_SCHEDULE_STAY_EJECTION_H_
 

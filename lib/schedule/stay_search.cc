@@ -73,7 +73,7 @@ class LivesPlanner {
 
   // Stacks the stays that are always there, and those that are gone before another comes and
   // come back once, to stay: weights that never leave, and gradients. Those that come back last lie
-  // on top, so that the memory below other stays grows like a stair.
+  // on top, so that once they have left the stack only grows.
   void Stack() {
     std::int64_t begin = std::numeric_limits<std::int64_t>::max();
     std::int64_t end = std::numeric_limits<std::int64_t>::min();

@@ -27,7 +27,7 @@ class BestMaker {
   // The graph is valid, and the request and the options are checked.
   BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options);
 
-  // Lets the answer be no slower than a valid schedule with the memory of the request.
+  // Records a valid schedule with the memory of the request. `Make` returns no slower one.
   void Know(const Schedule& schedule) { Keep(schedule); }
   // Does the same for a valid schedule with tasks on several streams. Without pages it also plans
   // the addresses that its times give.

@@ -9,7 +9,8 @@
 namespace tidepool::offload_policies {
 
 // Looks for the least cut with a plan that fits. Heights of plans tell how much is missing, and
-// halves narrow the range down. Other data leaves at each cut, so the least one is no sharp limit.
+// halves narrow the range down. Whether a plan fits is not monotonic in the cut, since other data
+// leaves at each, so the result of the bisection is approximate.
 class MemoryCuts {
  public:
   explicit MemoryCuts(std::int64_t memory_bytes) : memory_(memory_bytes) {}

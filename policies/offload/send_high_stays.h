@@ -11,11 +11,11 @@
 
 namespace tidepool::offload_policies {
 
-// Lets data leave for the stays of a plan that lie above the memory. That is the datum itself, or
-// one that has as many bytes as are above and is away for as long. The one that makes the iteration
-// least longer leaves. `schedule` has the steps of the plan, and the runs of the iteration. Ends
-// early when `go_on`, which is asked after each schedule that was tried, says so. Finds no new
-// times. Returns whether any data leaves. O(high stays x absences x dispatches).
+// Offloads, for each stay of a plan that lies above the memory, its datum or another one with as
+// many bytes as are above, for as long, whichever lengthens the iteration least. `schedule` has the
+// steps of the plan, and the runs of the iteration. Ends early when `go_on`, which is asked after
+// each schedule that was tried, says so. Finds no new times. Returns whether any data leaves.
+// O(high stays x absences x dispatches).
 bool SendHighStays(const Schedule& schedule, const std::vector<schedule::HighStay>& high_stays,
                    const transfers::GoOn& go_on, transfers::Iteration& iteration);
 
