@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: compiles each graph of a program to run within the budget."""
+import collections
+import dataclasses
+import time
+import warnings
+from typing import Any, Callable, List, Mapping, Optional
+
+import torch
+from functorch.compile import default_partition
+
+from . import _capture, _costs, _operators, _options, _private
+from ._emit import write
+from ._order import Problem, carry_out
+from ._search import search
+
+__all__ = ["BudgetError", "Plan", "backend", "fallbacks", "plans"]
+
+
+class BudgetError(RuntimeError):
+    """A budget in which a step cannot run."""
+
+    def __init__(self, message: str, smallest: int):
+        super().__init__(message)
+        self.smallest = smallest  # bytes of the smallest budget that works
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The schedule of one graph of a program. Sizes are bytes, times are predicted."""
+
+    device: str
+    budget: int
+    outside_bytes: int  # bytes on the device that the schedule does not move: weights, inputs, optimizer state
+    peak_bytes: int  # bytes at the peak of the step, `outside_bytes` included
+    least_bytes: int  # bytes of the smallest budget
+    live_at_border: int  # bytes of the graph's data between the forward and the backward pass
+    seconds: float  # of the step
+    ideal_seconds: float  # of the step with memory enough
+    tasks: int
+    runs_again: int  # operators that run a second time
+    copies_out: int
+    copies_in: int
+    planning_seconds: float  # capture and search, measured
+    writing_seconds: float  # of both graphs, measured
+
+    @property
+    def overhead(self) -> float:
+        """The time of the step over that with memory enough."""
+        return self.seconds / self.ideal_seconds if self.ideal_seconds else 1.0
+
+
+plans: List[Plan] = []
+fallbacks: "collections.Counter[str]" = collections.Counter()  # graphs that run without a schedule, by reason
+
+
+# Memory outside of the graph ------------------------------------------------------------------------
+
+
+def _allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+class _Outside:
+    """The most memory that a graph's data has had beside it: weights, inputs, states and what else the program holds."""
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
+        """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
+        now = _allocated(device) if device.type == "cuda" else captured.outside_bytes
+        return max(self.most, now + captured.tangent_bytes + captured.clone_bytes)
+
+    def see(self, size: int) -> None:
+        self.most = max(self.most, size)
+
+
+# Planning -------------------------------------------------------------------------------------------
+
+
+def _refuse(captured: _capture.Captured, budget: int, outside: int, answer: Mapping[str, Any]) -> BudgetError:
+    """Returns the error for a budget in which no schedule was found."""
+    least, task = _capture.least_memory(captured)
+    smallest = least + outside
+    size = _options.size_text
+    if budget >= smallest:
+        return BudgetError(f"tidepool: no schedule was found for a budget of {size(budget)} ({budget} bytes), of which "
+                           f"{size(outside)} are weights, inputs and other tensors. The largest task needs "
+                           f"{smallest} bytes; expected a larger budget or a longer time_limit", smallest)
+    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is "
+                       f"{size(smallest)} ({smallest} bytes): {_capture.describe_task(captured, task)} needs "
+                       f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors", smallest)
+
+
+class _Planner:
+    """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
+
+    def __init__(self, options: _options.Options, outside: _Outside):
+        self.options = options
+        self.outside = outside
+        self.plan: Optional[Plan] = None
+        self.device: Optional[torch.device] = None
+
+    def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
+        joint.graph.eliminate_dead_code()
+        try:
+            return self._scheduled(joint, num_fwd_outputs)
+        except _capture.Unsupported as reason:
+            fallbacks[str(reason)] += 1
+            if fallbacks[str(reason)] == 1:
+                warnings.warn(f"tidepool: a graph runs without a schedule, so the budget may be exceeded: {reason}",
+                              RuntimeWarning, stacklevel=2)
+            forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
+            for module in (forward, backward):
+                module.graph.set_codegen(_private.BoxedCode())
+                module.recompile()
+            return forward, backward
+
+    def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
+        begin = time.perf_counter()
+        self.device = device = _capture.device_of(joint.graph)
+        link = self.options.link or _costs.link_rate(device)
+        captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link)
+        outside = self.outside.estimate(captured, device)
+        schedule, answer = self._search(captured, outside)
+        planned = time.perf_counter()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()  # the blocks of measured operators
+        order = carry_out(schedule["steps"], Problem(captured.document, self.options.budget - outside, _capture.BORDER))
+        written = write(joint, captured, order.actions)
+        self.plan = Plan(
+            device=str(device), budget=self.options.budget, outside_bytes=outside, peak_bytes=outside + order.peak,
+            least_bytes=outside + _capture.least_memory(captured)[0], live_at_border=order.live_at_border,
+            seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
+            tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
+            copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
+        plans.append(self.plan)
+        return written.forward, written.backward
+
+    def _search(self, captured: _capture.Captured, outside: int) -> Any:
+        memory = self.options.budget - outside
+        if memory < _capture.least_memory(captured)[0]:
+            raise _refuse(captured, self.options.budget, outside, {})
+        schedule, answer = search(captured.document, memory, self.options.time_limit)
+        if schedule is None:
+            raise _refuse(captured, self.options.budget, outside, answer)
+        return schedule, answer
+
+
+# Running --------------------------------------------------------------------------------------------
+
+
+class _Region:
+    """One graph of the program, and the plan for the memory that it has had beside it."""
+
+    def __init__(self, module: torch.fx.GraphModule, inputs: Any, options: _options.Options):
+        self.module = module
+        self.options = options
+        self.outside = _Outside()
+        self._compile(inputs)
+
+    def _compile(self, inputs: Any) -> None:
+        self.planner = _Planner(self.options, self.outside)
+        self.compiled = _private.compile_joint(
+            self.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
+            compile_backward=self._backward, compile_inference=_boxed)
+
+    def __call__(self, *arguments: Any) -> Any:
+        plan, device = self.planner.plan, self.planner.device
+        if plan is not None and device.type == "cuda":
+            self.outside.see(_allocated(device))
+            if plan.peak_bytes - plan.outside_bytes + self.outside.most > self.options.budget:
+                self._compile(list(arguments))  # more tensors than planned, such as the state of an optimizer
+        return self.compiled(*arguments)
+
+    def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        return self._guarded(module, lambda: None)
+
+    def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        plan, device = self.planner.plan, self.planner.device
+
+        def see() -> None:
+            if plan is not None and device.type == "cuda":
+                self.outside.see(_allocated(device) - plan.live_at_border)
+
+        return self._guarded(module, see)
+
+    def _guarded(self, module: torch.fx.GraphModule, see: Callable[[], None]) -> Callable[[List[Any]], Any]:
+        """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
+        device = self.planner.device
+
+        def run(arguments: List[Any]) -> Any:
+            see()
+            try:
+                return module.forward(arguments)
+            except BaseException:
+                if device is not None and device.type == "cuda":
+                    _operators.join(device)
+                raise
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+
+def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+    module.graph.set_codegen(_private.BoxedCode())
+    module.recompile()
+
+    def run(arguments: List[Any]) -> Any:
+        return module.forward(arguments)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapping[str, Any]] = None,
+            **unknown: Any) -> Callable[..., Any]:
+    """Compiles a graph of Dynamo for torch.compile(model, backend="tidepool", options={"budget": ...})."""
+    if unknown:
+        raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
+    return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)
