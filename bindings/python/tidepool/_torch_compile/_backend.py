@@ -61,19 +61,58 @@ def _allocated(device: torch.device) -> int:
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
+def _most_allocated(device: torch.device) -> int:
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
 class _Outside:
-    """The most memory that a graph's data has had beside it: weights, inputs, states and what else the program holds."""
+    """The most memory that the program has held beside a graph's data, as far as its steps have shown."""
 
     def __init__(self) -> None:
-        self.most = 0
+        self.most = 0  # during the graph: weights, inputs, optimizer state, other graphs
+        self.between = 0  # added between the forward and the backward pass, such as by a loss that is not compiled
 
     def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
         """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
         now = _allocated(device) if device.type == "cuda" else captured.outside_bytes
         return max(self.most, now + captured.tangent_bytes + captured.clone_bytes)
 
-    def see(self, size: int) -> None:
-        self.most = max(self.most, size)
+
+class _Watch:
+    """Watches one pair of passes, and tells `outside` of memory that the plan did not know."""
+
+    def __init__(self, plan: Plan, device: torch.device, outside: _Outside):
+        self.plan = plan
+        self.device = device
+        self.outside = outside
+        self.peak = self.peak_after_forward = self.live_after_forward = 0
+
+    def begin(self) -> None:
+        self.peak = _most_allocated(self.device)
+
+    def begin_backward(self) -> None:
+        self.begin()
+        self.outside.most = max(self.outside.most, _allocated(self.device) - self.plan.live_at_border)
+        if self.peak > max(self.peak_after_forward, self.plan.budget):
+            between = self.peak - self.live_after_forward
+            if between <= self.outside.between:
+                self._exceeded()
+            self.outside.between = max(self.outside.between, between)
+
+    def end(self) -> None:
+        peak = self.peak
+        self.peak = _most_allocated(self.device)
+        if self.peak > max(peak, self.plan.budget):
+            self._exceeded()
+
+    def _exceeded(self) -> None:
+        """Learns how far a pass went beyond the budget: PyTorch hands out blocks that are larger than asked for."""
+        self.outside.most = max(self.outside.most, self.plan.outside_bytes + self.peak - self.plan.budget)
+
+    def end_forward(self) -> None:
+        self.end()
+        self.peak_after_forward = self.peak
+        self.live_after_forward = _allocated(self.device)
 
 
 # Planning -------------------------------------------------------------------------------------------
@@ -121,7 +160,7 @@ class _Planner:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
         link = self.options.link or _costs.link_rate(device)
-        captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link)
+        captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link, self.outside.between)
         outside = self.outside.estimate(captured, device)
         schedule, answer = self._search(captured, outside)
         planned = time.perf_counter()
@@ -152,7 +191,7 @@ class _Planner:
 
 
 class _Region:
-    """One graph of the program, and the plan for the memory that it has had beside it."""
+    """One graph of the program, and the plan for the memory that the program has had beside it."""
 
     def __init__(self, module: torch.fx.GraphModule, inputs: Any, options: _options.Options):
         self.module = module
@@ -161,57 +200,67 @@ class _Region:
         self._compile(inputs)
 
     def _compile(self, inputs: Any) -> None:
+        self.planned_between = self.outside.between
         self.planner = _Planner(self.options, self.outside)
+        self.watch: Optional[_Watch] = None
         self.compiled = _private.compile_joint(
             self.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
             compile_backward=self._backward, compile_inference=_boxed)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def _is_outgrown(self) -> bool:
+        """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
         plan, device = self.planner.plan, self.planner.device
-        if plan is not None and device.type == "cuda":
-            self.outside.see(_allocated(device))
-            if plan.peak_bytes - plan.outside_bytes + self.outside.most > self.options.budget:
-                self._compile(list(arguments))  # more tensors than planned, such as the state of an optimizer
+        if plan is None or device.type != "cuda":
+            return False
+        self.outside.most = max(self.outside.most, _allocated(device))
+        return (plan.peak_bytes - plan.outside_bytes + self.outside.most > plan.budget
+                or self.outside.between > self.planned_between)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._is_outgrown():
+            self._compile(list(arguments))
         return self.compiled(*arguments)
 
     def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
-        return self._guarded(module, lambda: None)
+        watch = self._watch()
+        return _guarded(module, self.planner.device, watch and watch.begin, watch and watch.end_forward)
 
     def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        watch = self._watch()
+        return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
+
+    def _watch(self) -> Optional[_Watch]:
         plan, device = self.planner.plan, self.planner.device
-
-        def see() -> None:
-            if plan is not None and device.type == "cuda":
-                self.outside.see(_allocated(device) - plan.live_at_border)
-
-        return self._guarded(module, see)
-
-    def _guarded(self, module: torch.fx.GraphModule, see: Callable[[], None]) -> Callable[[List[Any]], Any]:
-        """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
-        device = self.planner.device
-
-        def run(arguments: List[Any]) -> Any:
-            see()
-            try:
-                return module.forward(arguments)
-            except BaseException:
-                if device is not None and device.type == "cuda":
-                    _operators.join(device)
-                raise
-
-        run._boxed_call = True  # type: ignore[attr-defined]
-        return run
+        if plan is not None and device.type == "cuda" and self.watch is None:
+            self.watch = _Watch(plan, device, self.outside)
+        return self.watch
 
 
-def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
-    module.graph.set_codegen(_private.BoxedCode())
-    module.recompile()
-
+def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin: Optional[Callable[[], None]],
+             end: Optional[Callable[[], None]]) -> Callable[[List[Any]], Any]:
+    """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
     def run(arguments: List[Any]) -> Any:
-        return module.forward(arguments)
+        if begin is not None:
+            begin()
+        try:
+            results = module.forward(arguments)
+        except BaseException:
+            if device is not None and device.type == "cuda":
+                _operators.join(device)
+            raise
+        if end is not None:
+            end()
+        return results
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+    """Returns a function for a graph without a backward pass, which runs as it is."""
+    module.graph.set_codegen(_private.BoxedCode())
+    module.recompile()
+    return _guarded(module, None, None, None)
 
 
 def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapping[str, Any]] = None,

@@ -192,7 +192,7 @@ class _Maker:
         self.read = set(self.storages.inside([*forward_results, *backward_results])).union(
             *(self.storages.inside(node.all_input_nodes) for node in operators))
         self.names = {}  # storage -> datum
-        self.data = [_datum(_TANGENTS, 1, "gradient"), _datum(_HELD, 1, "optimizer-state")]
+        self.data = [_datum(_TANGENTS, round_up(1), "gradient"), _datum(_HELD, round_up(1), "optimizer-state")]
         self.tasks = []
 
     def names_of(self, nodes):
@@ -219,19 +219,20 @@ class _Maker:
                            "may_rerun": phase == "forward" and not _is_random(node),
                            "algorithms": [{"name": "eager", "seconds": seconds, "workspace": workspace}]})
 
-    def add_caller(self, name, phase, reads, **result):
+    def add_caller(self, name, phase, reads, workspace=0, **result):
         """Adds a task of no time that stands for the caller."""
         self.tasks.append({"name": name, "phase": phase, "reads": reads, **result,
-                           "algorithms": [{"name": "none", "seconds": 0}]})
+                           "algorithms": [{"name": "none", "seconds": 0, "workspace": workspace}]})
 
 
 def _datum(name, size, kind):
     return {"name": name, "bytes": size, "kind": kind}
 
 
-def capture(module, forward_count, costs=None, link=50e9):
+def capture(module, forward_count, costs=None, link=50e9, between=0):
     """Returns the task graph of a joint graph, whose first `forward_count` results are those of the forward pass.
 
+    between: bytes that the caller takes between the passes, tangents included.
     Raises Unsupported for a graph that cannot be put into another order.
     """
     graph = module.graph
@@ -243,11 +244,13 @@ def capture(module, forward_count, costs=None, link=50e9):
     forward, backward = _divide(list(maker.storages.made_by), forward_results)
     for node in forward:
         maker.add(node, "forward")
-    maker.add_caller(BORDER, "backward", maker.names_of(forward_results), writes=[_TANGENTS])
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    tangent_bytes = _bytes_outside(node for node in placeholders if _private.is_tangent(node))
+    maker.add_caller(BORDER, "backward", maker.names_of(forward_results), max(0, between - tangent_bytes),
+                     writes=[_TANGENTS])
     for node in backward:
         maker.add(node, "backward")
     maker.add_caller(END, "update", maker.names_of(results), updates=[_HELD])
-    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     mutated = _private.mutated_inputs(graph)
     inputs = [node for node in placeholders if not _private.is_tangent(node)]
     return Captured(
@@ -256,7 +259,7 @@ def capture(module, forward_count, costs=None, link=50e9):
         node={node.name: node for node in maker.storages.made_by},
         maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
         views=maker.storages.views, mutated=mutated, outside_bytes=_bytes_outside(inputs),
-        tangent_bytes=_bytes_outside(node for node in placeholders if _private.is_tangent(node)),
+        tangent_bytes=tangent_bytes,
         clone_bytes=_bytes_outside(mutated))
 
 
@@ -278,9 +281,11 @@ def least_memory(captured):
 
 def describe_task(captured, name):
     """Returns a task as an error names it: its operator, and the module that it belongs to."""
-    node = captured.node.get(name)
-    if node is None:
-        return f"the {name}"
+    if name == BORDER:
+        return "the code between the forward and the backward pass"
+    if name == END:
+        return "the end of the backward pass, with all gradients,"
+    node = captured.node[name]
     modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     path = next((str(entry[0]) for entry in reversed(list(modules.values()))), "")
     return f"the operator {name} ({node.target})" + (f" of the module {path}" if path else "")
