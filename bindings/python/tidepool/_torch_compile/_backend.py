@@ -25,15 +25,15 @@ class BudgetError(RuntimeError):
         self.smallest = smallest  # bytes of the smallest budget that works
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Plan:
     """The schedule of one graph of a program. Sizes are bytes, times are predicted."""
 
     device: str
     budget: int
-    outside_bytes: int  # bytes on the device that the schedule does not move: weights, inputs, optimizer state
-    peak_bytes: int  # bytes at the peak of the step, `outside_bytes` included
-    least_bytes: int  # bytes of the smallest budget
+    outside_bytes: int  # the most that the schedule does not move: weights, inputs, optimizer state; each step updates it
+    graph_bytes: int  # of the graph's data and workspaces at the peak
+    least_bytes: int  # of the task of the graph that needs the most
     live_at_border: int  # bytes of the graph's data between the forward and the backward pass
     seconds: float  # of the step
     ideal_seconds: float  # of the step with memory enough
@@ -43,6 +43,16 @@ class Plan:
     copies_in: int
     planning_seconds: float  # capture and search, measured
     writing_seconds: float  # of both graphs, measured
+
+    @property
+    def peak_bytes(self) -> int:
+        """The bytes on the device at the peak of the step."""
+        return self.outside_bytes + self.graph_bytes
+
+    @property
+    def smallest_budget(self) -> int:
+        """The bytes of the smallest budget in which the step can run."""
+        return self.outside_bytes + self.least_bytes
 
     @property
     def overhead(self) -> float:
@@ -169,8 +179,8 @@ class _Planner:
         order = carry_out(schedule["steps"], Problem(captured.document, self.options.budget - outside, _capture.BORDER))
         written = write(joint, captured, order.actions)
         self.plan = Plan(
-            device=str(device), budget=self.options.budget, outside_bytes=outside, peak_bytes=outside + order.peak,
-            least_bytes=outside + _capture.least_memory(captured)[0], live_at_border=order.live_at_border,
+            device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=order.peak,
+            least_bytes=_capture.least_memory(captured)[0], live_at_border=order.live_at_border,
             seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
             copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
@@ -213,8 +223,8 @@ class _Region:
         if plan is None or device.type != "cuda":
             return False
         self.outside.most = max(self.outside.most, _allocated(device))
-        return (plan.peak_bytes - plan.outside_bytes + self.outside.most > plan.budget
-                or self.outside.between > self.planned_between)
+        plan.outside_bytes = max(plan.outside_bytes, self.outside.most)
+        return plan.peak_bytes > plan.budget or self.outside.between > self.planned_between
 
     def __call__(self, *arguments: Any) -> Any:
         if self._is_outgrown():
