@@ -4,12 +4,13 @@ import collections
 import dataclasses
 import time
 import warnings
+import weakref
 from typing import Any, Callable, List, Mapping, Optional
 
 import torch
 from functorch.compile import default_partition
 
-from . import _capture, _costs, _operators, _options, _private
+from . import _capture, _costs, _operators, _options, _private, _sharing
 from ._emit import write
 from ._order import Problem, carry_out
 from ._search import search
@@ -91,10 +92,11 @@ class _Outside:
 class _Watch:
     """Watches one pair of passes, and tells `outside` of memory that the plan did not know."""
 
-    def __init__(self, plan: Plan, device: torch.device, outside: _Outside):
+    def __init__(self, plan: Plan, device: torch.device, outside: _Outside, job: "_Job"):
         self.plan = plan
         self.device = device
         self.outside = outside
+        self.job = job
         self.peak = self.peak_after_forward = self.live_after_forward = 0
 
     def begin(self) -> None:
@@ -102,6 +104,8 @@ class _Watch:
 
     def begin_backward(self) -> None:
         self.begin()
+        if self.job.is_overdrawn:
+            return
         self.outside.most = max(self.outside.most, _allocated(self.device) - self.plan.live_at_border)
         if self.peak > max(self.peak_after_forward, self.plan.budget):
             between = self.peak - self.live_after_forward
@@ -112,7 +116,7 @@ class _Watch:
     def end(self) -> None:
         peak = self.peak
         self.peak = _most_allocated(self.device)
-        if self.peak > max(peak, self.plan.budget):
+        if self.peak > max(peak, self.plan.budget) and not self.job.is_overdrawn:
             self._exceeded()
 
     def _exceeded(self) -> None:
@@ -125,10 +129,56 @@ class _Watch:
         self.live_after_forward = _allocated(self.device)
 
 
+# Graphs that share a budget -------------------------------------------------------------------------
+
+
+class _Job:
+    """The graphs of a program that have one budget, in the order of their forward passes."""
+
+    def __init__(self, budget: int):
+        self.budget = budget
+        self._graphs: "List[weakref.ref[_Region]]" = []
+        self.is_overdrawn = False  # in the step in which the graphs got shares
+
+    def add(self, region: "_Region") -> None:
+        self._graphs.append(weakref.ref(region))
+
+    def graphs(self) -> "List[_Region]":
+        """Returns the graphs that have a plan."""
+        found = [region for region in (one() for one in self._graphs) if region is not None]
+        return [region for region in found if region.planner.plan is not None]
+
+    def begin(self, region: "_Region") -> None:
+        """Begins a step if a graph is the first of the program."""
+        graphs = self.graphs()
+        if self.is_overdrawn and graphs and graphs[0] is region:
+            self.is_overdrawn = False
+            for one in graphs:
+                one.outside.most = 0
+
+    def share(self, needs: _sharing.Needs, outside: int) -> int:
+        """Returns the memory of one more graph, and makes those before it leave that to it; 0 if they cannot."""
+        before = self.graphs()
+        if not before:
+            return 0
+        memory = self.budget - outside + sum(region.planner.plan.live_at_border for region in before)
+        all_needs = [*(region.planner.needs for region in before), needs]
+        share = _sharing.largest_share(all_needs, memory)
+        if not share:
+            return 0
+        for i, region in enumerate(before, 1):
+            region.outside.between = max(region.outside.between, memory - _sharing.saved_before(all_needs, i, share))
+        self.is_overdrawn = True
+        return memory - _sharing.saved_before(all_needs, len(before), share)
+
+
+_jobs: "dict[int, _Job]" = {}
+
+
 # Planning -------------------------------------------------------------------------------------------
 
 
-def _refuse(captured: _capture.Captured, budget: int, outside: int, answer: Mapping[str, Any]) -> BudgetError:
+def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetError:
     """Returns the error for a budget in which no schedule was found."""
     least, task = _capture.least_memory(captured)
     smallest = least + outside
@@ -145,10 +195,12 @@ def _refuse(captured: _capture.Captured, budget: int, outside: int, answer: Mapp
 class _Planner:
     """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
 
-    def __init__(self, options: _options.Options, outside: _Outside):
+    def __init__(self, options: _options.Options, outside: _Outside, job: _Job):
         self.options = options
         self.outside = outside
+        self.job = job
         self.plan: Optional[Plan] = None
+        self.needs: Any = None
         self.device: Optional[torch.device] = None
 
     def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
@@ -172,6 +224,9 @@ class _Planner:
         link = self.options.link or _costs.link_rate(device)
         captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link, self.outside.between)
         outside = self.outside.estimate(captured, device)
+        self.needs = _sharing.needs_of(captured.document, _capture.BORDER, _capture.least_memory(captured)[0])
+        if self.options.budget - outside < self.needs.least:
+            outside = self._shared(captured, outside)
         schedule, answer = self._search(captured, outside)
         planned = time.perf_counter()
         if device.type == "cuda":
@@ -180,20 +235,26 @@ class _Planner:
         written = write(joint, captured, order.actions)
         self.plan = Plan(
             device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=order.peak,
-            least_bytes=_capture.least_memory(captured)[0], live_at_border=order.live_at_border,
+            least_bytes=self.needs.least, live_at_border=order.live_at_border,
             seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
             copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
         plans.append(self.plan)
         return written.forward, written.backward
 
+    def _shared(self, captured: _capture.Captured, outside: int) -> int:
+        """Returns the bytes outside of this graph once the graphs before it leave memory to it, from the next step on."""
+        memory = self.job.share(self.needs, outside) if self.device.type == "cuda" else 0
+        if not memory:
+            raise _refuse(captured, self.options.budget, outside)
+        warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
+                      "The first step may exceed it", RuntimeWarning, stacklevel=2)
+        return self.options.budget - memory
+
     def _search(self, captured: _capture.Captured, outside: int) -> Any:
-        memory = self.options.budget - outside
-        if memory < _capture.least_memory(captured)[0]:
-            raise _refuse(captured, self.options.budget, outside, {})
-        schedule, answer = search(captured.document, memory, self.options.time_limit)
+        schedule, answer = search(captured.document, self.options.budget - outside, self.options.time_limit)
         if schedule is None:
-            raise _refuse(captured, self.options.budget, outside, answer)
+            raise _refuse(captured, self.options.budget, outside)
         return schedule, answer
 
 
@@ -207,11 +268,13 @@ class _Region:
         self.module = module
         self.options = options
         self.outside = _Outside()
+        self.job = _jobs.setdefault(options.budget, _Job(options.budget))
         self._compile(inputs)
+        self.job.add(self)
 
     def _compile(self, inputs: Any) -> None:
         self.planned_between = self.outside.between
-        self.planner = _Planner(self.options, self.outside)
+        self.planner = _Planner(self.options, self.outside, self.job)
         self.watch: Optional[_Watch] = None
         self.compiled = _private.compile_joint(
             self.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
@@ -222,11 +285,13 @@ class _Region:
         plan, device = self.planner.plan, self.planner.device
         if plan is None or device.type != "cuda":
             return False
-        self.outside.most = max(self.outside.most, _allocated(device))
+        if not self.job.is_overdrawn:
+            self.outside.most = max(self.outside.most, _allocated(device))
         plan.outside_bytes = max(plan.outside_bytes, self.outside.most)
         return plan.peak_bytes > plan.budget or self.outside.between > self.planned_between
 
     def __call__(self, *arguments: Any) -> Any:
+        self.job.begin(self)
         if self._is_outgrown():
             self._compile(list(arguments))
         return self.compiled(*arguments)
@@ -242,7 +307,7 @@ class _Region:
     def _watch(self) -> Optional[_Watch]:
         plan, device = self.planner.plan, self.planner.device
         if plan is not None and device.type == "cuda" and self.watch is None:
-            self.watch = _Watch(plan, device, self.outside)
+            self.watch = _Watch(plan, device, self.outside, self.job)
         return self.watch
 
 

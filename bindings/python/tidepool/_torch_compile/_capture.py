@@ -267,7 +267,8 @@ def capture(module, forward_count, costs=None, link=50e9, between=0):
 
 
 def _uses(task):
-    return {*task["reads"], *task.get("writes", ()), *task.get("updates", ())}
+    """Returns the data that is on the device while a task runs."""
+    return {*task["reads"], *task.get("writes", ()), *task.get("updates", ()), _HELD}
 
 
 def least_memory(captured):
