@@ -4,7 +4,10 @@ import contextlib
 import copy
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
+import tempfile
 import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
@@ -212,6 +215,31 @@ def the_backend_has_a_name():
     assert is_same(GPT.train(), got)
     assert tidepool_torch.plans()[-1].copies_out > 0
     assert "tidepool" in torch._dynamo.list_backends()
+
+
+def installed_the_backend_needs_no_import():
+    text = (pathlib.Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    entry = text.partition('[project.entry-points."torch_dynamo_backends"]\n')[2].split("\n")[0].replace('"', "")
+    with tempfile.TemporaryDirectory() as folder:
+        installed = pathlib.Path(folder) / "tidepool-0.dist-info"
+        installed.mkdir()
+        (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tidepool\nVersion: 0\n", encoding="utf-8")
+        (installed / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{entry}\n", encoding="utf-8")
+        program = ("import torch\nmodel = torch.nn.Linear(2, 2)\n"
+                   "call = torch.compile(model, backend='tidepool', options={'budget': '1GiB'}, dynamic=False)\n"
+                   "call(torch.ones(2, 2)).sum().backward()\nimport tidepool.torch\nassert len(tidepool.torch.plans()) == 1")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def the_command_plans_where_the_module_is_not_built():
+    tool = shutil.which("tidepool")
+    assert tool, "PATH has no tidepool"
+    sys.modules["tidepool._native"] = None  # as if it was not there
+    budget = small_budget()
+    assert is_same(GPT.train(), GPT.train(within(budget)))
+    assert tidepool_torch.plans()[-1].copies_out > 0
+    raises(ValueError, "needs tidepool._native", lambda: tidepool_torch.compile(models.GPT(), budget="1GiB"))
 
 
 def graph_breaks():
