@@ -72,7 +72,7 @@ def test_a_copy_in_begins_ahead_where_there_is_room():
     assert late.index(("prefetch", A)) > late.index(("run", MAKE_C))
     steps = [*STEPS[:8], ["run", AT_BORDER], ["allocate", C], ["run", MAKE_C], ["run", MAKE_C], ["run", MAKE_C], ["free", C],
              ["prefetch", A], ["run", USE_A]]
-    # The data leaves at the border, whose workspace is all of the memory; c and a have room beside each other.
+    # The workspace of the border is all of the memory, so a leaves before it; afterwards c and a have room.
     actions = carry_out(steps, problem(20, workspaces=(0, 0, 20, 0, 0))).actions
     assert actions.index(("release", A)) < actions.index(("run", AT_BORDER)) < actions.index(("prefetch", A))
     assert actions.index(("prefetch", A)) < actions.index(("run", MAKE_C))

@@ -19,6 +19,11 @@ SMALL = {
     "gpt": (lambda: models.GPT(256, 6, 8, 2048, 256, 0.1), lambda: models.tokens(16, 256, 2048)),
     "resnet": (lambda: models.ResNet(32, (2, 2, 2, 2), 1000), lambda: models.images(64, 128, 1000)),
 }
+# Graphs that share a budget, and memory that the program takes between the passes.
+DIVIDED = {
+    "breaks": (lambda: models.BrokenGPT(256, 6, 8, 2048, 256, 0.1), lambda: models.tokens(16, 256, 2048)),
+    "loss outside": (lambda: models.LossOutside(256, 6, 8, 8192, 256, 0.1), lambda: models.tokens(16, 256, 8192)),
+}
 OPTIONS = {"link": "50GB/s", "time_limit": float(os.environ.get("TIME_LIMIT", 4))}
 
 
@@ -93,6 +98,19 @@ def check(name, shares):
         assert share == 1.0 or plan.copies_out or plan.runs_again, (share, plan)
 
 
+def check_divided(name, shares):
+    """Checks that steps keep to a share of what the passes take without a plan. The first ones learn how."""
+    make, data = DIVIDED[name]
+    eager, _ = train(make, data)
+    row(f"{name} eager", 0, eager, None)
+    for share in shares:
+        budget = eager.home + int(share * (eager.peak - eager.home))
+        peaks, plan = train(make, data, budget, steps=6)
+        row(f"{name} {share}", budget, peaks, None)
+        assert peaks.peak <= budget, (share, peaks.peak, budget)
+        assert peaks.peak > 0.85 * budget, (share, peaks.peak, budget)
+
+
 def check_too_small():
     make, data = SMALL["gpt"]
     try:
@@ -111,4 +129,6 @@ if __name__ == "__main__":
     else:
         check("gpt", [1.0, 0.8, 0.6, 0.5, 0.35])
         check("resnet", [1.0, 0.8, 0.6, 0.5, 0.35])
+        check_divided("breaks", [0.8, 0.6])
+        check_divided("loss outside", [0.9, 0.8])
         check_too_small()

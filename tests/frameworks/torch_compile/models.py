@@ -43,6 +43,40 @@ class GPT(nn.Module):
         return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
 
 
+class BrokenGPT(GPT):
+    """A GPT of six layers in three graphs."""
+
+    def forward(self, x, y):
+        x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        x = self.layers[2](self.layers[1](self.layers[0](x)))
+        torch._dynamo.graph_break()
+        x = self.layers[5](self.layers[4](self.layers[3](x)))
+        torch._dynamo.graph_break()
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+class LossOutside(nn.Module):
+    """A model with a loss that is not compiled."""
+
+    def __init__(self, *arguments):
+        super().__init__()
+        self.model = GPT(*arguments)
+
+    def _logits(self, x):
+        model = self.model
+        x = model.words(x) + model.places(torch.arange(x.shape[1], device=x.device))
+        for layer in model.layers:
+            x = layer(x)
+        return model.head(model.norm(x))
+
+    @torch.compiler.disable
+    def loss(self, logits, y):
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    def forward(self, x, y):
+        return self.loss(self._logits(x), y)
+
+
 class Bottleneck(nn.Module):
     def __init__(self, inside, middle, stride):
         super().__init__()
@@ -88,7 +122,7 @@ def images(rows, side=64, classes=100):
     return torch.randn(rows, 3, side, side), torch.randint(classes, (rows,))
 
 
-# For dry runs: GPT-2 small, GPT-2 medium and ResNet-50.
+# Models of dry runs: GPT-2 small, GPT-2 medium and ResNet-50.
 LARGE = {
     "gpt2-small": (lambda: GPT(768, 12, 12, 50304, 1024, 0.1), lambda rows: tokens(rows, 1024, 50304)),
     "gpt2-medium": (lambda: GPT(1024, 24, 16, 50304, 1024, 0.0), lambda rows: tokens(rows, 1024, 50304)),

@@ -146,7 +146,7 @@ class _Job:
     def graphs(self) -> "List[_Region]":
         """Returns the graphs that have a plan."""
         found = [region for region in (one() for one in self._graphs) if region is not None]
-        return [region for region in found if region.planner.plan is not None]
+        return [region for region in found if region.compiled.planner.plan is not None]
 
     def begin(self, region: "_Region") -> None:
         """Begins a step if a graph is the first of the program."""
@@ -161,8 +161,8 @@ class _Job:
         before = self.graphs()
         if not before:
             return 0
-        memory = self.budget - outside + sum(region.planner.plan.live_at_border for region in before)
-        all_needs = [*(region.planner.needs for region in before), needs]
+        memory = self.budget - outside + sum(region.compiled.planner.plan.live_at_border for region in before)
+        all_needs = [*(region.compiled.planner.needs for region in before), needs]
         share = _sharing.largest_share(all_needs, memory)
         if not share:
             return 0
@@ -261,6 +261,33 @@ class _Planner:
 # Running --------------------------------------------------------------------------------------------
 
 
+class _Compiled:
+    """The two graphs of one plan."""
+
+    def __init__(self, module: torch.fx.GraphModule, inputs: Any, options: _options.Options, outside: _Outside, job: _Job):
+        self.planner = _Planner(options, outside, job)
+        self.between = outside.between  # in the plan
+        self._watch: Optional[_Watch] = None
+        self.call = _private.compile_joint(
+            module, inputs, partition=self.planner.partition, compile_forward=self._forward,
+            compile_backward=self._backward, compile_inference=_boxed)
+
+    def watch(self) -> Optional[_Watch]:
+        """Returns the watch of the passes; None where there is no plan, or no count of the device's memory."""
+        plan, device = self.planner.plan, self.planner.device
+        if self._watch is None and plan is not None and device is not None and device.type == "cuda":
+            self._watch = _Watch(plan, device, self.planner.outside, self.planner.job)
+        return self._watch
+
+    def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        watch = self.watch()
+        return _guarded(module, self.planner.device, watch and watch.begin, watch and watch.end_forward)
+
+    def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        watch = self.watch()
+        return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
+
+
 class _Region:
     """One graph of the program, and the plan for the memory that the program has had beside it."""
 
@@ -269,46 +296,27 @@ class _Region:
         self.options = options
         self.outside = _Outside()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
-        self._compile(inputs)
+        self.compiled = self._compile(inputs)
         self.job.add(self)
 
-    def _compile(self, inputs: Any) -> None:
-        self.planned_between = self.outside.between
-        self.planner = _Planner(self.options, self.outside, self.job)
-        self.watch: Optional[_Watch] = None
-        self.compiled = _private.compile_joint(
-            self.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
-            compile_backward=self._backward, compile_inference=_boxed)
+    def _compile(self, inputs: Any) -> _Compiled:
+        return _Compiled(self.module, inputs, self.options, self.outside, self.job)
 
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
-        plan, device = self.planner.plan, self.planner.device
-        if plan is None or device.type != "cuda":
+        watch = self.compiled.watch()
+        if watch is None:
             return False
         if not self.job.is_overdrawn:
-            self.outside.most = max(self.outside.most, _allocated(device))
-        plan.outside_bytes = max(plan.outside_bytes, self.outside.most)
-        return plan.peak_bytes > plan.budget or self.outside.between > self.planned_between
+            self.outside.most = max(self.outside.most, _allocated(watch.device))
+        watch.plan.outside_bytes = max(watch.plan.outside_bytes, self.outside.most)
+        return watch.plan.peak_bytes > watch.plan.budget or self.outside.between > self.compiled.between
 
     def __call__(self, *arguments: Any) -> Any:
         self.job.begin(self)
         if self._is_outgrown():
-            self._compile(list(arguments))
-        return self.compiled(*arguments)
-
-    def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
-        watch = self._watch()
-        return _guarded(module, self.planner.device, watch and watch.begin, watch and watch.end_forward)
-
-    def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
-        watch = self._watch()
-        return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
-
-    def _watch(self) -> Optional[_Watch]:
-        plan, device = self.planner.plan, self.planner.device
-        if plan is not None and device.type == "cuda" and self.watch is None:
-            self.watch = _Watch(plan, device, self.outside, self.job)
-        return self.watch
+            self.compiled = self._compile(list(arguments))
+        return self.compiled.call(*arguments)
 
 
 def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin: Optional[Callable[[], None]],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The joint graph of forward and backward as a task graph.
 
-Operators whose results have storage of their own are tasks, and the storages are data. Views belong to their users.
+Operators with results that have storage of their own are tasks, and the storages are data. Views belong to their users.
 Parameters, inputs and tangents are no data: others hold them, so the budget is reduced by them. Two tasks of no time stand
 for the caller: one between forward and backward reads the forward's results, and one at the end reads all gradients too.
 """
@@ -35,7 +35,7 @@ class Captured:
     forward_results: List[Any]
     backward_results: List[Any]
     node: Dict[str, fx.Node]  # of each task
-    maker: Dict[str, fx.Node]  # of each datum: the node whose value it is
+    maker: Dict[str, fx.Node]  # of each datum: the node that has it as its value
     datum: Dict[int, str]  # of each storage
     views: Set[fx.Node]
     mutated: Set[fx.Node]  # inputs that the step changes
@@ -72,7 +72,7 @@ def _is_in_place(node):
 
 
 def _check(graph):
-    """Raises Unsupported for graphs whose operators cannot be put into another order, or have no fixed sizes."""
+    """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
     for node in graph.nodes:
         if node.op in ("placeholder", "call_function") and any(
                 _private.has_symbols(leaf) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))):
@@ -104,7 +104,7 @@ class _Storages:
     def __init__(self, graph, device):
         self.outside = set(_storages(node for node in graph.nodes if node.op in ("placeholder", "get_attr")))
         self.made_by = {}  # operator -> its new storages
-        self.maker = {}  # storage -> the node whose value has it first
+        self.maker = {}  # storage -> the first node with a value in it
         self.bytes = {}
         self.views = set()
         for node in graph.nodes:
@@ -230,7 +230,7 @@ def _datum(name, size, kind):
 
 
 def capture(module, forward_count, costs=None, link=50e9, between=0):
-    """Returns the task graph of a joint graph, whose first `forward_count` results are those of the forward pass.
+    """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
 
     between: bytes that the caller takes between the passes, tangents included.
     Raises Unsupported for a graph that cannot be put into another order.

@@ -72,7 +72,7 @@ def has_symbols(value):
 
 
 def mutated_inputs(graph):
-    """Returns the placeholders whose tensors the step changes after the forward pass, such as running statistics.
+    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics.
 
     Versions before 2.9 do not describe the outputs. Then these are all inputs that take no gradient.
     """

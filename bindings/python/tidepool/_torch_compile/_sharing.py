@@ -20,7 +20,7 @@ class Needs(NamedTuple):
 
 
 def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
-    """Returns the needs of a task graph, whose tasks are in the order in which they run."""
+    """Returns the needs of a task graph with its tasks in the order in which they run."""
     size = {datum["name"]: datum["bytes"] for datum in document["data"]}
     last = {name: i for i, task in enumerate(document["tasks"])
             for name in (*task["reads"], *task.get("writes", ()), *task.get("updates", ()))}
