@@ -148,6 +148,46 @@ def parts_of_a_tensor_leave_with_their_storage():
     check(Program(Parts, lambda: (torch.randn(256, 64),)), [RERUNS, COPIES])
 
 
+def chain_of(make_layer):
+    """Returns a program of wide layers whose results are cheaper to make again than to copy."""
+    return Program(lambda: Chain(make_layer), lambda: (torch.randn(512, 64),))
+
+
+class Chain(torch.nn.Module):
+    def __init__(self, make_layer):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.layers = torch.nn.ModuleList(make_layer() for _ in range(8))
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = torch.sin(layer(x))
+        return x.square().mean()
+
+
+class Moving(torch.nn.Module):
+    """Adds a buffer that changes in each step. The sum runs again, when the buffer has changed already."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("offset", torch.ones(64))
+
+    def forward(self, x):
+        y = x + self.offset
+        with torch.no_grad():
+            self.offset.add_(x.detach().mean(0))
+        return y
+
+
+def buffers_are_read_before_they_change():
+    check(chain_of(Moving), [(1e6, 0.7, True, False)])
+
+
+def random_operators_do_not_run_again():
+    check(chain_of(lambda: torch.nn.Dropout(0.5)), [(1e6, 0.75, False, True)])  # though copies take far longer
+
+
 # PyTorch's private names ---------------------------------------------------------------------------
 
 
@@ -410,4 +450,4 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "small_budget")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget")])
