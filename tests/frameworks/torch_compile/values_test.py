@@ -17,7 +17,7 @@ import isolated
 import models
 import tidepool.torch as tidepool_torch
 
-STEPS = int(os.environ.get("STEPS", 6))
+STEPS = int(os.environ.get("STEPS", 5))
 UNLIMITED = 1 << 40
 torch.set_num_threads(1)
 
@@ -92,7 +92,7 @@ def check(program, points, reference=None):
     for link, share, runs_again, leaves in points:
         budget = share_of(full, share)
         count = len(tidepool_torch.plans())
-        got = program.train(within(budget, link=link, time_limit=4))
+        got = program.train(within(budget, link=link, time_limit=2))
         plan = tidepool_torch.plans()[count]
         print(f"  {share} at {link:g} B/s: {plan.runs_again} run again, {plan.copies_out} out, {plan.copies_in} in, "
               f"x{plan.overhead:.3f}", flush=True)
