@@ -2,6 +2,7 @@
 """The backend: compiles each graph of a program to run within the budget."""
 import collections
 import dataclasses
+import itertools
 import time
 import warnings
 import weakref
@@ -156,9 +157,9 @@ class _Job:
             for one in graphs:
                 one.outside.most = 0
 
-    def share(self, needs: _sharing.Needs, outside: int) -> int:
-        """Returns the memory of one more graph, and makes those before it leave that to it; 0 if they cannot."""
-        before = self.graphs()
+    def share(self, graph: "_Region", needs: _sharing.Needs, outside: int) -> int:
+        """Returns the memory of a graph, and makes those before it leave that to it; 0 if they cannot."""
+        before = list(itertools.takewhile(lambda one: one is not graph, self.graphs()))
         if not before:
             return 0
         memory = self.budget - outside + sum(region.compiled.planner.plan.live_at_border for region in before)
@@ -195,10 +196,11 @@ def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetErr
 class _Planner:
     """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
 
-    def __init__(self, options: _options.Options, outside: _Outside, job: _Job):
-        self.options = options
-        self.outside = outside
-        self.job = job
+    def __init__(self, region: "_Region"):
+        self.region = region
+        self.options = region.options
+        self.outside = region.outside
+        self.job = region.job
         self.plan: Optional[Plan] = None
         self.needs: Any = None
         self.device: Optional[torch.device] = None
@@ -244,7 +246,7 @@ class _Planner:
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once the graphs before it leave memory to it, from the next step on."""
-        memory = self.job.share(self.needs, outside) if self.device.type == "cuda" else 0
+        memory = self.job.share(self.region, self.needs, outside) if self.device.type == "cuda" else 0
         if not memory:
             raise _refuse(captured, self.options.budget, outside)
         warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
@@ -264,12 +266,12 @@ class _Planner:
 class _Compiled:
     """The two graphs of one plan."""
 
-    def __init__(self, module: torch.fx.GraphModule, inputs: Any, options: _options.Options, outside: _Outside, job: _Job):
-        self.planner = _Planner(options, outside, job)
-        self.between = outside.between  # in the plan
+    def __init__(self, region: "_Region", inputs: Any):
+        self.planner = _Planner(region)
+        self.between = region.outside.between  # in the plan
         self._watch: Optional[_Watch] = None
         self.call = _private.compile_joint(
-            module, inputs, partition=self.planner.partition, compile_forward=self._forward,
+            region.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
             compile_backward=self._backward, compile_inference=_boxed)
 
     def watch(self) -> Optional[_Watch]:
@@ -296,11 +298,8 @@ class _Region:
         self.options = options
         self.outside = _Outside()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
-        self.compiled = self._compile(inputs)
+        self.compiled = _Compiled(self, inputs)
         self.job.add(self)
-
-    def _compile(self, inputs: Any) -> _Compiled:
-        return _Compiled(self.module, inputs, self.options, self.outside, self.job)
 
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
@@ -315,7 +314,7 @@ class _Region:
     def __call__(self, *arguments: Any) -> Any:
         self.job.begin(self)
         if self._is_outgrown():
-            self.compiled = self._compile(list(arguments))
+            self.compiled = _Compiled(self, list(arguments))
         return self.compiled.call(*arguments)
 
 
