@@ -99,7 +99,7 @@ def check(name, shares):
 
 
 def check_divided(name, shares):
-    """Checks that steps keep to a share of what the passes take without a plan. The first ones learn how."""
+    """Checks that steps keep to a share of the memory that the passes take without a plan. The first ones learn how."""
     make, data = DIVIDED[name]
     eager, _ = train(make, data)
     row(f"{name} eager", 0, eager, None)

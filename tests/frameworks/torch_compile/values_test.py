@@ -149,7 +149,7 @@ def parts_of_a_tensor_leave_with_their_storage():
 
 
 def chain_of(make_layer):
-    """Returns a program of wide layers whose results are cheaper to make again than to copy."""
+    """Returns a program of wide layers with results that are cheaper to make again than to copy."""
     return Program(lambda: Chain(make_layer), lambda: (torch.randn(512, 64),))
 
 
