@@ -369,21 +369,23 @@ def each_shape_has_a_plan():
     assert len(tidepool_torch.plans()) == 3 and not tidepool_torch.fallbacks()
 
 
-def a_second_backward_pass_is_right_or_refused():
-    model = models.GPT(dropout=0.0)
-    data = models.tokens(4)
-    call = within(small_budget(), link=5e9)(model)
-    loss = call(*data)
-    try:
+def a_second_backward_pass():
+    def train(call, model):
+        loss = call(*data)
         loss.backward(retain_graph=True)
         loss.backward()
-    except RuntimeError as error:
-        assert "retain_graph" in str(error), error
-    else:
-        once = copy.deepcopy(model)
-        once.zero_grad()
-        once(*data).backward()
-        assert all(torch.equal(2 * a.grad, b.grad) for a, b in zip(once.parameters(), model.parameters()))
+        return [parameter.grad for parameter in model.parameters()]
+
+    data = models.tokens(4)
+    budget = small_budget()
+    got = []
+    for wrap in (lambda model: model, within(budget, link=5e9)):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = models.GPT(dropout=0.0)
+        got.append(train(wrap(model), model))
+    assert is_same(*got)
+    assert tidepool_torch.plans()[-1].runs_again > 0 and tidepool_torch.plans()[-1].copies_in > 0
 
 
 def gradients_of_gradients_are_refused():
@@ -394,7 +396,8 @@ def gradients_of_gradients_are_refused():
         slope, = torch.autograd.grad(within(UNLIMITED)(model)(x).sum(), x, create_graph=True)
         slope.sum().backward()
 
-    raises(RuntimeError, "double backward", differentiate)
+    # PyTorch 2.6 gives a slope without a history.
+    raises(RuntimeError, "double backward" if torch.__version__ > "2.7" else "does not require grad", differentiate)
 
 
 def a_step_after_an_error():
