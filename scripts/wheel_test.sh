@@ -27,6 +27,12 @@ PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python"
 
 "$out/venv/bin/tidepool" --version
 "$out/venv/bin/python" -c 'from tidepool import _c_face; _c_face.library()'
+"$out/venv/bin/python" - <<'END'
+import importlib.metadata, pathlib, tidepool
+entry, = [one for one in importlib.metadata.distribution("tidepool").entry_points if one.group == "torch_dynamo_backends"]
+assert (entry.name, entry.attr) == ("tidepool", "backend"), entry
+assert pathlib.Path(tidepool.__file__).parent.joinpath(*entry.module.split(".")[1:]).with_suffix(".py").is_file(), entry
+END
 torch=${TIDEPOOL_FRAMEWORKS:-$HOME/.cache/tidepool-frameworks}/torch-2.11.0/bin/python
 if [ -x "$torch" ] && "$out/venv/bin/python" -c 'from tidepool import _dryrun; _dryrun.folder()' 2>/dev/null; then
   "$out/venv/bin/tidepool" dryrun --steps 1 -- "$torch" tests/frameworks/dryrun/train.py

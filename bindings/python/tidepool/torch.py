@@ -13,6 +13,10 @@ the headers of the CUDA Toolkit. Without them a CUDAPluggableAllocator takes its
 snapshots and torch.OutOfMemoryError are lost then, and statistics are answered here.
 
 MemPool() puts the memory of a part of a program into a pool, also without enable().
+
+compile() trains a model in less memory, with or without enable():
+
+    model = tidepool.torch.compile(model, budget="23GiB")
 """
 
 import contextlib
@@ -30,8 +34,9 @@ import warnings
 import torch
 
 from . import _c_face
+from ._torch_compile import _backend as _training, _options as _training_options, _private as _of_torch
 
-__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "owners", "pool", "record", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "owners", "plans", "pool", "record", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -524,3 +529,39 @@ def record(path, device=None):
         yield
     finally:
         _check(_c().tidepool_stop_trace(pool))
+
+
+# Training in less memory --------------------------------------------------------------------------
+
+Plan = _training.Plan
+BudgetError = _training.BudgetError
+_of_torch.register("tidepool", _training.backend)
+
+
+def compile(model, *, budget, fullgraph=False, **options):
+    """Returns torch.compile(model) for training steps that take at most `budget` bytes of the device, or "23GiB".
+
+    The budget counts all tensors of the process, weights and optimizer state too. Operators run again in the backward
+    pass, and data leaves for the host, where that costs least; losses and gradients stay the same to the last bit.
+    Each shape of inputs has a plan of its own. torch.compile(model, backend="tidepool", options={"budget": budget})
+    is the same with PyTorch's choice about shapes.
+
+    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
+    time_limit: seconds of a search, 8 by default.
+
+    ValueError for wrong options. The first step, and a later one that finds more tensors, raises BudgetError if the
+    budget is too small: at compile time inside of PyTorch's BackendCompilerFailed.
+    """
+    given = {"budget": budget, **options}
+    _training_options.check(given)
+    return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
+
+
+def plans():
+    """Returns the plans that compile() and the backend have made in this process, oldest first."""
+    return list(_training.plans)
+
+
+def fallbacks():
+    """Returns how many graphs run without a schedule, as a dict by reason."""
+    return dict(_training.fallbacks)

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training in less memory under torch.compile: schedules of the policy `best`, carried out by two graphs.
+
+AOTAutograd hands the joint graph of forward and backward to a partition function. From there:
+_capture.py makes a task graph of it, with the times and workspaces of _costs.py; _search.py asks for a schedule;
+_order.py moves the copies so that a run takes the time of the prediction; _emit.py writes the graphs in that order, with
+the operators of _operators.py; _backend.py holds all together. _private.py alone has private names of PyTorch.
+"""

@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: compiles each graph of a program to run within the budget."""
+import collections
+import dataclasses
+import itertools
+import time
+import warnings
+import weakref
+from typing import Any, Callable, List, Mapping, Optional
+
+import torch
+from functorch.compile import default_partition
+
+from . import _capture, _costs, _operators, _options, _private, _sharing
+from ._emit import write
+from ._order import Problem, carry_out
+from ._search import search
+
+__all__ = ["BudgetError", "Plan", "backend", "fallbacks", "plans"]
+
+
+class BudgetError(RuntimeError):
+    """A budget in which a step cannot run."""
+
+    def __init__(self, message: str, smallest: int):
+        super().__init__(message)
+        self.smallest = smallest  # bytes of the smallest budget that works
+
+
+@dataclasses.dataclass
+class Plan:
+    """The schedule of one graph of a program. Sizes are bytes, times are predicted."""
+
+    device: str
+    budget: int
+    outside_bytes: int  # the most that the schedule does not move: weights, inputs, optimizer state; each step updates it
+    graph_bytes: int  # of the graph's data and workspaces at the peak
+    least_bytes: int  # of the task of the graph that needs the most
+    live_at_border: int  # bytes of the graph's data between the forward and the backward pass
+    seconds: float  # of the step
+    ideal_seconds: float  # of the step with memory enough
+    tasks: int
+    runs_again: int  # operators that run a second time
+    copies_out: int
+    copies_in: int
+    planning_seconds: float  # capture and search, measured
+    writing_seconds: float  # of both graphs, measured
+
+    @property
+    def peak_bytes(self) -> int:
+        """The bytes on the device at the peak of the step."""
+        return self.outside_bytes + self.graph_bytes
+
+    @property
+    def smallest_budget(self) -> int:
+        """The bytes of the smallest budget in which the step can run."""
+        return self.outside_bytes + self.least_bytes
+
+    @property
+    def overhead(self) -> float:
+        """The time of the step over that with memory enough."""
+        return self.seconds / self.ideal_seconds if self.ideal_seconds else 1.0
+
+
+plans: List[Plan] = []
+fallbacks: "collections.Counter[str]" = collections.Counter()  # graphs that run without a schedule, by reason
+
+
+# Memory outside of the graph ------------------------------------------------------------------------
+
+
+def _allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+def _most_allocated(device: torch.device) -> int:
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
+class _Outside:
+    """The most memory that the program has held beside a graph's data, as far as its steps have shown."""
+
+    def __init__(self) -> None:
+        self.most = 0  # during the graph: weights, inputs, optimizer state, other graphs
+        self.between = 0  # added between the forward and the backward pass, such as by a loss that is not compiled
+
+    def estimate(self, captured: _capture.Captured, device: torch.device) -> int:
+        """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
+        now = _allocated(device) if device.type == "cuda" else captured.outside_bytes
+        return max(self.most, now + captured.tangent_bytes + captured.clone_bytes)
+
+
+class _Watch:
+    """Watches one pair of passes, and tells `outside` of memory that the plan did not know."""
+
+    def __init__(self, plan: Plan, device: torch.device, outside: _Outside, job: "_Job"):
+        self.plan = plan
+        self.device = device
+        self.outside = outside
+        self.job = job
+        self.peak = self.peak_after_forward = self.live_after_forward = 0
+
+    def begin(self) -> None:
+        self.peak = _most_allocated(self.device)
+
+    def begin_backward(self) -> None:
+        self.begin()
+        if self.job.is_overdrawn:
+            return
+        self.outside.most = max(self.outside.most, _allocated(self.device) - self.plan.live_at_border)
+        if self.peak > max(self.peak_after_forward, self.plan.budget):
+            between = self.peak - self.live_after_forward
+            if between <= self.outside.between:
+                self._exceeded()
+            self.outside.between = max(self.outside.between, between)
+
+    def end(self) -> None:
+        peak = self.peak
+        self.peak = _most_allocated(self.device)
+        if self.peak > max(peak, self.plan.budget) and not self.job.is_overdrawn:
+            self._exceeded()
+
+    def _exceeded(self) -> None:
+        """Learns how far a pass went beyond the budget: PyTorch hands out blocks that are larger than asked for."""
+        self.outside.most = max(self.outside.most, self.plan.outside_bytes + self.peak - self.plan.budget)
+
+    def end_forward(self) -> None:
+        self.end()
+        self.peak_after_forward = self.peak
+        self.live_after_forward = _allocated(self.device)
+
+
+# Graphs that share a budget -------------------------------------------------------------------------
+
+
+class _Job:
+    """The graphs of a program that have one budget, in the order of their forward passes."""
+
+    def __init__(self, budget: int):
+        self.budget = budget
+        self._graphs: "List[weakref.ref[_Region]]" = []
+        self.is_overdrawn = False  # in the step in which the graphs got shares
+
+    def add(self, region: "_Region") -> None:
+        self._graphs.append(weakref.ref(region))
+
+    def graphs(self) -> "List[_Region]":
+        """Returns the graphs that have a plan."""
+        found = [region for region in (one() for one in self._graphs) if region is not None]
+        return [region for region in found if region.compiled.planner.plan is not None]
+
+    def begin(self, region: "_Region") -> None:
+        """Begins a step if a graph is the first of the program."""
+        graphs = self.graphs()
+        if self.is_overdrawn and graphs and graphs[0] is region:
+            self.is_overdrawn = False
+            for one in graphs:
+                one.outside.most = 0
+
+    def share(self, graph: "_Region", needs: _sharing.Needs, outside: int) -> int:
+        """Returns the memory of a graph, and makes those before it leave that to it; 0 if they cannot."""
+        before = list(itertools.takewhile(lambda one: one is not graph, self.graphs()))
+        if not before:
+            return 0
+        memory = self.budget - outside + sum(region.compiled.planner.plan.live_at_border for region in before)
+        all_needs = [*(region.compiled.planner.needs for region in before), needs]
+        share = _sharing.largest_share(all_needs, memory)
+        if not share:
+            return 0
+        for i, region in enumerate(before, 1):
+            region.outside.between = max(region.outside.between, memory - _sharing.saved_before(all_needs, i, share))
+        self.is_overdrawn = True
+        return memory - _sharing.saved_before(all_needs, len(before), share)
+
+
+_jobs: "dict[int, _Job]" = {}
+
+
+# Planning -------------------------------------------------------------------------------------------
+
+
+def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetError:
+    """Returns the error for a budget in which no schedule was found."""
+    least, task = _capture.least_memory(captured)
+    smallest = least + outside
+    size = _options.size_text
+    if budget >= smallest:
+        return BudgetError(f"tidepool: no schedule was found for a budget of {size(budget)} ({budget} bytes), of which "
+                           f"{size(outside)} are weights, inputs and other tensors. The largest task needs "
+                           f"{smallest} bytes; expected a larger budget or a longer time_limit", smallest)
+    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is "
+                       f"{size(smallest)} ({smallest} bytes): {_capture.describe_task(captured, task)} needs "
+                       f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors", smallest)
+
+
+class _Planner:
+    """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
+
+    def __init__(self, region: "_Region"):
+        self.region = region
+        self.options = region.options
+        self.outside = region.outside
+        self.job = region.job
+        self.plan: Optional[Plan] = None
+        self.needs: Any = None
+        self.device: Optional[torch.device] = None
+
+    def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
+        joint.graph.eliminate_dead_code()
+        try:
+            return self._scheduled(joint, num_fwd_outputs)
+        except _capture.Unsupported as reason:
+            fallbacks[str(reason)] += 1
+            if fallbacks[str(reason)] == 1:
+                warnings.warn(f"tidepool: a graph runs without a schedule, so the budget may be exceeded: {reason}",
+                              RuntimeWarning, stacklevel=2)
+            forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
+            for module in (forward, backward):
+                module.graph.set_codegen(_private.BoxedCode())
+                module.recompile()
+            return forward, backward
+
+    def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
+        begin = time.perf_counter()
+        self.device = device = _capture.device_of(joint.graph)
+        link = self.options.link or _costs.link_rate(device)
+        captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link, self.outside.between)
+        outside = self.outside.estimate(captured, device)
+        self.needs = _sharing.needs_of(captured.document, _capture.BORDER, _capture.least_memory(captured)[0])
+        if self.options.budget - outside < self.needs.least:
+            outside = self._shared(captured, outside)
+        schedule, answer = self._search(captured, outside)
+        planned = time.perf_counter()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()  # the blocks of measured operators
+        order = carry_out(schedule["steps"], Problem(captured.document, self.options.budget - outside, _capture.BORDER))
+        written = write(joint, captured, order.actions)
+        self.plan = Plan(
+            device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=order.peak,
+            least_bytes=self.needs.least, live_at_border=order.live_at_border,
+            seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
+            tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
+            copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
+        plans.append(self.plan)
+        return written.forward, written.backward
+
+    def _shared(self, captured: _capture.Captured, outside: int) -> int:
+        """Returns the bytes outside of this graph once the graphs before it leave memory to it, from the next step on."""
+        memory = self.job.share(self.region, self.needs, outside) if self.device.type == "cuda" else 0
+        if not memory:
+            raise _refuse(captured, self.options.budget, outside)
+        warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
+                      "The first step may exceed it", RuntimeWarning, stacklevel=2)
+        return self.options.budget - memory
+
+    def _search(self, captured: _capture.Captured, outside: int) -> Any:
+        schedule, answer = search(captured.document, self.options.budget - outside, self.options.time_limit)
+        if schedule is None:
+            raise _refuse(captured, self.options.budget, outside)
+        return schedule, answer
+
+
+# Running --------------------------------------------------------------------------------------------
+
+
+class _Compiled:
+    """The two graphs of one plan."""
+
+    def __init__(self, region: "_Region", inputs: Any):
+        self.planner = _Planner(region)
+        self.between = region.outside.between  # in the plan
+        self._watch: Optional[_Watch] = None
+        self.call = _private.compile_joint(
+            region.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
+            compile_backward=self._backward, compile_inference=_boxed)
+
+    def watch(self) -> Optional[_Watch]:
+        """Returns the watch of the passes; None where there is no plan, or no count of the device's memory."""
+        plan, device = self.planner.plan, self.planner.device
+        if self._watch is None and plan is not None and device is not None and device.type == "cuda":
+            self._watch = _Watch(plan, device, self.planner.outside, self.planner.job)
+        return self._watch
+
+    def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        watch = self.watch()
+        return _guarded(module, self.planner.device, watch and watch.begin, watch and watch.end_forward)
+
+    def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        watch = self.watch()
+        return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
+
+
+class _Region:
+    """One graph of the program, and the plan for the memory that the program has had beside it."""
+
+    def __init__(self, module: torch.fx.GraphModule, inputs: Any, options: _options.Options):
+        self.module = module
+        self.options = options
+        self.outside = _Outside()
+        self.job = _jobs.setdefault(options.budget, _Job(options.budget))
+        self.compiled = _Compiled(self, inputs)
+        self.job.add(self)
+
+    def _is_outgrown(self) -> bool:
+        """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
+        watch = self.compiled.watch()
+        if watch is None:
+            return False
+        if not self.job.is_overdrawn:
+            self.outside.most = max(self.outside.most, _allocated(watch.device))
+        watch.plan.outside_bytes = max(watch.plan.outside_bytes, self.outside.most)
+        return watch.plan.peak_bytes > watch.plan.budget or self.outside.between > self.compiled.between
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.job.begin(self)
+        if self._is_outgrown():
+            self.compiled = _Compiled(self, list(arguments))
+        return self.compiled.call(*arguments)
+
+
+def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin: Optional[Callable[[], None]],
+             end: Optional[Callable[[], None]]) -> Callable[[List[Any]], Any]:
+    """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
+    def run(arguments: List[Any]) -> Any:
+        if begin is not None:
+            begin()
+        try:
+            results = module.forward(arguments)
+        except BaseException:
+            if device is not None and device.type == "cuda":
+                _operators.join(device)
+            raise
+        if end is not None:
+            end()
+        return results
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+    """Returns a function for a graph without a backward pass, which runs as it is."""
+    module.graph.set_codegen(_private.BoxedCode())
+    module.recompile()
+    return _guarded(module, None, None, None)
+
+
+def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapping[str, Any]] = None,
+            **unknown: Any) -> Callable[..., Any]:
+    """Compiles a graph of Dynamo for torch.compile(model, backend="tidepool", options={"budget": ...})."""
+    if unknown:
+        raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
+    return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)

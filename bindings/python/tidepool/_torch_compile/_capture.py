@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joint graph of forward and backward as a task graph.
+
+Operators with results that have storage of their own are tasks, and the storages are data. Views belong to their users.
+Parameters, inputs and tangents are no data: others hold them, so the budget is reduced by them. Two tasks of no time stand
+for the caller: one between forward and backward reads the forward's results, and one at the end reads all gradients too.
+"""
+import dataclasses
+import operator
+from typing import Any, Dict, List, Set
+
+import torch
+from torch import fx
+
+from . import _private
+from ._costs import Costs, round_up, tensors_of
+
+__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory"]
+
+BORDER = "begin of backward"
+END = "end of backward"
+_TANGENTS = "tangents"  # a datum that BORDER writes and each backward task reads, so that none runs before it
+_HELD = "held by the caller"  # a datum that END updates, so that it is a task
+
+
+class Unsupported(Exception):
+    """A graph that runs without a schedule. The text says why."""
+
+
+@dataclasses.dataclass
+class Captured:
+    """A task graph, and its nodes in the joint graph."""
+
+    document: Dict[str, Any]  # the task graph as its JSON
+    forward_results: List[Any]
+    backward_results: List[Any]
+    node: Dict[str, fx.Node]  # of each task
+    maker: Dict[str, fx.Node]  # of each datum: the node that has it as its value
+    datum: Dict[int, str]  # of each storage
+    views: Set[fx.Node]
+    mutated: Set[fx.Node]  # inputs that the step changes
+    outside_bytes: int  # bytes of parameters and inputs
+    tangent_bytes: int  # bytes of tangents, which exist from the border on
+    clone_bytes: int  # bytes of the inputs that are cloned because the step changes them
+
+    @property
+    def tasks(self):
+        return self.document["tasks"]
+
+    @property
+    def data(self):
+        return self.document["data"]
+
+
+# Checks ---------------------------------------------------------------------------------------------
+
+
+def device_of(graph):
+    """Returns the one device of a graph: its GPU, or the CPU if all tensors are there. Raises Unsupported for others."""
+    devices = {tensor.device for node in graph.nodes for tensor in tensors_of(node.meta.get("val"))}
+    outer = {device for device in devices if device.type != "cpu"}
+    if len(outer) > 1:
+        raise Unsupported(f"it has tensors on several devices ({', '.join(sorted(map(str, outer)))})")
+    device = next(iter(outer), torch.device("cpu"))
+    if device.type not in ("cpu", "cuda"):
+        raise Unsupported(f"it runs on {device}, expected a CUDA device")
+    return device
+
+
+def _is_in_place(node):
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _check(graph):
+    """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
+    for node in graph.nodes:
+        if node.op in ("placeholder", "call_function") and any(
+                _private.has_symbols(leaf) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))):
+            raise Unsupported("its shapes are dynamic; torch.compile(..., dynamic=False) makes a plan for each shape")
+        if node.op in ("call_module", "call_method"):
+            raise Unsupported(f"it calls {node.target}, expected operators")
+        if node.op == "call_function" and node.target is not operator.getitem:
+            if _is_in_place(node):
+                raise Unsupported(f"{node.target} changes a tensor in place")
+            if not tensors_of(node.meta.get("val")) and node.is_impure():
+                raise Unsupported(f"{node.target} has an effect besides its result")
+    others = _private.other_inputs(graph)
+    if others:
+        raise Unsupported(f"it has the input {others[0].name}, expected parameters, inputs and tangents")
+
+
+# Storages -------------------------------------------------------------------------------------------
+
+
+def _storages(values):
+    """Returns the keys of the storages of nodes, in order."""
+    return list(dict.fromkeys(_private.storage_key(tensor) for node in values if isinstance(node, fx.Node)
+                              for tensor in tensors_of(node.meta.get("val"))))
+
+
+class _Storages:
+    """The storages of a graph: which are held outside, and which operator makes each of the others."""
+
+    def __init__(self, graph, device):
+        self.outside = set(_storages(node for node in graph.nodes if node.op in ("placeholder", "get_attr")))
+        self.made_by = {}  # operator -> its new storages
+        self.maker = {}  # storage -> the first node with a value in it
+        self.bytes = {}
+        self.views = set()
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self._add(node, device)
+
+    def _add(self, node, device):
+        if node.target is operator.getitem:
+            self._add_part(node)
+            return
+        new = [key for key in _storages([node]) if key not in self.outside and key not in self.bytes]
+        if not new:
+            self.views.add(node)
+            return
+        self.made_by[node] = new
+        for tensor in tensors_of(node.meta["val"]):
+            # A tensor of the host beside those of a GPU takes no memory of the budget.
+            size = tensor.untyped_storage().nbytes() if tensor.device.type == device.type else 0
+            self.bytes.setdefault(_private.storage_key(tensor), round_up(size))
+        if isinstance(node.meta["val"], torch.Tensor):
+            self.maker[new[0]] = node
+
+    def _add_part(self, node):
+        """Adds one of several results of an operator."""
+        made = self.made_by.get(node.args[0])
+        if made is None:
+            self.views.add(node)
+            return
+        for key in _storages([node]):
+            if key not in made:
+                raise Unsupported(f"{node.args[0].target} returns a view beside new tensors")
+            self.maker.setdefault(key, node)
+
+    def inside(self, nodes):
+        """Returns the storages of nodes that operators of the graph make."""
+        return [key for key in _storages(nodes) if key not in self.outside]
+
+
+def _bytes_outside(nodes):
+    """Returns the bytes of the storages of nodes, each once."""
+    sizes = {_private.storage_key(tensor): round_up(tensor.untyped_storage().nbytes())
+             for node in nodes for tensor in tensors_of(node.meta.get("val"))}
+    return sum(sizes.values())
+
+
+# The order of the joint graph -----------------------------------------------------------------------
+
+
+def _needed_by(results):
+    """Returns the nodes that results are computed from."""
+    needed, left = set(), [node for node in results if isinstance(node, fx.Node)]
+    while left:
+        node = left.pop()
+        if node not in needed:
+            needed.add(node)
+            left += node.all_input_nodes
+    return needed
+
+
+def _divide(operators, forward_results):
+    """Returns the operators of the forward pass and those of the backward pass, each in order."""
+    needed = _needed_by(forward_results)
+    begin = next((i for i, node in enumerate(operators) if _private.is_backward(node) and node not in needed),
+                 len(operators))
+    forward = [node for i, node in enumerate(operators) if i < begin or node in needed]
+    known = set(forward)
+    return forward, [node for node in operators if node not in known]
+
+
+# Tasks ----------------------------------------------------------------------------------------------
+
+
+def _is_random(node):
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+class _Maker:
+    """Makes the tasks and data of a graph."""
+
+    def __init__(self, graph, device, costs, forward_results, backward_results):
+        self.storages = _Storages(graph, device)
+        self.costs = costs
+        self.ends = set(self.storages.inside(backward_results))
+        operators = self.storages.made_by
+        self.read = set(self.storages.inside([*forward_results, *backward_results])).union(
+            *(self.storages.inside(node.all_input_nodes) for node in operators))
+        self.names = {}  # storage -> datum
+        self.data = [_datum(_TANGENTS, round_up(1), "gradient"), _datum(_HELD, round_up(1), "optimizer-state")]
+        self.tasks = []
+
+    def names_of(self, nodes):
+        return sorted({self.names[key] for key in self.storages.inside(nodes)})
+
+    def _kind(self, key, phase):
+        if phase == "forward":
+            return "activation"
+        return "weight-gradient" if key in self.ends else "gradient"
+
+    def add(self, node, phase):
+        """Adds the task of an operator. Results that nothing reads are a part of its workspace."""
+        made = self.storages.made_by[node]
+        kept = [key for key in made if key in self.read and key in self.storages.maker]
+        if not kept:
+            return
+        for key in kept:
+            self.names[key] = self.storages.maker[key].name
+            self.data.append(_datum(self.names[key], self.storages.bytes[key], self._kind(key, phase)))
+        seconds, workspace = self.costs.of(node, sum(self.storages.bytes[key] for key in made))
+        workspace += sum(self.storages.bytes[key] for key in made if key not in kept)
+        reads = self.names_of(node.all_input_nodes) + ([_TANGENTS] if phase == "backward" else [])
+        self.tasks.append({"name": node.name, "phase": phase, "reads": reads, "writes": [self.names[key] for key in kept],
+                           "may_rerun": phase == "forward" and not _is_random(node),
+                           "algorithms": [{"name": "eager", "seconds": seconds, "workspace": workspace}]})
+
+    def add_caller(self, name, phase, reads, workspace=0, **result):
+        """Adds a task of no time that stands for the caller."""
+        self.tasks.append({"name": name, "phase": phase, "reads": reads, **result,
+                           "algorithms": [{"name": "none", "seconds": 0, "workspace": workspace}]})
+
+
+def _datum(name, size, kind):
+    return {"name": name, "bytes": size, "kind": kind}
+
+
+def capture(module, forward_count, costs=None, link=50e9, between=0):
+    """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
+
+    between: bytes that the caller takes between the passes, tangents included.
+    Raises Unsupported for a graph that cannot be put into another order.
+    """
+    graph = module.graph
+    _check(graph)
+    device = device_of(graph)
+    results = list(next(node for node in graph.nodes if node.op == "output").args[0])
+    forward_results, backward_results = results[:forward_count], results[forward_count:]
+    maker = _Maker(graph, device, costs or Costs(device), forward_results, backward_results)
+    forward, backward = _divide(list(maker.storages.made_by), forward_results)
+    for node in forward:
+        maker.add(node, "forward")
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    tangent_bytes = _bytes_outside(node for node in placeholders if _private.is_tangent(node))
+    maker.add_caller(BORDER, "backward", maker.names_of(forward_results), max(0, between - tangent_bytes),
+                     writes=[_TANGENTS])
+    for node in backward:
+        maker.add(node, "backward")
+    maker.add_caller(END, "update", maker.names_of(results), updates=[_HELD])
+    mutated = _private.mutated_inputs(graph)
+    inputs = [node for node in placeholders if not _private.is_tangent(node)]
+    return Captured(
+        document={"tidepool_graph": 2, "name": "joint graph", "link": int(link), "data": maker.data, "tasks": maker.tasks},
+        forward_results=forward_results, backward_results=backward_results,
+        node={node.name: node for node in maker.storages.made_by},
+        maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
+        views=maker.storages.views, mutated=mutated, outside_bytes=_bytes_outside(inputs),
+        tangent_bytes=tangent_bytes,
+        clone_bytes=_bytes_outside(mutated))
+
+
+# The least memory -----------------------------------------------------------------------------------
+
+
+def _uses(task):
+    """Returns the data that is on the device while a task runs."""
+    return {*task["reads"], *task.get("writes", ()), *task.get("updates", ()), _HELD}
+
+
+def least_memory(captured):
+    """Returns the bytes of the task that needs the most, and its name. No schedule of the graph needs less."""
+    size = {datum["name"]: datum["bytes"] for datum in captured.data}
+    needs = {task["name"]: sum(size[name] for name in _uses(task)) + task["algorithms"][0].get("workspace", 0)
+             for task in captured.tasks}
+    worst = max(needs, key=needs.get)
+    return needs[worst], worst
+
+
+def describe_task(captured, name):
+    """Returns a task as an error names it: its operator, and the module that it belongs to."""
+    if name == BORDER:
+        return "the code between the forward and the backward pass"
+    if name == END:
+        return "the end of the backward pass, with all gradients,"
+    node = captured.node[name]
+    modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    path = next((str(entry[0]) for entry in reversed(list(modules.values()))), "")
+    return f"the operator {name} ({node.target})" + (f" of the module {path}" if path else "")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of PyTorch that no version promises, in this file alone. Checked with PyTorch 2.6 and 2.11."""
+import torch
+from torch import fx
+from torch._dynamo.backends import registry as _registry
+from torch._dynamo.backends.common import aot_autograd as _aot_autograd
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils.flop_counter import flop_registry
+
+__all__ = ["BoxedCode", "compile_joint", "describe_outputs", "flops_of", "has_symbols", "is_backward", "is_tangent",
+           "mutated_inputs", "other_inputs", "real_tensors", "register", "storage_key"]
+
+
+def register(name, backend):
+    """Makes `backend` known to torch.compile by a name, unless an entry point has done so."""
+    if name not in _registry._COMPILER_FNS:
+        _registry.register_backend(compiler_fn=backend, name=name)
+
+
+def compile_joint(module, inputs, *, partition, compile_forward, compile_backward, compile_inference):
+    """Returns a function that computes `module` for training, by AOTAutograd and a partition function."""
+    compiler = _aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward,
+                             inference_compiler=compile_inference, partition_fn=partition)
+    return compiler(module, inputs)
+
+
+def real_tensors():
+    """Returns a context in which tensors are real, also while PyTorch traces with fake ones."""
+    return unset_fake_temporarily()
+
+
+def storage_key(tensor):
+    """Returns a number that tensors with one storage share."""
+    return tensor.untyped_storage()._cdata
+
+
+def flops_of(target, arguments, keywords, result):
+    """Returns the floating point operations of an operator; 0 where PyTorch has no formula."""
+    formula = flop_registry.get(getattr(target, "_overloadpacket", None))
+    if formula is None:
+        return 0
+    try:
+        return formula(*arguments, **keywords, out_val=result)
+    except Exception:  # a formula that does not know these arguments
+        return 0
+
+
+# The joint graph ------------------------------------------------------------------------------------
+
+
+def is_tangent(node):
+    """Returns whether a node is a gradient that comes into the backward pass."""
+    return node.op == "placeholder" and "tangents" in str(node.target)
+
+
+def other_inputs(graph):
+    """Returns placeholders that are neither inputs of the program nor tangents, such as seeds of random numbers."""
+    return [node for node in graph.nodes
+            if node.op == "placeholder" and "tangents" not in str(node.target) and "primals" not in str(node.target)]
+
+
+def is_backward(node):
+    """Returns whether tracing marked a node as a part of the backward pass."""
+    return node.meta.get("partitioner_tag") == "is_backward"
+
+
+def has_symbols(value):
+    """Returns whether a value, or the size of a tensor, is a symbol."""
+    if isinstance(value, torch.Tensor):
+        return any(isinstance(number, torch.SymInt) for number in (*value.size(), *value.stride()))
+    return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def mutated_inputs(graph):
+    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics.
+
+    Versions before 2.9 do not describe the outputs. Then these are all inputs that take no gradient.
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder" and not is_tangent(node)]
+    described = next(node for node in graph.nodes if node.op == "output").meta.get("desc")
+    if described is None:
+        return {node for node in inputs if not node.meta["val"].requires_grad}
+    mutated = [one.mutated_input for one in described if type(one).__name__ == "InputMutationAOTOutput"]
+    return {node for node in inputs if node.meta.get("desc") in mutated}
+
+
+def describe_outputs(joint, forward, backward, results):
+    """Gives the outputs of both graphs the descriptions that newer versions expect. `results`: the forward outputs."""
+    described = next(node for node in joint.nodes if node.op == "output").meta.get("desc")
+    if described is None:
+        return
+    from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
+
+    ends = [next(node for node in graph.nodes if node.op == "output") for graph in (forward, backward)]
+    saved = len(ends[0].args[0]) - results
+    ends[0].meta["desc"] = [*described[:results], *(SavedForBackwardsAOTOutput(i) for i in range(saved))]
+    ends[1].meta["desc"] = list(described[results:])
+
+
+# Generated code -------------------------------------------------------------------------------------
+
+
+class BoxedCode(fx.graph.CodeGen):
+    """Code of a graph that takes its arguments in a list and empties it, so that each ends with its last use."""
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation, **_):
+        lines = [f"def {getattr(self, '_func_name', 'forward')}(self, arguments){maybe_return_annotation}:"]
+        names = [name.split(":")[0].split("=")[0].strip() for name in free_vars if name != "self"]
+        if names:
+            lines += [f"    {', '.join(names)}, = arguments", "    arguments.clear()"]
+        return "\n".join(lines)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models for training in a budget: small ones with values, and large ones for dry runs."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Layer(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+        self.heads = heads
+
+    def forward(self, x):
+        rows, length, width = x.shape
+        shape = (rows, length, 3, self.heads, width // self.heads)
+        q, k, v = self.qkv(self.norm1(x)).view(shape).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)
+        x = x + self.dropout(self.out(y))
+        return x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+
+
+class GPT(nn.Module):
+    """A GPT that returns its loss."""
+
+    def __init__(self, width=64, layers=4, heads=4, words=128, length=64, dropout=0.1, tied=False, checkpoints=False):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.layers = nn.ModuleList(Layer(width, heads, dropout) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+        if tied:
+            self.head.weight = self.words.weight
+        self.checkpoints = checkpoints
+
+    def forward(self, x, y):
+        x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.checkpoints else layer(x)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+class BrokenGPT(GPT):
+    """A GPT of six layers in three graphs."""
+
+    def forward(self, x, y):
+        x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        x = self.layers[2](self.layers[1](self.layers[0](x)))
+        torch._dynamo.graph_break()
+        x = self.layers[5](self.layers[4](self.layers[3](x)))
+        torch._dynamo.graph_break()
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+class LossOutside(nn.Module):
+    """A model with a loss that is not compiled."""
+
+    def __init__(self, *arguments):
+        super().__init__()
+        self.model = GPT(*arguments)
+
+    def _logits(self, x):
+        model = self.model
+        x = model.words(x) + model.places(torch.arange(x.shape[1], device=x.device))
+        for layer in model.layers:
+            x = layer(x)
+        return model.head(model.norm(x))
+
+    @torch.compiler.disable
+    def loss(self, logits, y):
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    def forward(self, x, y):
+        return self.loss(self._logits(x), y)
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inside, middle, stride):
+        super().__init__()
+        outside = 4 * middle
+        self.conv1, self.norm1 = nn.Conv2d(inside, middle, 1, bias=False), nn.BatchNorm2d(middle)
+        self.conv2, self.norm2 = nn.Conv2d(middle, middle, 3, stride, 1, bias=False), nn.BatchNorm2d(middle)
+        self.conv3, self.norm3 = nn.Conv2d(middle, outside, 1, bias=False), nn.BatchNorm2d(outside)
+        self.shortcut = nn.Identity()
+        if stride != 1 or inside != outside:
+            self.shortcut = nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = self.relu(self.norm1(self.conv1(x)))
+        y = self.norm3(self.conv3(self.relu(self.norm2(self.conv2(y)))))
+        y += self.shortcut(x)
+        return self.relu(y)
+
+
+class ResNet(nn.Module):
+    """A ResNet that returns its loss."""
+
+    def __init__(self, width=8, blocks=(2, 2, 1, 1), classes=100):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+                                  nn.MaxPool2d(3, 2, 1))
+        body, inside = [], width
+        for stage, count in enumerate(blocks):
+            for i in range(count):
+                body.append(Bottleneck(inside, width * 2 ** stage, 2 if stage and i == 0 else 1))
+                inside = 4 * width * 2 ** stage
+        self.body, self.head = nn.Sequential(*body), nn.Linear(inside, classes)
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.head(self.body(self.stem(x)).mean((2, 3))), y)
+
+
+def tokens(rows, length=64, words=128):
+    return torch.randint(words, (rows, length)), torch.randint(words, (rows, length))
+
+
+def images(rows, side=64, classes=100):
+    return torch.randn(rows, 3, side, side), torch.randint(classes, (rows,))
+
+
+# Models of dry runs: GPT-2 small, GPT-2 medium and ResNet-50.
+LARGE = {
+    "gpt2-small": (lambda: GPT(768, 12, 12, 50304, 1024, 0.1), lambda rows: tokens(rows, 1024, 50304)),
+    "gpt2-medium": (lambda: GPT(1024, 24, 16, 50304, 1024, 0.0), lambda rows: tokens(rows, 1024, 50304)),
+    "resnet-50": (lambda: ResNet(64, (3, 4, 6, 3), 1000), lambda rows: images(rows, 224, 1000)),
+}

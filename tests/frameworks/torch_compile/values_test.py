@@ -1,0 +1,456 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training in a budget gives the values of eager PyTorch, on tensors of the CPU that play the part of a device."""
+import contextlib
+import copy
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
+import torch
+
+import isolated
+import models
+import tidepool.torch as tidepool_torch
+
+STEPS = int(os.environ.get("STEPS", 5))
+UNLIMITED = 1 << 40
+torch.set_num_threads(1)
+
+
+def raises(error, part, body):
+    """Checks that `body` raises an error with a text in it, and returns the error."""
+    try:
+        body()
+    except error as raised:
+        assert part in str(raised), f"{part!r} is not in {raised}"
+        return raised
+    raise AssertionError(f"no error with {part!r}")
+
+
+# Training -----------------------------------------------------------------------------------------
+
+
+class Program:
+    """A model, its data, and how it is trained."""
+
+    def __init__(self, make, data, autocast=False, parts=1):
+        self.make, self.data, self.autocast, self.parts = make, data, autocast, parts
+
+    def train(self, compiled=None, steps=STEPS):
+        """Returns losses, gradients and the model's state after some steps. `compiled` takes the model."""
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = self.make().train()
+        batches = [self.data() for _ in range(2 * self.parts)]
+        call = model if compiled is None else compiled(model)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        losses, gradients = [], []
+        torch.manual_seed(7)
+        for step in range(steps):
+            for part in range(self.parts):
+                with torch.autocast("cpu", torch.bfloat16) if self.autocast else contextlib.nullcontext():
+                    loss = call(*batches[(step * self.parts + part) % len(batches)])
+                loss.backward()
+                losses.append(loss.detach().clone())
+            gradients.append([parameter.grad.clone() for parameter in model.parameters()])
+            optimizer.step()
+            optimizer.zero_grad()
+        return losses, gradients, [value.clone() for value in model.state_dict().values()]
+
+
+def is_same(a, b):
+    left, right = (torch.utils._pytree.tree_leaves(values) for values in (a, b))
+    return len(left) == len(right) and all(torch.equal(x, y) for x, y in zip(left, right))
+
+
+def within(budget, **options):
+    return lambda model: tidepool_torch.compile(model, budget=budget, **options)
+
+
+def plan_of(program, budget=UNLIMITED, **options):
+    """Returns the first plan of a program in a budget."""
+    count = len(tidepool_torch.plans())
+    program.train(within(budget, **options), steps=1)
+    return tidepool_torch.plans()[count]
+
+
+def share_of(plan, share):
+    """Returns the budget for a share of the graph's own memory."""
+    return plan.outside_bytes + int(share * plan.graph_bytes)
+
+
+def check(program, points, reference=None):
+    """Checks values at points of (link, share of the memory, whether operators run again, whether data leaves)."""
+    expected = program.train(reference)
+    full = plan_of(program)
+    assert full.runs_again == full.copies_out == full.copies_in == 0, full
+    for link, share, runs_again, leaves in points:
+        budget = share_of(full, share)
+        count = len(tidepool_torch.plans())
+        got = program.train(within(budget, link=link, time_limit=2))
+        plan = tidepool_torch.plans()[count]
+        print(f"  {share} at {link:g} B/s: {plan.runs_again} run again, {plan.copies_out} out, {plan.copies_in} in, "
+              f"x{plan.overhead:.3f}", flush=True)
+        assert is_same(expected, got), (link, share)
+        assert plan.peak_bytes <= budget < full.peak_bytes, plan
+        assert (plan.runs_again > 0, plan.copies_out > 0, plan.copies_in > 0) == (runs_again, leaves, leaves), plan
+    assert not tidepool_torch.fallbacks()
+
+
+RERUNS, COPIES, BOTH = (1e8, 0.6, True, False), (50e9, 0.6, False, True), (5e9, 0.6, True, True)
+
+
+def a_gpt_with_dropout():
+    check(Program(models.GPT, lambda: models.tokens(4)), [RERUNS, COPIES, BOTH])
+
+
+def a_resnet_with_batch_norm_and_relu_in_place():
+    check(Program(models.ResNet, lambda: models.images(8)), [RERUNS, COPIES, BOTH])
+
+
+def tied_weights():
+    check(Program(lambda: models.GPT(tied=True), lambda: models.tokens(4)), [RERUNS, COPIES, BOTH])
+
+
+def autocast():
+    check(Program(lambda: models.GPT(dropout=0.0), lambda: models.tokens(4), autocast=True), [RERUNS, COPIES])
+    # With dropout too, PyTorch's own compiled gradients differ from the eager ones in the last bits.
+    check(Program(models.GPT, lambda: models.tokens(4), autocast=True), [RERUNS, COPIES],
+          lambda model: torch.compile(model, backend="aot_eager", dynamic=False))
+
+
+def accumulated_gradients():
+    check(Program(models.GPT, lambda: models.tokens(4), parts=3), [RERUNS, COPIES, BOTH])
+
+
+def checkpoints_that_are_there_already():
+    # The schedule decides alone: the joint graph has each operator once.
+    check(Program(lambda: models.GPT(checkpoints=True), lambda: models.tokens(4)), [RERUNS, COPIES])
+
+
+def parts_of_a_tensor_leave_with_their_storage():
+    class Parts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 192) for _ in range(6))
+
+        def forward(self, x):
+            for layer in self.layers:
+                a, b, c = layer(x).split(64, 1)
+                x = x + torch.sigmoid(a) * torch.tanh(b.contiguous().t()).t() + c.unsqueeze(0).expand(2, *c.shape).sum(0)
+            return x.square().mean()
+
+    check(Program(Parts, lambda: (torch.randn(256, 64),)), [RERUNS, COPIES])
+
+
+def chain_of(make_layer):
+    """Returns a program of wide layers with results that are cheaper to make again than to copy."""
+    return Program(lambda: Chain(make_layer), lambda: (torch.randn(512, 64),))
+
+
+class Chain(torch.nn.Module):
+    def __init__(self, make_layer):
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.layers = torch.nn.ModuleList(make_layer() for _ in range(8))
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = torch.sin(layer(x))
+        return x.square().mean()
+
+
+class Moving(torch.nn.Module):
+    """Adds a buffer that changes in each step. The sum runs again, when the buffer has changed already."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("offset", torch.ones(64))
+
+    def forward(self, x):
+        y = x + self.offset
+        with torch.no_grad():
+            self.offset.add_(x.detach().mean(0))
+        return y
+
+
+def buffers_are_read_before_they_change():
+    check(chain_of(Moving), [(1e6, 0.7, True, False)])
+
+
+def random_operators_do_not_run_again():
+    check(chain_of(lambda: torch.nn.Dropout(0.5)), [(1e6, 0.75, False, True)])  # though copies take far longer
+
+
+# PyTorch's private names ---------------------------------------------------------------------------
+
+
+def private_names_of_pytorch_do_what_they_should():
+    from tidepool._torch_compile import _private
+
+    x = torch.zeros(4, 4)
+    assert _private.storage_key(x) == _private.storage_key(x[1:].t()) != _private.storage_key(x.clone())
+    assert _private.flops_of(torch.ops.aten.mm.default, (x, x), {}, x) == 2 * 4 ** 3
+    assert _private.flops_of(torch.ops.aten.relu.default, (x,), {}, x) == 0
+    seen = {}
+
+    def partition(joint, inputs, *, num_fwd_outputs, **_):
+        nodes = {node.name: node for node in joint.graph.nodes}
+        seen["tangents"] = [name for name, node in nodes.items() if _private.is_tangent(node)]
+        seen["backward"] = {str(node.target) for node in nodes.values() if _private.is_backward(node)}
+        seen["mutated"] = {tuple(node.meta["val"].size()) for node in _private.mutated_inputs(joint.graph)}
+        assert not _private.other_inputs(joint.graph)
+        assert not any(_private.has_symbols(node.meta["val"]) for node in nodes.values() if "val" in node.meta)
+        from functorch.compile import default_partition
+        forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs)
+        _private.describe_outputs(joint.graph, forward.graph, backward.graph, num_fwd_outputs)
+        return forward, backward
+
+    def compiler(module, _):
+        module.graph.set_codegen(_private.BoxedCode())
+        module.recompile()
+
+        def run(arguments):
+            result = module.forward(arguments)
+            assert not arguments  # they can end while the graph runs
+            return result
+
+        run._boxed_call = True
+        return run
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())
+    data = torch.randn(5, 4)
+    call = torch.compile(model, dynamic=False, backend=lambda module, inputs: _private.compile_joint(
+        module, inputs, partition=partition, compile_forward=compiler, compile_backward=compiler,
+        compile_inference=compiler))
+    call(data).sum().backward()
+    assert len(seen["tangents"]) == 1
+    assert any("batch_norm_backward" in name for name in seen["backward"]), seen
+    assert (8,) in seen["mutated"], seen  # the running statistics
+    with torch.no_grad():
+        call(data)
+    with _private.real_tensors():
+        assert type(torch.zeros(1)) is torch.Tensor
+
+
+# Programs of other kinds --------------------------------------------------------------------------
+
+
+GPT = Program(models.GPT, lambda: models.tokens(4))
+
+
+def small_budget(program=GPT):
+    return share_of(plan_of(program), 0.6)
+
+
+def the_backend_has_a_name():
+    budget = small_budget()
+    got = GPT.train(lambda model: torch.compile(model, backend="tidepool", options={"budget": budget}, dynamic=False))
+    assert is_same(GPT.train(), got)
+    assert tidepool_torch.plans()[-1].copies_out > 0
+    assert "tidepool" in torch._dynamo.list_backends()
+
+
+def installed_the_backend_needs_no_import():
+    text = (pathlib.Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    entry = text.partition('[project.entry-points."torch_dynamo_backends"]\n')[2].split("\n")[0].replace('"', "")
+    with tempfile.TemporaryDirectory() as folder:
+        installed = pathlib.Path(folder) / "tidepool-0.dist-info"
+        installed.mkdir()
+        (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: tidepool\nVersion: 0\n", encoding="utf-8")
+        (installed / "entry_points.txt").write_text(f"[torch_dynamo_backends]\n{entry}\n", encoding="utf-8")
+        program = ("import torch\nmodel = torch.nn.Linear(2, 2)\n"
+                   "call = torch.compile(model, backend='tidepool', options={'budget': '1GiB'}, dynamic=False)\n"
+                   "call(torch.ones(2, 2)).sum().backward()\nimport tidepool.torch\nassert len(tidepool.torch.plans()) == 1")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def the_command_plans_where_the_module_is_not_built():
+    tool = shutil.which("tidepool")
+    assert tool, "PATH has no tidepool"
+    sys.modules["tidepool._native"] = None  # as if it was not there
+    budget = small_budget()
+    assert is_same(GPT.train(), GPT.train(within(budget)))
+    assert tidepool_torch.plans()[-1].copies_out > 0
+    raises(ValueError, "needs tidepool._native", lambda: tidepool_torch.compile(models.GPT(), budget="1GiB"))
+
+
+def graph_breaks():
+    class Broken(models.GPT):
+        def forward(self, x, y):
+            x = self.words(x) + self.places(torch.arange(x.shape[1]))
+            x = self.layers[1](self.layers[0](x))
+            torch._dynamo.graph_break()
+            x = self.layers[3](self.layers[2](x))
+            return torch.nn.functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+    program = Program(Broken, lambda: models.tokens(4))
+    count = len(tidepool_torch.plans())
+    budget = small_budget(program)
+    assert len(tidepool_torch.plans()) == count + 2  # graphs
+    assert is_same(program.train(), program.train(within(budget)))
+    assert any(plan.copies_out for plan in tidepool_torch.plans()[count + 2:])
+
+
+def evaluation_has_no_plan():
+    torch.manual_seed(0)
+    model = models.GPT().eval()
+    data = models.tokens(4)
+    call = tidepool_torch.compile(model, budget=1)  # too small for training
+    with torch.no_grad():
+        assert torch.equal(call(*data), model(*data))
+    assert not tidepool_torch.plans() and not tidepool_torch.fallbacks()
+
+
+def evaluation_between_steps():
+    budget = small_budget()
+    torch.manual_seed(0)
+    model = models.GPT(dropout=0.0)
+    data = models.tokens(4)
+    call = within(budget)(model)
+    for _ in range(2):
+        loss = call(*data)
+        loss.backward()
+        with torch.no_grad():
+            assert torch.equal(call(*data), loss)
+    assert len(tidepool_torch.plans()) == 2  # with and without the budget
+
+
+def two_forward_passes_before_their_backward_passes():
+    def train(call, model):
+        torch.manual_seed(1)
+        losses = [call(*models.tokens(4)) for _ in range(3)]
+        for loss in (losses[1], losses[0], losses[2]):
+            loss.backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    budget = small_budget()
+    got = []
+    for wrap in (lambda model: model, within(budget), within(budget, link=1e8)):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = models.GPT(dropout=0.0)
+        got.append(train(wrap(model), model))
+    assert is_same(got[0], got[1]) and is_same(got[0], got[2])
+    assert tidepool_torch.plans()[-2].copies_out > 0 and tidepool_torch.plans()[-1].runs_again > 0
+
+
+def dynamic_shapes_run_without_a_schedule():
+    torch.manual_seed(0)
+    model = models.GPT(dropout=0.0)
+    call = torch.compile(model, backend="tidepool", options={"budget": UNLIMITED}, dynamic=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for length in (32, 48, 64):
+            data = models.tokens(4, length)
+            loss = call(*data)
+            assert torch.equal(loss, model(*data))
+            loss.backward()
+    assert len([one for one in caught if "without a schedule" in str(one.message)]) == 1, caught
+    (reason, count), = tidepool_torch.fallbacks().items()
+    assert "dynamic=False" in reason and count >= 1, reason
+
+
+def each_shape_has_a_plan():
+    model = models.GPT(dropout=0.0)
+    call = within(UNLIMITED)(model)
+    for length in (32, 48, 64, 32):
+        data = models.tokens(4, length)
+        loss = call(*data)
+        assert torch.equal(loss, model(*data))
+        loss.backward()
+    assert len(tidepool_torch.plans()) == 3 and not tidepool_torch.fallbacks()
+
+
+def a_second_backward_pass():
+    def train(call, model):
+        loss = call(*data)
+        loss.backward(retain_graph=True)
+        loss.backward()
+        return [parameter.grad for parameter in model.parameters()]
+
+    data = models.tokens(4)
+    budget = small_budget()
+    got = []
+    for wrap in (lambda model: model, within(budget, link=5e9)):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = models.GPT(dropout=0.0)
+        got.append(train(wrap(model), model))
+    assert is_same(*got)
+    assert tidepool_torch.plans()[-1].runs_again > 0 and tidepool_torch.plans()[-1].copies_in > 0
+
+
+def gradients_of_gradients_are_refused():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    x = torch.randn(3, 4, requires_grad=True)
+
+    def differentiate():
+        slope, = torch.autograd.grad(within(UNLIMITED)(model)(x).sum(), x, create_graph=True)
+        slope.sum().backward()
+
+    # PyTorch 2.6 gives a slope without a history.
+    raises(RuntimeError, "double backward" if torch.__version__ > "2.7" else "does not require grad", differentiate)
+
+
+def a_step_after_an_error():
+    torch.manual_seed(0)
+    model = models.GPT(dropout=0.0)
+    x, y = models.tokens(4)
+    call = within(small_budget(), link=5e9)(model)
+    call(x, y).backward()
+    model.zero_grad()
+    raises(IndexError, "", lambda: call(x, y + 1000))
+    call(x, y).backward()
+    got = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    model(x, y).backward()
+    assert is_same(got, [parameter.grad for parameter in model.parameters()])
+
+
+# Budgets and options ------------------------------------------------------------------------------
+
+
+def the_smallest_budget_is_told_and_works():
+    raised = raises(Exception, "is too small. The smallest that works is", lambda: GPT.train(within(1 << 20), 1))
+    assert "end of the backward pass" in str(raised) or "operator" in str(raised), raised
+    smallest = int(str(raised).partition(" bytes): ")[0].rpartition("(")[2])
+    assert smallest == plan_of(GPT).smallest_budget
+    raises(Exception, "is too small", lambda: GPT.train(within(smallest - 1), 1))
+    assert is_same(GPT.train(steps=2), GPT.train(within(smallest), 2))
+    assert tidepool_torch.plans()[-1].peak_bytes <= smallest
+
+
+def sizes_are_texts_too():
+    GPT.train(within("1GiB"), 1)
+    assert tidepool_torch.plans()[-1].budget == 1 << 30
+    GPT.train(within("1.5 GB"), 1)
+    assert tidepool_torch.plans()[-1].budget == 1500000000
+
+
+def wrong_options_are_refused():
+    model = models.GPT()
+    for options, part in (({"budget": "some"}, "budget: 'some' is not a size"), ({"budget": 0}, "budget 0, expected"),
+                          ({"budget": None}, "needs a budget"), ({"budget": -1}, "budget -1"),
+                          ({"budget": True}, "budget True"), ({"budget": 1.5}, "whole number"),
+                          ({"budget": float("nan")}, "budget nan"), ({"budget": 1, "time_limit": 0}, "time_limit 0"),
+                          ({"budget": 1, "bugdet": 1}, "did you mean 'budget'"), ({"budget": 1, "link": "x"}, "link: 'x'")):
+        raises(ValueError, part, lambda: tidepool_torch.compile(model, **options))
+    raises(Exception, "needs a budget", lambda: torch.compile(model, backend="tidepool")(*models.tokens(4)))
+    raises(Exception, "unknown option 'memory'", lambda: torch.compile(
+        model, backend="tidepool", options={"memory": 1})(*models.tokens(4)))
+    raises(Exception, "takes no 'mode'", lambda: torch.compile(model, backend="tidepool", mode="reduce-overhead", options=None)(
+        *models.tokens(4)))
+
+
+if __name__ == "__main__":
+    isolated.run([value for name, value in list(globals().items())
+                  if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget")])
