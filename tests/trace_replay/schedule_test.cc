@@ -149,7 +149,7 @@ TEST_F(ScheduleCommand, WritesNoProgramThatCannotTrain) {
   };
   EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "--emit", "cpp"}),
               HasSubstr("expected -o FILE"));
-  EXPECT_THAT(ErrorOf({"emit", path_, "--memory", "1GiB"}), HasSubstr("--output"));
+  EXPECT_THAT(ErrorOf({"emit", path_, "--memory", "1GiB"}), HasSubstr("expected -o FILE"));
   Make();
   EXPECT_THAT(error({"--schedule", schedule_, "--policy", "none"}),
               HasSubstr("--policy: a choice of the policy, and the schedule is made already"));

@@ -43,7 +43,7 @@ absl::Status CheckOptions(const ScheduleOptions& options) {
   }
   if (status.ok()) status = CheckScheduleOutput(point, options.output);
   if (!status.ok() || options.language.empty() || !options.output.empty()) return status;
-  return absl::InvalidArgumentError("--emit: no file for the program, expected -o FILE");
+  return absl::InvalidArgumentError("no file for the program, expected -o FILE");
 }
 
 // Reads the schedules of --known.
@@ -195,8 +195,7 @@ Command AddEmit(CLI::App& app) {
   options->app = emit;
   emit->group("Training iterations");
   AddGraph(*emit, *options);
-  emit->add_option("-o,--output", options->output, "Write the program to this file")
-      ->required()
+  emit->add_option("-o,--output", options->output, "Write the program to this file; needed")
       ->type_name("FILE");
   emit->add_flag("--callbacks", options->callbacks,
                  "Let the program call your own functions in the place of kernels");
