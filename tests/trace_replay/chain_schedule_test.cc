@@ -11,6 +11,7 @@
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {
@@ -212,6 +213,10 @@ TEST_F(ChainScheduleCommand, NeedsOneChain) {
   const std::string graph = File("graph.json", "");
   ASSERT_TRUE(WriteGraph(*FromChain(*ReadChain(path_)), graph).ok());
   EXPECT_THAT(ErrorOf({"chain", "--from", graph}), HasSubstr("--memory is missing"));
+  EXPECT_THAT(ErrorOf({"chain", "--from", graph, "--memory", "1GiB", "--policy", "geedy"}),
+              HasSubstr("--policy: no chain policy 'geedy', expected one of greedy, "));
+  ASSERT_TRUE(WriteGraph(*MakeModel("alexnet", {.batch = 2}), graph).ok());
+  EXPECT_EQ(Json({"chain", "--from", graph, "--memory", "1MiB"}, 2)["fits"], false);
 }
 
 // `schedule` gives the answer of `chain`.

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `chain`: the schedule of a chain, which is in a file or stands for a graph.
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/text/nearest.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/options.h"
+#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -52,6 +57,14 @@ absl::Status CheckFiles(const ChainOptions& options, const std::string& input) {
                                                  " is the input itself, expected another file"));
 }
 
+absl::Status CheckPolicy(const std::string& policy) {
+  const std::vector<std::string> known = ChainPolicyNames();
+  if (absl::c_linear_search(known, policy)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("--policy: no chain policy '", absl::CHexEscape(policy),
+                                          "', expected one of ",
+                                          absl::StrJoin(text::NearestFirst(policy, known), ", ")));
+}
+
 // Returns the chain that the policy sees of the graph. `best` sees that of a policy of the paper.
 absl::StatusOr<Chain> ChainOf(const ChainOptions& options, const ChainCommandOptions& chain) {
   if (!chain.memory_bytes.has_value()) {
@@ -73,6 +86,20 @@ absl::StatusOr<Chain> ChainOf(const ChainOptions& options, const ChainCommandOpt
   return std::move(made->chain);
 }
 
+Answer PrintNoChain(const ChainCommandOptions& chain, const absl::Status& why) {
+  if (chain.json) {
+    PrintJson({{"policy", chain.policy},
+               {"fits", false},
+               {"why", std::string(why.message())},
+               {"makespan", nullptr},
+               {"memory_bytes", *chain.memory_bytes}});
+  } else {
+    std::cout << absl::CHexEscape(chain.path) << "\n  does not fit in "
+              << SizeText(*chain.memory_bytes) << ": " << why.message() << '\n';
+  }
+  return Answer::kNo;
+}
+
 absl::StatusOr<Answer> RunChain(const ChainOptions& options) {
   const std::string& input = options.from.empty() ? options.point.graph : options.from;
   if (absl::Status status = CheckFiles(options, input); !status.ok()) return status;
@@ -86,7 +113,9 @@ absl::StatusOr<Answer> RunChain(const ChainOptions& options) {
       return absl::InvalidArgumentError(absl::StrCat(
           absl::CHexEscape(options.from), ": is a chain, expected a task graph for --from"));
     }
+    if (absl::Status status = CheckPolicy(chain->policy); !status.ok()) return status;
     absl::StatusOr<Chain> made = ChainOf(options, *chain);
+    if (absl::IsResourceExhausted(made.status())) return PrintNoChain(*chain, made.status());
     if (!made.ok()) return made.status();
     chain->chain = *std::move(made);
   }

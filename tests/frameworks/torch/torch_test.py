@@ -785,7 +785,8 @@ def a_forked_child_is_told():
             raises(RuntimeError, "forked", lambda: empty(1000))
             raises(RuntimeError, "forked after tidepool.torch.enable()",
                    lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
-            raises(RuntimeError, "forked", lambda: kept.new_empty(1000))
+            # The guard of the tensor's device asks CUDA, which refuses forked children.
+            raises(RuntimeError, "initialization error", lambda: kept.new_empty(1000))
             del kept  # belongs to the parent
             status = 0
         except BaseException:
