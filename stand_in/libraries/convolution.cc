@@ -82,7 +82,7 @@ class Shape {
     return groups_ * (products + Transforms(tiles) * 2.5 * area * std::log2(area));
   }
 
-  // Returns the workspace of an FFT with spectra of this side for so many tiles of each image.
+  // Returns the bytes of the spectra of X, Y and W: `side` of each spectrum, `tiles` of each image.
   double FftBytes(std::int64_t side, double tiles) const {
     return static_cast<double>(kComplexBytes * SpectrumNumbers(side)) * Transforms(tiles);
   }

@@ -150,6 +150,8 @@ TEST_F(ScheduleCommand, WritesNoProgramThatCannotTrain) {
   EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "--emit", "cpp"}),
               HasSubstr("expected -o FILE"));
   EXPECT_THAT(ErrorOf({"emit", path_, "--memory", "1GiB"}), HasSubstr("expected -o FILE"));
+  EXPECT_THAT(ErrorOf({"emit", File("list.json", "[]"), "--memory", "1GiB", "-o", program}),
+              HasSubstr("an array, expected a task graph: an object"));
   Make();
   EXPECT_THAT(error({"--schedule", schedule_, "--policy", "none"}),
               HasSubstr("--policy: a choice of the policy, and the schedule is made already"));

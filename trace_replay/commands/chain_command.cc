@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `chain`: the schedule of a chain, which is in a file or stands for a graph.
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -19,7 +18,6 @@
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/options.h"
-#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -86,20 +84,6 @@ absl::StatusOr<Chain> ChainOf(const ChainOptions& options, const ChainCommandOpt
   return std::move(made->chain);
 }
 
-Answer PrintNoChain(const ChainCommandOptions& chain, const absl::Status& why) {
-  if (chain.json) {
-    PrintJson({{"policy", chain.policy},
-               {"fits", false},
-               {"why", std::string(why.message())},
-               {"makespan", nullptr},
-               {"memory_bytes", *chain.memory_bytes}});
-  } else {
-    std::cout << absl::CHexEscape(chain.path) << "\n  does not fit in "
-              << SizeText(*chain.memory_bytes) << ": " << why.message() << '\n';
-  }
-  return Answer::kNo;
-}
-
 absl::StatusOr<Answer> RunChain(const ChainOptions& options) {
   const std::string& input = options.from.empty() ? options.point.graph : options.from;
   if (absl::Status status = CheckFiles(options, input); !status.ok()) return status;
@@ -115,7 +99,10 @@ absl::StatusOr<Answer> RunChain(const ChainOptions& options) {
     }
     if (absl::Status status = CheckPolicy(chain->policy); !status.ok()) return status;
     absl::StatusOr<Chain> made = ChainOf(options, *chain);
-    if (absl::IsResourceExhausted(made.status())) return PrintNoChain(*chain, made.status());
+    if (absl::IsResourceExhausted(made.status())) {
+      return PrintChainDoesNotFit(*chain, *chain->memory_bytes,
+                                  std::string(made.status().message()));
+    }
     if (!made.ok()) return made.status();
     chain->chain = *std::move(made);
   }

@@ -111,7 +111,7 @@ absl::StatusOr<Answer> MakeOfGraph(const ScheduleOptions& options) {
   const absl::StatusOr<GraphOrFamily> graphs =
       options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
                                      : ReadGraphOrFamily(options.point.graph);
-  if (!graphs.ok()) return OrAChain(graphs.status());
+  if (!graphs.ok()) return graphs.status();
   const absl::StatusOr<OffloadCommandOptions> point = PointOf(options);
   if (!point.ok()) return point.status();
   absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(*point, *graphs, options.batch);
@@ -130,7 +130,10 @@ absl::StatusOr<Answer> MakeOfGraph(const ScheduleOptions& options) {
 
 // A chain is answered as by `chain`.
 absl::StatusOr<Answer> RunSchedule(const ScheduleOptions& options) {
-  if (!IsChainFile(options.point.graph)) return MakeOfGraph(options);
+  if (!IsChainFile(options.point.graph)) {
+    absl::StatusOr<Answer> answer = MakeOfGraph(options);
+    return answer.ok() ? answer : OrAChain(answer.status());
+  }
   if (absl::Status status = CheckTakenByChains(*options.app, options.point.graph); !status.ok()) {
     return status;
   }

@@ -183,24 +183,13 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
   PrintTransfers(made, offloaded, sent);
 }
 
-Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& chain,
-                            const absl::Status& status) {
+Answer PrintPolicyDoesNotFit(const ChainCommandOptions& options, const Chain& chain,
+                             const absl::Status& status) {
   const std::int64_t least = LeastMemoryOf(options, chain);
-  const std::string why = absl::StrCat(std::string(status.message()), "; ", options.policy,
-                                       " runs the chain in ", ExactSizeText(least));
-  if (options.json) {
-    PrintJson({{"policy", options.policy},
-               {"fits", false},
-               {"why", why},
-               {"makespan", nullptr},
-               {"memory_bytes", chain.memory_bytes},
-               {"M_peak", ChainPeak(chain)},
-               {"min_memory", least}});
-  } else {
-    std::cout << absl::CHexEscape(options.path) << "\n  does not fit in "
-              << SizeText(chain.memory_bytes) << ": " << why << '\n';
-  }
-  return Answer::kNo;
+  return PrintChainDoesNotFit(options, chain.memory_bytes,
+                              absl::StrCat(std::string(status.message()), "; ", options.policy,
+                                           " runs the chain in ", ExactSizeText(least)),
+                              {{"M_peak", ChainPeak(chain)}, {"min_memory", least}});
 }
 
 absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copies) {
@@ -236,6 +225,23 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
 }
 
 }  // namespace
+
+Answer PrintChainDoesNotFit(const ChainCommandOptions& options, std::int64_t memory_bytes,
+                            const std::string& why, const nlohmann::ordered_json& more) {
+  if (options.json) {
+    Json json = {{"policy", options.policy},
+                 {"fits", false},
+                 {"why", why},
+                 {"makespan", nullptr},
+                 {"memory_bytes", memory_bytes}};
+    json.update(more);
+    PrintJson(json);
+  } else {
+    std::cout << absl::CHexEscape(options.path) << "\n  does not fit in " << SizeText(memory_bytes)
+              << ": " << why << '\n';
+  }
+  return Answer::kNo;
+}
 
 absl::Status CheckTakenByChains(const CLI::App& app, const std::string& path) {
   constexpr std::array<std::string_view, 13> kTaken = {
@@ -292,7 +298,7 @@ absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   if (fits && !schedule.ok()) return AboutFile(options.path, schedule.status());
   // Not before: a command that fails writes nothing.
   if (absl::Status status = WriteOutput(options, *chain); !status.ok()) return status;
-  if (!fits) return PrintChainDoesNotFit(options, *chain, schedule.status());
+  if (!fits) return PrintPolicyDoesNotFit(options, *chain, schedule.status());
   if (absl::Status status = CheckChainSchedule(*chain, *schedule); !status.ok()) {
     return AboutFile(options.path, status);
   }

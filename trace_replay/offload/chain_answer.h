@@ -38,6 +38,11 @@ absl::Status CheckTakenByChains(const CLI::App& app, const std::string& path);
 absl::StatusOr<ChainCommandOptions> ChainOptionsOf(const CLI::App& app,
                                                    const OffloadCommandOptions& point);
 
+// Prints that a chain does not fit in the memory, with the fields `more` in JSON; the answer is no.
+Answer PrintChainDoesNotFit(const ChainCommandOptions& options, std::int64_t memory_bytes,
+                            const std::string& why,
+                            const nlohmann::ordered_json& more = nlohmann::ordered_json::object());
+
 // Prints the schedule of a chain; the answer is no where the chain does not fit.
 absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options);
 

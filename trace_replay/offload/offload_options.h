@@ -24,7 +24,7 @@ namespace tidepool::tool {
 
 // The pool of a machine, and the choices of policies.
 struct PolicyChoice {
-  TimelineOptions machine = {};  // the machine's part is that of SetMachine
+  TimelineOptions machine = {};  // SetMachine fills in the device, its link and the host's memory
 
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};

@@ -100,8 +100,8 @@ struct BestOptions {
   std::vector<Schedule> known = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
-  // Set to true where the time limit ends a part of the search before its work is done; null: no
-  // matter. MakeSchedule sets it for MadeSchedule::ended_by.
+  // Not an option: MakeSchedule replaces it. Where the time limit ends a part of the search before
+  // its work is done, the search sets the bool, and MadeSchedule::ended_by tells so.
   bool* was_late = nullptr;
 
   friend bool operator==(const BestOptions&, const BestOptions&) = default;
