@@ -139,14 +139,12 @@ std::optional<Point> Modnn(const GraphFamily& family, std::int64_t batch, std::i
 // Returns an iteration of vDNN, in its fastest mode that fits or with a set of layers, or nothing.
 std::optional<Point> Vdnn(const GraphFamily& family, std::int64_t batch, std::int64_t memory,
                           OffloadSet set = OffloadSet::kDynamic) {
-  TimelineOptions pool;
-  pool.memory_bytes = memory;
-  pool.placement = "best-fit";
-  pool.out_bytes_per_second = pool.in_bytes_per_second = kLink;
+  ScheduleRequest request = {.options = LayerwiseOptions{.set = set}};
+  request.machine.devices.front().memory_bytes = memory;
+  request.machine.links.front() = {.out_bytes_per_second = kLink, .in_bytes_per_second = kLink};
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
   if (!graph.ok()) return std::nullopt;
-  const absl::StatusOr<MadeSchedule> made =
-      MakeSchedule("vdnn", *graph, RequestFor(pool, LayerwiseOptions{.set = set}));
+  const absl::StatusOr<MadeSchedule> made = MakeSchedule("vdnn", *graph, request);
   if (!made.ok()) return std::nullopt;
   const absl::StatusOr<Timeline> timeline = Simulate(*made);
   if (!timeline.ok()) return std::nullopt;

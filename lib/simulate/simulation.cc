@@ -10,17 +10,19 @@
 
 namespace tidepool::simulate {
 
-Simulation::Simulation(const TaskGraph& graph, const Schedule& schedule,
+Simulation::Simulation(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
                        const TimelineOptions& options, std::unique_ptr<PlacementPolicy> policy,
                        std::vector<bool> stays)
     : graph_(graph),
       schedule_(schedule),
+      link_(machine.links[machine.devices.front().link]),
+      host_bytes_(machine.host.memory_bytes),
       options_(options),
       stays_(std::move(stays)),
       threads_(options.compression_threads == 0 ? options.compression.threads
                                                 : options.compression_threads),
-      memory_(graph, options.memory_bytes, options.alignment, std::move(policy)),
-      host_room_(options.host_bytes),
+      memory_(graph, machine.devices.front().memory_bytes, options.alignment, std::move(policy)),
+      host_room_(host_bytes_),
       leaving_(graph.data.size()),
       data_(graph.data.size()) {
   timeline_.events.reserve(schedule.steps.size());
@@ -180,9 +182,9 @@ absl::Status Simulation::Synchronize() {
 
 double Simulation::CopySeconds(std::int64_t bytes, double density,
                                TransferDirection direction) const {
-  const double link = direction == TransferDirection::kOffload ? options_.out_bytes_per_second
-                                                               : options_.in_bytes_per_second;
-  return options_.transfer_latency_seconds +
+  const double link = direction == TransferDirection::kOffload ? link_.out_bytes_per_second
+                                                               : link_.in_bytes_per_second;
+  return link_.latency_seconds +
          (density < 0 ? RawSeconds(bytes, link)
                       : TransferSeconds(options_.compression, bytes, ZeroValueWord::k32Bits,
                                         density, direction, link, threads_));
@@ -196,7 +198,7 @@ std::int64_t Simulation::HostBytes(std::int64_t bytes, double density) const {
 // Sets the end of a copy stream's queue. With one transfer at a time both streams are the same.
 void Simulation::SetTail(Ready& stream, double end, std::size_t data) {
   stream.Await({end, Reason::kSynchronize, data});
-  if (options_.one_transfer_at_a_time) out_ = in_ = stream;
+  if (!link_.full_duplex) out_ = in_ = stream;
 }
 
 void Simulation::AddEvent(EventKind kind, std::size_t index, double start, double end) {

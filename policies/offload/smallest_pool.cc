@@ -38,7 +38,7 @@ class PoolSearch {
       return absl::OkStatus();
     }
     const absl::StatusOr<std::int64_t> bytes =
-        PoolForSchedule(graph_, made->schedule, placement, made->pool.alignment);
+        PoolForSchedule(graph_, made->schedule, placement, made->placing.alignment);
     if (!bytes.ok()) return bytes.status();
     trial.pool_bytes = *bytes;
     absl::Status status = Simulate(*made).status();
@@ -63,8 +63,8 @@ class PoolSearch {
     options->order = order;
     ScheduleRequest request = request_;
     request.options = *std::move(options);
-    request.pool.placement = placement;
-    request.pool.plan = nullptr;
+    request.placing.placement = placement;
+    request.placing.plan = nullptr;
     return MakeSchedule(policy_, graph_, request);
   }
 

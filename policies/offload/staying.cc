@@ -21,7 +21,7 @@ class StayingBuilder {
                  const LayerwiseOptions& options)
       : graph_(graph),
         options_(options),
-        granule_(request.alignment),
+        granule_(request.placing.alignment),
         room_(request.machine.devices.front().memory_bytes),
         last_use_(graph.data.size(), kNoTask),
         is_there_(graph.data.size()),
@@ -130,7 +130,7 @@ absl::StatusOr<Schedule> MakeStaying(std::string_view /*policy*/, const TaskGrap
   schedule.policy = "none";
   schedule.fingerprint = GraphFingerprint(graph);
   schedule.memory = ScheduleMemory::kPaged;
-  schedule.alignment = request.alignment;
+  schedule.alignment = request.placing.alignment;
   return schedule;
 }
 

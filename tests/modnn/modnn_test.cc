@@ -50,8 +50,9 @@ class RandomIterations {
   void Check() {
     const TaskGraph graph = Graph();
     ScheduleRequest request = Request();
-    const std::int64_t bound = LeastMemory(graph, request.alignment, StayingData::kAtHome).bytes;
-    const std::int64_t all = AllBytes(graph, request.alignment);
+    const std::int64_t bound =
+        LeastMemory(graph, request.placing.alignment, StayingData::kAtHome).bytes;
+    const std::int64_t all = AllBytes(graph, request.placing.alignment);
     MachineDevice& device = request.machine.devices.front();
     device.memory_bytes = bound;
     if (random_.Chance(0.7)) {
@@ -76,7 +77,7 @@ class RandomIterations {
 
   ScheduleRequest Request() {
     ScheduleRequest request = RequestFor(0, {.as_printed = random_.Chance(0.3)});
-    request.alignment = std::int64_t{1} << random_.Below(4);
+    request.placing.alignment = std::int64_t{1} << random_.Below(4);
     MachineLink& link = request.machine.links.front();
     const double rate = std::array<double, 3>{1, 1e3, 1e6}[random_.Below(3)];
     link = {.out_bytes_per_second = rate,

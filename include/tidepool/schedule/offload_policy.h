@@ -171,17 +171,12 @@ struct ScheduleRequest {
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
   // is one device and one round, and fixed addresses otherwise.
   std::optional<ScheduleMemory> memory = std::nullopt;
-  std::int64_t alignment = 512;  // of fixed addresses, or the bytes of a granule: a power of two
-  // How a pool places the data of the schedule and compresses copies. Its memory, link and host
-  // memory are not used: those of the machine count.
-  TimelineOptions pool = {};
+  // How the data of the schedule is placed: of all memories the alignment, which is that of the
+  // addresses or the bytes of a granule, a power of two; of a pool the other options too.
+  TimelineOptions placing = {};
   PolicyOptions options = {};
 };
 
-// Returns the request for a machine and a pool that are described together.
-TIDEPOOL_EXPORT ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options = {});
-
-// The answer of a policy.
 // The end of a search for a schedule.
 enum class EndedBy : std::uint8_t {
   kProof,      // no schedule with the same order of tasks on this machine is faster
@@ -192,14 +187,14 @@ enum class EndedBy : std::uint8_t {
 // Returns the name in answers: "proof", "work", "clock", "interrupt".
 TIDEPOOL_EXPORT std::string_view EndedByName(EndedBy ended_by);
 
+// The answer of a policy.
 struct MadeSchedule {
   Schedule schedule = {};  // with fixed addresses, its plan is the offsets of its steps
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
   std::vector<TaskGraph> graphs = {};
-  Machine machine;  // the devices that the schedule uses
-  TimelineOptions pool =
-      {};                  // of a schedule for a pool: with the memory and the link of the machine
-  std::int64_t batch = 0;  // of all devices
+  Machine machine;             // the devices that the schedule uses
+  TimelineOptions placing;     // those of the request
+  std::int64_t batch = 0;      // of all devices
   std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
   std::int64_t rounds = 1;     // of each device
   // The tasks of one device by their fastest algorithms, its whole batch at once.
