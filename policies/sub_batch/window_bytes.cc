@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "lib/graph/task_uses.h"
 #include "tidepool/schedule/sub_batch.h"
 
 namespace tidepool {
@@ -20,15 +21,15 @@ class Window {
 
   void Add(std::size_t task) {
     running_.insert(sizes_.Rounded(workspaces_[task]));
-    ForEachUse(graph_.tasks[task], [&](std::size_t data) {
+    for (const std::size_t data : graph::UsesOf(graph_.tasks[task])) {
       if (users_[data]++ == 0) bytes_ += sizes_.Moving(data);
-    });
+    }
   }
   void Remove(std::size_t task) {
     running_.erase(running_.find(sizes_.Rounded(workspaces_[task])));
-    ForEachUse(graph_.tasks[task], [&](std::size_t data) {
+    for (const std::size_t data : graph::UsesOf(graph_.tasks[task])) {
       if (--users_[data] == 0) bytes_ -= sizes_.Moving(data);
-    });
+    }
   }
   std::int64_t Bytes() const { return bytes_ + *running_.rbegin(); }
 
