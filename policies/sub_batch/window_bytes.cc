@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lib/graph/task_uses.h"
+#include "policies/sub_batch/paper_values.h"
 #include "tidepool/schedule/sub_batch.h"
 
 namespace tidepool {
@@ -78,11 +79,10 @@ std::int64_t WindowBytes(const TaskGraph& graph, const DataSizes& sizes,
   return sizes.staying() + most;
 }
 
-}  // namespace sub_batch
-
 std::int64_t ConsecutiveTaskBytes(const TaskGraph& graph, double share, std::int64_t alignment) {
-  return sub_batch::WindowBytes(graph, sub_batch::SizesOf(graph, alignment, StayingData::kWeights),
-                                sub_batch::FastestWorkspaces(graph), share);
+  return WindowBytes(graph, SizesOf(graph, alignment, StayingData::kWeights),
+                     FastestWorkspaces(graph), share);
 }
 
+}  // namespace sub_batch
 }  // namespace tidepool
