@@ -194,7 +194,7 @@ void AskBest(const Choices& choices, Limit& limit, Known& known) {
     if (limit.answers.contains(question.name)) continue;
     ScheduleRequest request = RequestFor(limit.memory_bytes, question.full_duplex);
     if (choices.memory == "paged") request.memory = ScheduleMemory::kPaged;
-    // The work of so many seconds, so that no answer depends on the clock of a busy machine.
+    // The work of these seconds, so that no answer depends on the clock of a busy machine.
     request.options =
         BestOptions{.time_limit_seconds = kMostSeconds,
                     .work_seconds = choices.seconds,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/visit_step.h"
 
@@ -104,9 +105,8 @@ double Simulation::StartTask(std::size_t index) {
   const GraphTask& task = graph_.tasks[index];
   Ready ready = compute_;
   ready.Await(host_);
-  for (const auto* uses : {&task.reads, &task.updates}) {
-    for (const std::size_t data : *uses) ready.Await({data_[data].fetched, Reason::kData, data});
-  }
+  for (const std::size_t data : graph::InputsOf(task))
+    ready.Await({data_[data].fetched, Reason::kData, data});
   if (ready.seconds > task_end_) {
     timeline_.stalls.push_back(
         {index, task_end_, ready.seconds - task_end_, ready.reason, ready.data});
@@ -115,12 +115,8 @@ double Simulation::StartTask(std::size_t index) {
 }
 
 void Simulation::SetUses(const GraphTask& task, double end) {
-  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) data_[data].used = end;
-  }
-  for (const auto* uses : {&task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) data_[data].written = end;
-  }
+  for (const std::size_t data : graph::UsesOf(task)) data_[data].used = end;
+  for (const std::size_t data : graph::ChangesOf(task)) data_[data].written = end;
 }
 
 absl::Status Simulation::Offload(const ScheduleStep& step) {

@@ -103,7 +103,7 @@ double BestMaker::SecondsLeft() const {
   return left;
 }
 
-// Returns the work of a search for data that is sent, in so many seconds. A set of transfers is
+// Returns the work that a search for data that is sent does in these seconds. A set of transfers is
 // tried several times as fast as an iteration with other tasks.
 double BestMaker::SendingWork(double seconds) const {
   const double faster = search_.recomputes ? 5 : 10;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/graph/task_uses.h"
 #include "lib/text/sizes.h"
 #include "policies/offload/compression_choice.h"
 #include "policies/offload/layers.h"
@@ -42,11 +43,9 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const ScheduleRequest& reques
   }
   for (const GraphTask& task : graph.tasks) {
     std::int64_t bytes = weights + AlignedUp(task.algorithms.front().workspace_bytes, alignment);
-    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (Stays(graph.data[data])) continue;
-        bytes += AlignedUp(graph.data[data].bytes, alignment);
-      }
+    for (const std::size_t data : graph::UsesOf(task)) {
+      if (Stays(graph.data[data])) continue;
+      bytes += AlignedUp(graph.data[data].bytes, alignment);
     }
     if (bytes <= memory) continue;
     return absl::ResourceExhaustedError(

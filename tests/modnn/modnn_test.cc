@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/sub_batch/paper_values.h"
 #include "tests/graph/random_graph.h"
 #include "tests/modnn/valid_schedule.h"
 #include "tests/schedule/random_device_schedule.h"
@@ -233,7 +234,7 @@ TEST(Modnn, ChosenSubBatchesRunAtThirtyMemoriesFromTheBoundToTheIdeal) {
   const std::int64_t bound = LeastMemory(GraphAt(family, 1).value(), 512).bytes;
   for (const std::size_t devices : {1, 4}) {
     const std::int64_t part = kSamples / static_cast<std::int64_t>(devices);
-    const std::int64_t ideal = MemoryOfTechniques(family, part, 512).value().ideal;
+    const std::int64_t ideal = sub_batch::MemoryOfTechniques(family, part, 512).value().ideal;
     for (std::int64_t i = 0; i < kMemories; ++i) {
       const std::int64_t memory = bound + (ideal - bound) * i / (kMemories - 1);
       const absl::StatusOr<MadeSchedule> made =

@@ -81,12 +81,12 @@ struct BestOptions {
   // Schedules of other policies take milliseconds more. A longer limit finds all that a shorter one
   // does.
   double time_limit_seconds = 2;
-  // The work of all searches and plans, as so many seconds of a usual core; 0: the time limit. A
+  // The work of all searches and plans, in seconds of a usual core; 0: the time limit. A
   // longer time limit lets the work end first, so that the schedule depends on no clock.
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
-  // 0: data is copied whole. Otherwise also in parts of so many bytes, rounded up to granules, and
+  // 0: data is copied whole. Otherwise also in parts of this size, rounded up to granules, and
   // at most 64 a datum. The memory of each part is free as soon as it has been sent.
   std::int64_t part_bytes = 0;
   // The share of nonzero words of each datum of the graph; empty: no compression. The device's
