@@ -340,9 +340,8 @@ def make(rank):
     return Graph(step, events_of(rank["snapshot"], step["device"]))
 
 
-def write(rank, name, gpu, peak, file):
-    """Writes the graph of a rank into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
-    graph = make(rank)
+def write(graph, name, gpu, peak, file):
+    """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     contents = text(graph, name, gpu).encode()
     pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
     begin, end = graph.step["clock"]

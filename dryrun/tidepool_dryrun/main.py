@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import fit, gpus, graph, program, remedies, target, text
+from . import batches, fit, gpus, graph, program, remedies, target, text
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -79,12 +79,21 @@ def keep_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, orders.report)
-    if orders.graph and answer["fits"]:
-        answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, answer["peak_live_bytes"], orders.graph)
-    if not (answer["fits"] or answer["interrupted"] or answer["ran_out_of_time"]) and answer["torch"]:
-        explain(run, answer, title)
+    step = graph.make(rank) if orders.graph and answer["fits"] else None
+    if step:
+        write_graph(run, step, answer, answer["peak_live_bytes"], title)
+    if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
+        if answer["fits"]:
+            answer["larger_batch"] = batches.larger(run.command, answer, step)
+        else:
+            explain(run, answer, title)
     for one in answer["ranks"]:
         del one["snapshot"]
+
+
+def write_graph(run, step, answer, peak, title):
+    """Writes the task graph of a step into the file that the options name. `peak` is the most live memory of the run."""
+    answer["graph"] = graph.write(step, text.program_name(title), run.machine.gpu, peak, run.orders.graph)
 
 
 def explain(run, answer, title):
@@ -99,7 +108,7 @@ def explain(run, answer, title):
             return
         answer["needed_bytes"] = needed["reserved_range"][1]
         if run.orders.graph:
-            answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, needed["peak_live_bytes"], run.orders.graph)
+            write_graph(run, further.graph or graph.make(rank), answer, needed["peak_live_bytes"], title)
         answer["remedies"] = further.find()
 
 

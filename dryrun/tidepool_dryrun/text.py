@@ -157,6 +157,14 @@ def remedies(answer):
     return rows
 
 
+def larger_batch(found):
+    """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
+    if found is None or found["batch"] == found["in_place_of"]:
+        return []
+    most = "at least" if found["is_least"] else "about"
+    return [("larger batch", f"{most} {found['batch']} in place of {found['in_place_of']}, {found['how']} (--fit finds the largest)")]
+
+
 def memory_of(remedy):
     return "no schedule" if remedy["peak_bytes"] is None else f"{size(remedy['peak_bytes'])} live"
 
@@ -191,7 +199,7 @@ def rows_of_pytorch(answer):
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
-    rows += remedies(answer)
+    rows += larger_batch(answer["larger_batch"]) + remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
     rows += pinned(answer)

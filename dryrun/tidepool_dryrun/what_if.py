@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and time of a training step after a change, computed from its graph."""
+import math
 import re
 
 from .graph import rounded
 
 LEAST_SMALL_STATE = 4096  # elements: 8-bit optimizers keep the state of smaller weights in 32 bits
+COPIES = ("_to_copy", "copy_", "clone")  # operators with a result that has as many elements as what they read
 SMALL_BLOCK = 256  # elements of 8-bit state that share a factor of 32 bits
 
 
@@ -40,6 +42,43 @@ def without_update(graph, size):
 
 def bytes_of(graph, kind):
     return sum(datum.bytes for datum in graph.data if datum.kind == kind)
+
+
+def growing(graph):
+    """Returns the identities of the data that grows with the batch: inputs, and data computed from them. Gradients of weights do not, nor
+    does one in another type, of which they are copies."""
+    found = {id(datum) for datum in graph.data if datum.homes.get("before") == "host"}
+    for task in graph.tasks:
+        if task.phase == "update":
+            continue
+        used = task.reads + task.updates
+        if not used or any(id(datum) in found for datum in used):
+            found.update(id(datum) for datum in task.writes if datum.kind != "weight-gradient")
+    for task in reversed(graph.tasks):
+        if task.phase == "backward" and task.operator in COPIES and any(id(datum) not in found for datum in task.writes + task.updates):
+            found.difference_update(id(datum) for datum in task.reads if datum.kind == "gradient")
+    return found
+
+
+def largest_batch(graph, batch, budget):
+    """Returns the largest batch of which the step takes at most `budget` bytes, or None where no data grows with it. Data and
+    workspaces that depend on the batch grow in proportion."""
+    grows = growing(graph)
+    fixed, grown = [0] * (len(graph.tasks) + 1), [0] * (len(graph.tasks) + 1)
+    for datum in graph.data:
+        begin, end = life(graph, datum)
+        change = grown if id(datum) in grows else fixed
+        change[begin] += rounded(datum.bytes)
+        change[end + 1] -= rounded(datum.bytes)
+    most, fixed_bytes, grown_bytes = math.inf, 0, 0
+    for position, task in enumerate(graph.tasks):
+        fixed_bytes += fixed[position]
+        grown_bytes += grown[position]
+        is_update = task.phase == "update"
+        of_batch = grown_bytes + (0 if is_update else task.workspace)
+        if of_batch:
+            most = min(most, (budget - fixed_bytes - (task.workspace if is_update else 0)) / of_batch)
+    return math.floor(most * batch) if grows else None
 
 
 def state_on_host(graph, link):

@@ -15,7 +15,7 @@ import unittest
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
 
-from tidepool_dryrun import gpus, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, gpus, graph, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -237,10 +237,10 @@ class GraphTest(unittest.TestCase):
             snapshot = pathlib.Path(folder, "process-7.pickle")
             snapshot.write_bytes(pickle.dumps({"device_traces": [[*program.events, {"action": "segment_alloc", "size": 1 << 30}]]}))
             pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
-            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0}
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 2 * BLOCK}
             files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
             for file in files:
-                answer = graph.write(rank, "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
+                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
             self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
                                       "notes": []})
             self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
@@ -349,22 +349,69 @@ class BatchTest(unittest.TestCase):
                                       ("t.py --batch 4 --eval-batch 8", 4, "t.py --batch 7 --eval-batch 8"),
                                       ("t.py trainer.batch_size=16", 16, "t.py trainer.batch_size=7")):
             with self.subTest(words):
-                self.assertEqual(remedies.batch_of(words.split())[1], batch)
-                self.assertEqual(remedies.with_batch(words.split(), 7), changed.split())
+                self.assertEqual(batches.of(words.split())[1], batch)
+                self.assertEqual(batches.with_value(words.split(), 7), changed.split())
         for words in ("t.py", "t.py --batches 4", "t.py --micro-batch 4 --batch 8", "t.py --batch auto", "t.py batch 4"):
-            self.assertIsNone(remedies.batch_of(words.split()), words)
+            self.assertIsNone(batches.of(words.split()), words)
 
     def test_the_memory_of_two_batches_tells_the_next(self):
         # 10 bytes for each sample, and 100 besides.
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 345, 16), 24)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
-        self.assertIsNone(remedies.next_batch({32: 420, 24: 340, 25: 350}, 32, 345, 24))
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 185, None), 8)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 50, None), 1)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 420}, 32, 430, 16), 31)
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 345, 16), 24)
+        self.assertEqual(batches.following({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
+        self.assertIsNone(batches.following({32: 420, 24: 340, 25: 350}, 32, 345, 24))
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 185, None), 8)
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 50, None), 1)
+        self.assertEqual(batches.following({32: 420, 16: 420}, 32, 430, 16), 31)
+
+
+    def larger(self, step, memory, live, words="t.py --batch 4", **categories):
+        rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
+                "categories": {"optimizer state": 0, **categories}}
+        answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, live], "memory_bytes": memory}
+        return batches.larger(words.split(), answer, step)
+
+    def test_all_but_weights_and_state_grows_without_a_graph(self):
+        found = self.larger(None, 1000, 500, weights=100)
+        self.assertEqual(found, {"batch": 9, "in_place_of": 4, "is_least": True, "how": "computed as if all but weights and optimizer state grew"})
+        self.assertEqual(self.larger(None, 1 << 30, 500, weights=100)["batch"], 16 * 4)
+        self.assertEqual(self.larger(None, 500, 500)["batch"], 4)
+        self.assertIsNone(self.larger(None, 1000, 500, words="t.py"))
+
+    # An input from the host and the result grow, not the copy of the weight in another type and its gradient.
+    def test_the_graph_tells_what_grows(self):
+        program = Program()
+        program.take(1)
+        program.step.update(weights={1: "weight"}, gradients={9: "weight"})
+        program.begin()
+        program.run("copy", makes=(2,), from_host=True)
+        program.run("_to_copy", uses=(1,), makes=(3,))
+        program.run("mm", uses=(2, 3), makes=(4,), scratch=2)
+        program.run("mm", "backward", uses=(4, 2), makes=(8,))
+        program.free(4)
+        program.run("_to_copy", "backward", uses=(8,), makes=(9,))
+        program.free(8, 2, 3)
+        program.run("sgd", "update", uses=(9,), changes=(1,), scratch=7)
+        step = program.graph()
+        grows = what_if.growing(step)
+        self.assertEqual([datum.name for datum in step.data if id(datum) in grows], ["d1", "d3"])
+        # While the first product runs: the weight and its copy, and an input, a result and two blocks of workspace that grow. In the update: the weight,
+        # its gradient and a workspace.
+        self.assertEqual(step.peak, 9 * BLOCK)
+        self.assertEqual(what_if.largest_batch(step, 4, 14 * BLOCK), 12)
+        self.assertEqual(what_if.largest_batch(step, 4, 9 * BLOCK), 7)
+        found = self.larger(step, 14 * BLOCK, 9 * BLOCK)
+        self.assertEqual((found["batch"], found["is_least"], found["how"]), (12, False, "computed from the task graph"))
+        self.assertTrue(self.larger(step, 14 * BLOCK, 10 * BLOCK)["is_least"], "the peak is outside of the step")
 
 
 class TextTest(unittest.TestCase):
+    def test_prints_how_large_a_batch_may_be(self):
+        found = {"batch": 12, "in_place_of": 4, "is_least": False, "how": "computed from the task graph"}
+        self.assertEqual(text.larger_batch(found),
+                         [("larger batch", "about 12 in place of 4, computed from the task graph (--fit finds the largest)")])
+        self.assertIn("at least 12", text.larger_batch({**found, "is_least": True})[0][1])
+        self.assertEqual(text.larger_batch({**found, "batch": 4}) + text.larger_batch(None), [])
+
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
         answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}

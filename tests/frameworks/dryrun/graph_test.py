@@ -151,6 +151,16 @@ class GraphTest(unittest.TestCase):
         with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
         self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
 
+    def test_tells_how_much_larger_the_batch_may_be(self):
+        found, _ = self.answer("gpt", "--batch", "8", options=("--memory", "1GiB"))
+        batch = found["larger_batch"]
+        self.assertEqual((batch["in_place_of"], batch["is_least"]), (8, False))
+        words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch["batch"] * 9 // 10))
+        plain = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        self.assertGreater(plain["peak_reserved_bytes"], 0.8 * (1 << 30))
+        self.assertTrue(plain["larger_batch"]["is_least"])
+        self.assertLess(plain["larger_batch"]["batch"], 1.1 * batch["batch"])
+
     def test_a_step_without_backward_pass_is_told(self):
         path = self.folder / "program.py"
         path.write_text("import torch\nweight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\n"
