@@ -10,6 +10,7 @@ import sys
 import weakref
 
 MOST_OPERATORS = 1_000_000
+LARGEST = "-largest"  # of the file of the step that takes most memory
 HERE = os.path.dirname(__file__)
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
@@ -30,6 +31,7 @@ class Steps:
         self.optimizers = weakref.WeakSet()
         self.is_in_step = 0  # calls of `step` of optimizers
         self.before = None  # the names of the operators of the step before
+        self.peak = 0  # live bytes, of all steps so far
         self.clock = clock_of(torch)
         self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
         from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -55,12 +57,13 @@ class Steps:
             self.mode.begin_step()
         elif self.recording.has_begun and not modes_of_program():
             self.mode = mode_of(self)
+            self.has_new_peak()
             self.mode.__enter__()
         self.gradients = {}
         self.layers.begin()
 
     def keep(self, number, mode):
-        """Writes the step, in the place of the one before."""
+        """Writes the step, in the place of the one before. A step that takes more memory than all before stays beside later ones."""
         names = [one[0] for one in mode.operators]
         step = {"number": number, "device": mode.device, "begin": mode.begin, "end": self.recording.position(mode.device),
                 "clock": (mode.begin_clock, self.clock(mode.device)), "operators": mode.operators, "left_out": mode.left_out,
@@ -73,9 +76,21 @@ class Steps:
                 "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
                 "models": self.layers.models(), "differs_from_before": None if self.before is None else difference(self.before, names)}
         self.before = names
-        with open(self.path + ".new", "wb") as file:
-            pickle.dump(step, file)
-        os.replace(self.path + ".new", self.path)
+        replace(self.path, step)
+        if self.has_new_peak() and not self.checkpoints:  # a step before these is as the program has it
+            replace(self.path + LARGEST, step)
+
+    def has_new_peak(self):
+        """Returns whether more memory was live than at the end of any step before."""
+        before, self.peak = self.peak, max(self.peak, self.recording.peak_bytes(self.mode.device))
+        return self.peak > before
+
+
+def replace(path, contents):
+    """Writes an object in the place of the one before."""
+    with open(path + ".new", "wb") as file:
+        pickle.dump(contents, file)
+    os.replace(path + ".new", path)
 
 
 def parameters_of(optimizer):

@@ -99,7 +99,7 @@ class Remedies:
         slowdown = None
         if self.graph:
             with contextlib.suppress(DryRunError):
-                slowdown = seconds_of(graph.step_of(rank)) / value / (seconds_of(self.graph.step) / batch)
+                slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
         return {**self.row(f"batch {value} in place of {batch}", peak, slowdown, " ".join(batches.with_value([name, str(batch)], value)), True),
                 "fits": True}
 

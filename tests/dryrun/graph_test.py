@@ -227,6 +227,26 @@ class GraphTest(unittest.TestCase):
                 with self.assertRaisesRegex(DryRunError, error):
                     graph.make(rank)
 
+    def test_a_step_that_takes_more_is_taken_in_place_of_the_last_one(self):
+        program, steps = Program(), []
+        for number, scratch in ((2, 5), (3, 1)):
+            program.operators = []
+            program.begin()
+            program.run("mm", "backward", makes=(number,), scratch=scratch)
+            program.graph()
+            steps.append({**program.step, "number": number})
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = pathlib.Path(folder, "process-7.pickle")
+            snapshot.write_bytes(pickle.dumps({"device_traces": [program.events]}))
+            for name, step in zip(("step-7-largest", "step-7"), steps):
+                pathlib.Path(folder, name).write_bytes(pickle.dumps(step))
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 6 * BLOCK}
+            found = graph.make(rank)
+            self.assertEqual((found.step["number"], found.peak), (2, 6 * BLOCK))
+            self.assertEqual(graph.notes(found, found.peak), ["step 2 takes more memory than step 3, the last one"])
+            rank["peak_live_bytes"] = 3 * BLOCK
+            self.assertEqual(graph.make(rank).step["number"], 3)
+
     def test_writes_a_file_by_its_name(self):
         program = Program()
         program.begin()
