@@ -104,8 +104,8 @@ def small_state(graph):
 
 
 def block_of(layer, depth):
-    """Returns the block that a layer is in, or None: "blocks.3" of "blocks.3.attention", with `depth` numbers in its name."""
-    found = re.match(r"(?:.*?(?:^|\.)\d+(?=\.|$)){%d}" % depth, layer)
+    """Returns the block that a layer is in, or None: "blocks.3" of "blocks.3.attention", with `depth` parts that end in numbers."""
+    found = re.match(r"(?:.*?\d+(?=\.|$)){%d}" % depth, layer)
     return found and found[0]
 
 
