@@ -212,4 +212,4 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
-            "remedies": [], "larger_batch": None, "graph": None, "ranks": ranks}
+            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

@@ -275,10 +275,10 @@ def set_kind(datum, kind):
         datum.kind, datum.homes = "input", {"after": "device"} if lives else {}
 
 
-def text(graph, name, gpu):
-    """Returns the file of a graph, in the form that tidepool writes."""
+def text(graph, name, gpu, seconds=lambda task: task.seconds):
+    """Returns the file of a graph, in the form that tidepool writes. `seconds` returns the time of a task."""
     data = [{"name": datum.name, "bytes": datum.bytes, "kind": datum.kind, **datum.homes} for datum in graph.data]
-    tasks = [entry for task in graph.tasks for entry in entries_of(task)]
+    tasks = [entry for task in graph.tasks for entry in entries_of(task, seconds(task))]
     # The result of a task that makes no data is the program's: a number that it reads, or memory that it lets go.
     results = [task for task in tasks if not task["writes"] and not task["updates"]]
     for task in results:
@@ -289,10 +289,10 @@ def text(graph, name, gpu):
             ",\n  ".join(map(json.dumps, tasks)) + "]}\n")
 
 
-def entries_of(task):
+def entries_of(task, seconds):
     """Returns the tasks of the file for a task: changes for later steps, and the end of memory that the program held, are tasks of their
     own, so that it may run again without them."""
-    entries = [] if task.is_left_out else [entry(task, task.name, task.reads, task.writes, task.updates, task.seconds)]
+    entries = [] if task.is_left_out else [entry(task, task.name, task.reads, task.writes, task.updates, seconds)]
     if task.statistics:
         entries.append(entry(task, f"{task.name} statistics", [], [], task.statistics))
     if task.held:

@@ -10,12 +10,13 @@ import pathlib
 import pickle
 import sys
 import tempfile
+import types
 import unittest
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
 
-from tidepool_dryrun import batches, gpus, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, front, gpus, main, graph, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -341,6 +342,7 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}"), 1)), ["stages.0", "stages.1", "stages.2"])
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}.0"), 2)), ["stages.0.0", "stages.1.0", "stages.2.0"])
         self.assertEqual(list(what_if.blocks(blocks(2, "{}"), 1)), ["0", "1"])
+        self.assertEqual(list(what_if.blocks(blocks(2, "layers.layer_{}"), 1)), ["layers.layer_0", "layers.layer_1"])
         self.assertEqual(what_if.blocks(blocks(2, "net"), 1), {})
         of_layers = blocks(2, "{}")
         for task in of_layers.tasks:
@@ -360,6 +362,71 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(what_if.small_state(found), small - (elements + 4 * elements // 256) + graph.rounded(found.data[1].bytes))
         found.step["states"] = {address: (*names[:2], "torch.bfloat16", "AdamW") for address, names in found.step["states"].items()}
         self.assertIsNone(what_if.small_state(found))
+
+
+class Tool:
+    """Answers as the command line does: each GPU takes a fifth more time, and none fits in less than 7.5 GiB."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, command, file, *options):
+        found = json.loads(pathlib.Path(file).read_text())
+        options = dict(zip(options[::2], options[1::2]))
+        self.asked.append((command, found, options))
+        if command == "front":
+            return {"points": [{"memory_bytes": 3 << 30, "overhead": 1.25}, {"memory_bytes": 9 << 30, "overhead": 1.0}]}
+        seconds = sum(task["algorithms"][0]["seconds"] for task in found["tasks"])
+        return {"fits": options["--memory"] >= 15 << 29, "seconds": 1.2 * seconds, "ideal_seconds": seconds}
+
+
+class FrontTest(unittest.TestCase):
+    def front(self):
+        program, tool = Program(), Tool()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.take(2, 10 << 10)
+        program.operators[-1] = (*program.operators[-1][:5], (len(program.events), program.now), *program.operators[-1][6:])
+        program.run("add", "backward", uses=(1, 2), makes=(3,))
+        run = types.SimpleNamespace(tool=tool, orders=types.SimpleNamespace(front="f.svg"),
+                                    machine=types.SimpleNamespace(gpu=gpus.find("h100")))
+        return front.write(run, program.graph(), 0.5, "net"), tool
+
+    def test_asks_for_the_gpus_without_room_for_the_step(self):
+        found, tool = self.front()
+        self.assertEqual(found["points"], [{"memory_bytes": 3 << 30, "slowdown": 1.25}, {"memory_bytes": 9 << 30, "slowdown": 1.0}])
+        self.assertEqual((tool.asked[0][0], tool.asked[0][2]["--svg"]), ("front", "f.svg"))
+        cards = {card["name"]: card["slowdown"] for card in found["gpus"]}
+        self.assertEqual(list(cards)[:4], ["t4", "v100", "l4", "a10g"])
+        # Live data may take half of the memory: 10 GiB lie between that of an L4 and that of an RTX 4090.
+        self.assertEqual([cards[name] for name in ("t4", "v100", "l4", "rtx-4090", "h100")], [None, 1.2, 1.0, 1.0, 1.0])
+        self.assertEqual(len(tool.asked), 3)
+
+    def test_times_are_scaled_to_another_gpu(self):
+        _, tool = self.front()
+        v100 = next(graph for _, graph, options in tool.asked if graph["gpu"] == "Tesla V100-SXM2-16GB")
+        seconds = {task["operation"]: task["algorithms"][0]["seconds"] for task in v100["tasks"]}
+        self.assertAlmostEqual(seconds["mm"], 1e-3 * 989 / 125)
+        self.assertAlmostEqual(seconds["add"], 1e-3 * 3350 / 900)
+
+    def test_names_the_smallest_gpu(self):
+        cards = [{"name": "t4", "memory_bytes": 1, "slowdown": None}, {"name": "v100", "memory_bytes": 2, "slowdown": 1.2},
+                 {"name": "l4", "memory_bytes": 3, "slowdown": 1.05}, {"name": "h100", "memory_bytes": 4, "slowdown": 1.0}]
+        self.assertEqual(front.smallest(cards), "l4")
+        self.assertIsNone(front.smallest(cards[:2]))
+        found = {"file": "f.svg", "gpus": cards, "points": [{"memory_bytes": 3 << 30, "slowdown": 1.25}, {"memory_bytes": 9 << 30, "slowdown": 1.0}]}
+        self.assertEqual(text.front(found),
+                         [("front", "f.svg: from 3.0 GiB at 1.25 x the time to 9.0 GiB at 1.00 x the time"),
+                          ("trains on", "t4 no schedule · v100 1.20 x · l4 1.05 x · h100 and larger ones 1.00 x"),
+                          ("", "l4 is the smallest at 1.1 x or less of its time with enough memory")])
+        self.assertEqual(text.front({**found, "gpus": cards[:2]})[1:],
+                         [("trains on", "t4 no schedule · v100 1.20 x"), ("", "none at 1.1 x or less of its time with enough memory")])
+        self.assertEqual(text.front(None), [])
+
+    def test_is_of_one_run_of_two_steps(self):
+        for options, error in (({"steps": 1}, "--front with --steps 1, expected 2 or more"), ({"fit": "batch=1..2"}, "--front with --fit")):
+            with self.assertRaisesRegex(ValueError, error):
+                main.DryRun(main.Orders(command=["true"], stand_in="", front="f.svg", **options))
 
 
 class BatchTest(unittest.TestCase):

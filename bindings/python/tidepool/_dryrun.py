@@ -130,7 +130,7 @@ def is_inside() -> bool:
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
            devices: int = 1, steps: int = 3, time_limit: Union[float, str] = 300, initialize: bool = True, density: float = 0.5,
            cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None, report: Optional[Path] = None,
-           graph: Optional[Path] = None) -> DryRun:
+           graph: Optional[Path] = None, front: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -139,7 +139,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit`, seconds or text such as
     "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
     is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
-    decides otherwise. `snapshot`, `report` and `graph` are files to write. Raises the exception of the function, `InputError` for
+    decides otherwise. `snapshot`, `report`, `graph` and `front` are files to write. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
@@ -158,7 +158,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
                              devices=devices, steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
-                             report=os.fspath(report or ""), graph=os.fspath(graph or ""))
+                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""))
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())
