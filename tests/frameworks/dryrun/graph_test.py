@@ -14,7 +14,8 @@ import unittest
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
-PROGRAMS = (("gpt",), ("resnet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
+RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
+PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
             ("resnet", "--ema", "--optimizer", "RMSprop"))
 
@@ -65,6 +66,14 @@ class GraphTest(unittest.TestCase):
                 self.assertLessEqual({"input", "weight", "activation", "gradient", "weight-gradient", "optimizer-state"}, kinds)
                 self.assertEqual({task["phase"] for task in graph["tasks"]}, {"forward", "backward", "update"})
 
+    # The second step has new buckets of gradients beside the old ones.
+    def test_a_rank_of_several_takes_the_memory_of_its_run(self):
+        torchrun = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", RANKS, "ddp")
+        done = self.run_program("--devices", "2", command=torchrun)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+
     def test_tells_where_operators_belong(self):
         found, graph = self.answer("gpt")
         data = {datum["name"]: datum for datum in graph["data"]}
@@ -91,7 +100,12 @@ class GraphTest(unittest.TestCase):
         self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
 
     def test_can_be_scheduled_in_less_memory(self):
-        found, _ = self.answer("gpt", "--batch", "16")
+        picture = self.folder / "front.svg"
+        found, _ = self.answer("gpt", "--batch", "16", options=("--front", str(picture)))
+        self.assertIn("<svg", picture.read_text())
+        points = [one["slowdown"] for one in found["front"]["points"]]
+        self.assertEqual(points, sorted(points, reverse=True))
+        self.assertEqual({card["slowdown"] for card in found["front"]["gpus"]}, {1.0})
         memory = int(0.8 * found["peak_live_bytes"])
         schedule = ask("schedule", str(self.file), "--policy", "best", "--memory", str(memory), "--time-limit", "1s")
         self.assertTrue(schedule["fits"])
