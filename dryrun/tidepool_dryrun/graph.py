@@ -10,12 +10,14 @@ import json
 import pathlib
 import pickle
 
+from . import modules
 from .errors import DryRunError
 
 BLOCK = 512  # bytes: PyTorch takes whole ones
 EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
 LARGEST = "-largest"  # of the file of the step that takes most memory
 OUTSIDE = "outside"  # the name of tasks between two operators
+MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
 OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False}  # code that PyTorch's dispatcher does not see
 
@@ -116,9 +118,13 @@ class Graph:
         self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
         for task in self.tasks:
-            task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
             self.take_from_host(task)
             self.divide_updates(task)
+        self.operators = len(self.tasks)
+        if self.operators > MOST_TASKS:
+            modules.join(self, MOST_TASKS)
+        for task in self.tasks:
+            task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
         for datum in self.data:
             hold(datum)
         self.find_workspaces()
@@ -221,6 +227,9 @@ class Graph:
                 self.data.append(divide(datum, task, self.free_name(f"{datum.name}.{task.number}")))
                 task.most_live += rounded(datum.bytes)
 
+    def is_joined(self):
+        return len(self.tasks) < self.operators
+
     def find_workspaces(self):
         change = [0] * (len(self.tasks) + 1)
         for datum in self.data:
@@ -284,6 +293,8 @@ def text(graph, name, gpu, seconds=lambda task: task.seconds):
     for task in results:
         task["writes"] = [f"{task['name']} done"]
         data.append({"name": task["writes"][0], "bytes": 1, "kind": "activation"})
+    if graph.is_joined():
+        name += f" ({graph.operators} operators joined by modules)"
     head = json.dumps({"tidepool_graph": 2, "name": name, "batch": 0, "gpu": gpu.title, "link": gpu.link_bytes_per_second})[1:-1]
     return (f"{{{head},\n \"data\": [\n  " + ",\n  ".join(map(json.dumps, data)) + "],\n \"tasks\": [\n  " +
             ",\n  ".join(map(json.dumps, tasks)) + "]}\n")
@@ -383,6 +394,8 @@ def notes(graph, peak):
         found.append("the step has no backward pass")
     if len(step["models"]) > 1:
         found.append(f"the step runs {len(step['models'])} models: {', '.join(step['models'])}")
+    if graph.is_joined():
+        found.append(f"{graph.operators} operators are joined to {len(graph.tasks)} tasks, each a module or a part of it")
     outside = sum(task.seconds for task in graph.tasks if task.operator == OUTSIDE)
     if outside > NAMED_DIFFERENCE * (step["clock"][1] - step["clock"][0]) / 1e9:
         found.append("code that PyTorch's dispatcher does not see, such as compiled kernels, is a task between two operators: it may not "

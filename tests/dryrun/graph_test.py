@@ -12,6 +12,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
@@ -297,6 +298,53 @@ def blocks(count, names="blocks.{}"):
     program.run("adam", "update", uses=tuple(2000 + number for number in range(count)), scratch=20,
                 changes=tuple(first + number for number in range(count) for first in (1000, 1100, 1200)), layer="")
     return program.graph()
+
+
+class ModulesTest(unittest.TestCase):
+    def joined(self, most):
+        with unittest.mock.patch.object(graph, "MOST_TASKS", most):
+            return blocks(4)
+
+    def test_operators_of_a_module_are_one_task(self):
+        whole, found = blocks(4), self.joined(12)
+        # The input, the first two operators and the result of each block, the loss, the backward pass and the update.
+        self.assertEqual([task.layer for task in whole.tasks][1:4], ["blocks.0.norm", "blocks.0.mm", "blocks.0"])
+        self.assertEqual([(task.operator, task.phase, task.layer) for task in found.tasks],
+                         [("input", "forward", ""), *(("module", "forward", f"blocks.{number}") for number in range(4)),
+                          ("loss", "forward", ""), ("module", "backward", ""), ("adam", "update", "")])
+        self.assertEqual([task.number for task in found.tasks], list(range(8)))
+        self.assertAlmostEqual(what_if.seconds(found), what_if.seconds(whole))
+        self.assertTrue(found.tasks[1].may_rerun())
+        # A block keeps the result of its product and its own, and its first result is a part of its workspace.
+        self.assertEqual(([datum.bytes for datum in found.tasks[1].writes], found.tasks[1].workspace), ([BLOCK, BLOCK], BLOCK))
+        self.assertEqual([datum.name for datum in found.tasks[1].reads], ["0.weight", "d12"])
+        self.assertEqual((whole.peak, found.peak), (whole.peak_bytes, whole.peak))
+        self.assertGreaterEqual(found.peak_bytes, found.peak)
+
+    def test_inner_modules_come_first(self):
+        self.assertEqual(len(self.joined(24).tasks), 24)
+        self.assertEqual([task.layer for task in self.joined(20).tasks][1:4], ["blocks.0.norm", "blocks.0.mm", "blocks.0"])
+        self.assertEqual([(task.operator, task.phase) for task in self.joined(4).tasks],
+                         [("module", "forward"), ("module", "backward"), ("adam", "update")])
+
+    def test_the_file_and_the_notes_say_so(self):
+        found = self.joined(12)
+        self.assertEqual(json.loads(graph.text(found, "net", gpus.find("h100")))["name"], "net (24 operators joined by modules)")
+        self.assertIn("24 operators are joined to 8 tasks, each a module or a part of it", graph.notes(found, found.peak_bytes))
+        self.assertEqual(json.loads(graph.text(blocks(4), "net", gpus.find("h100")))["name"], "net")
+
+    def test_each_use_of_the_file_is_of_data_that_it_has(self):
+        for most in (20, 12, 4):
+            found = json.loads(graph.text(self.joined(most), "net", gpus.find("h100")))
+            made = {name for task in found["tasks"] for name in task["writes"]}
+            self.assertEqual(len(made), sum(len(task["writes"]) for task in found["tasks"]))
+            older = {datum["name"] for datum in found["data"]} - made
+            known = set(older)
+            for task in found["tasks"]:
+                self.assertLessEqual({*task["reads"], *task["updates"]}, known, task["name"])
+                self.assertEqual(len({*task["reads"], *task["updates"]}), len(task["reads"]) + len(task["updates"]))
+                known.update(task["writes"])
+            self.assertEqual(known, {datum["name"] for datum in found["data"]})
 
 
 class WhatIfTest(unittest.TestCase):
