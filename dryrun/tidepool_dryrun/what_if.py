@@ -109,21 +109,33 @@ def block_of(layer, depth):
     return found and found[0]
 
 
-def blocks(graph, depth):
-    """Returns the tasks of the first forward pass by blocks, in their order. A block has modules inside. Blocks with equal names but for
-    numbers are of one kind: of several, the one with most tasks counts."""
-    kinds = {}
+def forward_passes(graph):
+    """Returns the number of the forward pass of each task before the backward pass of the last one. Micro-batches have one each."""
+    numbers, number, is_backward = {}, 0, False
     for task in graph.tasks:
         if task.phase == "backward":
-            break
-        block = block_of(task.layer, depth)
+            is_backward = True
+        elif task.phase == "forward":
+            number += is_backward
+            is_backward = False
+            numbers[task.number] = number
+    return numbers
+
+
+def blocks(graph, depth):
+    """Returns the forward tasks by blocks, in their order: for each block a list for each forward pass. A block has modules inside.
+    Blocks with equal names but for numbers are of one kind: of several, the one with most tasks counts."""
+    kinds, passes = {}, forward_passes(graph)
+    for task in graph.tasks:
+        block = block_of(task.layer, depth) if task.number in passes else None
         if block and not task.is_left_out:
-            kinds.setdefault(re.sub(r"\d+", "*", block), {}).setdefault(block, []).append(task)
+            kind = kinds.setdefault(re.sub(r"\d+", "*", block), {})
+            kind.setdefault(block, {}).setdefault(passes[task.number], []).append(task)
     for kind in kinds.values():
-        for block in [name for name, tasks in kind.items() if all(task.layer == name for task in tasks)]:
+        for block in [name for name, runs in kind.items() if all(task.layer == name for tasks in runs.values() for task in tasks)]:
             del kind[block]
-    found = max(kinds.values(), key=lambda one: sum(map(len, one.values())), default={})
-    return found if len(found) > 1 else {}
+    found = max(kinds.values(), key=lambda kind: sum(len(tasks) for runs in kind.values() for tasks in runs.values()), default={})
+    return {block: list(runs.values()) for block, runs in found.items()} if len(found) > 1 else {}
 
 
 def needed_again(block, tasks):
@@ -140,24 +152,26 @@ class Checkpoints:
 
     def __init__(self, graph, chosen):
         self.graph = graph
-        self.block_of = {task.number: block for block, tasks in chosen.items() for task in tasks}
+        # The run of a block in one forward pass.
+        runs = {(block, number): tasks for block, of_block in chosen.items() for number, tasks in enumerate(of_block)}
+        self.block_of = {task.number: run for run, tasks in runs.items() for task in tasks}
         self.inner = {id(datum): self.block_of[datum.writer.number] for datum in graph.data if self.is_inner(datum)}
         self.order, self.again, self.place = [], {}, {}
-        self.put_in_order(chosen)
+        self.put_in_order(runs)
 
     def is_inner(self, datum):
         """Returns whether a datum is made in a block and used by no forward task outside of it."""
         block = datum.writer and datum.death and self.block_of.get(datum.writer.number)
         return bool(block) and all(self.block_of.get(task.number) == block for task in datum.users if task.phase == "forward")
 
-    def put_in_order(self, chosen):
+    def put_in_order(self, runs):
         """Places the tasks, and those that run again before the first backward task that needs them."""
         for task in self.graph.tasks:
             if task.phase != "forward":
                 for datum in task.reads + task.updates:
                     block = self.inner.get(id(datum))
                     if block and block not in self.again:
-                        tasks = needed_again(block, chosen[block])
+                        tasks = needed_again(block[0], runs[block])
                         self.again[block] = {one.number: len(self.order) + at for at, one in enumerate(tasks)}
                         self.order += tasks
             self.place[task.number] = len(self.order)

@@ -386,6 +386,25 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(lives["d0"], [(0, again + 1)])
         self.assertEqual(lives["d1"], [(1, 3), (again, again + 2)])
 
+    def test_blocks_run_again_in_each_micro_batch(self):
+        program = Program()
+        program.begin()
+        for first in (0, 100):
+            program.run("input", makes=(first + 1,), layer="")
+            for x in (first, first + 10):
+                program.run("mm", uses=(x + 1,), makes=(x + 2,), layer=f"blocks.{x % 100 // 10}.mm")
+                program.run("gelu", uses=(x + 2,), makes=(x + 11,), layer=f"blocks.{x % 100 // 10}")
+            for x in (first + 10, first):
+                program.run("backward", "backward", uses=(x + 1, x + 2), layer="")
+                program.free(x + 2, x + 11)
+            program.free(first + 1)
+        found = program.graph()
+        self.assertEqual({block: [len(tasks) for tasks in runs] for block, runs in what_if.blocks(found, 1).items()},
+                         {"blocks.0": [2, 2], "blocks.1": [2, 2]})
+        self.assertEqual(what_if.peak([(*what_if.life(found, datum), datum.bytes) for datum in found.data], [0] * len(found.tasks)), 5 * BLOCK)
+        made = what_if.checkpoints(found, BLOCK)
+        self.assertEqual((len(made["blocks"]), made["of"], made["peak"]), (1, 2, 4 * BLOCK))
+
     def test_blocks_may_be_in_stages(self):
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}"), 1)), ["stages.0", "stages.1", "stages.2"])
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}.0"), 2)), ["stages.0.0", "stages.1.0", "stages.2.0"])
