@@ -360,7 +360,11 @@ def peak_of(step, events):
 
 def events_of(snapshot, device):
     with open(snapshot, "rb") as file:
-        events = pickle.load(file)["device_traces"][device]
+        return requests_of(pickle.load(file)["device_traces"][device])
+
+
+def requests_of(events):
+    """Returns the requests and frees among the events of a device."""
     return [event for event in events if event["action"] in ("alloc", "free_completed")]
 
 

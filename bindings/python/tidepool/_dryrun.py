@@ -54,11 +54,11 @@ class _Tool:
         self.ask("report", snapshot, "-o", file)
 
 
-def folder() -> pathlib.Path:
-    """Returns the folder with the parts of dry runs: of an installation, or of a build tree."""
+def folder(part: str = "cudart_host") -> pathlib.Path:
+    """Returns the folder of dry runs that has this part: of an installation, or of a build tree."""
     places = (_PACKAGE / "lib" / "tidepool" / "dryrun", _PACKAGE.parent.parent / "dryrun")
     for place in places:
-        if (place / "cudart_host").is_dir():
+        if (place / part).is_dir():
             return place
     raise _native.Error(f"{_PACKAGE} has no stand-in for the CUDA runtime, expected a build with the CUDA Toolkit 13")
 
@@ -74,6 +74,16 @@ def _parts(place: pathlib.Path) -> Any:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return importlib.import_module(name + ".main")
+
+
+def write_graph(step: Callable[[], Any], path: Path) -> Dict[str, Any]:
+    """Runs a training step on the GPU and writes its task graph, for tidepool.torch.graph()."""
+    main = _parts(folder("tidepool_dryrun"))
+    try:
+        found: Dict[str, Any] = importlib.import_module("tidepool_dryrun.live").write(step, path)
+    except main.DryRunError as error:
+        raise _native.Error(str(error)) from None
+    return found
 
 
 def _is_of_main(function: Any) -> bool:

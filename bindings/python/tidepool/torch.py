@@ -33,7 +33,7 @@ import warnings
 
 import torch
 
-from . import _c_api
+from . import _c_api, _dryrun
 from ._torch_compile import _backend as _training, _options as _training_options, _private as _of_torch
 
 __all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "owners", "plans", "pool", "record", "statistics", "trim"]
@@ -555,6 +555,18 @@ def compile(model, *, budget, fullgraph=False, **options):
     given = {"budget": budget, **options}
     _training_options.check(given)
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
+
+
+def graph(step, path):
+    """Calls step(), one training step with its optimizer, and writes its task graph into the file (.gz: compressed).
+
+    The graph is that of `tidepool dryrun --graph`, with the times of events on the current GPU: `tidepool schedule` and the other commands on
+    schedules take it. Call it after a first step, which makes the state of the optimizer. All that the step does not free counts as held by the
+    program. A recording of PyTorch's memory history that the program began ends.
+
+    Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph.
+    """
+    return _dryrun.write_graph(step, path)
 
 
 def plans():

@@ -14,6 +14,7 @@ import unittest
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
+SOURCE = pathlib.Path(__file__).parents[3]
 RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
 PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
@@ -126,6 +127,24 @@ class GraphTest(unittest.TestCase):
         for key in ("peak_live_bytes", "peak_reserved_bytes", "steps"):
             self.assertEqual(found[key], plain[key], key)
         self.assertEqual(found["ranks"][0]["top"], plain["ranks"][0]["top"])
+
+    # Events of the stand-in have the times of its clock.
+    def test_a_program_writes_the_graph_of_its_own_step(self):
+        program = str(pathlib.Path(__file__).parent / "live.py")
+        file = self.folder / "own.json"
+        subprocess.run([TOOL, "dryrun", "--steps", "0", "--", PYTHON, program, str(SOURCE / "dryrun"), str(file)], capture_output=True, check=True)
+        found = json.loads(file.read_text())
+        done = self.run_program(command=(PYTHON, program, str(SOURCE / "dryrun")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with gzip.open(self.file) as whole:
+            expected = json.loads(whole.read())
+        # Memory that is older than the step comes in the order of addresses.
+        for uses in ("reads", "writes", "updates"):
+            self.assertEqual([len(task.pop(uses)) for task in found["tasks"]], [len(task.pop(uses)) for task in expected["tasks"]])
+        self.assertEqual(found["tasks"], expected["tasks"])
+        self.assertEqual(sorted((datum["bytes"], datum["kind"]) for datum in found["data"]),
+                         sorted((datum["bytes"], datum["kind"]) for datum in expected["data"]))
+        self.assertEqual((found["gpu"], found["link"]), (expected["gpu"], expected["link"]))
 
     def test_refuses_what_has_no_graph(self):
         use = "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\nweight.grad = torch.zeros_like(weight)\n"
