@@ -115,6 +115,7 @@ class Graph:
         if self.replay.requested != step["requested_bytes"]:
             raise DryRunError(f"the record of memory has {self.replay.requested} bytes at the end of step {step['number']}, and PyTorch "
                               f"{step['requested_bytes']}: there is no graph")
+        self.end_backward()
         self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
         for task in self.tasks:
@@ -181,6 +182,12 @@ class Graph:
             datum.death = self.tasks[-1] if self.tasks else BEFORE
             if datum.death is datum.writer:  # it lived in the task alone: a workspace
                 datum.writer.writes.remove(datum)
+
+    def end_backward(self):
+        """Lets all tasks behind the last one of the backward pass belong to the update, such as those that limit the norm of gradients."""
+        last = max((task.number for task in self.tasks if task.phase == "backward"), default=len(self.tasks))
+        for task in self.tasks[last + 1:]:
+            task.phase = "update"
 
     def find_kinds(self):
         step = self.step

@@ -95,6 +95,17 @@ class GraphTest(unittest.TestCase):
         self.assertFalse(tasks[2]["may_rerun"])
         self.assertEqual((found["gpu"], found["link"]), ("NVIDIA H100 80GB HBM3", 48e9))
 
+    # Chains are graphs with all of the forward pass first.
+    def test_the_update_begins_behind_the_backward_pass(self):
+        program = Program()
+        program.begin()
+        for number in (0, 10):
+            program.run("mm", makes=(number + 1,))
+            program.run("mm", "backward", uses=(number + 1,), makes=(number + 2,))
+        program.run("norm", uses=(2, 12), makes=(20,))
+        program.run("sgd", "update", uses=(20,))
+        self.assertEqual([task["phase"] for task in program.file()["tasks"]], ["forward", "backward", "forward", "backward", "update", "update"])
+
     def test_each_datum_has_a_name_of_its_own(self):
         program = Program()
         for address in (1, 2, 3):
