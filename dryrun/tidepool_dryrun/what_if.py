@@ -177,10 +177,18 @@ class Checkpoints:
             self.place[task.number] = len(self.order)
             self.order.append(task)
 
+    def is_filled_again(self, datum):
+        """Returns whether a block fills memory that is freed in the forward pass, such as that of gathered weights: the backward pass has its
+        own."""
+        return (datum.death is not None and datum.death.phase == "forward" and
+                any(task.number in self.block_of and datum in task.updates for task in datum.users))
+
     def lives(self, datum):
         begin, end = life(self.graph, datum)
         block = self.inner.get(id(datum))
         again = self.again.get(block)
+        if self.is_filled_again(datum):
+            return [(self.place[begin], self.place[end])]
         if again is None or begin not in again:
             users = [self.again.get(self.block_of.get(task.number), {}).get(task.number, 0) for task in datum.users]
             return [(self.place[begin], max([self.place[end], *users]))]

@@ -397,6 +397,28 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(lives["d0"], [(0, again + 1)])
         self.assertEqual(lives["d1"], [(1, 3), (again, again + 2)])
 
+    # Code that the dispatcher does not see makes the memory, and the backward pass gathers the weight once more.
+    def test_a_gathered_weight_does_not_stay_for_a_block_that_runs_again(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        for x in (0, 10):
+            layer = f"blocks.{x // 10}"
+            program.take(x + 5)
+            program.run("gather", changes=(x + 5,), layer=layer, may_rerun=False)
+            program.run("mm", uses=(x + 1, x + 5), makes=(x + 2,), layer=f"{layer}.mm")
+            program.run("gelu", uses=(x + 2,), makes=(x + 11,), layer=layer)
+            program.free(x + 5)
+        for x in (10, 0):
+            program.run("gather", "backward", makes=(x + 6,), layer="")
+            program.run("backward", "backward", uses=(x + 2, x + 6), layer="")
+            program.free(x + 2, x + 6)
+        found = program.graph()
+        step = what_if.Checkpoints(found, what_if.blocks(found, 1))
+        gathered = [datum for datum in found.data if datum.begin and datum.begin.operator == "outside"]
+        self.assertEqual([len(step.lives(datum)) for datum in gathered], [1, 1])
+        self.assertEqual([step.lives(datum)[0][1] - step.lives(datum)[0][0] for datum in gathered], [3, 3])
+
     def test_blocks_run_again_in_each_micro_batch(self):
         program = Program()
         program.begin()
