@@ -184,7 +184,7 @@ class Graph:
                 datum.writer.writes.remove(datum)
 
     def end_backward(self):
-        """Lets all tasks behind the last one of the backward pass belong to the update, such as those that limit the norm of gradients."""
+        """Lets all tasks after the last one of the backward pass belong to the update, such as those that limit the norm of gradients."""
         last = max((task.number for task in self.tasks if task.phase == "backward"), default=len(self.tasks))
         for task in self.tasks[last + 1:]:
             task.phase = "update"

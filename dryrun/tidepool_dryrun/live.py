@@ -124,7 +124,7 @@ def record(torch, run_step):
 
 
 def write(run_step, path):
-    """Runs a training step on the current GPU, writes its task graph into a file, and returns what the JSON of a dry run has for it."""
+    """Runs a training step on the current GPU, writes its task graph into a file, and returns its part of the JSON of a dry run."""
     import torch
     step, events = record(torch, run_step)
     if step["left_out"]:
