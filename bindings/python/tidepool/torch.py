@@ -33,7 +33,7 @@ from . import _c_face, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "owners", "plans", "pool", "record", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "offload", "owners", "plans", "pool", "record", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -487,3 +487,27 @@ def plans():
 def fallbacks():
     """Returns how many graphs run without a schedule, as a dict by reason."""
     return dict(_training().fallbacks)
+
+
+def offload(model, *, budget, link=None):
+    """Returns a context in which training steps of a model that is not compiled take at most `budget` bytes, or "23GiB".
+
+        with tidepool.torch.offload(model, budget="23GiB") as training:
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                loss.backward()
+                ...
+
+    Stages are the members of the model's outermost torch.nn.ModuleLists and Sequentials. Each keeps its data, sends it to
+    the host, or runs again in the backward pass. The first step of each shape of inputs is measured; `training.prediction`
+    then has `peak_bytes` and `seconds`, and `training.modes` the mode of each stage. The budget counts all tensors of the
+    process between the begin of the forward pass and the end of the backward pass.
+
+    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
+
+    ValueError for wrong options. The second step, and a later one that finds more tensors, raises BudgetError if the
+    budget is too small.
+    """
+    from ._torch_offload._training import offload as begin
+
+    return begin(model, budget, link)
