@@ -511,3 +511,11 @@ def offload(model, *, budget, link=None):
     from ._torch_offload._training import offload as begin
 
     return begin(model, budget, link)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from tidepool._torch_offload import _run
+
+    _run.main(sys.argv[1:])

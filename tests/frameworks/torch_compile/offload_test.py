@@ -226,6 +226,63 @@ def wrong_arguments_are_refused():
             raise AssertionError("a model was taken twice")
 
 
+PROGRAM = """
+import sys
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(4):
+    loss = nn.functional.mse_loss(model(torch.randn(512, 64)), torch.zeros(512, 8))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+with torch.no_grad():
+    model(torch.randn(1, 64))
+print(sys.argv[1:], __name__, loss.item())
+"""
+
+
+def programs_stay_as_they_are():
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "train.py").write_text(PROGRAM)
+
+        def run(*arguments, **environment):
+            return subprocess.run([sys.executable, *arguments, "--rate", "3"], cwd=folder, capture_output=True, text=True,
+                                  env={**os.environ, **environment}, check=False)
+
+        plain = run("train.py")
+        assert "['--rate', '3'] __main__" in plain.stdout, plain
+        for ran in (run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py"),
+                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="1.6MB")):
+            assert ran.stdout == plain.stdout, ran
+            assert "tidepool: Sequential: " in ran.stderr and " predicted of 1.53 MiB" in ran.stderr, ran.stderr
+            assert "send" in ran.stderr or "again" in ran.stderr, ran.stderr
+
+
+def wrong_calls_of_the_command_are_refused():
+    import io
+
+    from tidepool._torch_offload import _run
+
+    for arguments, part in ((["train.py"], "give --budget 23GiB, or set TIDEPOOL_BUDGET"), (["--budget", "x", "train.py"], "'x'"),
+                            (["--budget", "1GiB", "no.py"], "no file no.py")):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            try:
+                _run._arguments(arguments)
+            except SystemExit as ended:
+                assert ended.code == 2 and part in said.getvalue(), said.getvalue()
+            else:
+                raise AssertionError(part)
+
+
 def an_import_leaves_torch_dynamo_alone():
     """An installed package has an entry point, which a folder of metadata stands for here."""
     import tempfile
