@@ -13,7 +13,7 @@ import tempfile
 
 import torch
 
-from . import _c_face
+from . import _c_api
 
 __all__ = ["check", "compiled", "pools_library"]
 
@@ -23,7 +23,7 @@ _SOURCES = {"allocator": "module.cc", "slab": "slab/module.cc"}
 
 def pools_library():
     """Returns the path of libtidepool_c.so."""
-    return pathlib.Path(_c_face.library()._name).resolve()
+    return pathlib.Path(_c_api.library()._name).resolve()
 
 
 def _first_folder(what, candidates, file):
@@ -60,7 +60,7 @@ def _header_of_pools():
     return _first_folder("tidepool's header", [
         os.environ.get("TIDEPOOL_INCLUDE"), here / "include", here.parent.parent.parent / "include",
         "/usr/local/include", "/usr/include",
-    ], "tidepool/tidepool.h")
+    ], "tidepool/c_api.h")
 
 
 def _cache_folder():

@@ -29,7 +29,7 @@ import warnings
 
 import torch
 
-from . import _c_face, _torch_build
+from . import _c_api, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
@@ -59,7 +59,7 @@ def _options(values):
 
 
 def _c():
-    return _c_face.library()
+    return _c_api.library()
 
 
 def _check(status):
@@ -291,11 +291,11 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
               "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
     _check_options(_options(values))
-    _c_face.share_pools_of(pool)
+    _c_api.share_pools_of(pool)
     try:
         _backend = _make_backend(method, _options({**values, "trace": trace}))
     except BaseException:
-        _c_face.share_pools_of(None)
+        _c_api.share_pools_of(None)
         raise
     _warn_of_settings()
     _given = None if plan is None else _GivenPlan(plan)
@@ -316,7 +316,7 @@ def pool(device=None):
     """Returns the pool of a device, for other frameworks: tidepool.rmm, tidepool.cupy and others take it by
     themselves, and have one budget with PyTorch.
     """
-    return _c_face.Pool.of_handle(_pool(device).value)
+    return _c_api.Pool.of_handle(_pool(device).value)
 
 
 def _used_pools():
@@ -357,7 +357,7 @@ _given = None  # the plan of enable()
 
 
 def _figures(pool):
-    figures = _c_face.Statistics(struct_size=ctypes.sizeof(_c_face.Statistics))
+    figures = _c_api.Statistics(struct_size=ctypes.sizeof(_c_api.Statistics))
     _check(_c().tidepool_get_statistics(pool, ctypes.byref(figures)))
     return figures
 
