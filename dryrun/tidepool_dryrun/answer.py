@@ -167,8 +167,14 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
-def collect(folder, finished, gpu, memory_bytes, tool):
-    """Returns the answer of a run, or raises DryRunError where it has none."""
+def check_group(read, world):
+    """Raises DryRunError where a rank of a world took no part in one."""
+    if world and not any(process["has_group"] or process["out_of_memory"] or process["error"] for process in read):
+        raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")
+
+
+def collect(folder, finished, gpu, memory_bytes, tool, world=None):
+    """Returns the answer of a run, or raises DryRunError where it has none. `world` is that of the ranks, if they are some of many."""
     read = processes(folder)
     failure = no_answer.text_of(folder, "failure")
     if failure:
@@ -176,6 +182,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     refusal = no_answer.text_of(folder, "refusal")
     if refusal:
         raise DryRunError(refusal)
+    check_group(read, world)
     answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
     if answer:
         return answer
@@ -200,7 +207,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
-            "steps": max(rank["steps"] for rank in ranks),
+            "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],

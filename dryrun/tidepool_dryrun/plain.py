@@ -59,8 +59,8 @@ def collect(folder, finished, gpu, memory_bytes):
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     pinned = sum(held(path)[0][0] for path in files(folder))
-    return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
-            "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
+    return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "world": None, "steps": 0,
+            "peak_live_bytes": peak, "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "other_bytes": 0, "stranded_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,

@@ -126,7 +126,19 @@ def lines(answer, command):
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program}, {answer['gpu']} assumed)")
+    rows = world_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
+
+
+def world_of(answer):
+    """Returns the row of the ranks that ran of a larger job."""
+    world = answer["world"]
+    if world is None:
+        return []
+    ranks = sorted({one["rank"] for one in answer["ranks"]})
+    named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    stages = ", first and last: the program made no pipeline stages of PyTorch" if world["representative"] and not world["stages"] else ""
+    return [("ran", f"{named} of {world['size']}{stages}; peers are taken to hold the same data")]
 
 
 def rows_of_runtime(answer):

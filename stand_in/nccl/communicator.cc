@@ -85,7 +85,7 @@ std::string NameOfOwnMeeting() {
   return "alone-" + std::to_string(getpid()) + "-" + std::to_string(++count);
 }
 
-// Returns what a peer sends to a rank that is alone: the rank's message to itself, which is its
+// Returns the answer of a peer to a rank that is alone: the rank's message to itself, which is its
 // part of an exchange among all ranks, or else its own message to that peer. Null if none has that
 // size.
 const Message* AnswerTo(const Message& received, const std::vector<Message>& messages, int rank) {

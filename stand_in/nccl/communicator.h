@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A communicator: the operations of a rank in its streams together with the other ranks. A rank
-// that is alone, without processes of the others, takes them to bring what it brings itself.
+// that is alone, without processes of the others, takes them to bring the same data.
 #ifndef TIDEPOOL_STAND_IN_NCCL_COMMUNICATOR_H_
 #define TIDEPOOL_STAND_IN_NCCL_COMMUNICATOR_H_
 

@@ -355,7 +355,7 @@ TEST_P(NcclTest, ChecksArguments) {
   EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
 }
 
-// One rank of 1,024 without processes of the others, which are taken to bring what it brings.
+// One rank of 1,024 without processes of the others, which are taken to bring the same.
 class AloneTest : public NcclTest {
  protected:
   static constexpr int kWorld = 1024;
@@ -402,7 +402,7 @@ TEST_P(AloneTest, MessagesOfMissingPeers) {
   OnRankAlone(1, [](const Rank& own) {
     const int* const from = own.Give<int>({1, 2, 3});
     int* const to = own.Output<int>();
-    // An exchange among three ranks: each brings what this one sends to itself.
+    // An exchange among three ranks: each brings this one's message to itself.
     ASSERT_EQ(ncclGroupStart(), ncclSuccess);
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(ncclSend(from + peer, 1, ncclInt32, peer, own.comm, own.stream), ncclSuccess);
