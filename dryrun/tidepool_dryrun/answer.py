@@ -4,10 +4,8 @@ import json
 import pathlib
 import subprocess
 
-from . import convolutions, no_answer, plain, where
+from . import convolutions, no_answer, outside, plain, where
 from .errors import DryRunError
-
-CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
 
 
 class Tool:
@@ -34,8 +32,10 @@ def processes(folder):
     for path in sorted(pathlib.Path(folder).glob("process-*.json")):
         process = json.loads(path.read_text())
         (held, _), devices = plain.held(path.with_name(path.stem.replace("process", "memory")))
+        communicators = path.with_name(path.stem.replace("process", "communicators"))
         asked = process["pinned"]["peak_bytes"] or held
-        read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices})
+        read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
+                     "communicators": communicators})
     return sorted(read, key=lambda one: one["rank"])
 
 
@@ -45,8 +45,8 @@ def largest_of(ranks):
                                         rank["peak_reserved_bytes"] + rank["other_bytes"], rank["peak_live_bytes"]))
 
 
-def of_rank(process, tool):
-    """Returns the memory of each device that a process used."""
+def of_rank(process, tool, around):
+    """Returns the memory of each device that a process used on the machine `around` it."""
     held = {number: peak for number, (peak, _) in enumerate(process["held"]) if peak}
     ranks = []
     for device in process["devices"]:
@@ -56,6 +56,8 @@ def of_rank(process, tool):
     ranks.sort(key=lambda rank: rank["device"])
     if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
         ranks.append(without_pytorch(process, 0, 0))
+    for rank in ranks:
+        rank["outside"] = outside.answer(process["communicators"], rank["device"], around)
     return ranks
 
 
@@ -128,8 +130,9 @@ def add_lines_below(rank):
 
 
 def available_bytes(rank, memory_bytes):
-    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
-    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"])
+    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets. The context and NCCL
+    are taken to need the least that was measured."""
+    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - outside.counted_bytes(rank["outside"])[0])
 
 
 def fits(rank, memory_bytes, tool):
@@ -173,8 +176,10 @@ def check_group(read, world):
         raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")
 
 
-def collect(folder, finished, gpu, memory_bytes, tool, world=None):
-    """Returns the answer of a run, or raises DryRunError where it has none. `world` is that of the ranks, if they are some of many."""
+def collect(folder, finished, around, memory_bytes, tool, world=None):
+    """Returns the answer of a run on the machine `around` it, or raises DryRunError where it has none. `world` is that of the ranks, if
+    they are some of many."""
+    gpu = around.gpu.title
     read = processes(folder)
     failure = no_answer.text_of(folder, "failure")
     if failure:
@@ -183,7 +188,7 @@ def collect(folder, finished, gpu, memory_bytes, tool, world=None):
     if refusal:
         raise DryRunError(refusal)
     check_group(read, world)
-    answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
+    answer = None if read else plain.collect(folder, finished, around, memory_bytes)
     if answer:
         return answer
     if not read:
@@ -192,7 +197,7 @@ def collect(folder, finished, gpu, memory_bytes, tool, world=None):
         process["out_of_memory"] = process["out_of_memory"] or refused_outside(process)
     if finished.failed and not any(process["error"] or process["out_of_memory"] for process in read):
         give_up(read)
-    ranks = [rank for process in read for rank in of_rank(process, tool)]
+    ranks = [rank for process in read for rank in of_rank(process, tool, around)]
     failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
     if error and not failed:
@@ -211,7 +216,7 @@ def collect(folder, finished, gpu, memory_bytes, tool, world=None):
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
-            "stranded_bytes": largest["stranded_bytes"],
+            "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import fit, gpus, graph, program, remedies, target, text, world
+from . import fit, gpus, graph, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -64,7 +64,9 @@ class DryRun:
         program.check_loads(self.target, own)
         started = self.world.start(command, folder) if self.world else command
         finished = program.run(started, own, orders.time_limit_seconds)
-        return answers.collect(folder, finished, machine.gpu.title, machine.memory_bytes, self.tool, self.world)
+        has_nodes = self.world is not None and self.world.nodes > 1
+        around = outside.Around(machine.gpu, machine.devices, has_nodes, self.orders.memory_bytes is None)
+        return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
 
 
 def keep_files(run, answer, title):

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "stand_in/cudart/control.h"
+#include "stand_in/nccl/communicator_record.h"
 #include "stand_in/nccl/reduce.h"
 
 namespace tidepool::cudart_host {
@@ -113,9 +114,13 @@ Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, i
       ranks_(ranks),
       rank_(rank),
       is_alone_(is_alone),
-      device_(device) {}
+      device_(device),
+      entry_(CommunicatorRecord::Get().Add(ranks, device)) {}
 
-Communicator::~Communicator() { meeting_->Leave(); }
+Communicator::~Communicator() {
+  CommunicatorRecord::Get().Remove(entry_);
+  meeting_->Leave();
+}
 
 std::shared_ptr<Communicator> Communicator::Join(const std::string& name, int ranks, int rank,
                                                  bool is_alone) {
@@ -140,10 +145,23 @@ ncclResult_t Communicator::AwaitRanks() {
 }
 
 ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
+  CommunicatorRecord::Get().SetCollective(entry_);
   return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
 }
 
+void Communicator::NotePeers(const std::vector<Message>& messages) {
+  const std::unique_lock<std::mutex> lock(mutex_);
+  const std::size_t before = peers_.size();
+  for (const Message& message : messages) {
+    if (message.peer != rank()) peers_.insert(message.peer);
+  }
+  if (peers_.size() > before) {
+    CommunicatorRecord::Get().SetPeers(entry_, static_cast<int>(peers_.size()));
+  }
+}
+
 ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
+  NotePeers(messages);
   return QueueWork([messages = std::move(messages)](Communicator& self) { self.Run(messages); },
                    stream);
 }

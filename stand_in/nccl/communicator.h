@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -105,6 +106,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void RunInTurn(std::uint64_t turn, const Work& work);
   void Run(const Collective& collective);
   void Run(const std::vector<Message>& messages);
+  void NotePeers(const std::vector<Message>& messages);
   void RunAlone(const std::vector<Message>& messages) const;
   Collective AsRoot(Collective collective) const;
   const Subject* SubjectOf(int rank) const;
@@ -121,7 +123,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const int rank_;
   const bool is_alone_;
   const int device_;
+  const std::size_t entry_;  // in the record
   std::mutex mutex_;
+  std::set<int> peers_;  // with which it has exchanged messages
   std::condition_variable turn_has_come_;
   std::uint64_t queued_ = 0;  // turns
   std::uint64_t done_ = 0;    // turns

@@ -3,13 +3,17 @@
 #include "stand_in/nccl/nccl.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "stand_in/nccl/communicator_record.h"
 #include "tests/cudart_host/fixture.h"
 
 namespace tidepool {
@@ -417,6 +421,41 @@ TEST_P(AloneTest, MessagesOfMissingPeers) {
     EXPECT_EQ(ncclCommSplit(own.comm, 0, 1, &made, nullptr), ncclInvalidUsage);
     EXPECT_STREQ(ncclGetLastError(own.comm), "a rank without its peers does not know their colors");
   });
+}
+
+// The entries of the file, of which the test has one for each communicator that it makes.
+TEST_P(AloneTest, CommunicatorsAreNoted) {
+  const std::string folder = testing::TempDir();
+  ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    using cudart_host::CommunicatorRecord;
+    CommunicatorRecord& record = CommunicatorRecord::Get();
+    const std::size_t first = record.Add(8, 0);
+    record.SetPeers(first, 7);
+    record.SetPeers(first, 2);
+    record.SetCollective(record.Add(2, 0));
+    record.Remove(first);
+    record.Add(8, 0);  // in the place of the first one
+    record.Add(8, 1);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::string path = folder + "/communicators-" + std::to_string(child);
+  using cudart_host::CommunicatorEntry;
+  CommunicatorEntry entries[4] = {};
+  FILE* const file = fopen(path.c_str(), "rb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fread(entries, sizeof(CommunicatorEntry), 4, file), 3);
+  fclose(file);
+  EXPECT_EQ((std::vector<int>{entries[0].ranks, entries[0].peers, entries[0].is_live}),
+            (std::vector<int>{8, 7, 1}));
+  EXPECT_EQ((std::vector<int>{entries[0].has_collective, entries[1].has_collective}),
+            (std::vector<int>{0, 1}));
+  EXPECT_EQ((std::vector<int>{entries[1].ranks, entries[2].ranks, entries[2].device}),
+            (std::vector<int>{2, 8, 1}));
+  EXPECT_EQ(unlink(path.c_str()), 0);
+  EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
 }
 
 TEST_P(NcclTest, TwoRanksNeedTwoDevices) {
