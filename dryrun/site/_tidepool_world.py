@@ -227,11 +227,14 @@ class World:
         ended = os.path.join(self.folder, f"ended-{source}")
         if not os.path.exists(path):
             self._need(source)
+        waits = os.path.join(self.folder, f"waits-{self.rank}")
+        write(waits, f"rank {self.rank} waits in {name} for a value of rank {source}".encode())
         while not os.path.exists(path):
             if os.path.exists(ended) and not os.path.exists(path):
                 raise RuntimeError(f"{name} waits for a value of rank {source}, which has ended without it (tidepool runs {self}, and "
                                    "a process of each rank of which it needs values)")
             time.sleep(SECONDS_BETWEEN_LOOKS)
+        os.remove(waits)
         with open(path, "rb") as file:
             return file.read()
 

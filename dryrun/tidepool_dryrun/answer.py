@@ -188,6 +188,9 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     if refusal:
         raise DryRunError(refusal)
     check_group(read, world)
+    waits = no_answer.text_of(folder, "waits")
+    if waits and finished.ran_out_of_time:
+        raise DryRunError(f"the program ran out of time: {waits}, expected a longer --time-limit, or a program in which it comes")
     answer = None if read else plain.collect(folder, finished, around, memory_bytes)
     if answer:
         return answer

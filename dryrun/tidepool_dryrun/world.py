@@ -8,7 +8,6 @@ import re
 import sys
 
 from . import target
-from .errors import DryRunError
 
 STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
 MOST_PER_NODE = 8  # GPUs of a node that nothing else says
@@ -72,14 +71,14 @@ def read_launch(python, words):
             continue
         if not value:
             if not words:
-                raise DryRunError(f"--{name} of torchrun has no value, expected one")
+                raise ValueError(f"--{name} of torchrun has no value, expected one")
             value = words.pop(0)
         if name == "nnodes":
             found.nodes = value
         elif name == "nproc-per-node":
             found.per_node = value
     if not words:
-        raise DryRunError("torchrun without a program, expected one after its options")
+        raise ValueError("torchrun without a program, expected one after its options")
     if flags & {"module", "m"}:
         python = [*python, "-m"]
     found.program = words if "no-python" in flags else [*python, *words]
@@ -90,13 +89,13 @@ def nodes_of(text):
     """Returns the number of nodes that torchrun's option says."""
     least, _, most = text.partition(":")
     if most and most != least:
-        raise DryRunError(f"--nnodes {text} is an elastic job, expected one number of nodes: its ranks are known only then")
+        raise ValueError(f"--nnodes {text} is an elastic job, expected one number of nodes: its ranks are known only then")
     return whole(least, "--nnodes")
 
 
 def whole(text, option):
     if not re.fullmatch(r"[0-9]+", text) or int(text) == 0:
-        raise DryRunError(f"{option} {text}, expected a whole number from 1 on")
+        raise ValueError(f"{option} {text}, expected a whole number from 1 on")
     return int(text)
 
 
@@ -109,7 +108,7 @@ def find(orders):
         check_program(orders.command[0])
     size, per_node = size_of(orders, launch)
     if size % per_node != 0:
-        raise DryRunError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
+        raise ValueError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
     ranks, adds_stages = ranks_of(orders.ranks or "0", size)
     return World(size, ranks, per_node, adds_stages), launch.program if launch else orders.command
 
@@ -117,7 +116,7 @@ def find(orders):
 def check_program(program):
     name = os.path.basename(program)
     if name in OTHER_LAUNCHERS:
-        raise DryRunError(f"{name} starts ranks of its own, expected the program of one rank (python train.py) or torchrun, of which "
+        raise ValueError(f"{name} starts ranks of its own, expected the program of one rank (python train.py) or torchrun, of which "
                           "--world needs the options alone")
 
 
@@ -125,7 +124,7 @@ def size_of(orders, launch):
     """Returns the ranks of the world and of each node."""
     if launch is None:
         if orders.world is None:
-            raise DryRunError(f"--ranks {orders.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
+            raise ValueError(f"--ranks {orders.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
                               "--nproc-per-node")
         return orders.world, orders.devices or min(orders.world, MOST_PER_NODE)
     if launch.per_node in ("auto", "gpu"):
@@ -134,10 +133,10 @@ def size_of(orders, launch):
         per_node = whole(launch.per_node, "--nproc-per-node")
     size = nodes_of(launch.nodes) * per_node
     if orders.world not in (None, size):
-        raise DryRunError(f"--world {orders.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
+        raise ValueError(f"--world {orders.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
                           f"{size}: expected one of them, or equal numbers")
     if orders.devices is not None and orders.devices != per_node:
-        raise DryRunError(f"--devices {orders.devices}, but torchrun starts {per_node} ranks on each node, expected no --devices: each rank "
+        raise ValueError(f"--devices {orders.devices}, but torchrun starts {per_node} ranks on each node, expected no --devices: each rank "
                           "has a GPU")
     return size, per_node
 
@@ -149,8 +148,8 @@ def ranks_of(text, size):
     ranks = []
     for word in text.split(","):
         if not re.fullmatch(r"[0-9]+", word):
-            raise DryRunError(f"--ranks {text}: '{word}' is no rank, expected numbers with commas between them, or {REPRESENTATIVE}")
+            raise ValueError(f"--ranks {text}: '{word}' is no rank, expected numbers with commas between them, or {REPRESENTATIVE}")
         if int(word) >= size:
-            raise DryRunError(f"rank {word} is outside of a world of {size} ranks, expected 0 to {size - 1}")
+            raise ValueError(f"rank {word} is outside of a world of {size} ranks, expected 0 to {size - 1}")
         ranks.append(int(word))
     return tuple(sorted(set(ranks))), False

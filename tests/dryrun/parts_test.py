@@ -346,6 +346,14 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
                                                "and then runs out of memory"))
 
+    def test_a_rank_that_waits_for_another_is_named(self):
+        self.write()
+        pathlib.Path(self.folder.name, "waits-3").write_text("rank 3 waits in recv_object_list for a value of rank 2")
+        self.collect()
+        self.finished = program.Finished(0, True, False)
+        with self.assertRaisesRegex(DryRunError, "ran out of time: rank 3 waits in recv_object_list for a value of rank 2"):
+            self.collect()
+
     # The memory that a GPU keeps for itself is a range: a program does not fit where the least leaves too little.
     def test_fits_beside_the_context_and_nccl(self):
         self.write()
