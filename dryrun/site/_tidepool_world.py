@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import re
+import sys
 import threading
 import time
 
@@ -58,23 +59,26 @@ class World:
         self._replace_gloo()
         self._replace_splits()
         self._wrap("init_process_group", self._init_group)
-        for name in ("broadcast", "scatter", "send", "isend", "recv", "irecv", "batch_isend_irecv"):
-            self._wrap(name, getattr(self, "_" + name))
-        for name, values in (("all_reduce", own_sum), ("gather", own_gathered), ("all_to_all_single", own_exchanged)):
+        for name, values in (("all_reduce", own_sum), ("gather", own_gathered), ("all_to_all_single", own_exchanged),
+                             ("scatter", own_scattered), ("recv", no_message), ("irecv", no_message)):
             self._wrap(name, functools.partial(self._with_own_values, values))
+        for name in ("broadcast", "scatter", "send", "isend", "recv", "irecv", "batch_isend_irecv"):  # around these values
+            self._wrap(name, getattr(self, "_" + name))
         self._wrap("monitored_barrier", lambda own, *_, **__: None)
         self._refuse_own_processes()
         imports.watch(STAGE, self._note_stages)
         imports.watch(CHECKPOINT, save_alone)
 
     def _wrap(self, name, replacement):
-        """Replaces a function of torch.distributed: `replacement` gets PyTorch's own function and the arguments."""
+        """Replaces a function of torch.distributed, also where PyTorch has imported it: `replacement` gets its own function and the
+        arguments."""
         own = getattr(self.c10d, name, None)
         if own is None:
             return
         call = functools.wraps(own)(functools.partial(replacement, own))
-        for module in (self.c10d, self.torch.distributed):
-            setattr(module, name, call)
+        for module in [one for path, one in sys.modules.items() if path.startswith("torch.distributed")]:
+            if vars(module).get(name) is own:
+                setattr(module, name, call)
 
     # Groups
 
@@ -283,8 +287,6 @@ class World:
             return work
         for rank, part in zip(self.c10d.get_process_group_ranks(group), parts):
             self._publish(self._path("scatter", group, source, rank), part)
-            if rank == self.rank and not tensor.is_cuda:
-                tensor.copy_(part)
         return own(*arguments, **named)
 
     def _send(self, own, *arguments, **named):
@@ -334,7 +336,7 @@ class World:
         work = own(*arguments, **named)
         tensor = found.get("tensor", found.get("input"))
         if self._is_member(group) and not (tensor.is_cuda and not getattr(self.inside, "objects", None)):
-            if work is not None:
+            if hasattr(work, "wait"):
                 work.wait()
             values(found, self.c10d.get_world_size(group), self.c10d.get_rank(group), self.torch.distributed.ReduceOp)
         return work
@@ -348,6 +350,18 @@ def own_sum(found, size, rank, ops):
 def own_gathered(found, size, rank, ops):
     for one in found.get("gather_list") or ():
         one.copy_(found["tensor"])
+
+
+def own_scattered(found, size, rank, ops):
+    if found.get("scatter_list"):
+        found["tensor"].copy_(found["scatter_list"][rank])
+    else:
+        no_message(found, size, rank, ops)
+
+
+def no_message(found, size, rank, ops):
+    if not found["tensor"].is_cuda:  # there the stand-in has zeros
+        found["tensor"].zero_()
 
 
 def own_exchanged(found, size, rank, ops):
@@ -438,6 +452,9 @@ class LocalStore:
 
     def set_timeout(self, *_):
         pass
+
+    def clone(self):
+        return self
 
 
 def without_numbers(key):

@@ -69,6 +69,31 @@ class WorldTest(unittest.TestCase):
         self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
         self.assertEqual(found["steps"], 2)
 
+    # A group that is bound to a device would have its parts split off by NCCL, which needs all ranks.
+    def test_groups_and_their_values(self):
+        found, _ = answer("--steps", "0", "--world", "16", "--rank", "3", "--", *self.program(
+            "from torch.distributed.device_mesh import init_device_mesh\n"
+            "torch.cuda.set_device(3)\n"
+            "dist.init_process_group('cpu:gloo,cuda:nccl', device_id=torch.device('cuda', 3))\n"
+            "mesh = init_device_mesh('cuda', (8, 2), mesh_dim_names=('a', 'b'))\n"
+            "assert mesh.get_coordinate() == (1, 1) and mesh['b'].get_group().size() == 2\n"
+            "part = dist.split_group(split_ranks=[list(range(4)), list(range(4, 16))])\n"
+            "assert (part.rank(), part.size()) == (3, 4)\n"
+            "dist.all_reduce(torch.ones(3, device='cuda'), group=part)\n"
+            "host = dist.new_group(backend='gloo')\n"
+            "def values(call, *tensors, **named):\n"
+            "    call(*tensors, group=host, **named)\n"
+            "    return tensors[0].tolist() if isinstance(tensors[0], torch.Tensor) else [one.tolist() for one in tensors[0]]\n"
+            "assert values(dist.all_reduce, torch.ones(1)) == [16]\n"
+            "assert values(dist.all_gather, [torch.empty(1) for _ in range(16)], torch.ones(1)) == [[1]] * 16\n"
+            "assert values(dist.broadcast, torch.ones(1), src=0) == [1]\n"
+            "assert values(dist.scatter, torch.ones(1), None, src=0) == [0]\n"
+            "assert values(dist.recv, torch.ones(1), src=0) == [0]\n"
+            "assert values(dist.all_to_all_single, torch.empty(16), torch.arange(16.0)) == [3] * 16\n"
+            "dist.monitored_barrier(host)\n"
+            "dist.destroy_process_group()\n"))
+        self.assertEqual([one["ranks"] for one in found["outside"]["nccl"]], [16, 8, 2, 4])  # each as soon as its group is made
+
     def test_a_value_that_no_rank_sends_is_named(self):
         done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
             "dist.init_process_group('nccl')\n"
