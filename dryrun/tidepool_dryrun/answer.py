@@ -170,9 +170,14 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
-def check_group(read, world):
-    """Raises DryRunError where a rank of a world took no part in one."""
-    if world and not any(process["has_group"] or process["out_of_memory"] or process["error"] for process in read):
+def check_world(read, world, finished):
+    """Raises DryRunError where a rank of a world took no part in one, or left no answer."""
+    if world is None or any(process["out_of_memory"] or process["error"] for process in read):
+        return
+    missing = sorted(set(world.ranks) - {process["rank"] for process in read})
+    if missing and finished.failed:
+        raise DryRunError(f"rank {missing[0]} left no answer: it {no_answer.ended(finished.status)}")
+    if not any(process["has_group"] for process in read):
         raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")
 
 
@@ -187,7 +192,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     refusal = no_answer.text_of(folder, "refusal")
     if refusal:
         raise DryRunError(refusal)
-    check_group(read, world)
+    check_world(read, world, finished)
     waits = no_answer.text_of(folder, "waits")
     if waits and finished.ran_out_of_time:
         raise DryRunError(f"the program ran out of time: {waits}, expected a longer --time-limit, or a program in which it comes")

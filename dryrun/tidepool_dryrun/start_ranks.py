@@ -98,4 +98,6 @@ class Ranks:
 
 if __name__ == "__main__":
     found = Ranks(json.loads(sys.argv[1]), sys.argv[2:]).run()
-    sys.exit(found if found >= 0 else 128 - found)
+    if found < 0:  # the signal that ended the rank ends this process too
+        os.kill(os.getpid(), -found)
+    sys.exit(found)

@@ -22,7 +22,7 @@ sys.path[:0] = [str(SOURCE / "dryrun"), str(SOURCE / "dryrun" / "site")]
 
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, convolutions, fit, gpus, outside, plain, program, target, text, where  # noqa: E402
+from tidepool_dryrun import answer, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -273,9 +273,9 @@ class AnswerTest(unittest.TestCase):
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
 
-    def collect(self, memory_bytes=1000, tool=None, counts=False, gpu="h100"):
-        around = outside.Around(gpus.GPUS[gpu], 8, False, counts)
-        return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool())
+    def collect(self, memory_bytes=1000, tool=None, counts=False, of_world=None):
+        around = outside.Around(gpus.GPUS["h100"], 8, False, counts)
+        return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool(), of_world)
 
     def hold(self, process, *entries):
         """Writes the memory that a process held: of pinned memory of the host, and of each device."""
@@ -345,6 +345,18 @@ class AnswerTest(unittest.TestCase):
         tool.least_memory = 111
         self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
                                                "and then runs out of memory"))
+
+    def test_ranks_of_a_world_have_to_take_part(self):
+        of_world = world.World(1024, (0, 3), 8)
+        self.write(3, has_group=True)
+        self.assertEqual(self.collect(of_world=of_world)["world"], {"size": 1024, "representative": False, "stages": None})
+        self.finished = program.Finished(-9, False, False)
+        with self.assertRaisesRegex(DryRunError, "rank 0 left no answer: it was ended by SIGKILL"):
+            self.collect(of_world=of_world)
+        self.write(0, has_group=False)
+        self.write(3, has_group=False)
+        with self.assertRaisesRegex(DryRunError, "--world 1024, but the program made no process group"):
+            self.collect(of_world=of_world)
 
     def test_a_rank_that_waits_for_another_is_named(self):
         self.write()

@@ -131,6 +131,9 @@ sys.exit(3)
 """, (2,))
         self.assertEqual(status, 3)
 
+    def test_the_signal_of_a_rank_is_its_status(self):
+        self.assertEqual(self.start("os.kill(os.getpid(), 9)", (1,)), -9)
+
     def test_stages_of_a_pipeline_are_added(self):
         self.start("""
 if rank == "0": (folder / "stages").write_text("[0, 4, 8, 12]")
