@@ -143,6 +143,8 @@ def fits(rank, memory_bytes, tool):
     available = available_bytes(rank, memory_bytes)
     if rank["reserved_range"][1] <= available:
         return True
+    if rank["snapshot"] is None:  # no allocator gives memory back
+        return False
     replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", available)
     return replay["served"]
 

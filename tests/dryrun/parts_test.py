@@ -383,6 +383,12 @@ class AnswerTest(unittest.TestCase):
         self.assertTrue(self.collect(least + 100, counts=True)["fits"])
         self.assertRegex(text.verdict(self.collect(least + 100, counts=True)), "^perhaps: 100 bytes of")
         self.assertRegex(text.verdict(self.collect(most + 100, counts=True)), "^yes, 0 bytes to ")
+        # Other code than PyTorch's allocator has no cache to give back.
+        self.write(devices=[])
+        self.hold(0, (0, 0), (100, 0))
+        self.assertFalse(self.collect(least + 99, counts=True)["fits"])
+        self.assertTrue(self.collect(least + 100, counts=True)["fits"])
+        self.write()
         # Nothing is taken from memory that the program is given.
         self.assertTrue(self.collect(100)["fits"])
 
