@@ -57,7 +57,7 @@ if(TARGET tidepool_cudnn)
   install(EXPORT tidepoolCudnnTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
-# `COMPONENTS c` provides tidepool::c, the C face, which needs no other part.
+# `COMPONENTS c` provides tidepool::c, the C interface, which needs no other part.
 set(TIDEPOOL_HAS_C OFF)
 if(TARGET tidepool_c)
   set(TIDEPOOL_HAS_C ON)

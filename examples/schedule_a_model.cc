@@ -19,13 +19,12 @@ namespace {
 void SimulateLarge() {
   // [schedule]
   const auto graph = Check(tidepool::MakeModel("vgg-16", {.batch = 64, .gpu = "h200"}));
-  tidepool::TimelineOptions pool;
-  pool.memory_bytes = std::int64_t{5} << 30;
-  pool.placement = "planned";
-  tidepool::LayerwiseOptions mode;
-  mode.set = tidepool::OffloadSet::kDynamic;  // the quickest mode that fits
-  const auto made =
-      Check(tidepool::MakeSchedule("vdnn++", graph, tidepool::RequestFor(pool, mode)));
+  tidepool::ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = std::int64_t{5} << 30;
+  request.placing.placement = "planned";
+  request.options = tidepool::LayerwiseOptions{
+      .set = tidepool::OffloadSet::kDynamic};  // the quickest mode that fits
+  const auto made = Check(tidepool::MakeSchedule("vdnn++", graph, request));
   const auto timeline = Check(tidepool::Simulate(made));
   // timeline.seconds, .stalls, .bytes_out, .peak_device_bytes, .pool_bytes, ...
   // [/schedule]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pool in a C program. */
 #include <stdio.h>
-#include <tidepool/tidepool.h>
+#include <tidepool/c_api.h>
 
 /* Prints the error of a call. Returns whether it failed. */
 static int has_failed(tidepool_status status) {

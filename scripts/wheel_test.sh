@@ -26,7 +26,7 @@ packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/python
 
 "$out/venv/bin/tidepool" --version
-"$out/venv/bin/python" -c 'from tidepool import _c_face; _c_face.library()'
+"$out/venv/bin/python" -c 'from tidepool import _c_api; _c_api.library()'
 "$out/venv/bin/python" - <<'END'
 import importlib.metadata, pathlib, tidepool
 entry, = [one for one in importlib.metadata.distribution("tidepool").entry_points if one.group == "torch_dynamo_backends"]

@@ -12,8 +12,8 @@ namespace tidepool::cudart_host {
 inline constexpr std::int64_t kSpectrumTile = 32;  // the side of an image's tile
 inline constexpr std::int64_t kComplexBytes = 8;
 
-// Returns the side of the spectrum that holds a padded image of so many rows or columns: a power of
-// two from 32; 0 above 256.
+// Returns the side of the spectrum that holds a padded image of `needed` rows or columns: a power
+// of two from 32; 0 above 256.
 inline std::int64_t SpectrumSide(std::int64_t needed) {
   constexpr std::int64_t kLargest = 256;
   std::int64_t side = kSpectrumTile;

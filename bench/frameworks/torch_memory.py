@@ -6,7 +6,7 @@ usage: BENCH=1 scripts/framework_tests.sh torch
 
 Prints for each model and allocator the peak of live and of reserved bytes, in MiB, over the first two steps,
 over the steps from the third on, and in the last step. Then come the nanoseconds of a request and its free: through
-PyTorch, of the pool alone through its C face, and of an allocator that does nothing through PyTorch. The last is the
+PyTorch, of the pool alone through its C interface, and of an allocator that does nothing through PyTorch. The last is the
 part of PyTorch and of the CUDA runtime. Kernels do nothing, and cuDNN's workspaces are guesses, so the requests of
 convolutions are not those of a GPU.
 """

@@ -145,7 +145,7 @@ class GpuOffload {
 
   double SecondsOf(const TaskGraph& graph, const char* policy, int fills) {
     testing::PoolPolicy options;
-    options.machine.memory_bytes = kPoolBytes;
+    options.machine.memory() = kPoolBytes;
     const Schedule schedule = Take(testing::MakePoolSchedule(policy, graph, options));
     const LaunchTask launch = [&](const TaskLaunch& task) {
       for (int i = 0; i < fills; ++i) {

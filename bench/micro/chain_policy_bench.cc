@@ -13,6 +13,7 @@
 #include <ctime>
 #include <random>
 
+#include "policies/chain/paper_values.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool::bench {
@@ -68,7 +69,7 @@ void Measure(std::size_t operations, std::int64_t slots, int chains) {
     if (!schedule.ok()) std::printf("%s\n", schedule.status().ToString().c_str());
     longest = std::max(longest, seconds);
     total += seconds;
-    if (slots == 0) proved += FindFractionalOptimum(chain)->proved ? 1 : 0;
+    if (slots == 0) proved += chain_policies::FindFractionalOptimum(chain)->proved ? 1 : 0;
   }
   struct rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);

@@ -118,7 +118,7 @@ void CompareCalls(const char* name, const Choices& options) {
 using PlainGraph = test::GraphLayer<cudnnBackendDescriptor_t, cudnnHandle_t>;
 using WrappedGraph = test::GraphLayer<CudnnBackendDescriptor, CudnnHandle>;
 
-// Each of so many calls in turn has a workspace at another address.
+// This number of calls in turn have workspaces at different addresses.
 template <typename Graph, typename Handle>
 double NanosecondsOfGraph(Graph& graph, Handle handle, const Data& data, int addresses) {
   const WaitingStream stream;

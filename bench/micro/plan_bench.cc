@@ -134,7 +134,7 @@ PlanProblem WithFixed(PlanProblem problem, int count) {
 
 class Table {
  public:
-  // With so many fixed buffers in each problem.
+  // With this number of fixed buffers in each problem.
   Table(double time_limit, bool json, int fixed)
       : time_limit_(time_limit), json_(json), fixed_(fixed) {
     std::printf(json_ ? "[\n" : "%-40s %8s | %9s %8s | %9s %8s | %9s\n", "problem", "buffers",

@@ -135,15 +135,14 @@ Timeline Check(const absl::StatusOr<Timeline>& timeline) {
 // Measures with this share of the memory that the schedule takes when there is enough.
 void Measure(benchmark::State& state, const TaskGraph& graph, const std::string& placement) {
   const Schedule schedule = OffloadEverything(graph).Make();
-  TimelineOptions options;
-  options.memory_bytes = std::int64_t{1} << 42;
-  options.placement = placement;
-  const Timeline ample = Check(Simulate(graph, schedule, options));
-  options.memory_bytes = ample.pool_bytes / 100 * state.range(0);
+  Machine machine = {.devices = {{.memory_bytes = std::int64_t{1} << 42}}};
+  const TimelineOptions options = {.placement = placement};
+  const Timeline ample = Check(Simulate(graph, schedule, machine, options));
+  machine.devices.front().memory_bytes = ample.pool_bytes / 100 * state.range(0);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(Simulate(graph, schedule, options));
+    benchmark::DoNotOptimize(Simulate(graph, schedule, machine, options));
   }
-  const Timeline timeline = Check(Simulate(graph, schedule, options));
+  const Timeline timeline = Check(Simulate(graph, schedule, machine, options));
   state.counters["tasks"] = static_cast<double>(graph.tasks.size());
   state.counters["steps"] = static_cast<double>(timeline.resolved.steps.size());
   state.counters["out_GiB"] = static_cast<double>(timeline.bytes_out) / 0x1p30;

@@ -31,7 +31,7 @@ class Source {
   std::mt19937_64 random_;
 };
 
-// Returns fronts with so many points in all, workspaces of whole 64 KiB.
+// Returns fronts with `points` points in all, workspaces of whole 64 KiB.
 std::vector<Front> MakeFronts(std::size_t kernels, std::size_t points, Source& source) {
   std::vector<std::size_t> sizes(kernels, 1);
   for (std::size_t i = kernels; i < points; ++i) ++sizes[source.Below(kernels)];

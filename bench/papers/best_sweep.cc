@@ -117,7 +117,7 @@ void KeepFastest(TaskGraph& graph) {
 // Finds the least memory, in which all is away that may be, and the memory in which all stays but
 // the gradients of the iteration before. Data at home on the device is there at the begin.
 void FindLimits(Case& of) {
-  const std::int64_t granule = ScheduleRequest().alignment;
+  const std::int64_t granule = TimelineOptions().alignment;
   for (const GraphData& data : of.graph.data) {
     if (data.before != DataHome::kDevice) continue;
     of.least_bytes += (data.bytes + granule - 1) / granule * granule;
@@ -165,10 +165,6 @@ ScheduleRequest RequestFor(std::int64_t memory_bytes, bool full_duplex) {
   MachineLink& link = request.machine.links.front();
   link.out_bytes_per_second = link.in_bytes_per_second = kLinkRate;
   link.full_duplex = full_duplex;
-  request.pool = {.memory_bytes = memory_bytes,
-                  .out_bytes_per_second = kLinkRate,
-                  .in_bytes_per_second = kLinkRate,
-                  .one_transfer_at_a_time = !full_duplex};
   return request;
 }
 
@@ -198,7 +194,7 @@ void AskBest(const Choices& choices, Limit& limit, Known& known) {
     if (limit.answers.contains(question.name)) continue;
     ScheduleRequest request = RequestFor(limit.memory_bytes, question.full_duplex);
     if (choices.memory == "paged") request.memory = ScheduleMemory::kPaged;
-    // The work of so many seconds, so that no answer depends on the clock of a busy machine.
+    // The work of these seconds, so that no answer depends on the clock of a busy machine.
     request.options =
         BestOptions{.time_limit_seconds = kMostSeconds,
                     .work_seconds = choices.seconds,

@@ -125,7 +125,7 @@ double BestSeconds(const TaskGraph& graph, const Machine& machine) {
   const ScheduleRequest request = {
       .machine = machine,
       .memory = ScheduleMemory::kPaged,
-      .alignment = kGranule,
+      .placing = {.alignment = kGranule},
       .options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 2}};
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
   return made.ok() ? SimulatedSeconds(graph, made->schedule, machine) : kNever;

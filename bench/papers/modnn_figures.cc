@@ -25,6 +25,7 @@
 #include <variant>
 #include <vector>
 
+#include "policies/sub_batch/paper_values.h"
 #include "tests/modnn/valid_schedule.h"
 #include "tests/support/modnn_networks.h"
 #include "tidepool/schedule/memory_front.h"
@@ -139,14 +140,12 @@ std::optional<Point> Modnn(const GraphFamily& family, std::int64_t batch, std::i
 // Returns an iteration of vDNN, in its fastest mode that fits or with a set of layers, or nothing.
 std::optional<Point> Vdnn(const GraphFamily& family, std::int64_t batch, std::int64_t memory,
                           OffloadSet set = OffloadSet::kDynamic) {
-  TimelineOptions pool;
-  pool.memory_bytes = memory;
-  pool.placement = "best-fit";
-  pool.out_bytes_per_second = pool.in_bytes_per_second = kLink;
+  ScheduleRequest request = {.options = LayerwiseOptions{.set = set}};
+  request.machine.devices.front().memory_bytes = memory;
+  request.machine.links.front() = {.out_bytes_per_second = kLink, .in_bytes_per_second = kLink};
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
   if (!graph.ok()) return std::nullopt;
-  const absl::StatusOr<MadeSchedule> made =
-      MakeSchedule("vdnn", *graph, RequestFor(pool, LayerwiseOptions{.set = set}));
+  const absl::StatusOr<MadeSchedule> made = MakeSchedule("vdnn", *graph, request);
   if (!made.ok()) return std::nullopt;
   const absl::StatusOr<Timeline> timeline = Simulate(*made);
   if (!timeline.ok()) return std::nullopt;
@@ -196,8 +195,8 @@ void PrintMemory() {
   Mean algorithms;
   Mean without_weights;
   for (const ModnnNetwork& network : kModnnNetworks) {
-    const TechniqueMemory memory =
-        MemoryOfTechniques(FamilyOf(network, true), network.batch, kAlignment).value();
+    const sub_batch::TechniqueMemory memory =
+        sub_batch::MemoryOfTechniques(FamilyOf(network, true), network.batch, kAlignment).value();
     const auto ratio = [&](std::int64_t bytes, Mean& mean) {
       mean.Add(static_cast<double>(memory.ideal) / static_cast<double>(bytes));
       return static_cast<double>(memory.ideal) / static_cast<double>(bytes);
@@ -233,7 +232,8 @@ void PrintTechniques(double half) {
     const TaskGraph whole = GraphAt(family, network.batch).value();
     const double ideal = TaskSeconds(whole, true);
     const double in_ones = RatioInOnes(family, network.batch);
-    const TechniqueMemory memory = MemoryOfTechniques(family, network.batch, kAlignment).value();
+    const sub_batch::TechniqueMemory memory =
+        sub_batch::MemoryOfTechniques(family, network.batch, kAlignment).value();
     const std::optional<Point> moved = Modnn(family, network.batch, memory.transfers, kWholeBatch);
     sub_batches.Add(in_ones);
     algorithms.Add(TaskSeconds(whole, false) / ideal);
@@ -462,7 +462,7 @@ int CheckNetwork(const std::string& name, std::size_t devices, int budgets) {
       MakeModelFamily(name, {.gpu = "k40"}, std::vector<std::int64_t>{1}).value();
   const std::int64_t bound = LeastMemory(GraphAt(family, 1).value(), kAlignment).bytes;
   const std::int64_t part = kBatch / static_cast<std::int64_t>(devices);
-  const std::int64_t ideal = MemoryOfTechniques(family, part, kAlignment).value().ideal;
+  const std::int64_t ideal = sub_batch::MemoryOfTechniques(family, part, kAlignment).value().ideal;
   int faults = 0;
   for (int i = 0; i < budgets; ++i) {
     const std::int64_t memory = bound + (ideal - bound) / (budgets - 1) * i;

@@ -285,7 +285,7 @@ void PrintRun(const Network& network, Zeros zeros, const RigOptions& options) {
 }
 
 // The saving against the time, for thresholds of the advisor and numbers of threads: a buffer is
-// compressed where it saves at least so much.
+// compressed where it saves at least that.
 void PrintCurve(const Network& network, int most_threads, double link) {
   const CompressionProfile profile = Take(CompressionProfileFromEnvironment());
   std::printf("%s: saving against time over a link of %.1f GB/s, zeros uniform\n",

@@ -175,7 +175,7 @@ void PrintFigure() {
       std::printf("%-18s %3d", model, batch);
       for (const std::string& mode : kModes) {
         testing::PoolPolicy options = PaperMode(mode);
-        options.machine.memory_bytes = gpu.bytes;
+        options.machine.memory() = gpu.bytes;
         for (const char* policy : {"vdnn", "vdnn++"}) {
           const double seconds = Seconds(policy, graph, options);
           if (seconds < 0) {
@@ -203,13 +203,13 @@ int Compare() {
     for (const std::string& mode : kModes) {
       testing::PoolPolicy options = PaperMode(mode);
       const Trace trace = PaperTrace(graph, options);
-      options.machine.memory_bytes = static_cast<std::int64_t>(SmallestPool(trace, "best-fit"));
+      options.machine.memory() = static_cast<std::int64_t>(SmallestPool(trace, "best-fit"));
       for (const double link : {4e9, 8e9, 12e9, 16e9, 32e9, 64e9}) {
-        options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = link;
-        options.machine.placement = "best-fit";
+        options.machine.SetRate(link);
+        options.machine.placing.placement = "best-fit";
         const double vdnn = Seconds("vdnn", graph, options);
         if (Seconds("vdnn++", graph, options) < 0) ++refused;
-        options.machine.placement = "planned";
+        options.machine.placing.placement = "planned";
         const double vdnnpp = Seconds("vdnn++", graph, options);
         ++compared;
         if (vdnnpp < 0) {

@@ -32,9 +32,9 @@ TaskGraph Graph(const char* model, std::int64_t batch, std::int64_t image = 0,
 
 testing::PoolPolicy Mode(const std::string& mode, std::int64_t memory) {
   testing::PoolPolicy options = PaperMode(mode);
-  options.machine.memory_bytes = memory;
-  options.machine.placement = "planned";
-  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = kLink;
+  options.machine.memory() = memory;
+  options.machine.placing.placement = "planned";
+  options.machine.SetRate(kLink);
   return options;
 }
 

@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bindings/c/face_device.h"
+#include "bindings/c/c_device.h"
 #include "bindings/support/cuda_end.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/nvtx_observer.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
-class CudaSide final : public FaceDevice {
+class CudaSide final : public CDevice {
  public:
   CudaSide(std::unique_ptr<CudaDevice> device, StreamPromise promise)
       : device_(std::move(device)), promise_(promise) {}
@@ -97,7 +97,7 @@ int CurrentDevice() {
 
 bool HasCudaDevice() { return CountDevices() > 0; }
 
-absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Settings& settings) {
+absl::StatusOr<std::unique_ptr<CDevice>> MakeCudaSide(const bindings::Settings& settings) {
   CudaDeviceOptions options;
   options.ordinal = settings.ordinal.has_value() ? *settings.ordinal : CurrentDevice();
   absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Create(options);
@@ -106,4 +106,4 @@ absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Setting
       *std::move(device), settings.streams_stay ? StreamPromise::kUnwraps : StreamPromise::kNone);
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 constinit thread_local char* last_error = nullptr;
@@ -74,4 +74,4 @@ tidepool_status Fail(const char* function, const absl::Status& error, bool print
 
 const char* LastError() noexcept { return last_error == nullptr ? "" : last_error; }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -4,11 +4,11 @@
 #define TIDEPOOL_BINDINGS_C_ERROR_H_
 
 #include "absl/status/status.h"
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
-// Returns the code of a status. Codes that the C face does not have become TIDEPOOL_INTERNAL.
+// Returns the code of a status. Codes that the C interface does not have become TIDEPOOL_INTERNAL.
 tidepool_status CodeOf(const absl::Status& status);
 
 // Keeps the text of an error as the thread's last error, prints it on stderr if `prints`, and
@@ -18,6 +18,6 @@ tidepool_status Fail(const char* function, const absl::Status& error, bool print
 // Returns the text of the thread's last error; "" before the first one.
 const char* LastError() noexcept;
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_ERROR_H_

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 absl::Status Graphs::Begin(void* native) {
   const locks::MutexLock lock(&mutex_);
@@ -223,4 +223,4 @@ Graphs::Numbered Graphs::OwnerOf(void* address) {
   return graphs_.end();
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

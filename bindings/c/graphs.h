@@ -16,17 +16,17 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bindings/c/face_device.h"
+#include "bindings/c/c_device.h"
 #include "bindings/support/private_pool.h"
 #include "lib/locks/mutex.h"
 #include "tidepool/pool.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 // Graphs have the numbers from 1 on. Thread-safe. The device and the pool outlive it.
 class Graphs {
  public:
-  Graphs(FaceDevice& device, Pool& pool) : device_(device), pool_(pool) {}
+  Graphs(CDevice& device, Pool& pool) : device_(device), pool_(pool) {}
   Graphs(const Graphs&) = delete;
   Graphs& operator=(const Graphs&) = delete;
 
@@ -95,7 +95,7 @@ class Graphs {
   absl::StatusOr<Stream> Service() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Numbered OwnerOf(void* address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  FaceDevice& device_;
+  CDevice& device_;
   Pool& pool_;
   std::atomic<std::size_t> begun_count_ = 0;  // of begun_
   std::atomic<std::uintptr_t> first_ = 0;     // of the addresses of all segments
@@ -107,6 +107,6 @@ class Graphs {
   Stream service_ ABSL_GUARDED_BY(mutex_);  // hands segments over; none before the first
 };
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_GRAPHS_H_

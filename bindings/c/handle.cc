@@ -10,7 +10,7 @@
 
 namespace {
 
-using tidepool::c_face::FacePool;
+using tidepool::c_api::CPool;
 
 // Constant initialisation and no destructor: programs may use pools until their very end.
 constinit tidepool::locks::Mutex list_mutex;
@@ -23,7 +23,7 @@ std::vector<tidepool_pool*>& List() ABSL_EXCLUSIVE_LOCKS_REQUIRED(list_mutex) {
 
 constinit std::atomic<unsigned> tidepool_pool::forks_of_process = 0;
 
-tidepool_pool* tidepool_pool::Create(std::unique_ptr<FacePool> pool) {
+tidepool_pool* tidepool_pool::Create(std::unique_ptr<CPool> pool) {
   static const int watches_forks =
       pthread_atfork(&BeforeFork, &AfterForkInParent, &AfterForkInChild);
   static_cast<void>(watches_forks);
@@ -42,15 +42,15 @@ absl::Status tidepool_pool::Gone() const {
   return absl::FailedPreconditionError("the pool was destroyed");
 }
 
-std::unique_ptr<FacePool> tidepool_pool::Take() {
+std::unique_ptr<CPool> tidepool_pool::Take() {
   if (pool() == nullptr) return nullptr;
-  return std::unique_ptr<FacePool>(pool_.exchange(nullptr));
+  return std::unique_ptr<CPool>(pool_.exchange(nullptr));
 }
 
 void tidepool_pool::ReportAtExit() {
   const tidepool::locks::MutexLock lock(&list_mutex);
   for (const tidepool_pool* handle : List()) {
-    if (FacePool* const pool = handle->pool()) pool->Report();
+    if (CPool* const pool = handle->pool()) pool->Report();
   }
 }
 

@@ -8,16 +8,16 @@
 #include <memory>
 
 #include "absl/status/status.h"
-#include "bindings/c/face_pool.h"
+#include "bindings/c/c_pool.h"
 
 // Never freed, so that a call on a destroyed pool finds the mark of it. Thread-safe.
 struct tidepool_pool {
  public:
   // Makes a handle, which lives as long as the process.
-  static tidepool_pool* Create(std::unique_ptr<tidepool::c_face::FacePool> pool);
+  static tidepool_pool* Create(std::unique_ptr<tidepool::c_api::CPool> pool);
 
   // Returns the pool; null when it has ended or belongs to the process that was forked.
-  tidepool::c_face::FacePool* pool() const {
+  tidepool::c_api::CPool* pool() const {
     return forks_ == forks_of_process.load(std::memory_order_relaxed)
                ? pool_.load(std::memory_order_acquire)
                : nullptr;
@@ -27,13 +27,12 @@ struct tidepool_pool {
   // Returns whether the address is a handle. It must be readable memory.
   bool IsHandle() const { return mark_ == kMark; }
   // Takes the pool out, for its end. Null when it is gone.
-  std::unique_ptr<tidepool::c_face::FacePool> Take();
+  std::unique_ptr<tidepool::c_api::CPool> Take();
 
  private:
   static constexpr std::uint64_t kMark = 0x7469646570306f6c;
 
-  explicit tidepool_pool(std::unique_ptr<tidepool::c_face::FacePool> pool)
-      : pool_(pool.release()) {}
+  explicit tidepool_pool(std::unique_ptr<tidepool::c_api::CPool> pool) : pool_(pool.release()) {}
 
   // Writes the traces and statistics of all pools at the end of a process.
   [[gnu::destructor]] static void ReportAtExit();
@@ -47,7 +46,7 @@ struct tidepool_pool {
 
   const std::uint64_t mark_ = kMark;
   const unsigned forks_ = forks_of_process.load();
-  std::atomic<tidepool::c_face::FacePool*> pool_;
+  std::atomic<tidepool::c_api::CPool*> pool_;
 };
 
 #endif  // TIDEPOOL_BINDINGS_C_HANDLE_H_

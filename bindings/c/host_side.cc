@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "bindings/c/face_device.h"
+#include "bindings/c/c_device.h"
 #include "tidepool/host_device.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
-class HostSide final : public FaceDevice {
+class HostSide final : public CDevice {
  public:
   HostSide(std::unique_ptr<HostDevice> device, Stream default_stream)
       : device_(std::move(device)), default_(default_stream) {}
@@ -59,7 +59,7 @@ class HostSide final : public FaceDevice {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FaceDevice>> MakeHostSide(const bindings::Settings& settings) {
+absl::StatusOr<std::unique_ptr<CDevice>> MakeHostSide(const bindings::Settings& settings) {
   HostDeviceOptions options;
   options.memory_bytes = settings.device_memory_bytes;
   absl::StatusOr<std::unique_ptr<HostDevice>> device = HostDevice::Create(options);
@@ -69,4 +69,4 @@ absl::StatusOr<std::unique_ptr<FaceDevice>> MakeHostSide(const bindings::Setting
   return std::make_unique<HostSide>(*std::move(device), *stream);
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 constexpr std::size_t kMostOwners = 1024;
@@ -108,4 +108,4 @@ void Owners::ResetPeaks() {
   for (Owner& owner : owners_) owner.figures.peak_live_bytes = owner.figures.live_bytes;
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -14,9 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/locks/mutex.h"
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 // Owners have the numbers from 1 on. Allocations without an owner are not in the table: they cost
 // one comparison at their free. Thread-safe. Everything is O(1) but for Add, O(owners).
@@ -59,6 +59,6 @@ class Owners {
   absl::flat_hash_map<const void*, Owned> allocations_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_OWNERS_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bindings/support/plan_file.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 absl::Status CheckSizes(const bindings::Settings& settings, const PoolOptions& options) {
@@ -50,4 +50,4 @@ absl::StatusOr<PoolOptions> PoolOptionsOf(const bindings::Settings& settings,
   return options;
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -5,11 +5,11 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
-#include "bindings/c/face_pool.h"
+#include "bindings/c/c_pool.h"
 #include "bindings/c/statistics.h"
 #include "tidepool/trace/output_file.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 using Segments = std::map<const void*, Graphs::Segment>;
@@ -39,9 +39,9 @@ std::string JsonOf(const tidepool_statistics& statistics) {
 
 }  // namespace
 
-std::vector<tidepool_block> FacePool::Blocks() const { return Blocks(graphs_->Segments()); }
+std::vector<tidepool_block> CPool::Blocks() const { return Blocks(graphs_->Segments()); }
 
-std::vector<tidepool_block> FacePool::Blocks(const Segments& segments) const {
+std::vector<tidepool_block> CPool::Blocks(const Segments& segments) const {
   auto handles = streams_.Handles();
   std::vector<tidepool_block> blocks;
   for (const PoolBlock& block : pool_->Snapshot()) {
@@ -56,7 +56,7 @@ std::vector<tidepool_block> FacePool::Blocks(const Segments& segments) const {
   return blocks;
 }
 
-absl::Status FacePool::WriteSnapshot(const std::string& path) const {
+absl::Status CPool::WriteSnapshot(const std::string& path) const {
   const tidepool_statistics statistics = ToC(pool_->Stats());
   const Segments segments = graphs_->Segments();
   const std::vector<tidepool_block> blocks = Blocks(segments);
@@ -73,4 +73,4 @@ absl::Status FacePool::WriteSnapshot(const std::string& path) const {
   });
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

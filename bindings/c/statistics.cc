@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 #define FIELD(name) \
@@ -74,4 +74,4 @@ absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statist
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

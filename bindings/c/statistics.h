@@ -8,10 +8,10 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "tidepool/c_api.h"
 #include "tidepool/pool.h"
-#include "tidepool/tidepool.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 struct StatisticsField {
   const char* name;
@@ -28,6 +28,6 @@ tidepool_statistics ToC(const PoolStats& stats);
 // version of the structure has.
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics);
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_STATISTICS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/c/streams.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 absl::StatusOr<Stream> Streams::Keep(void* native, absl::StatusOr<Stream> name) {
   if (!name.ok()) return name;
@@ -83,4 +83,4 @@ void Streams::KeepUsed(absl::FunctionRef<bool(Stream)> is_used) {
   renamed_ = 0;
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

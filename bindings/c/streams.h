@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The streams that a pool of the C face has seen. A stream is registered by its first use.
+// The streams that a pool of the C interface has seen. A stream is registered by its first use.
 #ifndef TIDEPOOL_BINDINGS_C_STREAMS_H_
 #define TIDEPOOL_BINDINGS_C_STREAMS_H_
 
@@ -12,17 +12,17 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "bindings/c/face_device.h"
+#include "bindings/c/c_device.h"
 #include "bindings/support/stream_names.h"
 #include "lib/locks/mutex.h"
 #include "lib/locks/pointer_table.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 // Thread-safe. The device outlives it.
 class Streams {
  public:
-  explicit Streams(FaceDevice& device) : device_(device) {}
+  explicit Streams(CDevice& device) : device_(device) {}
 
   // Returns the name of a stream. Takes no lock, and makes no call of the device, if the stream was
   // used before.
@@ -69,7 +69,7 @@ class Streams {
     void* const native;
     const bool is_of_thread;
     std::atomic<bool> may_end = false;
-    std::atomic<std::uint64_t> number = 0;  // FaceDevice::NumberOf at the registration
+    std::atomic<std::uint64_t> number = 0;  // CDevice::NumberOf at the registration
   };
 
   absl::StatusOr<Stream> Keep(void* native, absl::StatusOr<Stream> name);
@@ -78,7 +78,7 @@ class Streams {
     return native == nullptr ? default_.load(std::memory_order_acquire) : table_.Find(native);
   }
 
-  FaceDevice& device_;
+  CDevice& device_;
   std::atomic<Entry*> default_ = nullptr;  // that of the null handle
   locks::PointerTable<Entry> table_;       // read without a lock, changed under mutex_
   mutable locks::Mutex mutex_;
@@ -86,6 +86,6 @@ class Streams {
   std::size_t renamed_ ABSL_GUARDED_BY(mutex_) = 0;  // since KeepUsed
 };
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_STREAMS_H_

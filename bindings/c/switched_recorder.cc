@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 absl::Status SwitchedRecorder::Start(const std::string& path) {
   const locks::MutexLock lock(&mutex_);
@@ -61,4 +61,4 @@ void SwitchedRecorder::Mark(std::string_view name) {
   if (recorder_ != nullptr) recorder_->Mark(name);
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

@@ -13,7 +13,7 @@
 #include "tidepool/pool_observer.h"
 #include "tidepool/recorder.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 // Thread-safe.
 class SwitchedRecorder final : public PoolObserver {
@@ -39,6 +39,6 @@ class SwitchedRecorder final : public PoolObserver {
   std::unique_ptr<Recorder> recorder_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
 #endif  // TIDEPOOL_BINDINGS_C_SWITCHED_RECORDER_H_

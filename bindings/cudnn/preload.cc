@@ -27,4 +27,4 @@ extern "C" TIDEPOOL_CUDNN_API cudnnStatus_t cudnnSetStream(cudnnHandle_t handle,
 #define TIDEPOOL_CUDNN_NAME(Name) cudnn##Name
 #define TIDEPOOL_CUDNN_LAYER
 #define TIDEPOOL_CUDNN_LAYER_ID 0
-#include "bindings/cudnn/face.inc"
+#include "bindings/cudnn/functions.inc"

@@ -10,7 +10,7 @@
 
 namespace tidepool::bindings {
 
-// Parses options as tidepool.h describes them. InvalidArgument for an unknown key, with the known
+// Parses options as c_api.h describes them. InvalidArgument for an unknown key, with the known
 // keys, nearest first; for a key given twice, a malformed value, and options that contradict each
 // other. O(characters).
 absl::StatusOr<Settings> ParseOptions(std::string_view text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of pools that users choose by options, and the one table of those options. CNMeM's
-// environment variables and the option strings of the C face are both read by it.
+// environment variables and the option strings of the C interface are both read by it.
 #ifndef TIDEPOOL_BINDINGS_SUPPORT_SETTINGS_H_
 #define TIDEPOOL_BINDINGS_SUPPORT_SETTINGS_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's allocator of device memory on tidepool's pools. It derives from PyTorch's class, so
-// it is compiled for the installed version. It reaches the pools through tidepool/tidepool.h.
+// it is compiled for the installed version. It reaches the pools through tidepool/c_api.h.
 #ifndef TIDEPOOL_BINDINGS_TORCH_ALLOCATOR_H_
 #define TIDEPOOL_BINDINGS_TORCH_ALLOCATOR_H_
 
@@ -20,7 +20,7 @@
 #include "../support/private_pool.h"
 #include "history.h"
 #include "ledger.h"
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool::torch_binding {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool::torch_binding {
 

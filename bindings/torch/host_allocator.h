@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "history.h"
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool::torch_binding {
 

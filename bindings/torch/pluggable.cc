@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

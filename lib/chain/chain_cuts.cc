@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "lib/graph/task_uses.h"
 
 namespace tidepool::chain {
 namespace {
@@ -111,12 +112,10 @@ void CutFinder::FindOwners() {
       owners_[i] = layer->second;
       continue;
     }
-    for (const auto* list : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *list) {
-        const std::size_t last = walk_.uses[data].last_forward;
-        if (graph_.data[data].kind != DataKind::kWeight || last == kNoTask) continue;
-        owners_[i] = owners_[i] == kNoTask ? last : std::max(owners_[i], last);
-      }
+    for (const std::size_t data : graph::InputsOf(task)) {
+      const std::size_t last = walk_.uses[data].last_forward;
+      if (graph_.data[data].kind != DataKind::kWeight || last == kNoTask) continue;
+      owners_[i] = owners_[i] == kNoTask ? last : std::max(owners_[i], last);
     }
   }
 }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/graph/task_uses.h"
+
 namespace tidepool::chain {
 namespace {
 
@@ -22,13 +24,11 @@ std::int64_t PeakOf(const TaskGraph& graph, const GraphWalk& walk, const GraphCh
       if (!IsResident(graph.data[data])) live += graph.data[data].bytes;
     }
     peak = std::max(peak, live + task.algorithms[made.algorithms[i]].workspace_bytes);
-    for (const auto* list : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *list) {
-        const DataUses& uses = walk.uses[data];
-        const bool is_own = uses.writer >= part.forward_begin && uses.writer < part.forward_end;
-        if (!is_own || uses.last_forward != i || data == output) continue;
-        if (!IsResident(graph.data[data])) live -= graph.data[data].bytes;
-      }
+    for (const std::size_t data : graph::UsesOf(task)) {
+      const DataUses& uses = walk.uses[data];
+      const bool is_own = uses.writer >= part.forward_begin && uses.writer < part.forward_end;
+      if (!is_own || uses.last_forward != i || data == output) continue;
+      if (!IsResident(graph.data[data])) live -= graph.data[data].bytes;
     }
   }
   return peak;

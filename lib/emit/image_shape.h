@@ -22,7 +22,7 @@ struct ImageShape {
 
 // Returns the output of a convolution.
 ImageShape OutputOf(const ConvolutionParameters& convolution);
-// Returns the output of a transposed convolution, a datum of so many numbers. It may have up to
+// Returns the output of a transposed convolution, a datum of `numbers` numbers. It may have up to
 // stride - 1 rows and as many columns more than windows reach: as many as make up the numbers, and
 // none where no number of them does. O(stride).
 ImageShape TransposedOutputOf(const ConvolutionParameters& convolution, std::int64_t numbers);

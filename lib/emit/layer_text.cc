@@ -194,8 +194,8 @@ std::string_view LayerText() {
                                  y_layout, static_cast<float*>(to.memory) + to.first));
     }
 
-    // Images in memory: number `first` is the first, and samples, channels and rows lie so many
-    // numbers apart.
+    // Images in memory: number `first` is the first; the other members are the numbers from one
+    // sample, channel and row to the next.
     struct Images {
       void* memory;
       int sample, channel, row, first;

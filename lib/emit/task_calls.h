@@ -51,7 +51,7 @@ class TaskCalls {
     return *found;
   }
 
-  // Returns the use number `i` of a list, which must have so many elements; 0: any number.
+  // Returns the use number `i` of a list, which must have `elements` elements; 0: any number.
   RoleUse Use(const std::vector<RoleUse>& list, std::size_t i, const char* role,
               std::int64_t elements = 0);
   RoleUse Input(std::size_t i, std::int64_t elements) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/data_places.h"
 
 namespace tidepool::execute {
@@ -44,9 +45,8 @@ HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& sched
 }
 
 void HostCopies::NeedTask(const GraphTask& task) {
-  for (const auto* uses : {&task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) offsets_[Of(kHostDevice, data)] = kNeedsPlace;
-  }
+  for (const std::size_t data : graph::ChangesOf(task))
+    offsets_[Of(kHostDevice, data)] = kNeedsPlace;
   for (const std::size_t data : task.reads) {
     if (graphs_.front().data[data].before != DataHome::kHost) continue;
     for (std::size_t i = 0; i < devices_; ++i) offsets_[Of(i, data)] = kNeedsPlace;

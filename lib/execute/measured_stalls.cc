@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
+
 namespace tidepool::execute {
 namespace {
 
@@ -50,9 +52,7 @@ class StallFinder {
 
   void Run(std::size_t step) {
     const GraphTask& task = graph_.tasks[schedule_.steps[step].index];
-    for (const auto* uses : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *uses) Consider(in_[data], Reason::kData);
-    }
+    for (const std::size_t data : graph::InputsOf(task)) Consider(in_[data], Reason::kData);
     const TimelineEvent* const event = events_[step];
     if (event == nullptr) return;
     if (awaited_ != nullptr && awaited_->end <= event->start) {

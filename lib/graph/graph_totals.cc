@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/graph/task_uses.h"
 #include "tidepool/schedule/graph.h"
 
 namespace tidepool {
@@ -10,9 +11,7 @@ namespace {
 
 std::int64_t BytesOfTask(const TaskGraph& graph, const GraphTask& task) {
   std::int64_t bytes = task.algorithms.front().workspace_bytes;
-  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) bytes += graph.data[data].bytes;
-  }
+  for (const std::size_t data : graph::UsesOf(task)) bytes += graph.data[data].bytes;
   return bytes;
 }
 

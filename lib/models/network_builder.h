@@ -244,7 +244,7 @@ class NetworkBuilder {
   std::size_t Learn(const std::string& name, std::int64_t elements, Layer& layer);
   void Costs(Layer& layer, const Work& forward, const Work& backward) const;
   // Adds the backward tasks of a layer that learns and has one input. `algorithms` returns those of
-  // a task that computes so many gradients, 1 or 2.
+  // a task that computes one gradient or two.
   void AddGradients(Layer& layer, const KeptData& kept,
                     absl::FunctionRef<std::vector<TaskAlgorithm>(int)> algorithms);
   // Adds the mask of dropout, and the costs.

@@ -22,7 +22,7 @@ ChunkSource::ChunkSource(CompressedMemory memory, std::int64_t chunk_bytes,
     const PagePoolStats stats = (*pages)->Stats();
     extent_bytes_ = stats.page_bytes;
     extents_a_chunk_ = (chunk_bytes + extent_bytes_ - 1) / extent_bytes_;
-    // The pool never has more than max_pages: do not build a list of so many.
+    // The pool never has more than max_pages: do not build a longer list.
     if (extents_a_chunk_ > stats.max_pages) extents_a_chunk_ = 1;
   }
 }

@@ -34,7 +34,7 @@ struct Change {
 struct Stream {
   std::vector<Change> changes;
   std::vector<std::size_t> splits;
-  std::size_t first_node = 0;  // one node a split: the cut has at least so many changes
+  std::size_t first_node = 0;  // one node a split: the cut has at least one change for each
 
   // Return the number of changes up to a wait of this stream, and before a wait for it.
   std::size_t WaitingPosition(const PlanWait& wait) const {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int32_t kMostForFullCheck = 1000;
 // Slots and saved offsets over all parts: about 300 MiB.
 constexpr std::size_t kMostMemory = 8'000'000;
-// A count of the buffers in all sections takes a second for so many.
+// A count of the buffers in all sections takes a second for this number.
 constexpr double kMostSpans = 1e9;
 
 template <typename Offset>

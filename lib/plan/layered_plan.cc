@@ -149,7 +149,7 @@ class LayeredPlanner {
     return most;
   }
 
-  // Whether so many buffers need few bytes, and leave enough to the others.
+  // Whether the largest `count` buffers need few bytes, and leave enough to the others.
   bool AreSmall(std::size_t count) const {
     const auto first = large_.begin() + static_cast<std::ptrdiff_t>(count);
     const std::int64_t small = LowerBoundOf(Layer({large_.begin(), first}));

@@ -102,7 +102,7 @@ std::optional<Planned> PlanApart(const RepeatingProblem& repeating, const PlanOr
   return *std::move(planned);
 }
 
-// Returns the plans of the iterations of a circle, of which each has so many requests.
+// Returns the plans of the iterations of a circle, of which each has that number of requests.
 PlacementPlans PlansOf(const Planned& planned, const RepeatingProblem& repeating,
                        std::size_t requests) {
   const std::size_t iterations = repeating.iterations();

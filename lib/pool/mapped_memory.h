@@ -51,7 +51,7 @@ class MappedMemory : public MemorySource {
   // Fills the gaps of a site. Returns the free block that its end is in, or kNoBlock.
   virtual absl::StatusOr<BlockId> Fill(Site site, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  // Returns the bytes of a piece of new memory, for a pool of so many bytes.
+  // Returns the bytes of a piece of new memory, for a pool of `pool_bytes`.
   virtual std::int64_t PieceBytes(std::int64_t pool_bytes) const {
     const std::int64_t bytes = pool_bytes / kPieces;
     return options_.placement == kPlanned ? std::min(bytes, kMostPlannedPiece) : bytes;

@@ -66,7 +66,7 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint);
   // Frees allocations of a stream that may have been destroyed, and that no other stream uses.
   void FreeCached(absl::Span<void* const> addresses, Stream stream);
-  // Keeps block names for so many splits, which then always succeed.
+  // Keeps block names for `splits` splits, which then always succeed.
   void ReserveSplits(std::int64_t splits);
   // Splits a live allocation that no other stream uses into two; the first has `bytes`, a multiple
   // of the alignment.

@@ -77,7 +77,7 @@ class alignas(64) StreamCache {
   static constexpr std::size_t kSlots = 128;
   static constexpr std::size_t kProbes = 4;
   static constexpr std::size_t kDepth = 7;
-  // After so many misses the cache compares them with its hits. With fewer hits it rests for
+  // After this number of misses the cache compares them with its hits. With fewer hits it rests for
   // kRest allocations.
   static constexpr std::int64_t kTrial = 1024;
   static constexpr std::int64_t kRest = 64 * kTrial;

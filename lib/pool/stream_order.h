@@ -4,7 +4,7 @@
 // Each stream has a clock; its position counts the frees on the stream. When memory crosses to
 // another stream, one event of the clock is recorded; it stands for every free so far. A stream
 // that waits for the event has then waited for everything that the awaited stream had waited for.
-// So many crossings need few events. The positions that a stream has awaited are a vector clock
+// Thus many crossings need few events. The positions that a stream has awaited are a vector clock
 // (Fidge 1988, Mattern 1989), and waits are its messages.
 #ifndef TIDEPOOL_LIB_POOL_STREAM_ORDER_H_
 #define TIDEPOOL_LIB_POOL_STREAM_ORDER_H_

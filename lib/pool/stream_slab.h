@@ -103,8 +103,8 @@ class alignas(64) StreamSlab {
   absl::Status CheckInvariants() const;
 
  private:
-  // After so many requests that the slab could not serve, it compares them with those that it
-  // served. With fewer of these it ends, and rests for kRest requests.
+  // After this number of requests that the slab could not serve, it compares them with those that
+  // it served. With fewer of these it ends, and rests for kRest requests.
   static constexpr std::int64_t kTrial = 1024;
   static constexpr std::int64_t kRest = 64 * kTrial;
 

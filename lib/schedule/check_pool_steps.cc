@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/check_numbers.h"
 #include "lib/schedule/check_steps.h"
@@ -91,11 +92,9 @@ class PoolCheck {
       return Wrong("the task ran at step ", ran_at_[index], ", expected each task once");
     }
     std::size_t need = first_need_[index];
-    for (const auto* uses : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
-          return status;
-        }
+    for (const std::size_t data : graph::InputsOf(task)) {
+      if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
+        return status;
       }
     }
     for (const std::size_t data : task.writes) {

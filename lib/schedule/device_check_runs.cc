@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/device_check.h"
 
 namespace tidepool::schedule {
@@ -154,12 +155,10 @@ void DeviceCheck::Perform(const ScheduleStep& step, std::size_t device) {
   const GraphTask& task = graph_->tasks[step.index];
   const bool is_first = RanAt(device, step.index) == kNotYet;
   const bool is_update = task.phase == TaskPhase::kUpdate;
-  for (const auto* uses : {&task.reads, &task.updates}) {
-    for (const std::size_t data : *uses) {
-      DataPlace& place = places_.At(device, data);
-      place.done += is_first ? 1 : 0;
-      place.updates_done += is_first && is_update ? 1 : 0;
-    }
+  for (const std::size_t data : graph::InputsOf(task)) {
+    DataPlace& place = places_.At(device, data);
+    place.done += is_first ? 1 : 0;
+    place.updates_done += is_first && is_update ? 1 : 0;
   }
   const bool is_first_instance = InstancesOf(step).front() == device;
   for (const std::size_t data : task.updates) {

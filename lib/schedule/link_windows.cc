@@ -17,7 +17,7 @@ class OpenGaps {
   std::int64_t bytes() const { return bytes_; }
   std::int64_t clean_bytes() const { return bytes_ - dirty_bytes_; }
   // Bytes that begin at a position, and bytes of data without a copy on the host that is written
-  // when so many tasks have ended.
+  // when that number of tasks have ended.
   std::int64_t begun_at(std::size_t position) const { return begun_at_[position]; }
   std::int64_t written_at(std::size_t tasks) const { return written_at_[tasks]; }
   std::int64_t dirty_bytes() const { return dirty_bytes_; }

@@ -24,7 +24,7 @@ struct TaskInOrder {
 struct Gap {
   std::size_t begin = 0;
   std::size_t end = 0;      // the position of the next use; after the last position: none
-  std::size_t written = 0;  // after so many tasks a copy on the host is not stale
+  std::size_t written = 0;  // after this number of tasks a copy on the host is not stale
   std::int64_t bytes = 0;
   bool is_clean = false;  // the host has a copy without any transfer
 };

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/data_places.h"
 #include "lib/schedule/link_windows.h"
 #include "lib/schedule/schedule_choices.h"
@@ -84,13 +85,9 @@ class BoundFinder {
     for (const auto& [index, graph] : choices_.order) {
       const GraphTask& task = graph->tasks[index];
       double end = 0;
-      for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-        for (const std::size_t data : *uses) end = std::max(end, changed[data]);
-      }
+      for (const std::size_t data : graph::UsesOf(task)) end = std::max(end, changed[data]);
       end += schedule::LeastSeconds(task);
-      for (const auto* uses : {&task.writes, &task.updates}) {
-        for (const std::size_t data : *uses) changed[data] = end;
-      }
+      for (const std::size_t data : graph::ChangesOf(task)) changed[data] = end;
       longest = std::max(longest, end);
     }
     return longest;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/step_text.h"
 
 namespace tidepool::schedule {
@@ -154,12 +155,10 @@ void Lowering::RunOnHost(const ScheduleStep& step) {
   const StreamEnd at = queue_.Next(streams_.Host(step.stream));
   double seconds = 0;
   for (const std::size_t data : task.reads) seconds += AddUpOnHost(data, at);
-  for (const auto* uses : {&task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) {
-      const std::int64_t bytes = graph_->data[data].bytes;
-      WriteHost(HostInstance(kHostDevice, data), 0, bytes, kRawCopy, at);
-      seconds += static_cast<double>(bytes) / machine_.host.update_bytes_per_second;
-    }
+  for (const std::size_t data : graph::ChangesOf(task)) {
+    const std::int64_t bytes = graph_->data[data].bytes;
+    WriteHost(HostInstance(kHostDevice, data), 0, bytes, kRawCopy, at);
+    seconds += static_cast<double>(bytes) / machine_.host.update_bytes_per_second;
   }
   AddOperation({.kind = OperationKind::kTask,
                 .algorithm = static_cast<std::uint32_t>(step.algorithm),
@@ -277,11 +276,9 @@ void Lowering::AddOperation(ProgramOperation operation, StreamEnd at) {
 
 void Lowering::AddOffsets(const ScheduleStep& step, std::int64_t workspace_offset) {
   const GraphTask& task = graph_->tasks[step.index];
-  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) {
-      DataParts& parts = OnDevice(step.device, data);
-      program_.offsets.push_back(parts.empty() ? -1 : parts.begin()->offset);
-    }
+  for (const std::size_t data : graph::UsesOf(task)) {
+    DataParts& parts = OnDevice(step.device, data);
+    program_.offsets.push_back(parts.empty() ? -1 : parts.begin()->offset);
   }
   program_.offsets.push_back(workspace_offset);
 }

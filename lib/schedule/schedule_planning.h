@@ -38,7 +38,7 @@ using StayOffsets = absl::flat_hash_map<StayKey, std::int64_t>;
 
 // The limits of a search for a plan.
 struct PlanEffort {
-  double work_seconds = 0.1;  // of the search in layers, as so many seconds of a usual core
+  double work_seconds = 0.1;  // of the search in layers, in seconds of a usual core
   double most_seconds = 1;    // of that search, by the clock
   // Of the planner's whole search after it, by the clock; 0: that search is left out.
   double whole_seconds = 1;

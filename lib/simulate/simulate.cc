@@ -28,13 +28,13 @@ Schedule WithoutSteps(const Schedule& schedule, const std::vector<bool>& are_lef
 
 // Returns the offloads that stay when device memory is plentiful. The result is nearly the same as
 // with a plan, and takes a single simulation.
-std::vector<bool> StaysWithPlenty(const TaskGraph& graph, const Schedule& schedule,
+std::vector<bool> StaysWithPlenty(const TaskGraph& graph, const Schedule& schedule, Machine machine,
                                   TimelineOptions options, std::vector<bool> stays) {
   options.placement = "best-fit";
   options.plan = nullptr;
-  options.memory_bytes = blocks::MaxArenaBytes(options.alignment);
-  Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),
-                        std::move(stays));
+  machine.devices.front().memory_bytes = blocks::MaxArenaBytes(options.alignment);
+  Simulation simulation(graph, schedule, machine, options,
+                        MakePlacementPolicy(options.placement).value(), std::move(stays));
   simulation.Simulate().IgnoreError();
   return simulation.stays();
 }
@@ -43,24 +43,25 @@ std::vector<bool> StaysWithPlenty(const TaskGraph& graph, const Schedule& schedu
 // because the host has no room. Those are known only after a simulation, so the schedule is planned
 // again until no more offloads stay.
 absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule& schedule,
-                                         TimelineOptions options) {
+                                         const Machine& machine, TimelineOptions options) {
+  const std::int64_t memory_bytes = machine.devices.front().memory_bytes;
   std::vector<bool> stays(schedule.steps.size());
   for (bool is_first = true; true; is_first = false) {
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, options.memory_bytes);
+        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, memory_bytes);
     if (!plan.ok()) return plan.status();
-    if ((*plan)->height_bytes() > options.memory_bytes) {
+    if ((*plan)->height_bytes() > memory_bytes) {
       options.placement = "best-fit";
       options.plan = nullptr;
-      return Simulate(graph, schedule, options);
+      return Simulate(graph, schedule, machine, options);
     }
     options.plan = *std::move(plan);
-    Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),
-                          stays);
+    Simulation simulation(graph, schedule, machine, options,
+                          MakePlacementPolicy(options.placement).value(), stays);
     absl::StatusOr<Timeline> timeline = simulation.Simulate();
     if (simulation.stays() == stays) return timeline;
     stays = simulation.stays();
-    if (is_first) stays = StaysWithPlenty(graph, schedule, options, std::move(stays));
+    if (is_first) stays = StaysWithPlenty(graph, schedule, machine, options, std::move(stays));
   }
 }
 
@@ -82,22 +83,25 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 }
 
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
-                                  const TimelineOptions& options) {
-  absl::Status status = ValidateSchedule(graph, schedule);
-  if (status.ok()) status = simulate::CheckTimelineOptions(options);
-  if (!status.ok()) return status;
+                                  const Machine& machine, const TimelineOptions& options) {
+  if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
   if (schedule.memory != ScheduleMemory::kPool) {
-    return SimulateChecked(absl::MakeConstSpan(&graph, 1), schedule, MachineOf(options), {});
+    return SimulateChecked(absl::MakeConstSpan(&graph, 1), schedule, machine, {});
   }
+  absl::Status status = ValidateMachine(machine);
+  if (status.ok()) {
+    status = simulate::CheckTimelineOptions(options, machine.devices.front().memory_bytes);
+  }
+  if (!status.ok()) return status;
   PlacementContext context;
   if (options.plan != nullptr) context.plans.push_back(options.plan);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
       MakePlacementPolicy(options.placement, context);
   if (!policy.ok()) return policy.status();
   if (PlacementTraitsOf(options.placement)->needs_plan && options.plan == nullptr) {
-    return SimulatePlanned(graph, schedule, options);
+    return SimulatePlanned(graph, schedule, machine, options);
   }
-  return Simulation(graph, schedule, options, std::move(*policy),
+  return Simulation(graph, schedule, machine, options, std::move(*policy),
                     std::vector<bool>(schedule.steps.size()))
       .Simulate();
 }

@@ -192,19 +192,4 @@ Timeline SimulateProgram(const TaskGraph& graph, const Program& program) {
   return ProgramTimeline(graph, program).Make();
 }
 
-Machine MachineOf(const TimelineOptions& options) {
-  Machine machine;
-  MachineDevice& device = machine.devices.front();
-  device.memory_bytes = options.memory_bytes;
-  device.compressor = options.compressor;
-  device.compute_streams = static_cast<std::size_t>(options.compute_streams);
-  MachineLink& link = machine.links.front();
-  link.out_bytes_per_second = options.out_bytes_per_second;
-  link.in_bytes_per_second = options.in_bytes_per_second;
-  link.latency_seconds = options.transfer_latency_seconds;
-  link.full_duplex = !options.one_transfer_at_a_time;
-  machine.host.memory_bytes = options.host_bytes;
-  return machine;
-}
-
 }  // namespace tidepool

@@ -5,22 +5,25 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
 #include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/visit_step.h"
 
 namespace tidepool::simulate {
 
-Simulation::Simulation(const TaskGraph& graph, const Schedule& schedule,
+Simulation::Simulation(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
                        const TimelineOptions& options, std::unique_ptr<PlacementPolicy> policy,
                        std::vector<bool> stays)
     : graph_(graph),
       schedule_(schedule),
+      link_(machine.links[machine.devices.front().link]),
+      host_bytes_(machine.host.memory_bytes),
       options_(options),
       stays_(std::move(stays)),
       threads_(options.compression_threads == 0 ? options.compression.threads
                                                 : options.compression_threads),
-      memory_(graph, options.memory_bytes, options.alignment, std::move(policy)),
-      host_room_(options.host_bytes),
+      memory_(graph, machine.devices.front().memory_bytes, options.alignment, std::move(policy)),
+      host_room_(host_bytes_),
       leaving_(graph.data.size()),
       data_(graph.data.size()) {
   timeline_.events.reserve(schedule.steps.size());
@@ -102,9 +105,8 @@ double Simulation::StartTask(std::size_t index) {
   const GraphTask& task = graph_.tasks[index];
   Ready ready = compute_;
   ready.Await(host_);
-  for (const auto* uses : {&task.reads, &task.updates}) {
-    for (const std::size_t data : *uses) ready.Await({data_[data].fetched, Reason::kData, data});
-  }
+  for (const std::size_t data : graph::InputsOf(task))
+    ready.Await({data_[data].fetched, Reason::kData, data});
   if (ready.seconds > task_end_) {
     timeline_.stalls.push_back(
         {index, task_end_, ready.seconds - task_end_, ready.reason, ready.data});
@@ -113,12 +115,8 @@ double Simulation::StartTask(std::size_t index) {
 }
 
 void Simulation::SetUses(const GraphTask& task, double end) {
-  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) data_[data].used = end;
-  }
-  for (const auto* uses : {&task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) data_[data].written = end;
-  }
+  for (const std::size_t data : graph::UsesOf(task)) data_[data].used = end;
+  for (const std::size_t data : graph::ChangesOf(task)) data_[data].written = end;
 }
 
 absl::Status Simulation::Offload(const ScheduleStep& step) {
@@ -180,9 +178,9 @@ absl::Status Simulation::Synchronize() {
 
 double Simulation::CopySeconds(std::int64_t bytes, double density,
                                TransferDirection direction) const {
-  const double link = direction == TransferDirection::kOffload ? options_.out_bytes_per_second
-                                                               : options_.in_bytes_per_second;
-  return options_.transfer_latency_seconds +
+  const double link = direction == TransferDirection::kOffload ? link_.out_bytes_per_second
+                                                               : link_.in_bytes_per_second;
+  return link_.latency_seconds +
          (density < 0 ? RawSeconds(bytes, link)
                       : TransferSeconds(options_.compression, bytes, ZeroValueWord::k32Bits,
                                         density, direction, link, threads_));
@@ -196,7 +194,7 @@ std::int64_t Simulation::HostBytes(std::int64_t bytes, double density) const {
 // Sets the end of a copy stream's queue. With one transfer at a time both streams are the same.
 void Simulation::SetTail(Ready& stream, double end, std::size_t data) {
   stream.Await({end, Reason::kSynchronize, data});
-  if (options_.one_transfer_at_a_time) out_ = in_ = stream;
+  if (!link_.full_duplex) out_ = in_ = stream;
 }
 
 void Simulation::AddEvent(EventKind kind, std::size_t index, double start, double end) {

@@ -37,8 +37,9 @@ struct Ready {
 class Simulation {
  public:
   // The offloads at the steps in `stays` do not begin, as if the host had no room.
-  Simulation(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options,
-             std::unique_ptr<PlacementPolicy> policy, std::vector<bool> stays);
+  Simulation(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
+             const TimelineOptions& options, std::unique_ptr<PlacementPolicy> policy,
+             std::vector<bool> stays);
 
   // Simulates the whole schedule, once.
   absl::StatusOr<Timeline> Simulate();
@@ -101,6 +102,8 @@ class Simulation {
 
   const TaskGraph& graph_;
   const Schedule& schedule_;
+  const MachineLink& link_;
+  const std::int64_t host_bytes_;
   const TimelineOptions& options_;
   std::vector<bool> stays_;
   int threads_;

@@ -97,8 +97,8 @@ absl::Status Simulation::NoRoomError(std::int64_t bytes) const {
 
 absl::Status Simulation::NoHomeError(std::size_t data) const {
   return absl::ResourceExhaustedError(
-      absl::StrCat("the host's memory of ", text::ExactSize(options_.host_bytes),
-                   " has no room for data ", io::Quoted(graph_.data[data].name), " at home there"));
+      absl::StrCat("the host's memory of ", text::ExactSize(host_bytes_), " has no room for data ",
+                   io::Quoted(graph_.data[data].name), " at home there"));
 }
 
 absl::Status Simulation::NotPlannedError(std::size_t request, std::int64_t bytes) const {

@@ -3,13 +3,15 @@
 #ifndef TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_
 #define TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool::simulate {
 
-// Returns InvalidArgument for options out of range.
-absl::Status CheckTimelineOptions(const TimelineOptions& options);
+// Returns InvalidArgument for options out of range, and for more memory than the alignment allows.
+absl::Status CheckTimelineOptions(const TimelineOptions& options, std::int64_t memory_bytes);
 
 }  // namespace tidepool::simulate
 

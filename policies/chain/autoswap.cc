@@ -52,7 +52,7 @@ class SwapChooser {
  public:
   explicit SwapChooser(const Chain& chain)
       : chain_(chain), scores_(ScoresOf(chain)), above_(BytesAboveMemory(chain)) {
-    // An operation of x_i's absence is above the memory by so many bytes.
+    // An operation of x_i's absence exceeds the memory by this.
     const std::size_t operations = chain.forward_seconds.size();
     for (std::size_t k = 0; k < operations; ++k) {
       above_[k] = std::max(above_[k], above_[2 * operations - 1 - k]);

@@ -23,7 +23,8 @@ namespace {
 using transfers::TransferAction;
 using transfers::TransferProblem;
 
-// The work of the search over sets is that of so many seconds, also for a longer time limit.
+// Limits the work of the search over sets, in seconds of a usual core, also for a longer time
+// limit.
 constexpr double kSecondsForSets = 0.25;
 using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
                                                   const ChainPolicyOptions& options);

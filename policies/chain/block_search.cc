@@ -187,7 +187,7 @@ void BlockSearcher::ExtendTo(std::size_t number, std::size_t end, bool keeps_all
   }
 }
 
-// Returns the least slots with which the segment is as fast as with so many bytes. One operation
+// Returns the least slots with which the segment is as fast as with these bytes. One operation
 // needs no rounding.
 std::size_t BlockSearcher::SlotsFor(const Segment& segment, std::int64_t bytes) const {
   if (segment.first == segment.last && BytesOfOne(model_, segment) <= bytes) {

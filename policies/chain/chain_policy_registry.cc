@@ -60,7 +60,7 @@ absl::Status UnknownPolicy(std::string_view name) {
                                           "', expected one of ", absl::StrJoin(names, ", ")));
 }
 
-// The sums of a chain's sizes in so many slots are exact numbers.
+// Up to this number of slots the sums of a chain's sizes are exact.
 constexpr std::int64_t kMostSlots = 1'000'000;
 
 absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {

@@ -10,6 +10,7 @@
 #include "policies/chain/chain_policies.h"
 #include "policies/chain/fractional_chain.h"
 #include "policies/chain/idle_search.h"
+#include "policies/chain/paper_values.h"
 #include "policies/chain/slots.h"
 #include "policies/chain/transfer_schedule.h"
 
@@ -21,7 +22,7 @@ absl::Status CannotRun(const Chain& chain) {
       absl::StrCat("an operation does not fit into the memory of ", chain.memory_bytes, " bytes"));
 }
 
-// After so many searches all sizes are rounded up at once: each takes up to a second.
+// After this number of searches all sizes are rounded up at once: each takes up to a second.
 constexpr std::size_t kMostSlotSearches = 100;
 
 // Rounded sizes are optimistic at first. While the set does not fit the true sizes, one size more
@@ -55,10 +56,6 @@ absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyO
   return ScheduleSet(chain, least->set);
 }
 
-}  // namespace tidepool::chain_policies
-
-namespace tidepool {
-
 absl::StatusOr<double> FractionalMakespan(const Chain& chain, absl::Span<const std::size_t> set) {
   std::vector<std::optional<double>> moved(chain.forward_seconds.size());
   for (const std::size_t i : set) {
@@ -68,28 +65,26 @@ absl::StatusOr<double> FractionalMakespan(const Chain& chain, absl::Span<const s
     }
     moved[i] = static_cast<double>(chain.x[i]);
   }
-  const std::optional<double> idle =
-      chain_policies::FractionalIdle(chain_policies::ToFractional(chain), moved);
-  if (!idle.has_value()) return chain_policies::CannotRun(chain);
-  return chain_policies::SecondsOf(chain, *idle);
+  const std::optional<double> idle = FractionalIdle(ToFractional(chain), moved);
+  if (!idle.has_value()) return CannotRun(chain);
+  return SecondsOf(chain, *idle);
 }
 
 absl::StatusOr<double> EagerFractionalMakespan(const Chain& chain) {
-  const chain_policies::FractionalChain fractional = chain_policies::ToFractional(chain);
+  const FractionalChain fractional = ToFractional(chain);
   const std::optional<double> idle =
-      chain_policies::EagerBound(fractional)
-          .Idle(0, chain_policies::FirstState(fractional), std::numeric_limits<double>::infinity());
-  if (!idle.has_value()) return chain_policies::CannotRun(chain);
-  return chain_policies::SecondsOf(chain, *idle);
+      EagerBound(fractional)
+          .Idle(0, FirstState(fractional), std::numeric_limits<double>::infinity());
+  if (!idle.has_value()) return CannotRun(chain);
+  return SecondsOf(chain, *idle);
 }
 
 absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Chain& chain) {
-  std::optional<chain_policies::LeastIdle> least =
-      chain_policies::FindLeastIdle(chain_policies::ToFractional(chain));
-  if (!least.has_value()) return chain_policies::CannotRun(chain);
+  std::optional<LeastIdle> least = FindLeastIdle(ToFractional(chain));
+  if (!least.has_value()) return CannotRun(chain);
   return FractionalOptimum{.set = std::move(least->set),
-                           .seconds = chain_policies::SecondsOf(chain, least->idle),
+                           .seconds = SecondsOf(chain, least->idle),
                            .proved = least->proved};
 }
 
-}  // namespace tidepool
+}  // namespace tidepool::chain_policies

@@ -21,7 +21,7 @@ constexpr std::size_t kMostWidth = std::size_t{1} << 18;
 constexpr std::size_t kWidthFactor = 4;
 // Steps of the eager bound in a pass, about 10 ns each.
 constexpr std::size_t kMostBoundSteps = 200'000'000;
-// A state is compared with so many states of the most similar residents.
+// The states of the most similar residents with which a state is compared.
 constexpr std::size_t kMostCompared = 64;
 // The size of rounding errors, as a part of the sizes and times of a chain.
 constexpr double kIdleRounding = 1e-13;
@@ -147,7 +147,7 @@ void IdleSearch::TakeBest(const std::vector<Node>& level) {
   std::reverse(best_.set.begin(), best_.set.end());
 }
 
-// Searches with so many states at most between two operations. Returns whether these were all, and
+// Searches with at most `width` states between two operations. Returns whether these were all, and
 // no stop came.
 bool IdleSearch::Pass(std::size_t width) {
   bool is_complete = true;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/text/sizes.h"
 #include "policies/chain/chain_policies.h"
+#include "policies/chain/paper_values.h"
 #include "policies/chain/recompute_model.h"
 #include "policies/chain/recompute_search.h"
 #include "policies/chain/recompute_table.h"
@@ -112,12 +113,7 @@ absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolic
   return *std::move(schedule);
 }
 
-}  // namespace tidepool::chain_policies
-
-namespace tidepool {
-
 absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain& chain) {
-  using namespace chain_policies;  // NOLINT(google-build-using-namespace)
   if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
   Chain smaller = chain;
@@ -135,4 +131,4 @@ absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain& chain) {
   return least;
 }
 
-}  // namespace tidepool
+}  // namespace tidepool::chain_policies

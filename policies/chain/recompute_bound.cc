@@ -42,7 +42,7 @@ Shortage ShortageBeside(const RecomputeModel& model, std::size_t k) {
   return shortage;
 }
 
-// Returns the least seconds of forward operations that make room for so many bytes.
+// Returns the least seconds of forward operations that make room for `bytes`.
 double RerunSeconds(const Shortage& shortage, double bytes) {
   double seconds = 0;
   for (const Item& item : shortage.items) {
@@ -60,7 +60,7 @@ struct Around {
   double after = 0;
 };
 
-// Returns the time of an iteration that transfers so many bytes around B_k.
+// Returns the time of an iteration that transfers `moved` bytes around B_k.
 double SecondsWith(const Shortage& shortage, const Around& around, double link, double moved) {
   const double copy = moved / link;
   const double reruns = RerunSeconds(shortage, shortage.bytes - moved);

@@ -68,7 +68,7 @@ class RecomputeTable : public SegmentPlanner {
   std::size_t LeastSlots(const Segment& segment, std::size_t slots) const;
   Split SplitOf(const Segment& segment, std::size_t slots) const override;
   std::size_t SlotsOf(std::int64_t bytes) const override;
-  // Returns the whole slots in so many bytes, at most all of them.
+  // Returns the whole slots in `bytes`, at most all of them.
   std::size_t SlotsIn(std::int64_t bytes) const;
 
  private:

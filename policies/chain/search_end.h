@@ -14,7 +14,7 @@ class SearchEnd {
  public:
   // Never comes.
   SearchEnd() = default;
-  // Comes so many seconds from now on, or at a stop if that is earlier.
+  // Comes `seconds` from now on, or at a stop if that is earlier.
   SearchEnd(std::stop_token stop, double seconds)
       : stop_(std::move(stop)), end_(Clock::now() + Seconds(seconds)) {}
 

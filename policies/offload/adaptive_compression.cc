@@ -39,20 +39,20 @@ absl::StatusOr<AdaptiveCompression> AdaptiveCompression::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("the least error is ", options.least_error, ", expected 0 to 1"));
   }
-  TimelineOptions pool = options.pool;
-  pool.plan = simulated.plan;
   return AdaptiveCompression(graph, WithoutStaying(schedule, simulated.resolved, graph.data.size()),
-                             options, std::move(pool));
+                             options, simulated.plan);
 }
 
 AdaptiveCompression::AdaptiveCompression(const TaskGraph& graph, Schedule schedule,
                                          const AdaptiveCompressionOptions& options,
-                                         TimelineOptions pool)
+                                         std::shared_ptr<const PlacementPlan> plan)
     : graph_(graph),
       schedule_(std::move(schedule)),
-      pool_(std::move(pool)),
+      machine_(options.machine),
+      placing_(options.placing),
       least_error_(options.least_error),
       bands_(graph.data.size(), Band{.error = options.least_error}) {
+  placing_.plan = std::move(plan);
   for (std::size_t i = 0; i < options.densities.size(); ++i) {
     bands_[i].density = options.densities[i];
   }
@@ -88,10 +88,10 @@ absl::StatusOr<std::optional<Timeline>> AdaptiveCompression::ChooseAgain() {
   Schedule schedule = schedule_;
   for (ScheduleStep& step : schedule.steps) step.density = -1;
   absl::Status status =
-      offload_policies::ChooseCompression(graph_, densities, errors, pool_, schedule);
+      offload_policies::ChooseCompression(graph_, densities, errors, machine_, placing_, schedule);
   if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
   if (!status.ok()) return std::nullopt;
-  absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule, pool_);
+  absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule, machine_, placing_);
   if (absl::IsResourceExhausted(timeline.status())) return std::nullopt;
   if (!timeline.ok()) return timeline.status();
   if (timeline->stayed > 0) return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/task_uses.h"
 #include "policies/offload/layerwise.h"
 
 namespace tidepool::offload_policies {
@@ -25,9 +26,7 @@ std::vector<std::size_t> LastUses(const TaskGraph& graph) {
   std::vector<std::size_t> last(graph.data.size(), kNoUse);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     const GraphTask& task = graph.tasks[i];
-    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *uses) last[data] = i;
-    }
+    for (const std::size_t data : graph::UsesOf(task)) last[data] = i;
   }
   return last;
 }

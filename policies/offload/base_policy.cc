@@ -29,8 +29,8 @@ absl::StatusOr<Schedule> MakeBase(std::string_view /*policy*/, const TaskGraph& 
                                   const ScheduleRequest& request) {
   const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
   if (!options.ok()) return options.status();
-  const std::int64_t alignment = request.alignment;
-  const std::int64_t memory = request.pool.memory_bytes & -alignment;
+  const std::int64_t alignment = request.placing.alignment;
+  const std::int64_t memory = request.machine.devices.front().memory_bytes & -alignment;
   const BaseAddresses addresses = PlaceBase(graph, alignment);
   const std::int64_t most_workspace =
       MostWorkspaceOf(*options, memory - addresses.workspace_offset);

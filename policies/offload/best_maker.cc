@@ -82,7 +82,7 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
     : graph_(graph), request_(request), options_(options), machine_(request.machine) {
   machine_.devices.resize(1);
   search_ = {.problem = {.memory_bytes = memory_bytes(),
-                         .granule = request.alignment,
+                         .granule = request.placing.alignment,
                          .rates = transfers::RatesOfDevice(machine_, 0),
                          .densities = options.densities},
              .recomputes = options.recomputes,
@@ -102,7 +102,7 @@ double BestMaker::SecondsLeft(double until) const {
   return left;
 }
 
-// Returns the work of a search for data that is sent, in so many seconds. A set of transfers is
+// Returns the work that a search for data that is sent does in these seconds. A set of transfers is
 // tried several times as fast as an iteration with other tasks.
 double BestMaker::SendingWork(double seconds) const {
   const double faster = search_.recomputes ? 5 : 10;
@@ -142,7 +142,7 @@ std::string BestMaker::MemoryText() const {
 }
 
 absl::Status BestMaker::DoesNotFit() const {
-  const std::int64_t at_home = BytesAtHome(graph_, request_.alignment);
+  const std::int64_t at_home = BytesAtHome(graph_, request_.placing.alignment);
   if (at_home > memory_bytes()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no schedule keeps to the memory of ", text::ExactSize(memory_bytes()),
@@ -166,7 +166,7 @@ Schedule BestMaker::StepsOf(const Iteration& iteration) const {
   schedule.policy = kOwnName;
   schedule.fingerprint = GraphFingerprint(graph_);
   schedule.memory = ScheduleMemory::kPaged;
-  schedule.alignment = request_.alignment;
+  schedule.alignment = request_.placing.alignment;
   transfers::CompressCopies(options_.densities, schedule);
   return schedule;
 }
@@ -196,8 +196,8 @@ absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& l
   effort.whole_seconds = 0;
   effort.stop = options_.stop;
   effort.workspaces = schedule::WorkspaceLife::kWholeRun;
-  absl::StatusOr<schedule::FixedSchedule> fixed =
-      schedule::FixAddressesWithin(effort, {&graph_, 1}, late, request_.alignment, {&memory, 1});
+  absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
+      effort, {&graph_, 1}, late, request_.placing.alignment, {&memory, 1});
   if (!fixed.ok()) return fixed;
   least_height_ = std::min(least_height_, fixed->height);
   if (fixed->fits) Keep(fixed->schedule);
@@ -226,7 +226,8 @@ void BestMaker::KnowConcurrent(const Schedule& schedule) {
 // Keeps a schedule from before if it is valid and the fastest.
 void BestMaker::TakeKnown(Schedule schedule) {
   if (schedule.fingerprint != GraphFingerprint(graph_)) return;
-  if (schedule.memory == ScheduleMemory::kPool || schedule.alignment != request_.alignment) return;
+  if (schedule.memory == ScheduleMemory::kPool || schedule.alignment != request_.placing.alignment)
+    return;
   if (!options_.recomputes && RunsTasksAgain(graph_, schedule)) return;
   schedule.rounds.clear();  // an iteration at once may be one round
   if (!ValidateSchedule(graph_, schedule).ok()) return;

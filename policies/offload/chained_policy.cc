@@ -40,7 +40,8 @@ ChainOptions ChainOf(const TaskGraph& graph, const ScheduleRequest& request,
   const MachineDevice& device = request.machine.devices.front();
   const MachineLink& link = request.machine.links[device.link];
   ChainOptions options;
-  options.memory_bytes = device.memory_bytes / request.alignment * request.alignment;
+  options.memory_bytes =
+      device.memory_bytes / request.placing.alignment * request.placing.alignment;
   options.link_bytes_per_second =
       std::min({link.out_bytes_per_second, link.in_bytes_per_second, kMostLinkBytesPerSecond});
   options.recomputation = recomputes;
@@ -93,7 +94,8 @@ absl::StatusOr<TimedSchedule> MakeWith(std::string_view policy, const TaskGraph&
   if (absl::Status status = CheckOperationsFit(graph, *made); !status.ok()) return status;
   const absl::StatusOr<ChainSchedule> chain = MakeChainSchedule(policy, made->chain, options.chain);
   if (!chain.ok()) return chain.status();
-  absl::StatusOr<Schedule> schedule = ScheduleChain(graph, *made, *chain, request.alignment);
+  absl::StatusOr<Schedule> schedule =
+      ScheduleChain(graph, *made, *chain, request.placing.alignment);
   if (!schedule.ok()) return schedule.status();
   return TimedSchedule{*std::move(schedule), chain->seconds};
 }
@@ -108,7 +110,7 @@ absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& g
                                      const ScheduleRequest& request, bool recomputes) {
   const absl::StatusOr<GraphChainOptions> options = OptionsOf<GraphChainOptions>(request);
   if (!options.ok()) return options.status();
-  const TaskGraph rounded = InGranules(graph, request.alignment);
+  const TaskGraph rounded = InGranules(graph, request.placing.alignment);
   absl::StatusOr<TimedSchedule> best = absl::InternalError("no algorithms were tried");
   for (const std::int64_t limit : LimitsOf(options->algorithms)) {
     absl::StatusOr<TimedSchedule> made =
@@ -131,7 +133,7 @@ absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleReq
                                        bool recomputes) {
   const absl::StatusOr<GraphChainOptions> options = OptionsOf<GraphChainOptions>(request);
   if (!options.ok()) return options.status();
-  const TaskGraph rounded = InGranules(graph, request.alignment);
+  const TaskGraph rounded = InGranules(graph, request.placing.alignment);
   const std::int64_t limit = LimitsOf(options->algorithms).front();
   return ToChain(rounded, ChainOf(rounded, request, limit, recomputes));
 }

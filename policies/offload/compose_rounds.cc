@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
 #include "policies/offload/exchange_gradients.h"
 
 namespace tidepool::offload_policies {
@@ -168,11 +169,9 @@ class RoundComposer {
       const bool is_run = round.steps[i].kind == StepKind::kRun;
       if (!is_run || reduction_ != GradientReduction::kRing) continue;
       const GraphTask& task = round_graph_.graph.tasks[round.steps[i].index];
-      for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-        for (const std::size_t data : *uses) {
-          if (last_runs[data] == i && IsSummed(data)) {
-            AddSteps(RingSteps(data, graph_.data[data].bytes, devices_, buffer_offset_));
-          }
+      for (const std::size_t data : graph::UsesOf(task)) {
+        if (last_runs[data] == i && IsSummed(data)) {
+          AddSteps(RingSteps(data, graph_.data[data].bytes, devices_, buffer_offset_));
         }
       }
     }
@@ -211,9 +210,7 @@ class RoundComposer {
     for (std::size_t i = 0; i < round.steps.size(); ++i) {
       if (round.steps[i].kind != StepKind::kRun) continue;
       const GraphTask& task = round_graph_.graph.tasks[round.steps[i].index];
-      for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-        for (const std::size_t data : *uses) last[data] = i;
-      }
+      for (const std::size_t data : graph::UsesOf(task)) last[data] = i;
     }
     return last;
   }
@@ -228,10 +225,8 @@ class RoundComposer {
 
   void SendAfter(const GraphTask& task, std::size_t step, const std::vector<std::size_t>& last_runs,
                  std::size_t device) {
-    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (StaysAcrossRounds(graph_.data[data]) && last_runs[data] == step) Send(data, device);
-      }
+    for (const std::size_t data : graph::UsesOf(task)) {
+      if (StaysAcrossRounds(graph_.data[data]) && last_runs[data] == step) Send(data, device);
     }
   }
 

@@ -24,12 +24,13 @@ constexpr std::size_t kMostGroups = 128;
 class CompressionChoice {
  public:
   CompressionChoice(const TaskGraph& graph, const std::vector<double>& densities,
-                    const std::vector<double>& errors, const TimelineOptions& machine,
-                    Schedule& schedule)
+                    const std::vector<double>& errors, const Machine& machine,
+                    const TimelineOptions& placing, Schedule& schedule)
       : graph_(graph),
         densities_(densities),
         errors_(errors),
         machine_(machine),
+        placing_(placing),
         schedule_(schedule) {}
 
   absl::Status Choose() {
@@ -47,7 +48,7 @@ class CompressionChoice {
 
  private:
   absl::StatusOr<double> Seconds() const {
-    const absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule_, machine_);
+    const absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule_, machine_, placing_);
     if (!timeline.ok()) return timeline.status();
     return timeline->seconds;
   }
@@ -55,11 +56,11 @@ class CompressionChoice {
   // Returns the offloads that compression is worth if there is enough time.
   absl::StatusOr<std::vector<std::size_t>> StepsThatSave() const {
     CompressionAdvisorOptions options;
-    options.link_bytes_per_second =
-        std::min(machine_.out_bytes_per_second, machine_.in_bytes_per_second);
-    options.threads = machine_.compression_threads;
+    const MachineLink& link = machine_.links[machine_.devices.front().link];
+    options.link_bytes_per_second = std::min(link.out_bytes_per_second, link.in_bytes_per_second);
+    options.threads = placing_.compression_threads;
     const absl::StatusOr<CompressionAdvisor> advisor =
-        CompressionAdvisor::Create(machine_.compression, options);
+        CompressionAdvisor::Create(placing_.compression, options);
     if (!advisor.ok()) return advisor.status();
     std::vector<std::size_t> steps;
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
@@ -106,7 +107,8 @@ class CompressionChoice {
   const TaskGraph& graph_;
   const std::vector<double>& densities_;
   const std::vector<double>& errors_;
-  const TimelineOptions& machine_;
+  const Machine& machine_;
+  const TimelineOptions& placing_;
   Schedule& schedule_;
   double allowed_seconds_ = 0;
   std::size_t least_group_ = 1;  // steps in a group that is not halved further
@@ -129,9 +131,9 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
 }
 
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
-                               const std::vector<double>& errors, const TimelineOptions& machine,
-                               Schedule& schedule) {
-  return CompressionChoice(graph, densities, errors, machine, schedule).Choose();
+                               const std::vector<double>& errors, const Machine& machine,
+                               const TimelineOptions& placing, Schedule& schedule) {
+  return CompressionChoice(graph, densities, errors, machine, placing, schedule).Choose();
 }
 
 }  // namespace tidepool::offload_policies

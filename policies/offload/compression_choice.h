@@ -23,8 +23,8 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
 // Simulate's. Runs one simulation and at most two more per offload, but no more than 512 for many
 // offloads.
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
-                               const std::vector<double>& errors, const TimelineOptions& machine,
-                               Schedule& schedule);
+                               const std::vector<double>& errors, const Machine& machine,
+                               const TimelineOptions& placing, Schedule& schedule);
 
 }  // namespace tidepool::offload_policies
 

@@ -7,6 +7,7 @@
 #include <queue>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
 #include "policies/transfers/copy_rates.h"
 
 namespace tidepool::offload_policies {
@@ -151,17 +152,14 @@ class StreamAssignment {
     const GraphTask& task = graph_.tasks[step.index];
     double start = 0;
     for (const std::size_t data : task.reads) start = std::max(start, data_[data].changed);
-    for (const auto* changes : {&task.updates, &task.writes}) {
-      for (const std::size_t data : *changes) start = std::max(start, data_[data].used);
-    }
+    for (const std::size_t data : graph::ChangesOf(task)) start = std::max(start, data_[data].used);
     step.stream = FirstFree(start);
     double& tail = tails_[step.stream];
     last_start_ = start = std::max(start, tail);
     tail = start + task.algorithms[step.algorithm].seconds;
     for (const std::size_t data : task.reads) data_[data].used = std::max(data_[data].used, tail);
-    for (const auto* changes : {&task.updates, &task.writes}) {
-      for (const std::size_t data : *changes) data_[data].changed = data_[data].used = tail;
-    }
+    for (const std::size_t data : graph::ChangesOf(task))
+      data_[data].changed = data_[data].used = tail;
   }
 
   std::size_t FirstFree(double ready) const {

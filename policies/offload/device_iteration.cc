@@ -51,8 +51,8 @@ absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& 
                     MadeSchedule& made) {
   if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
     const std::vector<std::int64_t> memory = MemoryOf(made.machine);
-    absl::StatusOr<schedule::FixedSchedule> fixed =
-        schedule::FixAddressesWithin(effort, made.graphs, made.schedule, request.alignment, memory);
+    absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
+        effort, made.graphs, made.schedule, request.placing.alignment, memory);
     if (!fixed.ok()) return fixed.status();
     if (!fixed->fits) return schedule::DoesNotFit(*fixed, memory);
     made.schedule = std::move(fixed->schedule);
@@ -103,7 +103,8 @@ ScheduleRequest RequestOfRounds(const OffloadPolicy& policy, const TaskGraph& gr
   const std::int64_t buffer = BufferBytes(graph, request);
   if (policy.make_rounds == nullptr || buffer == 0) return request;
   std::int64_t& memory = request.machine.devices.front().memory_bytes;
-  memory = std::max<std::int64_t>(memory - buffer, 0) / request.alignment * request.alignment;
+  memory = std::max<std::int64_t>(memory - buffer, 0) / request.placing.alignment *
+           request.placing.alignment;
   return request;
 }
 
@@ -154,6 +155,7 @@ class RoundsMaker {
  private:
   absl::StatusOr<MadeSchedule> Paged(const BatchDivision& division) const {
     MadeSchedule made = {.machine = MachineOf(request_),
+                         .placing = request_.placing,
                          .batch = request_.batch,
                          .sub_batch = division.sub_batch,
                          .rounds = division.rounds(),
@@ -300,6 +302,7 @@ absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const Ta
   MadeSchedule made = {.schedule = *std::move(schedule),
                        .graphs = {graph},
                        .machine = MachineOf(request),
+                       .placing = request.placing,
                        .batch = graph.batch,
                        .sub_batch = graph.batch,
                        .ideal_seconds = least};

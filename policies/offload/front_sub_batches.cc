@@ -33,11 +33,11 @@ absl::StatusOr<FrontSubBatch> SubBatchOf(const GraphFamily& family, std::int64_t
                                   ? StayingData::kAtHome
                                   : StayingData::kWeights;
   FrontSubBatch sub_batch(samples);
-  sub_batch.AddRound(*graph, request.alignment, staying, batch / samples, has_updates);
+  sub_batch.AddRound(*graph, request.placing.alignment, staying, batch / samples, has_updates);
   if (batch % samples == 0) return sub_batch;
   const absl::StatusOr<TaskGraph> rest = GraphAt(family, batch % samples);
   if (!rest.ok()) return rest.status();
-  sub_batch.AddRound(*rest, request.alignment, staying, 1, false);
+  sub_batch.AddRound(*rest, request.placing.alignment, staying, 1, false);
   return sub_batch;
 }
 
@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<FrontSubBatch>> FindSubBatches(const GraphOrFamily& g
   std::vector<FrontSubBatch> sub_batches;
   if (const auto* graph = std::get_if<TaskGraph>(&graphs)) {
     sub_batches.emplace_back(batch);
-    sub_batches.back().AddRound(*graph, request.alignment, StayingData::kAtHome, 1, true);
+    sub_batches.back().AddRound(*graph, request.placing.alignment, StayingData::kAtHome, 1, true);
     return sub_batches;
   }
   const auto& family = std::get<GraphFamily>(graphs);

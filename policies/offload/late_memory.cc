@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/graph/task_uses.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -130,9 +131,7 @@ std::vector<std::vector<std::size_t>> LateMemory::UsesBeforeReleases() const {
     const ScheduleStep& step = schedule_.steps[at];
     if (step.kind == StepKind::kRun) {
       const GraphTask& task = graph_.tasks[step.index];
-      for (const auto* data : {&task.reads, &task.updates, &task.writes}) {
-        for (const std::size_t one : *data) users[one].push_back(at);
-      }
+      for (const std::size_t one : graph::UsesOf(task)) users[one].push_back(at);
     } else if (GivesBack(step)) {
       uses[at] = users[step.index];
     } else {

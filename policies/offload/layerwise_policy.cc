@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/graph/task_uses.h"
 #include "lib/text/sizes.h"
 #include "policies/offload/compression_choice.h"
 #include "policies/offload/layers.h"
@@ -33,37 +34,36 @@ std::int64_t AlignedUp(std::int64_t bytes, std::int64_t alignment) {
 // of the optimizer, where these exist before and after an iteration.
 bool Stays(const GraphData& data) { return ExistsBefore(data) && ExistsAfter(data); }
 
-absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machine) {
+absl::Status CheckTasksFit(const TaskGraph& graph, const ScheduleRequest& request) {
+  const std::int64_t memory = request.machine.devices.front().memory_bytes;
+  const std::int64_t alignment = request.placing.alignment;
   std::int64_t weights = 0;
   for (const GraphData& data : graph.data) {
-    if (Stays(data)) weights += AlignedUp(data.bytes, machine.alignment);
+    if (Stays(data)) weights += AlignedUp(data.bytes, alignment);
   }
   for (const GraphTask& task : graph.tasks) {
-    std::int64_t bytes =
-        weights + AlignedUp(task.algorithms.front().workspace_bytes, machine.alignment);
-    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (Stays(graph.data[data])) continue;
-        bytes += AlignedUp(graph.data[data].bytes, machine.alignment);
-      }
+    std::int64_t bytes = weights + AlignedUp(task.algorithms.front().workspace_bytes, alignment);
+    for (const std::size_t data : graph::UsesOf(task)) {
+      if (Stays(graph.data[data])) continue;
+      bytes += AlignedUp(graph.data[data].bytes, alignment);
     }
-    if (bytes <= machine.memory_bytes) continue;
+    if (bytes <= memory) continue;
     return absl::ResourceExhaustedError(
         absl::StrCat("task ", InQuotes(task.name), " alone needs ", text::ExactSize(bytes),
                      ", with the weights of the graph, ", text::Size(weights), "; the memory has ",
-                     text::ExactSize(machine.memory_bytes)));
+                     text::ExactSize(memory)));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<LayerwiseMode> ModeOf(const LayerwisePolicy& policy, const TaskGraph& graph,
                                      const Layers& layers, const LayerwiseOptions& options,
-                                     const TimelineOptions& pool) {
+                                     const ScheduleRequest& request) {
   LayerwiseMode mode = {.offloads = policy.offloads,
                         .set = options.set,
                         .order = options.order,
                         .synchronizes = policy.synchronizes};
-  if (options.set == OffloadSet::kDynamic) return FindMode(graph, layers, mode, pool);
+  if (options.set == OffloadSet::kDynamic) return FindMode(graph, layers, mode, request);
   mode.most_workspace =
       options.algorithms == AlgorithmChoice::kLeastMemory ? kLeastWorkspace : kAnyWorkspace;
   return mode;
@@ -85,15 +85,15 @@ absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& gr
   const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
   if (!options.ok()) return options.status();
   if (absl::Status status = CheckDensities(graph, options->densities); !status.ok()) return status;
-  if (absl::Status status = CheckTasksFit(graph, request.pool); !status.ok()) return status;
+  if (absl::Status status = CheckTasksFit(graph, request); !status.ok()) return status;
   const Layers layers = LayersOf(graph);
-  const absl::StatusOr<LayerwiseMode> mode = ModeOf(policy, graph, layers, *options, request.pool);
+  const absl::StatusOr<LayerwiseMode> mode = ModeOf(policy, graph, layers, *options, request);
   if (!mode.ok()) return mode.status();
   Schedule schedule = MakeLayerwise(graph, layers, *mode);
   schedule.policy = DescriptionOf(policy, *mode);
   if (options->densities.empty() || !mode->offloads) return schedule;
-  if (absl::Status status =
-          ChooseCompression(graph, options->densities, {}, request.pool, schedule);
+  if (absl::Status status = ChooseCompression(graph, options->densities, {}, request.machine,
+                                              request.placing, schedule);
       !status.ok()) {
     return status;
   }

@@ -41,7 +41,7 @@ constexpr double kEqual = 1e-9;
 constexpr double kWorthwhile = 1e-3;
 constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
 constexpr double kSearchShare = 1.0 / 16;  // of the work, for each search
-// The least work of a search takes about so many seconds for each task of the graph.
+// Seconds that the least work of a search takes for each task of the graph, about.
 constexpr double kLeastWorkOfTask = 2e-4;
 
 // Makes the schedule of `best` that is no slower than that of `modnn` with the same addresses.

@@ -39,8 +39,8 @@ std::vector<LayerwiseMode> ModesOf(const LayerwiseMode& mode) {
 
 class ModeSearch {
  public:
-  ModeSearch(const TaskGraph& graph, const Layers& layers, const TimelineOptions& machine)
-      : graph_(graph), layers_(layers), machine_(machine), workspaces_(WorkspacesOf(graph)) {}
+  ModeSearch(const TaskGraph& graph, const Layers& layers, const ScheduleRequest& request)
+      : graph_(graph), layers_(layers), request_(request), workspaces_(WorkspacesOf(graph)) {}
 
   absl::Status Try(const LayerwiseMode& mode) {
     // Limits up to this one are known to fit, and limits from the next variable on not to.
@@ -65,7 +65,7 @@ class ModeSearch {
   }
 
   absl::Status TryParts(const LayerwiseMode& mode) {
-    return offload_policies::TryParts(graph_, layers_, mode, machine_, best_);
+    return offload_policies::TryParts(graph_, layers_, mode, request_, best_);
   }
 
   absl::StatusOr<LayerwiseMode> Best() const {
@@ -78,7 +78,7 @@ class ModeSearch {
     const bool is_none = limit + 1 == workspaces_.size();
     mode.most_workspace = is_none ? kAnyWorkspace : workspaces_[limit];
     const absl::StatusOr<Timeline> timeline =
-        Simulate(graph_, MakeLayerwise(graph_, layers_, mode), machine_);
+        Simulate(graph_, MakeLayerwise(graph_, layers_, mode), request_.machine, request_.placing);
     if (!timeline.ok()) return timeline.status();
     if (!best_.has_value() || timeline->seconds < best_->seconds) {
       best_ = TimedMode{mode, timeline->seconds};
@@ -88,7 +88,7 @@ class ModeSearch {
 
   const TaskGraph& graph_;
   const Layers& layers_;
-  const TimelineOptions& machine_;
+  const ScheduleRequest& request_;
   const std::vector<std::int64_t> workspaces_;  // ascending
   std::optional<TimedMode> best_;
   absl::Status last_error_;
@@ -97,8 +97,8 @@ class ModeSearch {
 }  // namespace
 
 absl::StatusOr<LayerwiseMode> FindMode(const TaskGraph& graph, const Layers& layers,
-                                       const LayerwiseMode& mode, const TimelineOptions& machine) {
-  ModeSearch search(graph, layers, machine);
+                                       const LayerwiseMode& mode, const ScheduleRequest& request) {
+  ModeSearch search(graph, layers, request);
   for (const LayerwiseMode& candidate : ModesOf(mode)) {
     if (absl::Status status = search.Try(candidate); !status.ok()) return status;
   }

@@ -22,7 +22,7 @@ absl::StatusOr<Schedule> MakeModnn(std::string_view /*policy*/, const TaskGraph&
   const MachineDevice& device = request.machine.devices.front();
   absl::StatusOr<Schedule> schedule =
       modnn::Modnn(graph, {.memory_bytes = device.memory_bytes,
-                           .alignment = request.alignment,
+                           .alignment = request.placing.alignment,
                            .link = request.machine.links[device.link],
                            .as_printed = options->as_printed});
   if (!schedule.ok() || request.memory != ScheduleMemory::kPaged) return schedule;
@@ -40,7 +40,7 @@ absl::StatusOr<std::int64_t> LargestWithoutWeights(const GraphFamily& family, st
   while (sub_batch > 1) {
     const absl::StatusOr<TaskGraph> graph = GraphAt(family, sub_batch);
     if (!graph.ok()) return graph.status();
-    if (LeastMemory(*graph, request.alignment, StayingData::kNone).bytes <= memory) break;
+    if (LeastMemory(*graph, request.placing.alignment, StayingData::kNone).bytes <= memory) break;
     sub_batch = RegularSubBatch(sub_batch - 1);
   }
   return sub_batch;
@@ -55,7 +55,7 @@ absl::StatusOr<std::int64_t> ChooseModnnSubBatch(const GraphFamily& family, std:
   const GraphFamily on_device = UpdatesOnHost(request) ? WithoutUpdates(family) : family;
   const absl::StatusOr<SubBatchChoice> choice =
       ChooseSubBatch(on_device, batch, request.machine.devices.front().memory_bytes,
-                     request.alignment, options->sub_batch);
+                     request.placing.alignment, options->sub_batch);
   if (choice.ok()) return choice->sub_batch;
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
   const bool may_leave = graph.ok() && request.devices == 1 && !UpdatesOnHost(request) &&

@@ -131,14 +131,13 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
                                        const TaskGraph& graph, const ScheduleRequest& request) {
   ScheduleRequest own = request;
   own.machine.devices.resize(1);
-  own.pool = offload_policies::PoolOf(request);
   absl::StatusOr<Schedule> schedule = make(policy.name, graph, own);
   if (!schedule.ok()) return schedule.status();
   const double lower_bound = LowerBoundSeconds({&graph, 1}, *schedule, own.machine);
   return MadeSchedule{.schedule = *std::move(schedule),
                       .graphs = {graph},
                       .machine = std::move(own.machine),
-                      .pool = std::move(own.pool),
+                      .placing = std::move(own.placing),
                       .batch = graph.batch,
                       .sub_batch = graph.batch,
                       .ideal_seconds = TotalsOf(graph).least_seconds,
@@ -194,13 +193,6 @@ std::string_view GradientReductionName(GradientReduction reduction) {
       break;
   }
   return "auto";
-}
-
-ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options) {
-  return {.machine = MachineOf(pool),
-          .alignment = pool.alignment,
-          .pool = pool,
-          .options = std::move(options)};
 }
 
 std::vector<OffloadPolicyInfo> OffloadPolicies() {
@@ -263,7 +255,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
 
 absl::StatusOr<Timeline> Simulate(const MadeSchedule& made) {
   if (made.schedule.memory == ScheduleMemory::kPool) {
-    return Simulate(made.graphs.front(), made.schedule, made.pool);
+    return Simulate(made.graphs.front(), made.schedule, made.machine, made.placing);
   }
   return Simulate(made.graphs, made.schedule, made.machine);
 }

@@ -12,7 +12,6 @@
 #include "policies/offload/layerwise_policy.h"
 #include "policies/offload/paged_from_pool.h"
 #include "policies/offload/policy_options.h"
-#include "policies/offload/request_check.h"
 #include "policies/offload/staying.h"
 #include "tidepool/schedule/chain.h"
 
@@ -44,7 +43,7 @@ absl::StatusOr<Schedule> PoolInPages(std::string_view policy, const TaskGraph& g
   const absl::StatusOr<Schedule> schedule = MakePooled(policy, graph, request);
   if (!schedule.ok()) return schedule.status();
   return PagedFromPool(graph, *schedule, request.machine.devices.front().memory_bytes,
-                       request.alignment);
+                       request.placing.alignment);
 }
 
 void MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const ScheduleRequest& request,
@@ -52,7 +51,6 @@ void MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const Sched
   ScheduleRequest own = request;
   const std::stop_token stop = StopOf(request.options);
   own.machine.devices.resize(1);
-  own.pool = PoolOf(request);
   for (const Other& other : others) {
     own.options = other.options;
     if (other.is_chain) own.options = GraphChainOptions{.chain = {.stop = stop}};

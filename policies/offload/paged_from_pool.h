@@ -13,7 +13,7 @@ namespace tidepool::offload_policies {
 
 // Returns the steps of a valid schedule for a pool without its waits. Data that was sent gives its
 // memory back when a later step finds no room, in the order in which it was sent. Data that is
-// fetched before that stays. ResourceExhausted where a step has no room in so many bytes. O(steps).
+// fetched before that stays. ResourceExhausted where a step has no room in the memory. O(steps).
 absl::StatusOr<Schedule> PagedFromPool(const TaskGraph& graph, const Schedule& schedule,
                                        std::int64_t memory_bytes, std::int64_t granule);
 

@@ -46,9 +46,9 @@ double ComputeSeconds(const TaskGraph& graph, std::int64_t most_workspace) {
 
 class PartSearch {
  public:
-  PartSearch(const TaskGraph& graph, const Layers& layers, const TimelineOptions& machine,
+  PartSearch(const TaskGraph& graph, const Layers& layers, const ScheduleRequest& request,
              std::optional<TimedMode>& best)
-      : graph_(graph), layers_(layers), machine_(machine), limits_(LimitsOf(graph)), best_(best) {
+      : graph_(graph), layers_(layers), request_(request), limits_(LimitsOf(graph)), best_(best) {
     for (const std::int64_t limit : limits_) {
       compute_seconds_.push_back(ComputeSeconds(graph, limit));
     }
@@ -96,22 +96,22 @@ class PartSearch {
   // Returns the time of all copies in the busier direction. The bound is 0 where the host may have
   // no room: data stays on the device then.
   double LeastCopySeconds(const std::vector<std::int64_t>& copies) const {
+    const MachineLink& link = request_.machine.links[request_.machine.devices.front().link];
     std::int64_t bytes = 0;
     double out = 0;
     double in = 0;
     for (const std::int64_t copy : copies) {
       bytes += copy;
-      out += machine_.transfer_latency_seconds +
-             static_cast<double>(copy) / machine_.out_bytes_per_second;
-      in += machine_.transfer_latency_seconds +
-            static_cast<double>(copy) / machine_.in_bytes_per_second;
+      out += link.latency_seconds + static_cast<double>(copy) / link.out_bytes_per_second;
+      in += link.latency_seconds + static_cast<double>(copy) / link.in_bytes_per_second;
     }
-    if (bytes > machine_.host_bytes) return 0;
-    return machine_.one_transfer_at_a_time ? out + in : std::max(out, in);
+    if (bytes > request_.machine.host.memory_bytes) return 0;
+    return link.full_duplex ? std::max(out, in) : out + in;
   }
 
   bool MayFit(const Schedule& schedule) const {
-    return PeakLive(graph_, schedule, machine_.alignment) <= machine_.memory_bytes;
+    return PeakLive(graph_, schedule, request_.placing.alignment) <=
+           request_.machine.devices.front().memory_bytes;
   }
 
   // Tries the largest limit of workspaces that fits: with less workspace no task is faster.
@@ -122,7 +122,8 @@ class PartSearch {
       mode.most_workspace = limits_[i];
       const Schedule schedule = MakeLayerwise(graph_, layers_, mode);
       if (!MayFit(schedule)) continue;
-      const absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule, machine_);
+      const absl::StatusOr<Timeline> timeline =
+          Simulate(graph_, schedule, request_.machine, request_.placing);
       if (absl::IsResourceExhausted(timeline.status())) continue;
       if (!timeline.ok()) return timeline.status();
       if (CanImprove(timeline->seconds)) best_ = TimedMode{mode, timeline->seconds};
@@ -133,7 +134,7 @@ class PartSearch {
 
   const TaskGraph& graph_;
   const Layers& layers_;
-  const TimelineOptions& machine_;
+  const ScheduleRequest& request_;
   const std::vector<std::int64_t> limits_;
   std::vector<double> compute_seconds_;  // sum over all tasks, by limit
   std::optional<TimedMode>& best_;
@@ -142,8 +143,8 @@ class PartSearch {
 }  // namespace
 
 absl::Status TryParts(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode,
-                      const TimelineOptions& machine, std::optional<TimedMode>& best) {
-  return PartSearch(graph, layers, machine, best).Search(mode);
+                      const ScheduleRequest& request, std::optional<TimedMode>& best) {
+  return PartSearch(graph, layers, request, best).Search(mode);
 }
 
 }  // namespace tidepool::offload_policies

@@ -9,7 +9,7 @@
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
 #include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool::offload_policies {
 
@@ -27,7 +27,7 @@ struct TimedMode {
 // far. A mode with more live bytes than the memory is not simulated. Errors are Simulate's.
 // O(modes x steps), and a simulation for each mode that is tried.
 absl::Status TryParts(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode,
-                      const TimelineOptions& machine, std::optional<TimedMode>& best);
+                      const ScheduleRequest& request, std::optional<TimedMode>& best);
 
 }  // namespace tidepool::offload_policies
 

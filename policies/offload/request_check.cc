@@ -43,8 +43,7 @@ absl::Status CheckReduction(const ScheduleRequest& request) {
 
 absl::Status CheckMachine(const ScheduleRequest& request) {
   if (absl::Status status = ValidateMachine(request.machine); !status.ok()) return status;
-  if (absl::Status status = CheckAlignment(request.pool.alignment); !status.ok()) return status;
-  if (absl::Status status = CheckAlignment(request.alignment); !status.ok()) return status;
+  if (absl::Status status = CheckAlignment(request.placing.alignment); !status.ok()) return status;
   const std::size_t devices = request.machine.devices.size();
   if (request.devices < 1 || request.devices > devices) {
     return absl::InvalidArgumentError(absl::StrCat(request.devices, " devices, expected 1 to ",
@@ -91,21 +90,6 @@ absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request) {
   const std::int64_t batch = request.batch / devices;
   if (absl::Status status = CheckSubBatch(request.sub_batch, batch); !status.ok()) return status;
   return batch;
-}
-
-TimelineOptions PoolOf(const ScheduleRequest& request) {
-  const MachineDevice& device = request.machine.devices.front();
-  const MachineLink& link = request.machine.links[device.link];
-  TimelineOptions pool = request.pool;
-  pool.memory_bytes = device.memory_bytes;
-  pool.out_bytes_per_second = link.out_bytes_per_second;
-  pool.in_bytes_per_second = link.in_bytes_per_second;
-  pool.transfer_latency_seconds = link.latency_seconds;
-  pool.one_transfer_at_a_time = !link.full_duplex;
-  pool.compressor = device.compressor;
-  pool.compute_streams = static_cast<int>(device.compute_streams);
-  pool.host_bytes = request.machine.host.memory_bytes;
-  return pool;
 }
 
 }  // namespace tidepool::offload_policies

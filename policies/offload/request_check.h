@@ -11,7 +11,7 @@
 
 namespace tidepool::offload_policies {
 
-// Return OK for a machine, alignments and a number of devices in their ranges, and for a request
+// Return OK for a machine, an alignment and a number of devices in their ranges, and for a request
 // that one graph can answer. InvalidArgument otherwise, with the value and the range.
 absl::Status CheckMachine(const ScheduleRequest& request);
 absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& request);
@@ -22,9 +22,6 @@ bool UpdatesOnHost(const ScheduleRequest& request);
 // Returns the samples of one device. InvalidArgument for a batch or a sub-batch out of range, and
 // for a batch that the devices do not divide.
 absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request);
-
-// Returns the pool of a request with the memory, the link and the host memory of the machine.
-TimelineOptions PoolOf(const ScheduleRequest& request);
 
 }  // namespace tidepool::offload_policies
 

@@ -3,6 +3,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/graph/task_uses.h"
 #include "policies/offload/option_names.h"
 
 namespace tidepool::offload_policies {
@@ -38,9 +39,7 @@ absl::Status CheckHomes(const TaskGraph& graph) {
 void LeaveHostDataOut(TaskGraph& round) {
   std::vector<bool> is_used(round.data.size());
   for (const GraphTask& task : round.tasks) {
-    for (const auto* uses : {&task.reads, &task.updates, &task.writes}) {
-      for (const std::size_t data : *uses) is_used[data] = true;
-    }
+    for (const std::size_t data : graph::UsesOf(task)) is_used[data] = true;
   }
   for (std::size_t i = 0; i < round.data.size(); ++i) {
     GraphData& data = round.data[i];

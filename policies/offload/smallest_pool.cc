@@ -19,6 +19,28 @@ namespace {
 // Beyond this number of simulated requests the restart search gives way to a bisection.
 constexpr std::int64_t kMostRestartSteps = 3'000'000;
 
+// Returns the smallest pool of a schedule (PoolTrial::pool_bytes).
+absl::StatusOr<std::int64_t> PoolForSchedule(const TaskGraph& graph, const Schedule& schedule,
+                                             std::string_view placement, std::int64_t alignment) {
+  const absl::StatusOr<PlacementTraits> traits = PlacementTraitsOf(placement);
+  if (!traits.ok()) return traits.status();
+  if (traits->needs_plan) {
+    const absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
+        PlanSchedule(graph, schedule, alignment, std::numeric_limits<std::int64_t>::max());
+    if (!plan.ok()) return plan.status();
+    return (*plan)->height_bytes();
+  }
+  const absl::StatusOr<Trace> trace = ScheduleTrace(graph, schedule, Leaving::kAtOnce);
+  if (!trace.ok()) return trace.status();
+  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(placement);
+  if (!policy.ok()) return policy.status();
+  const absl::StatusOr<MinimumPoolResult> pool = MinimumPool(
+      *trace, **policy,
+      {.alignment = alignment, .most_steps = 0, .most_restart_steps = kMostRestartSteps});
+  if (!pool.ok()) return pool.status();
+  return pool->pool_bytes;
+}
+
 class PoolSearch {
  public:
   PoolSearch(std::string_view policy, const TaskGraph& graph, const ScheduleRequest& request)
@@ -38,7 +60,7 @@ class PoolSearch {
       return absl::OkStatus();
     }
     const absl::StatusOr<std::int64_t> bytes =
-        PoolForSchedule(graph_, made->schedule, placement, made->pool.alignment);
+        PoolForSchedule(graph_, made->schedule, placement, made->placing.alignment);
     if (!bytes.ok()) return bytes.status();
     trial.pool_bytes = *bytes;
     absl::Status status = Simulate(*made).status();
@@ -63,8 +85,8 @@ class PoolSearch {
     options->order = order;
     ScheduleRequest request = request_;
     request.options = *std::move(options);
-    request.pool.placement = placement;
-    request.pool.plan = nullptr;
+    request.placing.placement = placement;
+    request.placing.plan = nullptr;
     return MakeSchedule(policy_, graph_, request);
   }
 
@@ -101,27 +123,6 @@ class PoolSearch {
 };
 
 }  // namespace
-
-absl::StatusOr<std::int64_t> PoolForSchedule(const TaskGraph& graph, const Schedule& schedule,
-                                             std::string_view placement, std::int64_t alignment) {
-  const absl::StatusOr<PlacementTraits> traits = PlacementTraitsOf(placement);
-  if (!traits.ok()) return traits.status();
-  if (traits->needs_plan) {
-    const absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-        PlanSchedule(graph, schedule, alignment, std::numeric_limits<std::int64_t>::max());
-    if (!plan.ok()) return plan.status();
-    return (*plan)->height_bytes();
-  }
-  const absl::StatusOr<Trace> trace = ScheduleTrace(graph, schedule, Leaving::kAtOnce);
-  if (!trace.ok()) return trace.status();
-  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(placement);
-  if (!policy.ok()) return policy.status();
-  const absl::StatusOr<MinimumPoolResult> pool = MinimumPool(
-      *trace, **policy,
-      {.alignment = alignment, .most_steps = 0, .most_restart_steps = kMostRestartSteps});
-  if (!pool.ok()) return pool.status();
-  return pool->pool_bytes;
-}
 
 absl::StatusOr<SmallestPool> MakeSmallestPool(std::string_view policy, const TaskGraph& graph,
                                               const ScheduleRequest& request,

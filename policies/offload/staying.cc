@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/graph/task_uses.h"
 #include "policies/offload/layerwise.h"
 #include "policies/offload/policy_options.h"
 
@@ -21,7 +22,7 @@ class StayingBuilder {
                  const LayerwiseOptions& options)
       : graph_(graph),
         options_(options),
-        granule_(request.alignment),
+        granule_(request.placing.alignment),
         room_(request.machine.devices.front().memory_bytes),
         last_use_(graph.data.size(), kNoTask),
         is_there_(graph.data.size()),
@@ -43,12 +44,8 @@ class StayingBuilder {
  private:
   void NoteUses(std::size_t task) {
     const GraphTask& one = graph_.tasks[task];
-    for (const auto* uses : {&one.reads, &one.writes, &one.updates}) {
-      for (const std::size_t data : *uses) last_use_[data] = task;
-    }
-    for (const auto* uses : {&one.writes, &one.updates}) {
-      for (const std::size_t data : *uses) changed_[data] = true;
-    }
+    for (const std::size_t data : graph::UsesOf(one)) last_use_[data] = task;
+    for (const std::size_t data : graph::ChangesOf(one)) changed_[data] = true;
   }
 
   bool IsWritten(std::size_t data) const {
@@ -78,10 +75,8 @@ class StayingBuilder {
     }
     schedule_.steps.push_back(
         {.kind = StepKind::kRun, .index = task, .algorithm = FastestAlgorithm(one, Room())});
-    for (const auto* uses : {&one.reads, &one.writes, &one.updates}) {
-      for (const std::size_t data : *uses) {
-        if (last_use_[data] == task) End(data);
-      }
+    for (const std::size_t data : graph::UsesOf(one)) {
+      if (last_use_[data] == task) End(data);
     }
   }
 
@@ -130,7 +125,7 @@ absl::StatusOr<Schedule> MakeStaying(std::string_view /*policy*/, const TaskGrap
   schedule.policy = "none";
   schedule.fingerprint = GraphFingerprint(graph);
   schedule.memory = ScheduleMemory::kPaged;
-  schedule.alignment = request.alignment;
+  schedule.alignment = request.placing.alignment;
   return schedule;
 }
 

@@ -2,6 +2,7 @@
 // Bounds of memory: equations (6) and (7), and figure 13.
 #include <algorithm>
 
+#include "policies/sub_batch/paper_values.h"
 #include "policies/sub_batch/task_memory.h"
 #include "tidepool/schedule/sub_batch.h"
 
@@ -55,6 +56,8 @@ MemoryBound LeastMemory(const TaskGraph& graph, std::int64_t alignment, StayingD
   return bound;
 }
 
+namespace sub_batch {
+
 absl::StatusOr<TechniqueMemory> MemoryOfTechniques(const GraphFamily& family, std::int64_t batch,
                                                    std::int64_t alignment) {
   const absl::StatusOr<TaskGraph> whole = GraphAt(family, batch);
@@ -71,4 +74,5 @@ absl::StatusOr<TechniqueMemory> MemoryOfTechniques(const GraphFamily& family, st
       .all_without_weights = LeastMemory(*one, alignment, StayingData::kNone).bytes};
 }
 
+}  // namespace sub_batch
 }  // namespace tidepool

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/graph/task_uses.h"
+
 namespace tidepool::sub_batch {
 
 bool Stays(const GraphData& data, StayingData staying) {
@@ -32,7 +34,7 @@ DataSizes::DataSizes(const TaskGraph& graph, std::vector<std::int64_t> bytes,
 
 std::int64_t DataSizes::OfTask(const GraphTask& task) const {
   std::int64_t bytes = 0;
-  ForEachUse(task, [&](std::size_t data) { bytes += moving_[data]; });
+  for (const std::size_t data : graph::UsesOf(task)) bytes += moving_[data];
   return bytes;
 }
 

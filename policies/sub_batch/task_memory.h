@@ -17,14 +17,6 @@ bool Stays(const GraphData& data, StayingData staying);
 // Returns the algorithm of the least seconds, of equals the one with the least workspace.
 const TaskAlgorithm& FastestOf(const GraphTask& task);
 
-// Calls `visit` with each datum that a task uses.
-template <typename Visit>
-void ForEachUse(const GraphTask& task, const Visit& visit) {
-  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-    for (const std::size_t data : *uses) visit(data);
-  }
-}
-
 // The sizes of a graph's data at one batch.
 class DataSizes {
  public:

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "lib/graph/task_uses.h"
+#include "policies/sub_batch/paper_values.h"
 #include "tidepool/schedule/sub_batch.h"
 
 namespace tidepool {
@@ -20,15 +22,15 @@ class Window {
 
   void Add(std::size_t task) {
     running_.insert(sizes_.Rounded(workspaces_[task]));
-    ForEachUse(graph_.tasks[task], [&](std::size_t data) {
+    for (const std::size_t data : graph::UsesOf(graph_.tasks[task])) {
       if (users_[data]++ == 0) bytes_ += sizes_.Moving(data);
-    });
+    }
   }
   void Remove(std::size_t task) {
     running_.erase(running_.find(sizes_.Rounded(workspaces_[task])));
-    ForEachUse(graph_.tasks[task], [&](std::size_t data) {
+    for (const std::size_t data : graph::UsesOf(graph_.tasks[task])) {
       if (--users_[data] == 0) bytes_ -= sizes_.Moving(data);
-    });
+    }
   }
   std::int64_t Bytes() const { return bytes_ + *running_.rbegin(); }
 
@@ -77,11 +79,10 @@ std::int64_t WindowBytes(const TaskGraph& graph, const DataSizes& sizes,
   return sizes.staying() + most;
 }
 
-}  // namespace sub_batch
-
 std::int64_t ConsecutiveTaskBytes(const TaskGraph& graph, double share, std::int64_t alignment) {
-  return sub_batch::WindowBytes(graph, sub_batch::SizesOf(graph, alignment, StayingData::kWeights),
-                                sub_batch::FastestWorkspaces(graph), share);
+  return WindowBytes(graph, SizesOf(graph, alignment, StayingData::kWeights),
+                     FastestWorkspaces(graph), share);
 }
 
+}  // namespace sub_batch
 }  // namespace tidepool

@@ -29,7 +29,7 @@ struct GraphProblemOptions {
   CopyRates rates = {};
   // By data: the density of compressed copies, -1 for raw ones; empty: all are raw.
   std::vector<double> densities = {};
-  // 0: data is copied whole. Otherwise it is copied in parts of so many bytes, rounded up to
+  // 0: data is copied whole. Otherwise it is copied in parts of this size, rounded up to
   // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
   // has at most kMostParts parts.
   std::int64_t part_bytes = 0;

@@ -30,7 +30,7 @@ struct Prices {
     std::sort(sorted.begin(), sorted.end());
     sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   }
-  // Returns the prices that divide the tasks into at most so many steps.
+  // Returns the prices that divide the tasks into at most `most` steps.
   std::vector<double> Steps(std::size_t most) const {
     const std::size_t steps = std::min(most, sorted.size());
     std::vector<double> prices;
@@ -142,7 +142,7 @@ IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t t
   return reruns;
 }
 
-// Returns the first tasks, without cuts that end segments of at least so many bytes of results.
+// Returns the first tasks, without cuts that end segments of at least `bytes` of results.
 IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t tasks) const {
   Reruns reruns(graph_.tasks.size());
   std::int64_t segment = 0;

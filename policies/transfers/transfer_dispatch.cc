@@ -140,7 +140,7 @@ std::int64_t TransferDispatcher::Used(double time) const {
   return used;
 }
 
-// Returns the first moment from `time` on at which so many bytes are free.
+// Returns the first moment from `time` on at which `bytes` are free.
 double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
   while (Used(time) > problem_.memory_bytes - bytes) {
     double next = busy_until_ > time ? busy_until_ : kNever;

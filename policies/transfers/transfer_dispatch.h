@@ -92,9 +92,9 @@ class TransferDispatcher {
   std::int64_t held_ = 0;
   std::size_t started_ = 0;  // operations
   // Numbers of started operations; kNothing: no such copy is left.
-  std::size_t next_out_from_ = kNothing;  // the next copy out may start from so many on
+  std::size_t next_out_from_ = kNothing;  // operations before the next copy out may start
   std::size_t next_in_from_ = kNothing;   // the next copy in
-  std::size_t next_needed_ = kNothing;    // so many have started when the next copy in has ended
+  std::size_t next_needed_ = kNothing;    // operations before which the next copy in has ended
   std::size_t last_needed_ = kNothing;    // and the last one that started
   std::size_t next_out_ = 0;
   std::size_t next_in_ = 0;

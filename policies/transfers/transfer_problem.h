@@ -17,8 +17,8 @@ inline constexpr double kEqualSeconds = 1e-11;
 // absence begins when `left` of them have ended, and ends when operation `needed` starts.
 struct Absence {
   std::int64_t bytes = 0;
-  std::size_t written = 0;  // its copy out may start when so many operations have ended
-  std::size_t left = 0;     // its memory is free when so many have ended, and its copy out
+  std::size_t written = 0;  // its copy out may start when this number of operations have ended
+  std::size_t left = 0;     // its memory is free when this number have ended, and its copy out
   std::size_t needed = 0;   // its copy in ends before this operation starts
   double out_seconds = 0;   // of the copy to the host; 0: the host has a copy already
   double in_seconds = 0;

@@ -337,7 +337,7 @@ void Search::Expand(std::size_t at) {
   Fetch(at);
 }
 
-// Continues the best states with so many operations started. Returns false to end the search.
+// Continues the best states of one number of started operations. Returns false to end the search.
 bool Search::ExpandLevel(std::size_t started) {
   std::size_t expanded = 0;
   for (Queue& queue = open_[started]; !queue.empty();) {

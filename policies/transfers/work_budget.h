@@ -11,8 +11,8 @@
 
 namespace tidepool::transfers {
 
-// The work that a search may do in so many seconds: operations and absences of iterations that are
-// tried.
+// The work that a search may do in the seconds that it has: operations and absences of iterations
+// that are tried.
 constexpr double WorkOf(double seconds) { return 12e6 * seconds; }
 
 class WorkBudget {

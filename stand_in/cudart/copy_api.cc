@@ -5,7 +5,7 @@
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/memory_operations.h"
 
-using namespace tidepool::cudart_host;  // NOLINT: this is that namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: this is that namespace's interface in C
 
 namespace {
 

@@ -90,7 +90,7 @@ std::int64_t ElementsOf(const TensorShape& tensor) {
   return elements;
 }
 
-// Returns the bytes of the spectra of all tensors, with so many images for each sample.
+// Returns the bytes of the spectra of all tensors, with `images` images of each sample.
 std::int64_t FftBytes(const ConvolutionShape& s, std::int64_t images, std::int64_t side) {
   const std::int64_t c = s.x.sizes[1];
   const std::int64_t k = s.w.sizes[0];

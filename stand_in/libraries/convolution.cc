@@ -71,7 +71,7 @@ class Shape {
     return static_cast<double>(TilesAlong(convolution_.y[2], convolution_.w[2]) *
                                TilesAlong(convolution_.y[3], convolution_.w[3]));
   }
-  // Returns the transforms of one group for images of so many tiles, and the operations of all.
+  // Returns the transforms of one group for images of `tiles` tiles, and the operations of all.
   double Transforms(double tiles) const {
     return batch_ * (inputs_ + outputs_) * tiles + inputs_ * outputs_;
   }

@@ -77,8 +77,8 @@ std::vector<Algorithm> AlgorithmsOf(const Convolution& convolution, const Gpu& g
 // gives) and which later versions may not have. AlgorithmsOf has no such one.
 std::int64_t LargestWorkspace(const Convolution& convolution, const Gpu& gpu);
 
-// Returns the algorithms as programs get them: with CUDART_HOST_CUDNN_WORKSPACE, each has so many
-// bytes.
+// Returns the algorithms as programs get them: with CUDART_HOST_CUDNN_WORKSPACE, each has that
+// workspace.
 std::vector<Algorithm> OfferedAlgorithms(const Convolution& convolution);
 
 // Notes that a program was told the workspace of one of the algorithms of a convolution.

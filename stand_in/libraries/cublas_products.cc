@@ -73,7 +73,7 @@ struct Handle {
 
 Handle& HandleOf(void* handle) { return *static_cast<Handle*>(handle); }
 
-// The product of an m x k and a k x n matrix, so many times.
+// Products of an m x k and a k x n matrix.
 struct Product {
   double m = 0;
   double n = 0;

@@ -46,8 +46,8 @@ int Store(std::size_t* place, std::size_t bytes) {
   return 0;
 }
 
-// Passes the time of a normalization that reads or writes a tensor so many times. It writes several
-// arrays, so all memory becomes unknown.
+// Passes the time of a normalization that reads or writes a tensor `passes` times. It writes
+// several arrays, so all memory becomes unknown.
 int Normalize(const char* name, void* handle, const void* descriptor, int passes) {
   const auto& tensor = *static_cast<const Tensor*>(descriptor);
   double bytes = static_cast<double>(BytesOf(tensor.type));

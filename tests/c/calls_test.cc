@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of tidepool.h on the host device: their answers, and their errors.
+// The functions of c_api.h on the host device: their answers, and their errors.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(CFaceTest, RefusesNullArguments) {
+TEST(CApiTest, RefusesNullArguments) {
   const CPool pool;
   void* address = nullptr;
   std::size_t count = 0;
@@ -62,13 +62,13 @@ TEST(CFaceTest, RefusesNullArguments) {
   EXPECT_EQ(owns, 0);
 }
 
-TEST(CFaceTest, ZeroBytesAreNull) {
+TEST(CApiTest, ZeroBytesAreNull) {
   const CPool pool;
   EXPECT_EQ(pool.Allocate(0), nullptr);
   EXPECT_EQ(pool.Statistics().allocations, 0U);
 }
 
-TEST(CFaceTest, RefusesWrongHandlesAndHints) {
+TEST(CApiTest, RefusesWrongHandlesAndHints) {
   CPool pool;
   void* address = &pool;
   EXPECT_EQ(tidepool_allocate(pool.get(), 1, nullptr, static_cast<tidepool_hint>(2), &address),
@@ -87,7 +87,7 @@ TEST(CFaceTest, RefusesWrongHandlesAndHints) {
   EXPECT_STREQ(tidepool_last_error(), "the pool was destroyed");
 }
 
-TEST(CFaceTest, RefusesAddressesThatAreNotLive) {
+TEST(CApiTest, RefusesAddressesThatAreNotLive) {
   const CPool pool;
   char* const address = static_cast<char*>(pool.Allocate(4096));
   int outside = 0;
@@ -102,7 +102,7 @@ TEST(CFaceTest, RefusesAddressesThatAreNotLive) {
   EXPECT_EQ(pool.Statistics().frees, 1U);
 }
 
-TEST(CFaceTest, PinnedMemoryHasALimitAndChecksAddresses) {
+TEST(CApiTest, PinnedMemoryHasALimitAndChecksAddresses) {
   const CPool pool("device=host,pinned=1MiB");
   void* address = nullptr;
   EXPECT_EQ(tidepool_pinned_free(pool.get(), nullptr), TIDEPOOL_OK);
@@ -119,7 +119,7 @@ TEST(CFaceTest, PinnedMemoryHasALimitAndChecksAddresses) {
   EXPECT_EQ(tidepool_pinned_trim(pool.get(), nullptr), TIDEPOOL_OK);
 }
 
-TEST(CFaceTest, PinnedMemoryComesFromANumaNode) {
+TEST(CApiTest, PinnedMemoryComesFromANumaNode) {
   const CPool pool("device=host,pinned=1MiB,pinned_numa=0");
   void* address = nullptr;
   // Some containers forbid a process to choose a node.
@@ -135,14 +135,14 @@ TEST(CFaceTest, PinnedMemoryComesFromANumaNode) {
   EXPECT_THAT(tidepool_last_error(), HasSubstr("numa_node 1023, expected"));
 }
 
-TEST(CFaceTest, AnotherThreadMayFree) {
+TEST(CApiTest, AnotherThreadMayFree) {
   const CPool pool;
   void* const address = pool.Allocate(1000);
   std::thread([&] { pool.Free(address); }).join();
   EXPECT_EQ(pool.Statistics().live_count, 0U);
 }
 
-TEST(CFaceTest, EachThreadHasItsError) {
+TEST(CApiTest, EachThreadHasItsError) {
   EXPECT_EQ(tidepool_trim(nullptr, 0, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   std::thread([] {
     EXPECT_STREQ(tidepool_last_error(), "");
@@ -151,14 +151,14 @@ TEST(CFaceTest, EachThreadHasItsError) {
   EXPECT_STREQ(tidepool_last_error(), "pool is NULL");
 }
 
-TEST(CFaceTest, KnowsStatuses) {
+TEST(CApiTest, KnowsStatuses) {
   for (int code = TIDEPOOL_OK; code <= TIDEPOOL_UNIMPLEMENTED; ++code) {
     EXPECT_THAT(tidepool_status_name(static_cast<tidepool_status>(code)), StartsWith("TIDEPOOL_"));
   }
   EXPECT_STREQ(tidepool_status_name(static_cast<tidepool_status>(15)), "unknown status");
 }
 
-TEST(CFaceTest, ExplainsThatMemoryIsShortByOptions) {
+TEST(CApiTest, ExplainsThatMemoryIsShortByOptions) {
   const CPool pool("device=host,device_memory=8MiB,budget=4MiB,memory=segments,initial=4MiB");
   EXPECT_EQ(pool.Try(8 << 20), TIDEPOOL_OUT_OF_MEMORY);
   EXPECT_STREQ(tidepool_last_error(),
@@ -178,7 +178,7 @@ TEST(CFaceTest, ExplainsThatMemoryIsShortByOptions) {
   EXPECT_EQ(pool.Statistics().failures, 4U);
 }
 
-TEST(CFaceTest, WaitsAsLongAsItIsTold) {
+TEST(CApiTest, WaitsAsLongAsItIsTold) {
   const CPool pool("device=host,device_memory=1MiB,memory=segments,wait=1ms");
   void* const all = pool.Allocate(1 << 20);
   EXPECT_EQ(pool.Try(512), TIDEPOOL_DEADLINE_EXCEEDED);
@@ -191,7 +191,7 @@ TEST(CFaceTest, WaitsAsLongAsItIsTold) {
   waiter.join();
 }
 
-TEST(CFaceTest, PrintsErrorsAndStatisticsOnDemand) {
+TEST(CApiTest, PrintsErrorsAndStatisticsOnDemand) {
   ::testing::internal::CaptureStderr();
   {
     const CPool pool("device=host,errors=1,statistics=1");
@@ -203,7 +203,7 @@ TEST(CFaceTest, PrintsErrorsAndStatisticsOnDemand) {
                                "tidepool: pool on host: 1 allocations, 1 frees"));
 }
 
-TEST(CFaceTest, CountsAllocationsByOwner) {
+TEST(CApiTest, CountsAllocationsByOwner) {
   const CPool pool;
   const auto figures = [&](std::size_t owner) {
     tidepool_owner_statistics statistics = {};
@@ -256,7 +256,7 @@ TEST(CFaceTest, CountsAllocationsByOwner) {
   EXPECT_EQ(figures(1).live_count + figures(2).live_count, 0U);
 }
 
-TEST(CFaceTest, RefusesOwnersThatAreNone) {
+TEST(CApiTest, RefusesOwnersThatAreNone) {
   const CPool pool;
   std::size_t owner = 77;
   EXPECT_EQ(tidepool_add_owner(pool.get(), "", &owner), TIDEPOOL_INVALID_ARGUMENT);
@@ -285,7 +285,7 @@ TEST(CFaceTest, RefusesOwnersThatAreNone) {
   EXPECT_THAT(tidepool_last_error(), HasSubstr("expected sizeof(tidepool_owner_statistics)"));
 }
 
-TEST(CFaceTest, CountsOwnersOfSeveralThreads) {
+TEST(CApiTest, CountsOwnersOfSeveralThreads) {
   const CPool pool("device=host,device_memory=64MiB");
   std::vector<std::thread> threads;
   threads.reserve(4);
@@ -319,7 +319,7 @@ TEST(CFaceTest, CountsOwnersOfSeveralThreads) {
   EXPECT_EQ(pool.Statistics().allocations, 2000U);
 }
 
-TEST(CFaceTest, StatisticsOfOlderAndNewerPrograms) {
+TEST(CApiTest, StatisticsOfOlderAndNewerPrograms) {
   const CPool pool;
   void* const address = pool.Allocate(1000);
   struct {
@@ -340,7 +340,7 @@ TEST(CFaceTest, StatisticsOfOlderAndNewerPrograms) {
   pool.Free(address);
 }
 
-TEST(CFaceTest, PeaksCanBeReset) {
+TEST(CApiTest, PeaksCanBeReset) {
   const CPool pool;
   void* const kept = pool.Allocate(1000);
   pool.Free(pool.Allocate(1 << 20));
@@ -354,7 +354,7 @@ TEST(CFaceTest, PeaksCanBeReset) {
   EXPECT_EQ(pool.Statistics().peak_live_bytes, 1024U);
 }
 
-TEST(CFaceTest, HostStreamsMayBeDestroyedFirst) {
+TEST(CApiTest, HostStreamsMayBeDestroyedFirst) {
   const CPool pool;
   const tidepool_stream stream = pool.NewStream();
   void* const freed_late = pool.Allocate(1000, stream);
@@ -378,8 +378,8 @@ TEST(CFaceTest, HostStreamsMayBeDestroyedFirst) {
   pool.Free(live);
 }
 
-TEST(CFaceTest, RecordsFromTimeToTime) {
-  const std::string path = ::testing::TempDir() + "c_face_trace.tide";
+TEST(CApiTest, RecordsFromTimeToTime) {
+  const std::string path = ::testing::TempDir() + "c_api_trace.tide";
   const CPool pool("device=host,recording=1");
   pool.Free(pool.Allocate(512));
   EXPECT_EQ(tidepool_stop_trace(pool.get()), TIDEPOOL_FAILED_PRECONDITION);
@@ -411,7 +411,7 @@ void PlayPlannedIteration(const CPool& pool, std::size_t bytes) {
   pool.Free(b);
 }
 
-TEST(CFaceTest, FollowsPlansAndServesOtherModelsToo) {
+TEST(CApiTest, FollowsPlansAndServesOtherModelsToo) {
   const std::string plan = TestFile("plan.csv", kPlan);
   const CPool planned("device=host,plan=" + plan);
   PlayPlannedIteration(planned, 4096);
@@ -423,7 +423,7 @@ TEST(CFaceTest, FollowsPlansAndServesOtherModelsToo) {
   EXPECT_EQ(other.Statistics().allocations, 3U);
 }
 
-TEST(CFaceTest, RefusesPlansThatCannotBeFollowed) {
+TEST(CApiTest, RefusesPlansThatCannotBeFollowed) {
   const std::string plan = TestFile("plan.csv", kPlan);
   EXPECT_THAT(
       CreationError("device=host,budget=4096,plan=" + plan, TIDEPOOL_INVALID_ARGUMENT),
@@ -437,7 +437,7 @@ TEST(CFaceTest, RefusesPlansThatCannotBeFollowed) {
               HasSubstr("no.csv:1: "));
 }
 
-TEST(CFaceTest, SnapshotsReplaceFilesWhole) {
+TEST(CApiTest, SnapshotsReplaceFilesWhole) {
   const CPool pool;
   EXPECT_EQ(tidepool_write_snapshot(pool.get(), "/nowhere/at/all"), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_THAT(tidepool_last_error(), StartsWith("/nowhere/at/all: "));
@@ -461,7 +461,7 @@ void ExpectBlocks(const CPool& pool, const std::map<char*, std::size_t>& live) {
   EXPECT_EQ(found, live);
 }
 
-TEST(CFaceTest, AgreesWithASlowModel) {
+TEST(CApiTest, AgreesWithASlowModel) {
   const CPool pool("device=host,device_memory=2MiB,memory=virtual");
   const std::vector<tidepool_stream> streams = {nullptr, pool.NewStream(), pool.NewStream()};
   std::mt19937 random(7);

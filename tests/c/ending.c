@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <tidepool/tidepool.h>
+#include <tidepool/c_api.h>
 #include <unistd.h>
 
 static tidepool_pool* destroyed_late = NULL;

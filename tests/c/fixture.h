@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools of the C face for tests.
+// Pools of the C interface for tests.
 #ifndef TIDEPOOL_TESTS_C_FIXTURE_H_
 #define TIDEPOOL_TESTS_C_FIXTURE_H_
 
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool {
 
@@ -81,7 +81,7 @@ inline std::string CreationError(const std::string& options, tidepool_status exp
 
 // Writes a file of the test and returns its path.
 inline std::string TestFile(const std::string& name, const std::string& contents) {
-  std::string path = ::testing::TempDir() + "c_face_" + name;
+  std::string path = ::testing::TempDir() + "c_api_" + name;
   std::ofstream(path) << contents;
   return path;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <tidepool/tidepool.h>
+#include <tidepool/c_api.h>
 #include <unistd.h>
 
 /* Returns 0 if calls on the parent's pool fail with a clear text, and the number of a wrong call otherwise. */

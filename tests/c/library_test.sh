@@ -15,8 +15,8 @@ fail() { echo "$1"; exit 1; }
 
 nm -D --defined-only "$library" | awk '{print $3}' | LC_ALL=C sort | diff - "$here/symbols.txt" ||
   fail "other symbols are visible than symbols.txt lists"
-grep -oE '\btidepool_[a-z_]+\(' "$here/../../include/tidepool/tidepool.h" | tr -d '(' | LC_ALL=C sort -u |
-  diff - "$here/symbols.txt" || fail "tidepool.h declares other functions than symbols.txt lists"
+grep -oE '\btidepool_[a-z_]+\(' "$here/../../include/tidepool/c_api.h" | tr -d '(' | LC_ALL=C sort -u |
+  diff - "$here/symbols.txt" || fail "c_api.h declares other functions than symbols.txt lists"
 readelf -d "$library" | grep -qF "soname: [libtidepool_c.so." || fail "its name is wrong"
 needed=$(readelf -d "$library" | grep NEEDED)
 for other in libcuda.so libtidepool libjemalloc; do

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C face on the stand-in for the CUDA runtime: streams of the caller, and devices that end.
+// The C interface on the stand-in for the CUDA runtime: streams of the caller, and devices that
+// end.
 #include <gmock/gmock.h>
 #include <malloc.h>
 
@@ -21,10 +22,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class CFaceOnCudaTest : public ::testing::Test {
+class CApiOnCudaTest : public ::testing::Test {
  protected:
-  CFaceOnCudaTest() { ConfigureStandIn({}); }
-  ~CFaceOnCudaTest() override {
+  CApiOnCudaTest() { ConfigureStandIn({}); }
+  ~CApiOnCudaTest() override {
     ExpectOnlyStreamsAreLive();
     ConfigureStandIn({});
   }
@@ -74,7 +75,7 @@ class CFaceOnCudaTest : public ::testing::Test {
   }
 };
 
-TEST_F(CFaceOnCudaTest, StreamsNeedNoRegistration) {
+TEST_F(CApiOnCudaTest, StreamsNeedNoRegistration) {
   const cudaStream_t first = NewStream();
   const cudaStream_t second = NewStream();
   {
@@ -93,7 +94,7 @@ TEST_F(CFaceOnCudaTest, StreamsNeedNoRegistration) {
 
 // Other streams are asked whether they capture, and whether they are the ones that had their
 // handle.
-TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
+TEST_F(CApiOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
   const cudaStream_t stream = NewStream();
   for (const bool stays : {true, false}) {
     const CPool pool(stays ? "device=cuda:0,streams=stay" : "device=cuda:0");
@@ -105,7 +106,7 @@ TEST_F(CFaceOnCudaTest, KnownStreamsThatStayCauseNoCallsOfCuda) {
   Destroy(stream);
 }
 
-TEST_F(CFaceOnCudaTest, MemoryOfADestroyedStreamIsFreedLate) {
+TEST_F(CApiOnCudaTest, MemoryOfADestroyedStreamIsFreedLate) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   for (const bool is_forgotten : {false, true}) {
     const cudaStream_t other = NewStream();
@@ -127,7 +128,7 @@ TEST_F(CFaceOnCudaTest, MemoryOfADestroyedStreamIsFreedLate) {
 }
 
 // Two users share the pool: one keeps its streams, and the other may destroy its own.
-TEST_F(CFaceOnCudaTest, AStreamMayEndInAPoolWhoseOtherStreamsStay) {
+TEST_F(CApiOnCudaTest, AStreamMayEndInAPoolWhoseOtherStreamsStay) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments,streams=stay");
   const cudaStream_t stays = NewStream();
   const cudaStream_t ends = NewStream();
@@ -144,7 +145,7 @@ TEST_F(CFaceOnCudaTest, AStreamMayEndInAPoolWhoseOtherStreamsStay) {
 }
 
 // The pool is not told that the first stream has ended.
-TEST_F(CFaceOnCudaTest, AStreamWithTheHandleOfADestroyedOneIsAnotherStream) {
+TEST_F(CApiOnCudaTest, AStreamWithTheHandleOfADestroyedOneIsAnotherStream) {
   for (const bool stays : {false, true}) {
     const CPool pool(std::string("device=cuda:0,budget=64KiB,memory=segments,streams=") +
                      (stays ? "stay" : "end"));
@@ -163,7 +164,7 @@ TEST_F(CFaceOnCudaTest, AStreamWithTheHandleOfADestroyedOneIsAnotherStream) {
   }
 }
 
-TEST_F(CFaceOnCudaTest, StreamsThatEndLeaveNothingBehind) {
+TEST_F(CApiOnCudaTest, StreamsThatEndLeaveNothingBehind) {
   const CPool pool("device=cuda:0,budget=1MiB,memory=segments");
   const auto use = [&](int streams) {
     for (int i = 0; i < streams; ++i) {
@@ -178,7 +179,7 @@ TEST_F(CFaceOnCudaTest, StreamsThatEndLeaveNothingBehind) {
   EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
 }
 
-TEST_F(CFaceOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
+TEST_F(CApiOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   const cudaStream_t other = NewStream();
   pool.Free(pool.Allocate(1000, other), other);
@@ -204,7 +205,7 @@ TEST_F(CFaceOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
 }
 
 // A program that captures a graph on a stream of its own.
-class GraphMemoryTest : public CFaceOnCudaTest {
+class GraphMemoryTest : public CApiOnCudaTest {
  protected:
   static constexpr std::size_t kBytes = 40 << 10;
 
@@ -496,7 +497,7 @@ TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
 }
 
 // The stand-in ends the process of a program that names a destroyed stream.
-TEST_F(CFaceOnCudaTest, StreamsMayBeDestroyedAfterAnyCall) {
+TEST_F(CApiOnCudaTest, StreamsMayBeDestroyedAfterAnyCall) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   for (const bool is_forgotten : {false, true}) {
     for (int i = 0; i < 3; ++i) {
@@ -516,7 +517,7 @@ TEST_F(CFaceOnCudaTest, StreamsMayBeDestroyedAfterAnyCall) {
   EXPECT_EQ(pool.Statistics().live_bytes, 0U);
 }
 
-TEST_F(CFaceOnCudaTest, AStreamThatIsDestroyedEndsItsWorkBeforeOthersGetItsMemory) {
+TEST_F(CApiOnCudaTest, AStreamThatIsDestroyedEndsItsWorkBeforeOthersGetItsMemory) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   const cudaStream_t other = NewStream();
   pool.Free(pool.Allocate(1000, other), other);
@@ -534,7 +535,7 @@ TEST_F(CFaceOnCudaTest, AStreamThatIsDestroyedEndsItsWorkBeforeOthersGetItsMemor
   Destroy(other);
 }
 
-TEST_F(CFaceOnCudaTest, FreesOfStreamsThatStayRecordNothing) {
+TEST_F(CApiOnCudaTest, FreesOfStreamsThatStayRecordNothing) {
   for (const bool stays : {false, true}) {
     const CPool pool(stays ? "device=cuda:0,streams=stay" : "device=cuda:0");
     const cudaStream_t stream = NewStream();
@@ -548,7 +549,7 @@ TEST_F(CFaceOnCudaTest, FreesOfStreamsThatStayRecordNothing) {
   }
 }
 
-TEST_F(CFaceOnCudaTest, ForgottenStreamsGetNewNames) {
+TEST_F(CApiOnCudaTest, ForgottenStreamsGetNewNames) {
   const CPool pool("device=cuda:0,budget=64KiB,memory=segments");
   const cudaStream_t stream = NewStream();
   void* const freed_late = pool.Allocate(1000, stream);
@@ -565,7 +566,7 @@ TEST_F(CFaceOnCudaTest, ForgottenStreamsGetNewNames) {
   Destroy(next);
 }
 
-TEST_F(CFaceOnCudaTest, StreamsOfThePoolAreStreamsOfCuda) {
+TEST_F(CApiOnCudaTest, StreamsOfThePoolAreStreamsOfCuda) {
   const CPool pool("device=cuda:0");
   const tidepool_stream stream = pool.NewStream();
   void* const address = pool.Allocate(1000, stream);
@@ -575,7 +576,7 @@ TEST_F(CFaceOnCudaTest, StreamsOfThePoolAreStreamsOfCuda) {
   EXPECT_EQ(tidepool_stream_destroy(pool.get(), stream), TIDEPOOL_OK);
 }
 
-TEST_F(CFaceOnCudaTest, DevicesAreChosenAndChecked) {
+TEST_F(CApiOnCudaTest, DevicesAreChosenAndChecked) {
   const auto ordinal_of = [](const CPool& pool) {
     int ordinal = -2;
     EXPECT_EQ(tidepool_get_device(pool.get(), &ordinal), TIDEPOOL_OK);
@@ -594,7 +595,7 @@ TEST_F(CFaceOnCudaTest, DevicesAreChosenAndChecked) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(CFaceOnCudaTest, ABudgetIsAPartOfTheDevice) {
+TEST_F(CApiOnCudaTest, ABudgetIsAPartOfTheDevice) {
   const CPool part("device=cuda:0,budget=50%,memory=segments");
   EXPECT_EQ(part.Statistics().max_bytes, 32U << 20);
   EXPECT_EQ(part.Try(40 << 20), TIDEPOOL_OUT_OF_MEMORY);
@@ -610,7 +611,7 @@ TEST_F(CFaceOnCudaTest, ABudgetIsAPartOfTheDevice) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST_F(CFaceOnCudaTest, AResetDeviceHasTheMemoryAlready) {
+TEST_F(CApiOnCudaTest, AResetDeviceHasTheMemoryAlready) {
   CPool pool("device=cuda:0,memory=segments");
   pool.Allocate(1000);
   EXPECT_EQ(cudaDeviceReset(), cudaSuccess);
@@ -618,7 +619,7 @@ TEST_F(CFaceOnCudaTest, AResetDeviceHasTheMemoryAlready) {
   EXPECT_EQ(tidepool_pool_destroy(pool.Release()), TIDEPOOL_FAILED_PRECONDITION);
 }
 
-TEST_F(CFaceOnCudaTest, ErrorsOfCudaArePassedOn) {
+TEST_F(CApiOnCudaTest, ErrorsOfCudaArePassedOn) {
   const CPool pool("device=cuda:0,memory=segments");
   cudartHostFailCall("cudaMalloc", 1, cudaErrorUnknown);
   EXPECT_NE(pool.Try(1000), TIDEPOOL_OK);
@@ -626,7 +627,7 @@ TEST_F(CFaceOnCudaTest, ErrorsOfCudaArePassedOn) {
   EXPECT_EQ(pool.Try(1000), TIDEPOOL_OK);
 }
 
-TEST_F(CFaceOnCudaTest, ThreadsMayUseNewStreamsAtOnce) {
+TEST_F(CApiOnCudaTest, ThreadsMayUseNewStreamsAtOnce) {
   const CPool pool("device=cuda:0");
   std::vector<cudaStream_t> streams;
   for (int i = 0; i < 24; ++i) streams.push_back(NewStream());

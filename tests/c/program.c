@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C program that uses every function of tidepool.h, compiled as C89 and as C17. Prints "done".
+/* A C program that uses every function of c_api.h, compiled as C89 and as C17. Prints "done".
    usage: program DEVICE FOLDER */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tidepool/tidepool.h>
+#include <tidepool/c_api.h>
 
 #define CHECK(call)                                                                                \
   do {                                                                                             \

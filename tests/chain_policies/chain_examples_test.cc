@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "policies/chain/idle_search.h"
+#include "policies/chain/paper_values.h"
 #include "policies/chain/slots.h"
 #include "tests/chain/chain_vectors.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -47,13 +48,14 @@ TEST_P(ChainExamples, GreedyIsTheOracles) {
 TEST_P(ChainExamples, RelaxationsAreTheOracles) {
   for (const json& entry : expect_["set_makespans"]) {
     const std::vector<std::size_t> set = entry["set"];
-    const absl::StatusOr<double> seconds = FractionalMakespan(chain_, set);
+    const absl::StatusOr<double> seconds = chain_policies::FractionalMakespan(chain_, set);
     ASSERT_EQ(seconds.ok(), !entry["fractional"].is_null());
     if (seconds.ok()) {
       EXPECT_TRUE(AreClose(*seconds, entry["fractional"]));
     }
   }
-  const FractionalOptimum optimum = FindFractionalOptimum(chain_).value();
+  const chain_policies::FractionalOptimum optimum =
+      chain_policies::FindFractionalOptimum(chain_).value();
   EXPECT_TRUE(optimum.proved);
   EXPECT_TRUE(AreClose(optimum.seconds, expect_["dp_fractional_makespan"]));
 }

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "policies/chain/paper_values.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
 #include "tests/support/rounds.h"
@@ -38,21 +39,22 @@ TEST(FractionalOptimum, EqualsBruteForceOverAllSets) {
     SCOPED_TRACE(ChainJson(chain));
     double least = std::numeric_limits<double>::infinity();
     for (const Indices& set : AllSets(chain.forward_seconds.size())) {
-      const absl::StatusOr<double> seconds = FractionalMakespan(chain, set);
+      const absl::StatusOr<double> seconds = chain_policies::FractionalMakespan(chain, set);
       const absl::StatusOr<double> whole = OrderedMakespan(chain, set);
       ASSERT_EQ(seconds.ok(), whole.ok()) << seconds.status() << whole.status();
       if (!seconds.ok()) continue;
       EXPECT_LE(*seconds, *whole);
       least = std::min(least, *seconds);
     }
-    const absl::StatusOr<FractionalOptimum> optimum = FindFractionalOptimum(chain);
+    const absl::StatusOr<chain_policies::FractionalOptimum> optimum =
+        chain_policies::FindFractionalOptimum(chain);
     ASSERT_TRUE(optimum.ok()) << optimum.status();
     EXPECT_TRUE(optimum->proved);
     EXPECT_TRUE(AreClose(optimum->seconds, least)) << optimum->seconds << " " << least;
-    EXPECT_TRUE(AreClose(*FractionalMakespan(chain, optimum->set), least));
+    EXPECT_TRUE(AreClose(*chain_policies::FractionalMakespan(chain, optimum->set), least));
     waits += least > ChainSeconds(chain) ? 1 : 0;
     // Parts of activations are a further relaxation; both of these have all offloads first.
-    const absl::StatusOr<double> eager = EagerFractionalMakespan(chain);
+    const absl::StatusOr<double> eager = chain_policies::EagerFractionalMakespan(chain);
     ASSERT_TRUE(eager.ok());
     EXPECT_LE(*eager, least * (1 + 1e-12));
     EXPECT_GE(*eager, ChainOperationBound(chain) * (1 - 1e-12));
@@ -64,11 +66,14 @@ TEST(FractionalOptimum, TellsWhatDoesNotFit) {
   RandomChains random(2);
   Chain chain = random.Next(4);
   chain.memory_bytes = LeastChainMemory(chain) - 1;
-  EXPECT_EQ(FindFractionalOptimum(chain).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(EagerFractionalMakespan(chain).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(FractionalMakespan(chain, {0, 1, 2, 3}).status().code(),
+  EXPECT_EQ(chain_policies::FindFractionalOptimum(chain).status().code(),
             absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(FractionalMakespan(chain, {4}).status().message(), "activation 4, expected 0 to 3");
+  EXPECT_EQ(chain_policies::EagerFractionalMakespan(chain).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(chain_policies::FractionalMakespan(chain, {0, 1, 2, 3}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(chain_policies::FractionalMakespan(chain, {4}).status().message(),
+            "activation 4, expected 0 to 3");
 }
 
 class FractionalVectors : public ::testing::Test {
@@ -83,7 +88,7 @@ TEST_F(FractionalVectors, MakespansOfSetsAreExact) {
     for (const nlohmann::json& entry : vector.expect["set_makespans"]) {
       const Indices set = entry["set"];
       SCOPED_TRACE(vector.name + " " + entry["set"].dump());
-      const absl::StatusOr<double> seconds = FractionalMakespan(vector.chain, set);
+      const absl::StatusOr<double> seconds = chain_policies::FractionalMakespan(vector.chain, set);
       ASSERT_EQ(seconds.ok(), !entry["fractional"].is_null()) << seconds.status();
       if (!seconds.ok()) continue;
       EXPECT_TRUE(AreClose(*seconds, entry["fractional"])) << *seconds << entry["fractional"];
@@ -98,7 +103,8 @@ TEST_F(FractionalVectors, OptimaAreExact) {
   for (const ChainVector& vector : testing::ReadChainVectors()) {
     if (!vector.expect["feasible"]) continue;
     SCOPED_TRACE(vector.name);
-    const absl::StatusOr<FractionalOptimum> optimum = FindFractionalOptimum(vector.chain);
+    const absl::StatusOr<chain_policies::FractionalOptimum> optimum =
+        chain_policies::FindFractionalOptimum(vector.chain);
     ASSERT_TRUE(optimum.ok()) << optimum.status();
     EXPECT_TRUE(optimum->proved);
     const auto expected = vector.expect.find("dp_fractional_makespan");

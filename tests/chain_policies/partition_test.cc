@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "policies/chain/paper_values.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/support/partition_chains.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -31,7 +32,7 @@ TEST(Theorem3, HasMakespan2IfHalvesExist) {
     const Chain chain = TwoPartitionChain(numbers);
     EXPECT_EQ(ChainPeak(chain) * 2, chain.memory_bytes * 3);
     EXPECT_EQ(ChainLowerBound(chain), 2);
-    EXPECT_DOUBLE_EQ(FindFractionalOptimum(chain)->seconds, 2);
+    EXPECT_DOUBLE_EQ(chain_policies::FindFractionalOptimum(chain)->seconds, 2);
     const auto schedule = MakeChainSchedule("dynprog", chain, {});
     ASSERT_TRUE(schedule.ok());
     EXPECT_DOUBLE_EQ(schedule->seconds, 2);
@@ -46,7 +47,8 @@ TEST(Theorem3, HasMoreThanMakespan2Otherwise) {
     SCOPED_TRACE(::testing::PrintToString(numbers));
     const Chain chain = TwoPartitionChain(numbers);
     EXPECT_EQ(ChainLowerBound(chain), 2);
-    const absl::StatusOr<FractionalOptimum> optimum = FindFractionalOptimum(chain);
+    const absl::StatusOr<chain_policies::FractionalOptimum> optimum =
+        chain_policies::FindFractionalOptimum(chain);
     EXPECT_TRUE(optimum->proved);
     EXPECT_GT(optimum->seconds, 2);
     for (const std::string& policy : ChainPolicyNames()) {

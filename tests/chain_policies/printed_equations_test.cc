@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "policies/chain/paper_values.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -149,7 +150,7 @@ int Differences(Printed printed) {
   int differences = 0;
   for (int k = 0; k < 1000; ++k) {
     const Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
-    const double optimum = FindFractionalOptimum(chain)->seconds;
+    const double optimum = chain_policies::FindFractionalOptimum(chain)->seconds;
     differences += AreClose(PrintedProgram(chain, printed).LeastSeconds(), optimum) ? 0 : 1;
   }
   return differences;
@@ -200,7 +201,7 @@ TEST(PrintedEquations, HaveAnOptimumThatIsNoBound) {
   for (const testing::ChainVector& vector : testing::ReadChainVectors()) {
     if (vector.name != "lemma3_counterexample") continue;
     EXPECT_LT(vector.expect["true_optimum"].get<double>(),
-              FindFractionalOptimum(vector.chain)->seconds);
+              chain_policies::FindFractionalOptimum(vector.chain)->seconds);
     EXPECT_LE(ChainOperationBound(vector.chain), vector.expect["true_optimum"].get<double>());
     ++found;
   }

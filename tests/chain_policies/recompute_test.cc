@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "policies/chain/paper_values.h"
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
 #include "tests/chain_policies/random_outputs.h"
@@ -39,7 +40,8 @@ TEST(Recompute, HasTheOptimaOfTheOracle) {
   for (const nlohmann::json& entry : testing::Json(testing::RecomputeVectors())) {
     SCOPED_TRACE(entry["name"]);
     const Chain chain = *ParseChain(entry["instance"].dump(), "vector");
-    const absl::StatusOr<RecomputeMemory> least = LeastRecomputeMemory(chain);
+    const absl::StatusOr<chain_policies::RecomputeMemory> least =
+        chain_policies::LeastRecomputeMemory(chain);
     ASSERT_TRUE(least.ok()) << least.status();
     EXPECT_EQ(least->bytes, entry["expect"]["least_memory"].get<std::int64_t>());
     EXPECT_TRUE(least->proved);
@@ -96,7 +98,7 @@ TEST(Recompute, RunsInTheLeastMemoryOnly) {
   for (int i = 0; i < 300; ++i) {
     Chain chain = RandomShortChain(random, i);
     SCOPED_TRACE(ChainJson(chain));
-    const RecomputeMemory least = *LeastRecomputeMemory(chain);
+    const chain_policies::RecomputeMemory least = *chain_policies::LeastRecomputeMemory(chain);
     EXPECT_TRUE(least.proved);
     chain.memory_bytes = least.bytes;
     EXPECT_FALSE(std::isinf(SlowRecompute(chain).Seconds()));
@@ -135,7 +137,7 @@ TEST(Recompute, LongChainsGetFasterWithMemory) {
   Chain chain = random.Next(60);
   testing::AddOutputs(random, chain);
   chain.runs_once.clear();
-  const std::int64_t least = LeastRecomputeMemory(chain)->bytes;
+  const std::int64_t least = chain_policies::LeastRecomputeMemory(chain)->bytes;
   const std::int64_t most = ChainPeak(chain);
   double last = INFINITY;
   const int parts = testing::Rounds(8);
@@ -156,7 +158,8 @@ TEST(Recompute, RefusesChainsThatAreTooLong) {
   const absl::Status status = MakeChainSchedule("recompute", chain, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("513 forward operations"));
-  EXPECT_EQ(LeastRecomputeMemory(chain).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(chain_policies::LeastRecomputeMemory(chain).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

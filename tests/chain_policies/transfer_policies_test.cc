@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "policies/chain/idle_search.h"
+#include "policies/chain/paper_values.h"
 #include "policies/chain/slots.h"
 #include "policies/chain/swap_scores.h"
 #include "tests/chain/chain_vectors.h"
@@ -69,7 +70,8 @@ TEST(Dynprog, IsAsGoodAsItsSetInSlotsAndExactly) {
   for (int k = 0; k < 300; ++k) {
     const Chain chain = random.Next(static_cast<std::size_t>(random.Below(10)) + 1);
     SCOPED_TRACE(ChainJson(chain));
-    const absl::StatusOr<FractionalOptimum> optimum = FindFractionalOptimum(chain);
+    const absl::StatusOr<chain_policies::FractionalOptimum> optimum =
+        chain_policies::FindFractionalOptimum(chain);
     ASSERT_TRUE(optimum.ok());
     const auto exact = MakeChainSchedule("dynprog", chain, {});
     ASSERT_TRUE(exact.ok());

@@ -104,18 +104,20 @@ std::vector<std::uint64_t> PlainHashes(const TaskGraph& graph, double density) {
 class AdaptiveRun : public ::testing::Test {
  protected:
   AdaptiveRun() : hashes_(graph_.tasks.size()) {
-    options_.machine.memory_bytes = 4 << 20;
+    options_.machine.memory() = 4 << 20;
     options_.set = OffloadSet::kAll;
     options_.densities = std::vector<double>(graph_.data.size(), 1);
-    CompressionProfile& profile = options_.machine.compression;
+    CompressionProfile& profile = options_.machine.placing.compression;
     profile.words32 = {{0.01, 0.01}, {0.01, 0.01}, 1};
     profile.slot_ns = 0;
     const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph_, options_).value();
     const Timeline timeline = Simulate(graph_, schedule, options_.machine).value();
     adaptive_ = std::make_unique<AdaptiveCompression>(
-        AdaptiveCompression::Create(
-            graph_, schedule, timeline,
-            {.pool = options_.machine, .densities = options_.densities, .least_error = 0.05})
+        AdaptiveCompression::Create(graph_, schedule, timeline,
+                                    {.machine = options_.machine.machine,
+                                     .placing = options_.machine.placing,
+                                     .densities = options_.densities,
+                                     .least_error = 0.05})
             .value());
     executor_ = Create(timeline.resolved, 2).value();
   }

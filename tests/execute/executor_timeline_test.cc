@@ -49,21 +49,21 @@ void Shrink(TaskGraph& graph, std::int64_t divisor, std::int64_t most) {
 // An executor on the machine that the options describe.
 class ExecutorRig {
  public:
-  ExecutorRig(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
+  ExecutorRig(const TaskGraph& graph, const Schedule& schedule, const testing::PoolMachine& options)
       : graph_(graph),
-        device_({.out_bytes_per_second = options.out_bytes_per_second,
-                 .in_bytes_per_second = options.in_bytes_per_second,
-                 .latency_seconds = options.transfer_latency_seconds}) {
+        device_({.out_bytes_per_second = options.link().out_bytes_per_second,
+                 .in_bytes_per_second = options.link().in_bytes_per_second,
+                 .latency_seconds = options.link().latency_seconds}) {
     PoolOptions pool;
-    pool.initial_bytes = pool.max_bytes = options.memory_bytes;
-    pool.placement = options.placement;
-    pool.plan = options.plan;
+    pool.initial_bytes = pool.max_bytes = options.memory();
+    pool.placement = options.placing.placement;
+    pool.plan = options.placing.plan;
     pool_ = Pool::Create(&device_, pool).value();
     host_ =
         PinnedPool::Create(&device_, {.max_bytes = 2 * RoundedBytes(graph) + (1 << 20)}).value();
     offloader_ = Offloader::Create(&device_, pool_.get(), host_.get(),
                                    {.release = OffloaderOptions::Release::kWhenAwaited,
-                                    .one_transfer_at_a_time = options.one_transfer_at_a_time})
+                                    .one_transfer_at_a_time = !options.link().full_duplex})
                      .value();
     executor_ =
         Executor::Create(&device_, offloader_.get(), graph, schedule,
@@ -117,7 +117,8 @@ void ExpectSame(Timeline actual, Timeline expected) {
 }
 
 // Returns false when memory is too small, for the simulator and the executor alike.
-bool Compare(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options) {
+bool Compare(const TaskGraph& graph, const Schedule& schedule,
+             const testing::PoolMachine& options) {
   const absl::StatusOr<Timeline> simulated = Simulate(graph, schedule, options);
   ExecutorRig machine(graph, schedule, options);
   const absl::StatusOr<Timeline> measured = machine.Run();
@@ -142,17 +143,17 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForRandomSchedules) {
     Schedule schedule = RandomSchedules(graph, random).Valid();
     schedule.fingerprint = GraphFingerprint(graph);
     for (ScheduleStep& step : schedule.steps) step.density = -1;
-    TimelineOptions options;
-    options.memory_bytes = RoundedBytes(graph) * static_cast<std::int64_t>(20 + random.Below(130)) /
-                           100 / kAlignment * kAlignment;
-    options.memory_bytes = std::max(options.memory_bytes, kAlignment);
-    options.placement = random.Chance(0.5) ? "best-fit" : "high-end-offload";
-    options.releases_early = false;
+    testing::PoolMachine options;
+    options.memory() = RoundedBytes(graph) * static_cast<std::int64_t>(20 + random.Below(130)) /
+                       100 / kAlignment * kAlignment;
+    options.memory() = std::max(options.memory(), kAlignment);
+    options.placing.placement = random.Chance(0.5) ? "best-fit" : "high-end-offload";
+    options.placing.releases_early = false;
     constexpr double kLinks[] = {1e3, 1e5, 1e7, std::numeric_limits<double>::infinity()};
-    options.out_bytes_per_second = kLinks[random.Below(4)];
-    options.in_bytes_per_second = kLinks[random.Below(4)];
-    options.transfer_latency_seconds = random.Chance(0.5) ? 0 : 0.01;
-    options.one_transfer_at_a_time = random.Chance(0.3);
+    options.link().out_bytes_per_second = kLinks[random.Below(4)];
+    options.link().in_bytes_per_second = kLinks[random.Below(4)];
+    options.link().latency_seconds = random.Chance(0.5) ? 0 : 0.01;
+    options.link().full_duplex = !(random.Chance(0.3));
     served += Compare(graph, schedule, options) ? 1 : 0;
     if (HasFailure()) return;
   }
@@ -171,13 +172,13 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForNetworks) {
       constexpr std::int64_t kDivisor = 1 << 14;
       Shrink(graph, kDivisor, std::int64_t{1} << 40);
       const Schedule schedule = testing::OffloadEverything(graph, {.awaits = awaits}).Make();
-      TimelineOptions options;
-      options.releases_early = false;
+      testing::PoolMachine options;
+      options.placing.releases_early = false;
       bool is_served = false;
       for (const int percent : {40, 70, 120}) {
-        options.memory_bytes = RoundedBytes(graph) * percent / 100 / kAlignment * kAlignment;
+        options.memory() = RoundedBytes(graph) * percent / 100 / kAlignment * kAlignment;
         for (const double link : {4e9, 64e9}) {
-          options.out_bytes_per_second = options.in_bytes_per_second = link / kDivisor;
+          options.SetRate(link / kDivisor);
           is_served |= Compare(graph, schedule, options);
         }
       }
@@ -213,16 +214,16 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
                        << name << " " << policy << " " << placement << " " << link);
           testing::PoolPolicy options;
           options.set = OffloadSet::kAll;
-          options.machine.memory_bytes = 4 * RoundedBytes(graph);
-          options.machine.placement = placement;
-          options.machine.out_bytes_per_second = link / kDivisor;
-          options.machine.in_bytes_per_second = link / kDivisor;
+          options.machine.memory() = 4 * RoundedBytes(graph);
+          options.machine.placing.placement = placement;
+          options.machine.link().out_bytes_per_second = link / kDivisor;
+          options.machine.link().in_bytes_per_second = link / kDivisor;
           const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
           const Timeline loose = Simulate(graph, schedule, options.machine).value();
-          options.machine.memory_bytes = loose.pool_bytes;
+          options.machine.memory() = loose.pool_bytes;
           const Timeline simulated = Simulate(graph, schedule, options.machine).value();
-          options.machine.releases_early = false;
-          options.machine.plan = simulated.plan;
+          options.machine.placing.releases_early = false;
+          options.machine.placing.plan = simulated.plan;
           const Timeline again = Simulate(graph, simulated.resolved, options.machine).value();
           ExpectNear(again.seconds, simulated.seconds, "all", 0);
           ExecutorRig machine(graph, simulated.resolved, options.machine);
@@ -249,10 +250,10 @@ TEST(ExecutorTimelineTest, IterationsAreAlike) {
   TaskGraph graph = MakeModel("alexnet", model).value();
   Shrink(graph, 1 << 14, std::int64_t{1} << 40);
   const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
-  TimelineOptions options;
-  options.releases_early = false;
-  options.memory_bytes = 2 * RoundedBytes(graph);
-  options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+  testing::PoolMachine options;
+  options.placing.releases_early = false;
+  options.memory() = 2 * RoundedBytes(graph);
+  options.SetRate(1e6);
   ExecutorRig machine(graph, schedule, options);
   const Timeline simulated = Simulate(graph, schedule, options).value();
   for (int i = 0; i < 3; ++i) ExpectSame(machine.Run().value(), simulated);

@@ -6,7 +6,7 @@ import cuda.core
 from cuda.core import Device
 
 import tidepool.cuda_core
-from tidepool._c_face import FaceError, Pool, shared_pool
+from tidepool._c_api import PoolError, Pool, shared_pool
 
 device = Device(0)
 device.set_current()
@@ -88,7 +88,7 @@ for refused in (lambda: resource.allocate(1000, stream=builder), lambda: resourc
     try:
         refused()
         raise AssertionError("no error")
-    except FaceError as error:
+    except PoolError as error:
         assert "before" in str(error) and "tidepool_begin_graph" in str(error), error
 builder.end_building().complete()
 # An error in the block is told, and the memory comes back after the capture.

@@ -7,7 +7,7 @@ import cupy
 import numpy as np
 
 import tidepool.cupy
-from tidepool._c_face import shared_pool
+from tidepool._c_api import shared_pool
 
 before = cupy.asarray(np.arange(10.0))  # memory of CuPy's own pool
 tidepool.cupy.enable(budget="64MiB")

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 #define EXPECT(condition)                                                           \
   do {                                                                              \

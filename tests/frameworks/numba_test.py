@@ -8,7 +8,7 @@ from cuda.core import Device
 from numba import cuda
 
 import tidepool.numba
-from tidepool._c_face import FaceError, shared_pool, stream_handle
+from tidepool._c_api import PoolError, shared_pool, stream_handle
 
 tidepool.numba.enable(budget="64MiB")
 
@@ -121,7 +121,7 @@ with tidepool.numba.capture(capturing) as memory:
     try:
         tidepool.numba.capture(capturing)
         raise AssertionError("no error")
-    except FaceError as error:
+    except PoolError as error:
         assert "captures a graph already" in str(error), error
     captured = ctypes.c_void_p()
     assert stand_in.cudaStreamEndCapture(on(capturing), ctypes.byref(captured)) == 0
@@ -130,7 +130,7 @@ assert stand_in.cudaStreamBeginCapture(on(capturing), 0) == 0
 try:
     cuda.device_array(1000)
     raise AssertionError("no error")
-except FaceError as error:
+except PoolError as error:
     assert "tidepool.numba.capture(stream)" in str(error), error
 del earlier
 assert stand_in.cudaStreamEndCapture(on(capturing), ctypes.byref(captured)) == 0, "the capture lives on"

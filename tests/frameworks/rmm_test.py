@@ -7,7 +7,7 @@ import rmm.mr
 from rmm.pylibrmm.stream import Stream
 
 import tidepool.rmm
-from tidepool._c_face import OutOfMemory, Pool, shared_pool, stream_handle
+from tidepool._c_api import OutOfMemory, Pool, shared_pool, stream_handle
 
 stand_in = ctypes.CDLL("libcudart.so.13")
 

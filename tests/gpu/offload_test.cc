@@ -69,10 +69,10 @@ class GpuOffloadTest : public ::testing::Test {
     const TaskGraph graph = SmallNetwork(name);
     testing::PoolPolicy options;
     options.set = OffloadSet::kAll;
-    options.machine.memory_bytes = std::int64_t{1} << 40;
-    options.machine.placement = placement;
+    options.machine.memory() = std::int64_t{1} << 40;
+    options.machine.placing.placement = placement;
     const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
-    options.machine.memory_bytes = Simulate(graph, schedule, options.machine)->pool_bytes;
+    options.machine.memory() = Simulate(graph, schedule, options.machine)->pool_bytes;
     const Timeline simulated = Simulate(graph, schedule, options.machine).value();
     PoolOptions pool_options;
     pool_options.initial_bytes = pool_options.max_bytes = simulated.pool_bytes;

@@ -26,7 +26,7 @@ done
 rm -f "$work"/pack/python/tidepool/_native*
 library=$(echo "$work"/pack/lib/libtidepool_c.so.*)
 said=$(LD_LIBRARY_PATH="$work/pack/lib:$build/cudart_host" PYTHONPATH=$work/pack/python TIDEPOOL_C_LIBRARY=$library python3 -c '
-import tidepool._c_face as its
+import tidepool._c_api as its
 pool = its.Pool(device="host", device_memory="1GiB")
 print(pool.allocate(4096) != 0, its.library()._name)' 2>&1)
 [ "$said" = "True $library" ] || fail "$said"

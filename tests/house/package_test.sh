@@ -120,7 +120,7 @@ ${CC:-cc} -std=c89 "$scratch/user/program_in_c.c" -o "$scratch/in_c" "${flags[@]
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir tidepool_c) "$scratch/in_c" host "$scratch" | grep -x done
 mv "$scratch/moved" "$scratch/prefix"
 
-# The C face.
+# The C interface.
 configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=c
 cmake --build "$scratch/build" --target program_in_c >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$scratch/build/program_in_c" host "$scratch" | grep -x done

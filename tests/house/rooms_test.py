@@ -7,7 +7,7 @@ import sys
 
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
-ON_THE_FACE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
+OUTSIDE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
 # Annotated mutexes and tables read without them serve all code that has threads, and errors name the nearest of known names first.
 FOR_ALL = ("lib/locks/mutex.h", "lib/locks/pointer_table.h", "lib/text/nearest.h")
 EVERYTHING = ("tests/", "bench/")
@@ -38,10 +38,10 @@ def read_table(root):
     return rooms
 
 
-def read_face(root):
+def read_bindings(root):
     """Returns the owners of the public headers that folders around the library have."""
     with open(os.path.join(root, "docs/design/rooms.md"), encoding="utf-8") as file:
-        rows = [line.strip().strip("|").split("|") for line in file if line.startswith(tuple(f"| `{top}" for top in ON_THE_FACE))]
+        rows = [line.strip().strip("|").split("|") for line in file if line.startswith(tuple(f"| `{top}" for top in OUTSIDE))]
     return {header: quoted(row[0])[0] for row in rows for header in quoted(row[-1])}
 
 
@@ -66,7 +66,7 @@ class House:
         self.root = root
         self.rooms = read_table(root)
         self.owner = {header: folder for folder, room in self.rooms.items() for header in room.headers}
-        self.face = read_face(root)
+        self.bindings = read_bindings(root)
         self.errors = list(check_table(self.rooms, root))
         self.checked = 0
         self.sources = {}
@@ -82,7 +82,7 @@ class House:
             return ""
         if include.startswith("tidepool/"):
             header = include.removeprefix("tidepool/")
-            return self.owner.get(header) or self.face.get(header)
+            return self.owner.get(header) or self.bindings.get(header)
         return self.room_of(include)
 
     def check_file(self, path):
@@ -91,12 +91,12 @@ class House:
         self.checked += 1
         includes = [(number, match[1]) for number, line in enumerate(lines, 1)
                     if (match := re.match(r'#include "([^"]+)"', line))]
-        if path.startswith(ON_THE_FACE) or path.removeprefix(PUBLIC) in self.face:
-            self.check_face(path, includes)
+        if path.startswith(OUTSIDE) or path.removeprefix(PUBLIC) in self.bindings:
+            self.check_bindings(path, includes)
         elif path != PUBLIC + "export.h":
             self.check_room(path, includes, lines)
 
-    def check_face(self, path, includes):
+    def check_bindings(self, path, includes):
         for number, include in includes:
             if include in FOR_ALL:
                 continue

@@ -57,7 +57,7 @@ class Graphs {
     EXPECT_EQ(ValidateGraph(graph_), absl::OkStatus());
     return graph_;
   }
-  // Returns settings with memory for so many bytes beside the results.
+  // Returns settings with memory for `bytes` beside the results.
   Settings With(std::int64_t bytes, double rate, bool as_printed = false) const {
     return {.memory_bytes = bytes + results_,
             .alignment = 1,

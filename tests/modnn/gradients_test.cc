@@ -221,7 +221,7 @@ std::int64_t BoundOf(const Network& net, std::int64_t sub_batch,
 std::vector<double> GradientsOf(const Network& net, std::int64_t sub_batch, std::size_t devices,
                                 std::int64_t memory) {
   ScheduleRequest request = {.batch = kBatch, .sub_batch = sub_batch, .devices = devices};
-  request.alignment = 64;
+  request.placing.alignment = 64;
   request.machine.devices.assign(devices, {.memory_bytes = memory});
   request.machine.links.front() = {.out_bytes_per_second = 1e6, .in_bytes_per_second = 1e6};
   request.machine.host.cores = 2;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/sub_batch/paper_values.h"
 #include "tests/graph/random_graph.h"
 #include "tests/modnn/valid_schedule.h"
 #include "tests/schedule/random_device_schedule.h"
@@ -50,8 +51,9 @@ class RandomIterations {
   void Check() {
     const TaskGraph graph = Graph();
     ScheduleRequest request = Request();
-    const std::int64_t bound = LeastMemory(graph, request.alignment, StayingData::kAtHome).bytes;
-    const std::int64_t all = AllBytes(graph, request.alignment);
+    const std::int64_t bound =
+        LeastMemory(graph, request.placing.alignment, StayingData::kAtHome).bytes;
+    const std::int64_t all = AllBytes(graph, request.placing.alignment);
     MachineDevice& device = request.machine.devices.front();
     device.memory_bytes = bound;
     if (random_.Chance(0.7)) {
@@ -76,7 +78,7 @@ class RandomIterations {
 
   ScheduleRequest Request() {
     ScheduleRequest request = RequestFor(0, {.as_printed = random_.Chance(0.3)});
-    request.alignment = std::int64_t{1} << random_.Below(4);
+    request.placing.alignment = std::int64_t{1} << random_.Below(4);
     MachineLink& link = request.machine.links.front();
     const double rate = std::array<double, 3>{1, 1e3, 1e6}[random_.Below(3)];
     link = {.out_bytes_per_second = rate,
@@ -232,7 +234,7 @@ TEST(Modnn, ChosenSubBatchesRunAtThirtyMemoriesFromTheBoundToTheIdeal) {
   const std::int64_t bound = LeastMemory(GraphAt(family, 1).value(), 512).bytes;
   for (const std::size_t devices : {1, 4}) {
     const std::int64_t part = kSamples / static_cast<std::int64_t>(devices);
-    const std::int64_t ideal = MemoryOfTechniques(family, part, 512).value().ideal;
+    const std::int64_t ideal = sub_batch::MemoryOfTechniques(family, part, 512).value().ideal;
     for (std::int64_t i = 0; i < kMemories; ++i) {
       const std::int64_t memory = bound + (ideal - bound) * i / (kMemories - 1);
       const absl::StatusOr<MadeSchedule> made =

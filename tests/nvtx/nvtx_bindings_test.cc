@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools of the C face and of CNMeM's replacement find an attached tool by themselves.
+// Pools of the C interface and of CNMeM's replacement find an attached tool by themselves.
 #include <cnmem.h>
 #include <cuda_runtime_api.h>
 
@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 class NvtxBindingsTest : public NvtxFixture {};
 
-TEST_F(NvtxBindingsTest, RegisterPoolsOfTheCFace) {
+TEST_F(NvtxBindingsTest, RegisterPoolsOfTheCInterface) {
   const CPool pool("device=cuda:0,budget=8MiB");
   EXPECT_THAT(Look().heaps, IsEmpty()) << "memory that nothing chose is in segments";
   void* const address = pool.Allocate(1000);
@@ -45,7 +45,7 @@ TEST_F(NvtxBindingsTest, KeepTheMemoryThatWasChosen) {
   EXPECT_THAT(Look().heaps, SizeIs(3));
 }
 
-TEST_F(NvtxBindingsTest, FollowThreadsTrimsAndRefusalsOfTheCFace) {
+TEST_F(NvtxBindingsTest, FollowThreadsTrimsAndRefusalsOfTheCInterface) {
   const CPool pool("device=cuda:0,budget=3MiB");
   const auto work = [&pool](unsigned seed) {
     std::mt19937 random(seed);

@@ -23,7 +23,7 @@ class StagingRingTest : public ::testing::Test {
   std::unique_ptr<StagingRing> NewRing(const StagingRingOptions& options) {
     return *StagingRing::Create(pool_.get(), options);
   }
-  // Waits until so many calls had to wait.
+  // Waits until `blocked` calls had to wait.
   static void AwaitBlocked(const StagingRing& ring, std::int64_t blocked) {
     while (ring.Stats().blocked < blocked) std::this_thread::yield();
   }

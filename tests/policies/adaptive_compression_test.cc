@@ -22,9 +22,9 @@ class AdaptiveCompressionTest : public ::testing::Test {
  protected:
   AdaptiveCompressionTest() {
     options_.set = OffloadSet::kAll;
-    options_.machine.memory_bytes = std::int64_t{8} << 30;
-    options_.machine.placement = "planned";
-    CompressionProfile& profile = options_.machine.compression;
+    options_.machine.memory() = std::int64_t{8} << 30;
+    options_.machine.placing.placement = "planned";
+    CompressionProfile& profile = options_.machine.placing.compression;
     profile.words32 = {{0.01, 0.01}, {0.01, 0.01}, 1};
     profile.slot_ns = 0;
   }
@@ -37,9 +37,11 @@ class AdaptiveCompressionTest : public ::testing::Test {
     options_.densities = All(density);
     const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph_, options_).value();
     const Timeline timeline = Simulate(graph_, schedule, options_.machine).value();
-    return AdaptiveCompression::Create(
-               graph_, schedule, timeline,
-               {.pool = options_.machine, .densities = options_.densities, .least_error = 0.02})
+    return AdaptiveCompression::Create(graph_, schedule, timeline,
+                                       {.machine = options_.machine.machine,
+                                        .placing = options_.machine.placing,
+                                        .densities = options_.densities,
+                                        .least_error = 0.02})
         .value();
   }
 
@@ -116,7 +118,7 @@ TEST_F(AdaptiveCompressionTest, OnlyTheLatestDensityCounts) {
 
 // Compressed data fits the host; dense data would stay on the device.
 TEST_F(AdaptiveCompressionTest, DataThatLeavesNeverStays) {
-  options_.machine.host_bytes = std::int64_t{150} << 20;
+  options_.machine.host_memory() = std::int64_t{150} << 20;
   AdaptiveCompression adaptive = Make(0.1);
   ASSERT_GT(Compressed(adaptive.schedule()), 0);
   const Schedule before = adaptive.schedule();

@@ -28,7 +28,7 @@ constexpr std::int64_t kMoreThanAll = std::int64_t{1} << 44;
 
 testing::PoolPolicy Options(std::int64_t memory = kMoreThanAll) {
   testing::PoolPolicy options;
-  options.machine.memory_bytes = memory;
+  options.machine.memory() = memory;
   return options;
 }
 
@@ -70,8 +70,7 @@ void ExpectBase(const TaskGraph& graph) {
   const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule("base", graph, options);
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(schedule->policy, "base(p)");
-  const absl::Status status =
-      ValidateAddresses({&graph, 1}, *schedule, {options.machine.memory_bytes});
+  const absl::Status status = ValidateAddresses({&graph, 1}, *schedule, {options.machine.memory()});
   ASSERT_EQ(status, absl::OkStatus()) << graph.name;
   EXPECT_EQ(OffsetsOfGradients(graph, *schedule).size(), MostLiveGradients(graph, *schedule));
 }
@@ -140,7 +139,7 @@ TEST(BaseManager, LeavesOutWorkspacesThatDoNotFit) {
   ASSERT_LT(least, most);
   double last = Simulated(graph, Options(most)).seconds;
   for (std::int64_t memory = most; memory >= least; memory -= (most - least) / 20) {
-    options.machine.memory_bytes = memory;
+    options.machine.memory() = memory;
     const Timeline timeline = Simulated(graph, options);
     EXPECT_LE(timeline.pool_bytes, memory);
     EXPECT_GE(timeline.seconds, last);

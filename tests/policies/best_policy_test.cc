@@ -562,7 +562,7 @@ TEST(BestPolicy, SchedulesRandomGraphs) {
     }
     ScheduleRequest request =
         RequestWith(static_cast<std::int64_t>(8 + random.Below(60)), true, 0.01);
-    request.alignment = 1;
+    request.placing.alignment = 1;
     if (i % 2 == 0) request.memory = ScheduleMemory::kPaged;
     const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
     if (absl::IsResourceExhausted(made.status())) continue;

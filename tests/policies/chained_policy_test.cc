@@ -93,7 +93,7 @@ TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {
     const auto memory = static_cast<std::int64_t>(static_cast<double>(ChainPeakOf(graph)) * share);
     ScheduleRequest request = OneWayRequest(memory);
     request.memory = ScheduleMemory::kPaged;
-    request.alignment = 1;
+    request.placing.alignment = 1;
     request.options = GraphChainOptions{.algorithms = AlgorithmChoice::kLeastMemory};
     const GraphChain chain =
         ToChain(graph,

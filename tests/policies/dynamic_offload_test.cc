@@ -31,8 +31,8 @@ constexpr double kDoesNotFit = std::numeric_limits<double>::infinity();
 testing::PoolPolicy Planned(OffloadSet set, double gib) {
   testing::PoolPolicy options;
   options.set = set;
-  options.machine.placement = "planned";
-  options.machine.memory_bytes = static_cast<std::int64_t>(gib * kGiB);
+  options.machine.placing.placement = "planned";
+  options.machine.memory() = static_cast<std::int64_t>(gib * kGiB);
   return options;
 }
 
@@ -137,10 +137,10 @@ TEST_P(DynamicOffloads, AreNeverSlowerWithMoreMemory) {
         testing::PoolPolicy options =
             Planned(OffloadSet::kDynamic,
                     sweep.least_gib + (sweep.most_gib - sweep.least_gib) * i / std::max(points, 1));
-        options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = link;
+        options.machine.SetRate(link);
         const double seconds = SecondsOf(policy, graph, options);
         EXPECT_LE(seconds, slowest * (1 + 1e-9))
-            << policy << " " << link << " " << options.machine.memory_bytes;
+            << policy << " " << link << " " << options.machine.memory();
         slowest = seconds;
       }
       EXPECT_NE(slowest, kDoesNotFit);
@@ -159,7 +159,7 @@ TEST_P(DynamicOffloads, AreNeverSlowerThanWholeSets) {
         const double share = 0.1 + 0.85 * i / points;
         testing::PoolPolicy options = Planned(
             OffloadSet::kDynamic, sweep.least_gib + (sweep.most_gib - sweep.least_gib) * share);
-        options.machine.placement = placement;
+        options.machine.placing.placement = placement;
         const double dynamic = SecondsOf(policy, graph, options);
         EXPECT_LE(dynamic, SecondsOf("none", graph, options)) << policy << " " << share;
         for (const OffloadSet set :

@@ -67,7 +67,7 @@ TEST(KnownSchedules, NoRandomGraphIsSlowerInMoreMemory) {
     const bool is_paged = i % 2 == 0;
     ScheduleRequest request = ShortSearch(
         is_paged ? std::optional(ScheduleMemory::kPaged) : std::nullopt, random.Chance(0.5));
-    request.alignment = 1;
+    request.placing.alignment = 1;
     fits += ExpectNeverSlower(graph, request, {10, 15, 20, 25, 30, 35, 40, 45, 50, 60});
     if (HasFailure()) return;
   }

@@ -145,7 +145,7 @@ TEST(ComputeStreams, GainNothingInAChain) {
                               .value();
   EXPECT_FALSE(offload_policies::InConcurrentOrder(graph, 2).is_faster);
   ScheduleRequest request = PagedRequest(100, 0.001);
-  request.alignment = 1;
+  request.placing.alignment = 1;
   request.machine.devices.front().compute_streams = 2;
   const MadeSchedule made = MakeSchedule("best", graph, request).value();
   EXPECT_EQ(StreamsOf(made.schedule), 1);
@@ -232,7 +232,7 @@ TEST(ComputeStreams, AreBetweenTheOptimumAndGrahamsBound) {
     }
     const std::size_t streams = 2 + i % 2;
     ScheduleRequest request = PagedRequest(1000, 0.001);
-    request.alignment = 1;
+    request.placing.alignment = 1;
     request.machine.devices.front().compute_streams = streams;
     const MadeSchedule made = MakeSchedule("best", graph, request).value();
     ExpectValid(made);
@@ -255,7 +255,7 @@ TEST(MachineOptions, NeverMakeRandomGraphsSlower) {
       if (ExistsAfter(data)) data.before = data.after = DataHome::kDevice;
     }
     ScheduleRequest request = PagedRequest(static_cast<std::int64_t>(8 + random.Below(60)), 0.005);
-    request.alignment = 1;
+    request.placing.alignment = 1;
     if (i % 2 == 0) request.memory = ScheduleMemory::kFixed;
     const absl::StatusOr<MadeSchedule> plain = MakeSchedule("best", graph, request);
     if (absl::IsResourceExhausted(plain.status())) continue;

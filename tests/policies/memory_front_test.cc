@@ -64,7 +64,7 @@ TEST(MemoryFrontTest, NoMemoryIsSlowerThanModnnOrFasterThanItsBound) {
   for (const char* name : {"alexnet", "resnet-18"}) {
     const GraphFamily family = FrontFamily(name);
     const std::int64_t bound =
-        LeastMemory(GraphAt(family, 1).value(), FrontRequest(16).alignment).bytes;
+        LeastMemory(GraphAt(family, 1).value(), FrontRequest(16).placing.alignment).bytes;
     FrontOptions options = LittleWork(0);
     options.memories = 1;
     for (const int factor : {100, 103, 120, 200}) {

@@ -27,7 +27,7 @@ constexpr std::int64_t kPlenty = std::int64_t{1} << 44;
 
 testing::PoolPolicy Plenty() {
   testing::PoolPolicy options;
-  options.machine.memory_bytes = kPlenty;
+  options.machine.memory() = kPlenty;
   return options;
 }
 
@@ -195,7 +195,7 @@ TEST(OffloadPolicy, DynamicModeIsAtLeastAsQuickAsEveryOtherThatFits) {
   testing::PoolPolicy dynamic = Plenty();
   dynamic.set = OffloadSet::kDynamic;
   for (const std::int64_t mib : {1100, 1400, 1700, 2000, 3000, 6000}) {
-    dynamic.machine.memory_bytes = mib << 20;
+    dynamic.machine.memory() = mib << 20;
     const absl::StatusOr<Schedule> best = testing::MakePoolSchedule("vdnn++", graph, dynamic);
     double least = std::numeric_limits<double>::infinity();
     for (testing::PoolPolicy mode : AllModes()) {
@@ -226,9 +226,9 @@ TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
   graph.tasks = {task};
   testing::PoolPolicy options;
   options.set = OffloadSet::kDynamic;
-  options.machine.alignment = 1;
+  options.machine.placing.alignment = 1;
   for (std::size_t i = 0; i < kCount; ++i) {
-    options.machine.memory_bytes = 2050 + 100 * static_cast<std::int64_t>(i);
+    options.machine.memory() = 2050 + 100 * static_cast<std::int64_t>(i);
     const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph, options).value();
     const auto run = std::find_if(schedule.steps.begin(), schedule.steps.end(),
                                   [](const auto& step) { return step.kind == StepKind::kRun; });
@@ -239,7 +239,7 @@ TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
 TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
   const TaskGraph graph = SmallBatch("alexnet", 128);
   testing::PoolPolicy options = Plenty();
-  options.machine.memory_bytes = std::int64_t{300} << 20;
+  options.machine.memory() = std::int64_t{300} << 20;
   for (const char* policy : {"none", "vdnn", "vdnn++"}) {
     const absl::Status status = testing::MakePoolSchedule(policy, graph, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -268,7 +268,7 @@ TEST(OffloadPolicy, AlignmentsAreChecked) {
   for (const std::int64_t alignment :
        {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-512}, std::int64_t{3},
         std::int64_t{1} << 31, std::int64_t{1} << 62}) {
-    options.machine.alignment = alignment;
+    options.machine.placing.alignment = alignment;
     const absl::Status status = testing::MakePoolSchedule("vdnn++", graph, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << alignment;
     EXPECT_THAT(status.message(), HasSubstr("expected a power of two up to 1073741824"));
@@ -290,12 +290,12 @@ TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.algorithms = AlgorithmChoice::kLeastMemory;
-  options.machine.placement = "planned";
+  options.machine.placing.placement = "planned";
   const Timeline plenty =
       Simulate(graph, testing::MakePoolSchedule("vdnn++", graph, options).value(), options.machine)
           .value();
-  options.machine.memory_bytes = plenty.pool_bytes;
-  options.machine.host_bytes = plenty.peak_host_bytes / 5;
+  options.machine.memory() = plenty.pool_bytes;
+  options.machine.host_memory() = plenty.peak_host_bytes / 5;
   const Schedule raw = testing::MakePoolSchedule("vdnn++", graph, options).value();
   ASSERT_EQ(Simulate(graph, raw, options.machine).status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -303,7 +303,7 @@ TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
   const absl::StatusOr<Schedule> compressed = testing::MakePoolSchedule("vdnn++", graph, options);
   ASSERT_TRUE(compressed.ok()) << compressed.status();
   EXPECT_TRUE(Simulate(graph, *compressed, options.machine).ok());
-  options.machine.host_bytes = 0;
+  options.machine.host_memory() = 0;
   EXPECT_EQ(testing::MakePoolSchedule("vdnn++", graph, options).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
@@ -313,7 +313,7 @@ TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
   const TaskGraph graph = SmallBatch("vgg-16", 64);
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
-  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 5e10;
+  options.machine.SetRate(5e10);
   Schedule all = testing::MakePoolSchedule("vdnn++", graph, options).value();
   const double raw_seconds = Simulate(graph, all, options.machine).value().seconds;
   for (ScheduleStep& step : all.steps) {
@@ -329,7 +329,7 @@ TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
   const TaskGraph graph = SmallBatch("vgg16", 64);
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
-  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 1e9;
+  options.machine.SetRate(1e9);
   const Schedule raw = testing::MakePoolSchedule("vdnn++", graph, options).value();
   options.densities.assign(graph.data.size(), 0.3);
   const Schedule compressed = testing::MakePoolSchedule("vdnn++", graph, options).value();

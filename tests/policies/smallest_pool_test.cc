@@ -26,10 +26,6 @@ using ::testing::IsEmpty;
 const std::vector<AllocationOrder> kOrders = {AllocationOrder::kPrefetchFirst,
                                               AllocationOrder::kDerivativeFirst};
 
-ScheduleRequest RequestOf(const testing::PoolPolicy& options) {
-  return RequestFor(options.machine, LayerwiseOptions(options));
-}
-
 // Grows a pool as section IV-B tells.
 std::int64_t GrownPool(const Trace& trace, const std::string& placement) {
   std::int64_t bytes = MeasureLoad(trace, 512)->peak_live_bytes;
@@ -61,7 +57,7 @@ SlowChoice SlowSearch(const std::string& policy, const TaskGraph& graph,
   for (const AllocationOrder order : kOrders) {
     for (const std::string& placement : PlacementPolicyNames()) {
       options.order = order;
-      options.machine.placement = placement;
+      options.machine.placing.placement = placement;
       const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, options);
       PoolTrial trial = {order, placement, -1, false};
       if (schedule.ok()) {
@@ -92,9 +88,9 @@ void ExpectSlowChoice(const std::string& policy, const TaskGraph& graph,
   EXPECT_EQ(quick->best, *slow.best);
   testing::PoolPolicy best = options;
   best.order = slow.trials[*slow.best].order;
-  best.machine.placement = slow.trials[*slow.best].placement;
+  best.machine.placing.placement = slow.trials[*slow.best].placement;
   EXPECT_EQ(quick->made.schedule, testing::MakePoolSchedule(policy, graph, best).value());
-  EXPECT_EQ(quick->made.pool.placement, best.machine.placement);
+  EXPECT_EQ(quick->made.placing.placement, best.machine.placing.placement);
 }
 
 TEST(SmallestPool, IsThatOfAPlainLoop) {
@@ -116,7 +112,7 @@ TEST(SmallestPool, FitsWhereAnyPlacementDoes) {
   testing::PoolPolicy options = testing::PaperMode("all(m)");
   for (const std::int64_t mib : {500, 1080, 1093, 1100, 1140, 1200, 1400}) {
     SCOPED_TRACE(mib);
-    options.machine.memory_bytes = mib << 20;
+    options.machine.memory() = mib << 20;
     ExpectSlowChoice("vdnn++", graph, options);
   }
 }
@@ -127,7 +123,7 @@ TEST(SmallestPool, OfAnyGraphIsThatOfAPlainLoop) {
     SCOPED_TRACE(seed);
     testing::RandomGraphs graphs(static_cast<std::uint64_t>(seed));
     testing::PoolPolicy options = testing::PaperMode("all(p)");
-    options.machine.memory_bytes = std::int64_t{1} << (10 + graphs.Below(30));
+    options.machine.memory() = std::int64_t{1} << (10 + graphs.Below(30));
     ExpectSlowChoice("vdnn++", graphs.Valid(1 + graphs.Below(20)), options);
   }
 }

@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, std::string>> BackwardLayers(const TaskGraph&
 std::vector<std::string> Moves(const TaskGraph& graph, const std::string& policy) {
   testing::PoolPolicy options;
   options.set = OffloadSet::kAll;
-  options.machine.memory_bytes = std::int64_t{1} << 40;
+  options.machine.memory() = std::int64_t{1} << 40;
   const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
   std::vector<std::string> moves;
   for (const ScheduleStep& step : schedule.steps) {
@@ -72,7 +72,7 @@ TEST(SplitLayers, AreTheLayersOfFusedTasks) {
 TEST(SplitLayers, DataThatStaysIsAllocatedFirstAndNeverFreed) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 4, .optimizer = Optimizer::kAdam}).value();
   testing::PoolPolicy options;
-  options.machine.memory_bytes = std::int64_t{1} << 40;
+  options.machine.memory() = std::int64_t{1} << 40;
   for (const char* policy : testing::kLayerwisePolicies) {
     const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
     EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());

@@ -267,7 +267,7 @@ TEST(SubBatch, NumbersOutOfRangeAreErrors) {
       HasSubstr("expected a family of graphs for sub-batches, several devices and updates"));
   EXPECT_THAT(ErrorOf("vdnn", family, request), HasSubstr("updates on the host"));
   request = RequestOf(8, 1);
-  request.alignment = 3;
+  request.placing.alignment = 3;
   EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("alignment 3, expected a power of two"));
 }
 

@@ -112,8 +112,8 @@ TEST(VdnnppPapers, DynamicIsTheFastestModeOfTableFour) {
   const auto seconds = [](const char* model, const char* mode) {
     const TaskGraph graph = MakeModel(model, testing::PaperModel(32, "gtx-1080-ti")).value();
     testing::PoolPolicy options = testing::PaperMode(mode);
-    options.machine.memory_bytes = std::int64_t{11} << 30;
-    options.machine.placement = "planned";
+    options.machine.memory() = std::int64_t{11} << 30;
+    options.machine.placing.placement = "planned";
     const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule("vdnn++", graph, options);
     if (!schedule.ok()) return std::numeric_limits<double>::infinity();
     const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
@@ -196,13 +196,13 @@ TEST(VdnnppPapers, VdnnppIsNeverSlowerThanVdnnWhenItsMemoryIsPlanned) {
       testing::PoolPolicy options = testing::PaperMode(mode);
       const Schedule vdnn = testing::MakePoolSchedule("vdnn", graph, options).value();
       const Schedule vdnnpp = testing::MakePoolSchedule("vdnn++", graph, options).value();
-      options.machine.memory_bytes =
+      options.machine.memory() =
           MinimumPool(ScheduleTrace(graph, vdnn).value(), *policy, {.most_steps = 0})->pool_bytes;
       for (const double link : {4e9, 16e9, 64e9}) {
-        options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = link;
-        options.machine.placement = "best-fit";
+        options.machine.SetRate(link);
+        options.machine.placing.placement = "best-fit";
         const absl::StatusOr<Timeline> theirs = Simulate(graph, vdnn, options.machine);
-        options.machine.placement = "planned";
+        options.machine.placing.placement = "planned";
         const absl::StatusOr<Timeline> ours = Simulate(graph, vdnnpp, options.machine);
         ASSERT_TRUE(theirs.ok()) << model << " " << mode << " " << theirs.status();
         ASSERT_TRUE(ours.ok()) << model << " " << mode << " " << ours.status();

@@ -36,7 +36,7 @@ Kinds Zipf(std::int64_t kinds) {
           random = std::mt19937_64(1)]() mutable { return 1 + of(random); };
 }
 
-// How often the rest begins or ends in so many iterations of which none was served by a plan.
+// How often the rest begins or ends in iterations of which none was served by a plan.
 int CountTurns(pool::PlanRest& rest, int iterations, const Kinds& next) {
   int turns = 0;
   for (int i = 0; i < iterations; ++i) {
@@ -126,7 +126,7 @@ class RestingPoolTest : public PoolFixture, public ::testing::WithParamInterface
     pool.AwaitPlans();
   }
 
-  // The part of so many iterations' requests that were planned.
+  // The part of the iterations' requests that were planned.
   double PartPlanned(Pool& pool, int iterations, const Kinds& lengths) {
     const std::int64_t before = pool.Stats().planned;
     for (int i = 0; i < iterations; ++i) RunMarked(pool, lengths());

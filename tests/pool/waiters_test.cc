@@ -102,7 +102,7 @@ class WaitersFixture : public PoolFixture {
   void Free(const std::vector<void*>& addresses) {
     for (void* const address : addresses) Free(address);
   }
-  // Leaves so much of the device to the pool.
+  // Leaves this part of the device to the pool.
   void LeaveToPool(std::int64_t bytes) {
     if (others_ != nullptr) {
       ASSERT_TRUE(device_->FreeMemory(others_).ok());

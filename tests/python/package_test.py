@@ -27,7 +27,7 @@ def test_the_import_brings_no_framework(python):
 
 def test_the_import_loads_no_compiled_module(python):
     loaded = "print('tidepool._native' in sys.modules, end=' ')"
-    script = f"import sys, tidepool, tidepool._c_face; {loaded}; dir(tidepool); {loaded}; tidepool.Error; {loaded}"
+    script = f"import sys, tidepool, tidepool._c_api; {loaded}; dir(tidepool); {loaded}; tidepool.Error; {loaded}"
     assert python(script) == "False False True "
 
 
@@ -42,7 +42,7 @@ def test_integrations_need_no_compiled_module(python, tmp_path):
     for source in (ROOT / "bindings/python/tidepool").glob("*.py"):
         (package / source.name).symlink_to(source)
     script = f"""import sys; sys.path.insert(0, {str(tmp_path)!r})
-import tidepool._c_face, tidepool
+import tidepool._c_api, tidepool
 for ask in (lambda: tidepool.read, lambda: tidepool.__version__, lambda: __import__("tidepool._graphs")):
     try:
         ask()

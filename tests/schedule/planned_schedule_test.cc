@@ -9,6 +9,7 @@
 
 #include "tests/schedule/random_schedule.h"
 #include "tests/schedule/small_schedule.h"
+#include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
@@ -41,12 +42,12 @@ std::vector<ScheduleStep> RowSteps() {
           Allocate(4), RunTask(3),  Free(0),    Free(3),    Free(4)};
 }
 
-TimelineOptions SlowLink(std::int64_t memory) {
-  TimelineOptions options;
-  options.memory_bytes = memory;
-  options.alignment = 1;
-  options.placement = "planned";
-  options.out_bytes_per_second = options.in_bytes_per_second = 100;  // ten seconds a piece
+testing::PoolMachine SlowLink(std::int64_t memory) {
+  testing::PoolMachine options;
+  options.memory() = memory;
+  options.placing.alignment = 1;
+  options.placing.placement = "planned";
+  options.SetRate(100);  // ten seconds a piece
   return options;
 }
 
@@ -61,9 +62,9 @@ void ExpectPlanOf(const Trace& trace, std::int64_t alignment, const PlacementPla
 
 TEST(PlannedSchedule, WaitsForWhatLiesInTheWay) {
   const TaskGraph graph = Row();
-  TimelineOptions options = SlowLink(4000);
+  testing::PoolMachine options = SlowLink(4000);
   const auto plan = [&](std::int64_t d) {
-    options.plan = std::make_shared<const PlacementPlan>(
+    options.placing.plan = std::make_shared<const PlacementPlan>(
         std::vector<PlannedRequest>{{.bytes = 1000, .offset = 0},
                                     {.bytes = 1000, .offset = 1000},
                                     {.bytes = 1000, .offset = 2000},
@@ -91,11 +92,11 @@ TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
   EXPECT_EQ(timeline->pool_bytes, 3000);
   ASSERT_NE(timeline->plan, nullptr);
   EXPECT_EQ(timeline->plan->height_bytes(), 3000);
-  TimelineOptions options = SlowLink(2000);
+  testing::PoolMachine options = SlowLink(2000);
   absl::Status status = Simulate(graph, testing::Of(graph, RowSteps()), options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("more are needed for data 'x'"));
-  options.plan = timeline->plan;
+  options.placing.plan = timeline->plan;
   status = Simulate(graph, testing::Of(graph, RowSteps()), options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
@@ -104,17 +105,17 @@ TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
 
 TEST(PlannedSchedule, IsMadeForWhatStays) {
   const TaskGraph graph = Row();
-  TimelineOptions options = SlowLink(4000);
-  options.host_bytes = 0;
+  testing::PoolMachine options = SlowLink(4000);
+  options.host_memory() = 0;
   const absl::StatusOr<Timeline> timeline =
       Simulate(graph, testing::Of(graph, RowSteps()), options);
   ASSERT_TRUE(timeline.ok()) << timeline.status();
   EXPECT_EQ(timeline->stayed, 1);
   EXPECT_EQ(timeline->bytes_out, 0);
   EXPECT_EQ(timeline->plan->height_bytes(), timeline->peak_device_bytes);
-  options.plan =
-      PlanSchedule(graph, testing::Of(graph, RowSteps()), options.alignment, options.memory_bytes)
-          .value();
+  options.placing.plan = PlanSchedule(graph, testing::Of(graph, RowSteps()),
+                                      options.placing.alignment, options.memory())
+                             .value();
   EXPECT_FALSE(Simulate(graph, testing::Of(graph, RowSteps()), options).ok())
       << "a plan of the caller's is taken as it is";
 }
@@ -128,18 +129,19 @@ TEST(PlannedScheduleProperty, IsMadeForWhatStays) {
     RandomGraphs random(static_cast<std::uint64_t>(seed));
     const TaskGraph graph = random.Valid(1 + random.Below(30));
     const Schedule schedule = RandomSchedules(graph, random).Valid();
-    TimelineOptions options;
-    options.memory_bytes = std::int64_t{1} << 50;
-    options.placement = "planned";
-    options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+    testing::PoolMachine options;
+    options.memory() = std::int64_t{1} << 50;
+    options.placing.placement = "planned";
+    options.SetRate(1e6);
     const absl::StatusOr<Timeline> plenty = Simulate(graph, schedule, options);
     if (!plenty.ok()) continue;  // the graph is larger than that
-    options.host_bytes = plenty->peak_host_bytes / (1 + static_cast<std::int64_t>(random.Below(4)));
+    options.host_memory() =
+        plenty->peak_host_bytes / (1 + static_cast<std::int64_t>(random.Below(4)));
     const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
-    EXPECT_LE(timeline->peak_host_bytes, options.host_bytes);
+    EXPECT_LE(timeline->peak_host_bytes, options.host_memory());
     const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
-    ExpectPlanOf(trace, options.alignment, *timeline->plan);
+    ExpectPlanOf(trace, options.placing.alignment, *timeline->plan);
     stayed += timeline->stayed > 0 ? 1 : 0;
   }
   EXPECT_GT(stayed, rounds / 20);
@@ -155,20 +157,20 @@ TEST(PlannedScheduleProperty, RunsInItsHeight) {
     RandomGraphs random(static_cast<std::uint64_t>(seed));
     const TaskGraph graph = random.Valid(1 + random.Below(30));
     const Schedule schedule = RandomSchedules(graph, random).Valid();
-    TimelineOptions options;
-    options.alignment = random.Chance(0.5) ? 512 : 1;
-    const auto plan = PlanSchedule(graph, schedule, options.alignment, 0);
+    testing::PoolMachine options;
+    options.placing.alignment = random.Chance(0.5) ? 512 : 1;
+    const auto plan = PlanSchedule(graph, schedule, options.placing.alignment, 0);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    options.memory_bytes = (*plan)->height_bytes();
-    options.placement = "planned";
-    options.plan = *plan;
-    options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+    options.memory() = (*plan)->height_bytes();
+    options.placing.placement = "planned";
+    options.placing.plan = *plan;
+    options.SetRate(1e6);
     const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
-    EXPECT_EQ(timeline->pool_bytes, options.memory_bytes);
-    EXPECT_LE(timeline->peak_device_bytes, options.memory_bytes);
+    EXPECT_EQ(timeline->pool_bytes, options.memory());
+    EXPECT_LE(timeline->peak_device_bytes, options.memory());
     const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
-    ExpectPlanOf(trace, options.alignment, **plan);
+    ExpectPlanOf(trace, options.placing.alignment, **plan);
     waits += timeline->resolved.steps.size() > schedule.steps.size() ? 1 : 0;
   }
   EXPECT_GT(waits, rounds / 20);

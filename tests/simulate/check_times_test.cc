@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/schedule/random_program.h"
+#include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -169,16 +170,16 @@ TEST(CheckTimes, NamesTheRuleThatIsBroken) {
   EXPECT_THAT(small.Error({{-1, 0}, {1, 5}, {5, 9}, {9, 11}}), HasSubstr("ascending times"));
 }
 
-TEST(SimulateLowered, TakesTheOptionsOfOneDeviceOrAMachine) {
+TEST(SimulateLowered, TakesOneGraphOrSeveral) {
   const Small small;
-  TimelineOptions options;
-  options.memory_bytes = 8;
-  options.out_bytes_per_second = options.in_bytes_per_second = 1;
+  testing::PoolMachine options;
+  options.memory() = 8;
+  options.SetRate(1);
   const absl::StatusOr<Timeline> timeline = Simulate(small.graph, small.schedule, options);
   ASSERT_TRUE(timeline.ok()) << timeline.status();
   EXPECT_EQ(timeline->seconds, 11);
   EXPECT_EQ(timeline->resolved, small.schedule);
-  options.memory_bytes = 7;
+  options.memory() = 7;
   EXPECT_EQ(Simulate(small.graph, small.schedule, options).status().code(),
             absl::StatusCode::kResourceExhausted);
   const auto graphs = absl::MakeConstSpan(&small.graph, 1);

@@ -11,6 +11,7 @@
 #include "tests/chain/random_chain.h"
 #include "tests/execute/offload_everything.h"
 #include "tests/schedule/random_program.h"
+#include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -181,16 +182,16 @@ TEST(LowerBound, IsBelowSchedulesOfNetworks) {
     SCOPED_TRACE(name);
     const TaskGraph graph = MakeModel(name, {.batch = 8, .inputs = DataHome::kDevice}).value();
     const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
-    TimelineOptions options;
-    options.memory_bytes = std::int64_t{1} << 40;
-    options.out_bytes_per_second = options.in_bytes_per_second = 2e9;
+    testing::PoolMachine options;
+    options.memory() = std::int64_t{1} << 40;
+    options.SetRate(2e9);
     const Timeline plenty = Simulate(graph, schedule, options).value();
-    options.memory_bytes = plenty.pool_bytes;
+    options.memory() = plenty.pool_bytes;
     for (const bool one_way : {false, true}) {
-      options.one_transfer_at_a_time = one_way;
+      options.link().full_duplex = !one_way;
       const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
       ASSERT_TRUE(timeline.ok()) << timeline.status();
-      const double bound = LowerBoundSeconds({&graph, 1}, schedule, MachineOf(options));
+      const double bound = LowerBoundSeconds({&graph, 1}, schedule, options.machine);
       EXPECT_LE(bound, WithRounding(*timeline));
       EXPECT_GE(bound, TotalsOf(graph).least_seconds);
     }

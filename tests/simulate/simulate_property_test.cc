@@ -51,31 +51,31 @@ double AnyLink(RandomGraphs& random) {
   return kLinks[random.Below(4)];
 }
 
-TimelineOptions AnyMachine(const TaskGraph& graph, RandomGraphs& random) {
-  TimelineOptions options;
+testing::PoolMachine AnyMachine(const TaskGraph& graph, RandomGraphs& random) {
+  testing::PoolMachine options;
   const auto share = [&](std::size_t percent) {
     return BytesOf(graph) / 100 * static_cast<std::int64_t>(random.Below(percent));
   };
-  options.memory_bytes = share(110);
-  options.alignment = random.Chance(0.5) ? 512 : random.Chance(0.5) ? 1 : 65536;
+  options.memory() = share(110);
+  options.placing.alignment = random.Chance(0.5) ? 512 : random.Chance(0.5) ? 1 : 65536;
   constexpr const char* kPolicies[] = {"best-fit", "first-fit", "exact-fit-first",
                                        "high-end-offload"};
-  options.placement = kPolicies[random.Below(4)];
-  options.out_bytes_per_second = AnyLink(random);
-  options.in_bytes_per_second = AnyLink(random);
-  if (random.Chance(0.5)) options.transfer_latency_seconds = 1e-2;
-  options.one_transfer_at_a_time = random.Chance(0.3);
-  if (random.Chance(0.5)) options.host_bytes = share(60);
-  options.compression_threads = static_cast<int>(random.Below(4));
-  options.releases_early = random.Chance(0.6);
+  options.placing.placement = kPolicies[random.Below(4)];
+  options.link().out_bytes_per_second = AnyLink(random);
+  options.link().in_bytes_per_second = AnyLink(random);
+  if (random.Chance(0.5)) options.link().latency_seconds = 1e-2;
+  options.link().full_duplex = !(random.Chance(0.3));
+  if (random.Chance(0.5)) options.host_memory() = share(60);
+  options.placing.compression_threads = static_cast<int>(random.Below(4));
+  options.placing.releases_early = random.Chance(0.6);
   return options;
 }
 
 // Checks properties that hold for every timeline.
-void CheckSense(const Timeline& timeline, const TimelineOptions& options) {
+void CheckSense(const Timeline& timeline, const testing::PoolMachine& options) {
   ASSERT_LE(timeline.peak_device_bytes, timeline.pool_bytes);
-  ASSERT_LE(timeline.pool_bytes, options.memory_bytes);
-  ASSERT_LE(timeline.peak_host_bytes, options.host_bytes);
+  ASSERT_LE(timeline.pool_bytes, options.memory());
+  ASSERT_LE(timeline.peak_host_bytes, options.host_memory());
   double stalled = 0;
   double task_end = 0;
   for (const TimelineStall& stall : timeline.stalls) stalled += stall.seconds;
@@ -117,9 +117,9 @@ void CheckPlaces(const TaskGraph& graph, const SlowTimeline& slow) {
   }
 }
 
-void CheckResolved(const TaskGraph& graph, const Timeline& timeline, TimelineOptions options,
+void CheckResolved(const TaskGraph& graph, const Timeline& timeline, testing::PoolMachine options,
                    const std::vector<std::int64_t>& placed) {
-  options.releases_early = false;
+  options.placing.releases_early = false;
   const absl::StatusOr<Timeline> again = Simulate(graph, timeline.resolved, options);
   ASSERT_TRUE(again.ok()) << again.status();
   ASSERT_EQ(again->events.size(), timeline.events.size());
@@ -138,9 +138,11 @@ void CheckResolved(const TaskGraph& graph, const Timeline& timeline, TimelineOpt
 
   const absl::StatusOr<Trace> trace = ScheduleTrace(graph, timeline.resolved);
   ASSERT_TRUE(trace.ok()) << trace.status();
-  const absl::StatusOr<ReplayResult> replay = Replay(
-      *trace, **MakePlacementPolicy(options.placement),
-      {.pool_bytes = options.memory_bytes, .alignment = options.alignment, .keep_offsets = true});
+  const absl::StatusOr<ReplayResult> replay =
+      Replay(*trace, **MakePlacementPolicy(options.placing.placement),
+             {.pool_bytes = options.memory(),
+              .alignment = options.placing.alignment,
+              .keep_offsets = true});
   ASSERT_TRUE(replay.ok()) << replay.status();
   ASSERT_EQ(replay->refused, 0);
   ASSERT_EQ(replay->high_water_bytes, timeline.pool_bytes);
@@ -156,7 +158,7 @@ struct Seen {
   int stalls[3] = {};
 };
 
-void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options,
+void CheckOne(const TaskGraph& graph, const Schedule& schedule, const testing::PoolMachine& options,
               Seen& seen) {
   const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
   SlowTimeline slow(graph, schedule, options);
@@ -187,7 +189,7 @@ void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOp
   ASSERT_EQ(timeline->host_memory, slow.HostMemory());
   ASSERT_EQ(timeline->resolved.steps, slow.resolved());
   CheckSense(*timeline, options);
-  ASSERT_LE(LowerBoundSeconds({&graph, 1}, schedule, MachineOf(options)),
+  ASSERT_LE(LowerBoundSeconds({&graph, 1}, schedule, options.machine),
             timeline->seconds * (1 + 1e-9) + 1e-9);
   CheckPlaces(graph, slow);
   CheckResolved(graph, *timeline, options, slow.placed());
@@ -223,18 +225,18 @@ TEST(SimulateProperty, APlanForTheResolvedScheduleIsFollowed) {
   for (int i = 0; i < Rounds(1000); ++i) {
     const TaskGraph graph = random.Valid(1 + random.Below(12));
     const Schedule schedule = RandomSchedules(graph, random).Valid();
-    TimelineOptions options = AnyMachine(graph, random);
+    testing::PoolMachine options = AnyMachine(graph, random);
     const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
     if (!timeline.ok()) continue;
     const absl::StatusOr<Trace> trace = ScheduleTrace(graph, timeline->resolved);
     ASSERT_TRUE(trace.ok()) << trace.status();
-    const PlanProblem problem = *ToPlanProblem(*trace, options.alignment);
+    const PlanProblem problem = *ToPlanProblem(*trace, options.placing.alignment);
     const absl::StatusOr<Plan> plan = MakePlan(problem, {.time_limit_seconds = 0.01});
     ASSERT_TRUE(plan.ok()) << plan.status();
-    options.placement = "planned";
-    options.plan = ToPlacementPlan(problem, plan->offsets, plan->offsets.size());
-    options.memory_bytes = plan->height;
-    options.releases_early = false;
+    options.placing.placement = "planned";
+    options.placing.plan = ToPlacementPlan(problem, plan->offsets, plan->offsets.size());
+    options.memory() = plan->height;
+    options.placing.releases_early = false;
     const absl::StatusOr<Timeline> planned = Simulate(graph, timeline->resolved, options);
     ASSERT_TRUE(planned.ok()) << planned.status();
     ASSERT_EQ(planned->pool_bytes, plan->height);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/schedule/small_schedule.h"
+#include "tests/support/pool_machine.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/sizing.h"
@@ -72,15 +73,16 @@ TaskGraph Chain() {
 }
 
 // A byte of alignment 1 is a byte; a copy of 1,000 bytes takes a second.
-TimelineOptions Machine(std::int64_t memory) {
-  TimelineOptions options;
-  options.memory_bytes = memory;
-  options.alignment = 1;
-  options.out_bytes_per_second = options.in_bytes_per_second = 1000;
+testing::PoolMachine Machine(std::int64_t memory) {
+  testing::PoolMachine options;
+  options.memory() = memory;
+  options.placing.alignment = 1;
+  options.SetRate(1000);
   return options;
 }
 
-Timeline Simulated(const TaskGraph& graph, const Steps& steps, const TimelineOptions& options) {
+Timeline Simulated(const TaskGraph& graph, const Steps& steps,
+                   const testing::PoolMachine& options) {
   absl::StatusOr<Timeline> timeline = Simulate(graph, Of(graph, steps), options);
   EXPECT_TRUE(timeline.ok()) << timeline.status();
   return timeline.ok() ? *std::move(timeline) : Timeline{};
@@ -88,8 +90,8 @@ Timeline Simulated(const TaskGraph& graph, const Steps& steps, const TimelineOpt
 
 TEST(Simulate, EverythingStays) {
   const TaskGraph graph = SmallGraph();
-  TimelineOptions options = Machine(10240);
-  options.alignment = 512;
+  testing::PoolMachine options = Machine(10240);
+  options.placing.alignment = 512;
   Steps steps = PlainSteps();
   steps[3] = RunTask(kConv, 1);
   const Timeline timeline = Simulated(graph, steps, options);
@@ -115,7 +117,7 @@ Steps OutAndBack() {
 }
 
 TEST(Simulate, ACopyBeginsBehindTheTaskAndDelaysItsReader) {
-  TimelineOptions options = Machine(4000);
+  testing::PoolMachine options = Machine(4000);
   Steps steps = OutAndBack();
   steps.insert(steps.begin() + 7, Await(kA));
   const Timeline timeline = Simulated(Chain(), steps, options);
@@ -154,9 +156,9 @@ TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
                        RunTask(1),   Allocate(kC), RunTask(2), Free(kX),    Free(kB),
                        Prefetch(kA), RunTask(3),   Free(kA),   Free(kC)};
   for (const bool releases_early : {true, false}) {
-    TimelineOptions options = Machine(4999);
-    options.alignment = 1;
-    options.releases_early = releases_early;
+    testing::PoolMachine options = Machine(4999);
+    options.placing.alignment = 1;
+    options.placing.releases_early = releases_early;
     const Timeline timeline = Simulated(graph, steps, options);
     EXPECT_THAT(EventsOf(timeline),
                 ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2", "task 2: 3 to 4",
@@ -186,14 +188,14 @@ TEST(Simulate, EarlyReleaseUsesLessOfThePool) {
   const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Allocate(kB),
                        RunTask(1),   Allocate(kC), RunTask(2), Free(kX),    Free(kB),
                        Prefetch(kA), RunTask(3),   Free(kA),   Free(kC)};
-  TimelineOptions options = Machine(10'000);
-  options.placement = "first-fit";
-  options.out_bytes_per_second = kInfinity;
+  testing::PoolMachine options = Machine(10'000);
+  options.placing.placement = "first-fit";
+  options.link().out_bytes_per_second = kInfinity;
   const Timeline early = Simulated(graph, steps, options);
   EXPECT_EQ(early.pool_bytes, 3000);
   EXPECT_EQ(early.bytes_in, 2000);
   EXPECT_EQ(early.resolved.steps.size(), steps.size() + 1);
-  options.releases_early = false;
+  options.placing.releases_early = false;
   const Timeline late = Simulated(graph, steps, options);
   EXPECT_EQ(late.pool_bytes, 5000);
   EXPECT_EQ(late.bytes_in, 0);  // it never left
@@ -242,12 +244,12 @@ TEST(Simulate, OneTransferAtATime) {
   const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kX), Await(kX), Offload(kA),
                        Prefetch(kX), Allocate(kB), RunTask(1), Await(kA),   Free(kX),  Prefetch(kA),
                        Allocate(kC), RunTask(2),   Free(kA),   Free(kB),    Free(kC)};
-  TimelineOptions options = Machine(10'000);
-  options.transfer_latency_seconds = 0.5;
+  testing::PoolMachine options = Machine(10'000);
+  options.link().latency_seconds = 0.5;
   EXPECT_THAT(EventsOf(Simulated(graph, steps, options)),
               ElementsAre("task 0: 0 to 1", "out 0: 0 to 1.5", "out 1: 1.5 to 4", "in 0: 1.5 to 3",
                           "task 1: 3 to 4", "in 1: 4 to 6.5", "task 2: 6.5 to 7.5"));
-  options.one_transfer_at_a_time = true;
+  options.link().full_duplex = false;
   EXPECT_THAT(EventsOf(Simulated(graph, steps, options)),
               ElementsAre("task 0: 0 to 1", "out 0: 0 to 1.5", "out 1: 1.5 to 4", "in 0: 4 to 5.5",
                           "task 1: 5.5 to 6.5", "in 1: 6.5 to 9", "task 2: 9 to 10"));
@@ -259,17 +261,17 @@ TEST(Simulate, CompressedDataTakesLessOfTheHostAndItsOwnTime) {
   steps.insert(steps.begin() + 7, Await(kA));
   TaskGraph graph = Chain();
   graph.data[kA].bytes = 1 << 20;
-  TimelineOptions options = Machine(4 << 20);
-  options.out_bytes_per_second = 1e6;
-  options.in_bytes_per_second = 1e9;
-  options.compression.slot_ns = 3'000'000;
+  testing::PoolMachine options = Machine(4 << 20);
+  options.link().out_bytes_per_second = 1e6;
+  options.link().in_bytes_per_second = 1e9;
+  options.placing.compression.slot_ns = 3'000'000;
   for (const int threads : {0, 1}) {
-    options.compression_threads = threads;
+    options.placing.compression_threads = threads;
     const Timeline timeline = Simulated(graph, steps, options);
-    const int used = threads == 0 ? options.compression.threads : 1;
+    const int used = threads == 0 ? options.placing.compression.threads : 1;
     const auto seconds = [&](TransferDirection direction, double link) {
-      return TransferSeconds(options.compression, 1 << 20, ZeroValueWord::k32Bits, 0.5, direction,
-                             link, used);
+      return TransferSeconds(options.placing.compression, 1 << 20, ZeroValueWord::k32Bits, 0.5,
+                             direction, link, used);
     };
     ASSERT_EQ(timeline.events.size(), 5);
     EXPECT_DOUBLE_EQ(timeline.events[1].end - timeline.events[1].start,
@@ -277,7 +279,7 @@ TEST(Simulate, CompressedDataTakesLessOfTheHostAndItsOwnTime) {
     EXPECT_NEAR(timeline.events[3].end - timeline.events[3].start,
                 seconds(TransferDirection::kPrefetch, 1e9), 1e-12);
     EXPECT_EQ(timeline.peak_host_bytes,
-              CompressedBytes(options.compression, 1 << 20, ZeroValueWord::k32Bits, 0.5));
+              CompressedBytes(options.placing.compression, 1 << 20, ZeroValueWord::k32Bits, 0.5));
     EXPECT_EQ(timeline.bytes_out, 1 << 20);
   }
 }
@@ -285,8 +287,8 @@ TEST(Simulate, CompressedDataTakesLessOfTheHostAndItsOwnTime) {
 TEST(Simulate, WithoutRoomOnTheHostItStays) {
   Steps steps = OutAndBack();
   steps.insert(steps.begin() + 7, Await(kA));
-  TimelineOptions options = Machine(5000);
-  options.host_bytes = 1999;
+  testing::PoolMachine options = Machine(5000);
+  options.host_memory() = 1999;
   const Timeline timeline = Simulated(Chain(), steps, options);
   EXPECT_THAT(EventsOf(timeline),
               ElementsAre("task 0: 0 to 1", "task 1: 1 to 2", "task 2: 2 to 3"));
@@ -295,17 +297,17 @@ TEST(Simulate, WithoutRoomOnTheHostItStays) {
   EXPECT_THAT(timeline.host_memory, IsEmpty());
   steps.erase(steps.begin() + 3);
   EXPECT_EQ(timeline.resolved.steps, steps);
-  options.host_bytes = 2000;
+  options.host_memory() = 2000;
   EXPECT_EQ(Simulated(Chain(), OutAndBack(), options).stayed, 0);
-  options.host_bytes = 0;
+  options.host_memory() = 0;
   EXPECT_EQ(Simulated(Chain(), OutAndBack(), options).stayed, 1);
 }
 
 TEST(Simulate, AnInfiniteLinkTakesNoTime) {
   Steps steps = OutAndBack();
   steps.insert(steps.begin() + 4, Await(kA));
-  TimelineOptions options = Machine(4000);
-  options.out_bytes_per_second = options.in_bytes_per_second = kInfinity;
+  testing::PoolMachine options = Machine(4000);
+  options.SetRate(kInfinity);
   const Timeline timeline = Simulated(Chain(), steps, options);
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 1", "task 1: 1 to 2",
                                               "in 1: 2 to 2", "task 2: 2 to 3"));
@@ -317,27 +319,27 @@ TEST(Simulate, AnInfiniteLinkTakesNoTime) {
 TEST(Simulate, FollowsAPlan) {
   const TaskGraph graph = Chain();
   const Steps steps = OutAndBack();
-  TimelineOptions options = Machine(9000);
-  options.placement = "planned";
+  testing::PoolMachine options = Machine(9000);
+  options.placing.placement = "planned";
   EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 4000);
-  options.plan = std::make_shared<const PlacementPlan>(
+  options.placing.plan = std::make_shared<const PlacementPlan>(
       std::vector<PlannedRequest>{{.bytes = 1000, .offset = 7000},
                                   {.bytes = 2000, .offset = 1000},
                                   {.bytes = 1000, .offset = 0},
                                   {.bytes = 1000, .offset = 7000}});
   EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 8000);
   // Another placement refuses a plan.
-  options.placement = "best-fit";
+  options.placing.placement = "best-fit";
   EXPECT_EQ(Simulate(graph, Of(graph, steps), options).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Simulate, APlanOfOtherRequestsIsNone) {
   const TaskGraph graph = Chain();
-  TimelineOptions options = Machine(9000);
-  options.placement = "planned";
+  testing::PoolMachine options = Machine(9000);
+  options.placing.placement = "planned";
   const auto message = [&](std::vector<PlannedRequest> requests) {
-    options.plan = std::make_shared<const PlacementPlan>(std::move(requests));
+    options.placing.plan = std::make_shared<const PlacementPlan>(std::move(requests));
     return std::string(Simulate(graph, Of(graph, OutAndBack()), options).status().message());
   };
   EXPECT_EQ(message({{.bytes = 1000, .offset = 0}, {.bytes = 3000, .offset = 1000}}),
@@ -375,8 +377,8 @@ TEST(Simulate, IsTheSameEachTime) {
     for (const ScheduleStep& step : steps) is_result &= step != Free(i);
     if (is_result) steps.push_back(Free(i));
   }
-  TimelineOptions options = Machine(std::int64_t{4} << 30);
-  options.alignment = 512;
+  testing::PoolMachine options = Machine(std::int64_t{4} << 30);
+  options.placing.alignment = 512;
   const Timeline once = Simulated(graph, steps, options);
   const Timeline twice = Simulated(graph, steps, options);
   EXPECT_EQ(EventsOf(once), EventsOf(twice));
@@ -389,10 +391,10 @@ TEST(Simulate, IsTheSameEachTime) {
 TEST(Simulate, HugeDataIsCounted) {
   TaskGraph graph = Chain();
   for (GraphData& data : graph.data) data.bytes = kMostDataBytes;
-  TimelineOptions options = Machine(0);
-  options.alignment = 512;
-  options.memory_bytes = ((std::int64_t{1} << 44) - 1) << 9;  // the most there is
-  options.out_bytes_per_second = 1;
+  testing::PoolMachine options = Machine(0);
+  options.placing.alignment = 512;
+  options.memory() = ((std::int64_t{1} << 44) - 1) << 9;  // the most there is
+  options.link().out_bytes_per_second = 1;
   const Timeline timeline = Simulated(graph, OutAndBack(), options);
   EXPECT_EQ(timeline.peak_device_bytes, 3 * kMostDataBytes);
   EXPECT_EQ(timeline.seconds, 0x1p50 + 1);
@@ -444,46 +446,43 @@ TEST(Simulate, NamesTheLargestThreeHolders) {
               StartsWith("after the last task, step 3, 102 bytes more are needed for data 'w2'"));
 }
 
-absl::Status ErrorOf(const TimelineOptions& options) {
+absl::Status ErrorOf(const testing::PoolMachine& options) {
   const TaskGraph graph = Chain();
   return Simulate(graph, Of(graph, OutAndBack()), options).status();
 }
 
 TEST(Simulate, RefusesOptionsOutOfRange) {
-  std::vector<TimelineOptions> wrong;
-  const auto with = [&](auto member, auto value) {
-    wrong.push_back(Machine(5000));
-    wrong.back().*member = value;
-  };
-  with(&TimelineOptions::memory_bytes, -1);
-  with(&TimelineOptions::memory_bytes, std::int64_t{1} << 44);  // at an alignment of 1
-  with(&TimelineOptions::memory_bytes, INT64_MAX);
+  std::vector<testing::PoolMachine> wrong;
+  const auto add = [&]() -> testing::PoolMachine& { return wrong.emplace_back(Machine(5000)); };
+  add().memory() = -1;
+  add().memory() = std::int64_t{1} << 44;  // at an alignment of 1
+  add().memory() = INT64_MAX;
   for (const std::int64_t alignment :
        {std::int64_t{0}, std::int64_t{-512}, std::int64_t{3}, std::int64_t{1} << 31, INT64_MIN}) {
-    with(&TimelineOptions::alignment, alignment);
+    add().placing.alignment = alignment;
   }
   for (const double link : {0.0, -1.0, 0.999, kNan, -kInfinity}) {
-    with(&TimelineOptions::out_bytes_per_second, link);
-    with(&TimelineOptions::in_bytes_per_second, link);
+    add().link().out_bytes_per_second = link;
+    add().link().in_bytes_per_second = link;
   }
   for (const double latency : {-1e-9, kNan, kInfinity, 2e9}) {
-    with(&TimelineOptions::transfer_latency_seconds, latency);
+    add().link().latency_seconds = latency;
   }
-  with(&TimelineOptions::host_bytes, -1);
-  with(&TimelineOptions::compression_threads, -1);
-  for (const TimelineOptions& options : wrong) {
+  add().host_memory() = -1;
+  add().placing.compression_threads = -1;
+  for (const testing::PoolMachine& options : wrong) {
     const absl::Status status = ErrorOf(options);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("expected"));
   }
-  TimelineOptions options = Machine(5000);
-  options.compression.speedups.clear();
+  testing::PoolMachine options = Machine(5000);
+  options.placing.compression.speedups.clear();
   EXPECT_EQ(ErrorOf(options).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Simulate, RefusesUnknownPlacements) {
-  TimelineOptions options = Machine(5000);
-  options.placement = "worst-fit";
+  testing::PoolMachine options = Machine(5000);
+  options.placing.placement = "worst-fit";
   EXPECT_EQ(ErrorOf(options).code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(ErrorOf(options).message()), HasSubstr("best-fit"));
 }

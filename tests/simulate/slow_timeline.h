@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/graph/slow_graph.h"
+#include "tests/support/pool_machine.h"
 #include "tests/support/slow_arena.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -36,11 +37,11 @@ class SlowTimeline {
     std::size_t data = 0;
   };
 
-  SlowTimeline(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
+  SlowTimeline(const TaskGraph& graph, const Schedule& schedule, const PoolMachine& options)
       : graph_(graph),
         steps_(schedule.steps),
         options_(options),
-        arena_(options.memory_bytes, options.alignment, options.placement),
+        arena_(options.memory(), options.placing.alignment, options.placing.placement),
         places_(graph.data.size(), "nowhere"),
         offsets_(graph.data.size(), -1) {
     for (std::size_t data = 0; data < graph.data.size(); ++data) {
@@ -51,7 +52,7 @@ class SlowTimeline {
   }
 
   // Returns whether the host has room for the data that begins there.
-  bool HasHomes() const { return SumOf(host_) <= options_.host_bytes; }
+  bool HasHomes() const { return SumOf(host_) <= options_.host_memory(); }
 
   // Returns the first step for which there is no room, or no value.
   std::optional<std::size_t> Run() {
@@ -148,10 +149,10 @@ class SlowTimeline {
     return time;
   }
   double OutTail() const {
-    return options_.one_transfer_at_a_time ? std::max(TailOf(outs_), TailOf(ins_)) : TailOf(outs_);
+    return options_.link().full_duplex ? TailOf(outs_) : std::max(TailOf(outs_), TailOf(ins_));
   }
   double InTail() const {
-    return options_.one_transfer_at_a_time ? std::max(TailOf(outs_), TailOf(ins_)) : TailOf(ins_);
+    return options_.link().full_duplex ? TailOf(ins_) : std::max(TailOf(outs_), TailOf(ins_));
   }
   // Returns the end of the last task that used (wrote or updated) data.
   double LastUse(std::size_t data, bool changes) const {
@@ -167,7 +168,8 @@ class SlowTimeline {
     return end;
   }
   std::int64_t Aligned(std::int64_t bytes) const {
-    return (bytes + options_.alignment - 1) / options_.alignment * options_.alignment;
+    return (bytes + options_.placing.alignment - 1) / options_.placing.alignment *
+           options_.placing.alignment;
   }
 
   bool Do(const ScheduleStep& step) {
@@ -195,7 +197,7 @@ class SlowTimeline {
   }
 
   std::optional<std::int64_t> Room(std::int64_t bytes, Hint hint) {
-    while (options_.releases_early && !leaving_.empty() &&
+    while (options_.placing.releases_early && !leaving_.empty() &&
            EndOfLast(outs_, leaving_.front()) <= Position()) {
       AwaitAndSay(leaving_.front());
     }
@@ -299,14 +301,16 @@ class SlowTimeline {
 
   double CopySeconds(std::size_t data, double density, bool is_out) const {
     const std::int64_t bytes = graph_.data[data].bytes;
-    const double link = is_out ? options_.out_bytes_per_second : options_.in_bytes_per_second;
+    const double link =
+        is_out ? options_.link().out_bytes_per_second : options_.link().in_bytes_per_second;
     if (density == -1) {
-      return options_.transfer_latency_seconds + static_cast<double>(bytes) / link;
+      return options_.link().latency_seconds + static_cast<double>(bytes) / link;
     }
-    const CompressionProfile& profile = options_.compression;
-    const int threads =
-        options_.compression_threads > 0 ? options_.compression_threads : profile.threads;
-    return options_.transfer_latency_seconds +
+    const CompressionProfile& profile = options_.placing.compression;
+    const int threads = options_.placing.compression_threads > 0
+                            ? options_.placing.compression_threads
+                            : profile.threads;
+    return options_.link().latency_seconds +
            TransferSeconds(profile, bytes, ZeroValueWord::k32Bits, density,
                            is_out ? TransferDirection::kOffload : TransferDirection::kPrefetch,
                            link, threads);
@@ -316,13 +320,14 @@ class SlowTimeline {
     double start = std::max({OutTail(), HostTime(), LastUse(data, true), EndOfLast(ins_, data),
                              EndOfLast(outs_, data), EndOfLast(allocations_, data)});
     const std::int64_t bytes = graph_.data[data].bytes;
-    const std::int64_t taken = graph_.data[data].after == DataHome::kHost ? 0
-                               : density == -1                            ? bytes
-                                               : CompressedBytes(options_.compression, bytes,
-                                                                 ZeroValueWord::k32Bits, density);
+    const std::int64_t taken =
+        graph_.data[data].after == DataHome::kHost ? 0
+        : density == -1
+            ? bytes
+            : CompressedBytes(options_.placing.compression, bytes, ZeroValueWord::k32Bits, density);
     std::int64_t kept = 0;
     for (const Span& span : host_) kept += span.end > start ? span.bytes : 0;
-    if (taken > options_.host_bytes || kept > options_.host_bytes - taken) {
+    if (taken > options_.host_memory() || kept > options_.host_memory() - taken) {
       ++stayed_;
       return false;
     }
@@ -358,7 +363,7 @@ class SlowTimeline {
     const auto look = [&](EventKind kind) {
       for (const TimelineEvent& event : events_) {
         const bool counts =
-            options_.one_transfer_at_a_time ? event.kind != EventKind::kTask : event.kind == kind;
+            options_.link().full_duplex ? event.kind == kind : event.kind != EventKind::kTask;
         if (counts && event.end > last.until) last = {event.end, last.reason, event.index};
       }
     };
@@ -378,7 +383,7 @@ class SlowTimeline {
 
   const TaskGraph& graph_;
   const std::vector<ScheduleStep>& steps_;
-  const TimelineOptions& options_;
+  const PoolMachine& options_;
   SlowArena arena_;
   std::vector<std::string> places_;  // by data
   std::vector<std::int64_t> offsets_;

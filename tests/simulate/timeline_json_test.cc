@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/schedule/random_schedule.h"
 #include "tests/schedule/small_schedule.h"
+#include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -119,9 +120,9 @@ void CheckJson(const TaskGraph& graph, const Timeline& timeline) {
 
 TEST(TimelineJson, IsTheTimeline) {
   RandomGraphs random(31);
-  TimelineOptions options;
-  options.memory_bytes = std::int64_t{1} << 40;
-  options.transfer_latency_seconds = 1.0 / 3;
+  testing::PoolMachine options;
+  options.memory() = std::int64_t{1} << 40;
+  options.link().latency_seconds = 1.0 / 3;
   std::size_t stalls = 0;
   for (int i = 0; i < Rounds(50) && !HasFatalFailure(); ++i) {
     TaskGraph graph = random.Valid(1 + random.Below(12));
@@ -168,8 +169,8 @@ class WriteTimelineTest : public ::testing::Test {
 
 TEST_F(WriteTimelineTest, WritesPlainAndCompressed) {
   const TaskGraph graph = testing::SmallGraph();
-  TimelineOptions options;
-  options.memory_bytes = 1 << 20;
+  testing::PoolMachine options;
+  options.memory() = 1 << 20;
   const Timeline timeline = *Simulate(graph, testing::Of(graph, testing::PlainSteps()), options);
   ASSERT_TRUE(WriteTimeline(graph, timeline, folder_ / "t.json").ok());
   std::stringstream plain;

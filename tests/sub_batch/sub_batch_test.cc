@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/sub_batch/paper_values.h"
 #include "tests/graph/random_graph.h"
 #include "tests/support/modnn_networks.h"
 #include "tests/support/rounds.h"
@@ -83,7 +84,7 @@ TEST(MemoryBounds, ConsecutiveTasksEqualASlowCount) {
       continue;
     }
     for (const double share : {0.125, 0.5, 1.0}) {
-      ASSERT_EQ(ConsecutiveTaskBytes(graph, share, 1), SlowWindows(graph, share)) << i;
+      ASSERT_EQ(sub_batch::ConsecutiveTaskBytes(graph, share, 1), SlowWindows(graph, share)) << i;
     }
   }
 }
@@ -94,15 +95,16 @@ TEST(MemoryBounds, TechniquesSaveWhatThePaperSays) {
   double by_all = 0;
   for (const testing::ModnnNetwork& network : testing::kModnnNetworks) {
     SCOPED_TRACE(network.name);
-    const TechniqueMemory memory =
-        MemoryOfTechniques(FamilyOf(network.name, network.image), network.batch, 1).value();
+    const sub_batch::TechniqueMemory memory =
+        sub_batch::MemoryOfTechniques(FamilyOf(network.name, network.image), network.batch, 1)
+            .value();
     EXPECT_LT(memory.algorithms, memory.ideal);
     EXPECT_LT(memory.transfers, memory.algorithms);
     EXPECT_LT(memory.sub_batches, memory.transfers);
     EXPECT_LT(memory.all, memory.sub_batches);
     EXPECT_LT(memory.all_without_weights, memory.all);
-    const TechniqueMemory one =
-        MemoryOfTechniques(FamilyOf(network.name, network.image), 1, 1).value();
+    const sub_batch::TechniqueMemory one =
+        sub_batch::MemoryOfTechniques(FamilyOf(network.name, network.image), 1, 1).value();
     const auto data = static_cast<double>(memory.algorithms);
     by_sub_batches += data / static_cast<double>(one.algorithms) / 6;
     by_all += data / static_cast<double>(memory.all) / 6;
@@ -134,7 +136,7 @@ TEST(SubBatchChoice, RegularOnesAreMultiplesOf64AndPowersOfTwo) {
 TEST(SubBatchChoice, IsTheLargestThatKeepsTheRule) {
   for (const char* name : {"vgg-16", "resnet-34"}) {
     const GraphFamily family = FamilyOf(name);
-    const std::int64_t all = MemoryOfTechniques(family, 256, 512).value().ideal;
+    const std::int64_t all = sub_batch::MemoryOfTechniques(family, 256, 512).value().ideal;
     EXPECT_EQ(ChooseSubBatch(family, 256, all, 512).value().sub_batch, 256);
     for (const std::int64_t gigabytes : {12, 8, 5, 3, 2}) {
       SCOPED_TRACE(::testing::Message() << name << " " << gigabytes);
@@ -142,7 +144,8 @@ TEST(SubBatchChoice, IsTheLargestThatKeepsTheRule) {
       const SubBatchChoice choice = ChooseSubBatch(family, 256, memory, 512).value();
       EXPECT_EQ(RegularSubBatch(choice.sub_batch), choice.sub_batch);
       const auto keeps = [&](std::int64_t sub_batch) {
-        return ConsecutiveTaskBytes(GraphAt(family, sub_batch).value(), 0.15, 512) <= memory;
+        return sub_batch::ConsecutiveTaskBytes(GraphAt(family, sub_batch).value(), 0.15, 512) <=
+               memory;
       };
       ASSERT_TRUE(choice.keeps_rule);
       EXPECT_TRUE(keeps(choice.sub_batch));

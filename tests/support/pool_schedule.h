@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "tests/support/pool_machine.h"
 #include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool::testing {
@@ -14,15 +15,20 @@ namespace tidepool::testing {
 inline constexpr const char* kLayerwisePolicies[] = {"none", "vdnn", "vdnn++", "base"};
 
 struct PoolPolicy : LayerwiseOptions {
-  TimelineOptions machine = {};
+  PoolMachine machine = {};
 };
+
+inline ScheduleRequest RequestOf(const PoolPolicy& options) {
+  return {.machine = options.machine.machine,
+          .placing = options.machine.placing,
+          .options = LayerwiseOptions(options)};
+}
 
 inline absl::StatusOr<Schedule> MakePoolSchedule(std::string_view policy, const TaskGraph& graph,
                                                  const PoolPolicy& options) {
-  absl::StatusOr<MadeSchedule> made =
-      MakeSchedule(policy, graph, RequestFor(options.machine, LayerwiseOptions(options)));
+  const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, RequestOf(options));
   if (!made.ok()) return made.status();
-  return std::move(made->schedule);
+  return made->schedule;
 }
 
 }  // namespace tidepool::testing

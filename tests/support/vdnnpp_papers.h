@@ -73,7 +73,7 @@ inline testing::PoolPolicy PaperMode(std::string_view name) {
   const std::size_t open = name.find('(');
   options.set = OffloadSetFromName(name.substr(0, open)).value();
   options.algorithms = AlgorithmChoiceFromName(name.substr(open + 1, 1)).value();
-  options.machine.memory_bytes = std::int64_t{1} << 40;
+  options.machine.memory() = std::int64_t{1} << 40;
   return options;
 }
 

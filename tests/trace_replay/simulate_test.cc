@@ -90,9 +90,9 @@ TEST_F(SimulateCommand, PrintsOneObjectThatIsTheTimelines) {
   const json answer = Answer({"--policy", "vdnn", "--offload", "all", "--algorithms", "m",
                               "--order", "derivative-first", "--memory", "2GiB", "--link", "4e9"});
   testing::PoolPolicy options;
-  options.machine.placement = "planned";
-  options.machine.memory_bytes = std::int64_t{2} << 30;
-  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 4e9;
+  options.machine.placing.placement = "planned";
+  options.machine.memory() = std::int64_t{2} << 30;
+  options.machine.SetRate(4e9);
   options.set = OffloadSet::kAll;
   options.algorithms = AlgorithmChoice::kLeastMemory;
   options.order = AllocationOrder::kDerivativeFirst;
@@ -105,7 +105,7 @@ TEST_F(SimulateCommand, PrintsOneObjectThatIsTheTimelines) {
   EXPECT_EQ(answer["offload"], "all");
   EXPECT_EQ(answer["algorithms"], "m");
   EXPECT_EQ(answer["schedule"], "vdnn all(m)");
-  EXPECT_EQ(answer["memory_bytes"], options.machine.memory_bytes);
+  EXPECT_EQ(answer["memory_bytes"], options.machine.memory());
   EXPECT_EQ(answer["fits"], true);
   EXPECT_EQ(answer["seconds"], timeline.seconds);
   EXPECT_EQ(answer["ideal_seconds"], TotalsOf(graph_).least_seconds);

@@ -62,7 +62,7 @@ TEST_F(SubBatchOptions, AreTrueInTheAnswer) {
   EXPECT_GT(made["lower_bound_seconds"], ideal);
   EXPECT_GE(made["seconds"], made["lower_bound_seconds"]);
   ScheduleRequest request = {.batch = 14, .sub_batch = 4};
-  request.machine = MachineOf({.memory_bytes = std::int64_t{4} << 30});
+  request.machine.devices.front().memory_bytes = std::int64_t{4} << 30;
   request.machine.links.front().out_bytes_per_second = made["link"]["out_bytes_per_second"];
   request.machine.links.front().in_bytes_per_second = made["link"]["in_bytes_per_second"];
   const Timeline timeline = Simulate(MakeSchedule("none", family_, request).value()).value();

@@ -42,7 +42,7 @@ TEST(GraphReserve, LeavesEachRunWhatItNeeds) {
     ASSERT_EQ(problem.absences.size(), whole.absences.size());
     for (std::size_t run = 0; run < away.size(); ++run) {
       SCOPED_TRACE(run);
-      // Bytes that the run has free where so much is away.
+      // Bytes that the run has free where the others are on the host.
       const std::int64_t spare = memory - (whole.running_bytes[run] - away[run]);
       const std::int64_t left = problem.memory_bytes - (problem.running_bytes[run] - away[run]);
       EXPECT_EQ(spare - left, std::min(options.reserve_bytes, spare / 2));

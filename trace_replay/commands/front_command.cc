@@ -62,7 +62,6 @@ absl::StatusOr<Question> QuestionOf(const FrontCommandOptions& options,
   }
   question.request = RequestOf("best", *choice);
   question.options.best = std::get<BestOptions>(std::exchange(question.request.options, {}));
-  question.request.machine = MachineOfDevices(choice->machine, point);
   question.request.batch = options.batch;
   question.request.devices = static_cast<std::size_t>(point.devices);
   const bool is_divided = options.app->count("--sub-batch") > 0;

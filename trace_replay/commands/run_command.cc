@@ -132,9 +132,9 @@ absl::StatusOr<Iterations> Repeat(const RunCommandOptions& options, RunProgress&
 absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
                                         const ScheduledGraph& scheduled) {
   RunProgress progress(options.iterations, scheduled.schedule->steps.size());
-  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed =
-      FixedIteration::Create(options.device, scheduled.graphs, *scheduled.schedule,
-                             MachineFor(scheduled), [&](std::size_t step) { progress.Show(step); });
+  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed = FixedIteration::Create(
+      options.device, scheduled.graphs, *scheduled.schedule, scheduled.offload.machine,
+      [&](std::size_t step) { progress.Show(step); });
   if (!fixed.ok()) return fixed.status();
   return Repeat(options, progress, **fixed, [](FixedIteration&) { return absl::OkStatus(); });
 }
@@ -160,6 +160,7 @@ absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
   const LiveIterationOptions live_options = {
       .device = options.device,
       .machine = prepared.scheduled.offload.machine,
+      .placing = prepared.scheduled.offload.placing,
       .on_step = [&](std::size_t step) { progress.Show(step); },
       .probe_every = options.probe_every,
       .on_density = [&](std::size_t data,

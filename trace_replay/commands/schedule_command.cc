@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Schedule>> ReadKnown(const ScheduleOptions& options) 
 absl::Status WriteProgram(const ScheduleOptions& options, ScheduledGraph& scheduled) {
   if (absl::Status status = FixPages(scheduled); !status.ok()) return status;
   const absl::StatusOr<std::string> program =
-      EmitProgram(scheduled.graphs, *scheduled.schedule, MachineFor(scheduled),
+      EmitProgram(scheduled.graphs, *scheduled.schedule, scheduled.offload.machine,
                   {.callbacks = options.callbacks});
   if (!program.ok()) return program.status();
   return WriteFile(options.output, [&](std::ostream& out) {
@@ -80,7 +80,7 @@ absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& schedul
   const ScheduleFile file = {
       .schedule = *scheduled.schedule,
       .graph = scheduled.graph().name,
-      .machine = MachineFor(scheduled),
+      .machine = scheduled.offload.machine,
       .batch_normalization = NormalizationOf(scheduled.graph(), *scheduled.schedule)};
   return WriteSchedule(file, options.output);
 }

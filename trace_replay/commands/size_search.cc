@@ -19,7 +19,7 @@
 namespace tidepool::tool {
 namespace {
 
-// The restart search may simulate so many events, which takes a second or two. Then the table says
+// The events that the restart search may simulate, which takes a second or two. Then the table says
 // "at most".
 constexpr std::int64_t kMostRestartSteps = 20'000'000;
 

@@ -18,9 +18,11 @@ std::int64_t CompressedCopies(const Schedule& schedule) {
 
 absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& scheduled,
                                                     const Timeline& simulated) {
-  absl::StatusOr<AdaptiveCompression> adaptive = AdaptiveCompression::Create(
-      scheduled.graph(), *scheduled.schedule, simulated,
-      {.pool = scheduled.offload.machine, .densities = scheduled.offload.layerwise.densities});
+  absl::StatusOr<AdaptiveCompression> adaptive =
+      AdaptiveCompression::Create(scheduled.graph(), *scheduled.schedule, simulated,
+                                  {.machine = scheduled.offload.machine,
+                                   .placing = scheduled.offload.placing,
+                                   .densities = scheduled.offload.layerwise.densities});
   if (!adaptive.ok()) return adaptive.status();
   return DensityProbes(*std::move(adaptive));
 }

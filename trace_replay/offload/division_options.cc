@@ -88,21 +88,11 @@ bool DividesBatch(const OffloadCommandOptions& options) {
   return options.sub_batch != kWholeBatch || options.devices > 1 || options.host_updates;
 }
 
-Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options) {
-  Machine machine = MachineOf(device);
-  machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
-  machine.host.cores = static_cast<std::size_t>(options.host_cores);
-  machine.peers.bytes_per_second = options.machine.peers.value_or(0);
-  machine.peers.is_bus = options.machine.has_peer_bus;
-  return machine;
-}
-
 absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& options,
                                                 const GraphFamily& family, std::int64_t batch) {
   absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, family.graph);
   if (!choice.ok()) return choice.status();
   ScheduleRequest request = RequestOf(options.policy, *choice);
-  request.machine = MachineOfDevices(choice->machine, options);
   request.batch = batch;
   request.sub_batch = options.sub_batch;
   request.devices = static_cast<std::size_t>(options.devices);
@@ -111,8 +101,9 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
   absl::StatusOr<MadeSchedule> made = MakeSchedule(options.policy, family, request);
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   if (made.ok()) {
+    choice->machine = std::move(made->machine);
     ScheduledGraph scheduled = {std::move(made->graphs), *std::move(choice),
-                                std::move(made->schedule), std::move(made->machine)};
+                                std::move(made->schedule)};
     scheduled.batch = batch;
     scheduled.ideal_seconds = made->ideal_seconds;
     scheduled.ended_by = made->ended_by;

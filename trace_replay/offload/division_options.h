@@ -18,9 +18,6 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options);
 // Whether options divide the batch, which needs a family.
 bool DividesBatch(const OffloadCommandOptions& options);
 
-// Returns equal devices on one link, as many as options name, and the cores of the host.
-Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options);
-
 // Makes the divided iteration of a family at a batch. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& options,
                                                 const GraphFamily& family, std::int64_t batch);

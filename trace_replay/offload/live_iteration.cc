@@ -27,12 +27,14 @@ absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& k
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& machine) {
+absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const Machine& machine) {
+  const MachineDevice& device = machine.devices.front();
+  const MachineLink& link = machine.links[device.link];
   HostDeviceOptions options;
-  options.memory_bytes = (machine.memory_bytes + options.granularity - 1) & -options.granularity;
-  const double link = machine.out_bytes_per_second;
-  options.copy_bytes_per_second = std::isinf(link) ? 0 : link;
-  options.copy_latency_ns = static_cast<std::int64_t>(machine.transfer_latency_seconds * 1e9);
+  options.memory_bytes = (device.memory_bytes + options.granularity - 1) & -options.granularity;
+  const double rate = link.out_bytes_per_second;
+  options.copy_bytes_per_second = std::isinf(rate) ? 0 : rate;
+  options.copy_latency_ns = static_cast<std::int64_t>(link.latency_seconds * 1e9);
   return HostDevice::Create(options);
 }
 
@@ -84,7 +86,8 @@ absl::Status LiveIteration::Start(const LiveIterationOptions& options, const Tas
   if (!status.ok()) return status;
   OffloaderOptions offloading;
   offloading.release = OffloaderOptions::Release::kWhenAwaited;
-  offloading.one_transfer_at_a_time = options.machine.one_transfer_at_a_time;
+  const Machine& machine = options.machine;
+  offloading.one_transfer_at_a_time = !machine.links[machine.devices.front().link].full_duplex;
   offloading.pipeline = pipeline_.get();
   status = Keep(Offloader::Create(device_.get(), pool_.get(), host_.get(), offloading), offloader_);
   return status.ok() ? MakeExecutor(options, graph, simulated) : status;
@@ -115,10 +118,10 @@ LaunchTask LiveIteration::TasksOf(const LiveIterationOptions& options, const Tas
 absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
                                       const Timeline& simulated) {
   PoolOptions pool;
-  pool.max_bytes = options.machine.memory_bytes & -options.machine.alignment;
+  pool.max_bytes = options.machine.devices.front().memory_bytes & -options.placing.alignment;
   pool.initial_bytes = pool.max_bytes;
-  pool.alignment = options.machine.alignment;
-  pool.placement = options.machine.placement;
+  pool.alignment = options.placing.alignment;
+  pool.placement = options.placing.placement;
   pool.most_plans = 0;
   pool.plan = simulated.plan;
   absl::Status status = Keep(Pool::Create(device_.get(), pool), pool_);
@@ -136,7 +139,7 @@ absl::Status LiveIteration::MakePipeline(const LiveIterationOptions& options,
                                          const Timeline& simulated) {
   CompressionPipelineOptions pipeline;
   pipeline.ring.slot_bytes = kSlotBytes;
-  pipeline.threads = options.machine.compression_threads;
+  pipeline.threads = options.placing.compression_threads;
   PinnedPoolOptions staging;
   staging.max_bytes = 2 * pipeline.ring.slots * pipeline.ring.slot_bytes + (kPage << 4);
   absl::Status status = Keep(PinnedPool::Create(device_.get(), staging), staging_);

@@ -25,7 +25,8 @@ namespace tidepool::tool {
 
 struct LiveIterationOptions {
   std::string device = "host";  // or "cuda"
-  TimelineOptions machine = {};
+  Machine machine = {};
+  TimelineOptions placing = {};
   // Called before each step of an iteration; see ExecutorOptions.
   std::function<void(std::size_t step)> on_step = nullptr;
   // ExecutorOptions tells their meaning. With probes, every copy may become a compressed or a raw

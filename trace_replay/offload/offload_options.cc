@@ -71,7 +71,7 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   add("--order", options.order,
       "Allocate in the backward pass prefetch-first or derivative-first; best: the order with the "
       "smallest pool");
-  add("--placement", options.offload.machine.placement,
+  add("--placement", options.offload.placing.placement,
       "planned (every allocation has its offset beforehand), or a placement policy of the pool; "
       "best: the policy with the smallest pool");
   app.add_option_function<std::string>(
@@ -120,7 +120,7 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   MachineOptions& machine = options.machine;
   const std::string group = kMoreOfMachine;
   AddAlignOption(
-      app, options.offload.machine.alignment,
+      app, options.offload.placing.alignment,
       "Bytes of a page with --memory-kind paged, otherwise the alignment of addresses: a "
       "power of two. CUDA's virtual memory has pages of 2MiB")
       ->default_str("512")
@@ -270,27 +270,16 @@ void Override(const MachineOptions& given, Machine& machine) {
   machine.host.memory_bytes = given.host_bytes.value_or(machine.host.memory_bytes);
 }
 
-Machine MachineOf(const MachineOptions& options, const TaskGraph& graph) {
+Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph) {
   Machine machine;
+  machine.devices.resize(static_cast<std::size_t>(options.devices));
+  if (DividesBatch(options)) machine.host.cores = static_cast<std::size_t>(options.host_cores);
   if (graph.link_bytes_per_second > 0) {
     MachineLink& link = machine.links.front();
     link.out_bytes_per_second = link.in_bytes_per_second = graph.link_bytes_per_second;
   }
-  Override(options, machine);
+  Override(options.machine, machine);
   return machine;
-}
-
-void SetMachine(const Machine& machine, TimelineOptions& pool) {
-  const MachineDevice& device = machine.devices.front();
-  const MachineLink& link = machine.links[device.link];
-  pool.memory_bytes = device.memory_bytes;
-  pool.out_bytes_per_second = link.out_bytes_per_second;
-  pool.in_bytes_per_second = link.in_bytes_per_second;
-  pool.transfer_latency_seconds = link.latency_seconds;
-  pool.one_transfer_at_a_time = !link.full_duplex;
-  pool.compute_streams = static_cast<int>(device.compute_streams);
-  pool.compressor = device.compressor;
-  pool.host_bytes = machine.host.memory_bytes;
 }
 
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
@@ -307,9 +296,9 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   offload.layerwise.set = *set;
   offload.layerwise.algorithms = *algorithms;
   offload.layerwise.order = orders->front();
-  offload.machine.compression = *profile;
+  offload.placing.compression = *profile;
   if (absl::Status status = CompressorOf(options.machine).status(); !status.ok()) return status;
-  SetMachine(MachineOf(options.machine, graph), offload.machine);
+  offload.machine = MachineOf(options, graph);
   if (options.density.has_value())
     offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;
@@ -461,9 +450,10 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
 }  // namespace
 
 ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice) {
-  ScheduleRequest request = RequestFor(choice.machine, OptionsOfPolicy(policy, choice));
-  request.memory = choice.memory_kind;
-  return request;
+  return {.machine = choice.machine,
+          .memory = choice.memory_kind,
+          .placing = choice.placing,
+          .options = OptionsOfPolicy(policy, choice)};
 }
 
 namespace {

@@ -22,10 +22,10 @@
 
 namespace tidepool::tool {
 
-// The pool of a machine, and the choices of policies.
+// A machine, and the choices of policies.
 struct PolicyChoice {
-  TimelineOptions machine = {};  // SetMachine fills in the device, its link and the host's memory
-
+  Machine machine = {};
+  TimelineOptions placing = {};
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
   ModnnOptions modnn = {};
@@ -74,7 +74,7 @@ struct OffloadCommandOptions {
   bool host_updates = false;
   int host_cores = 8;
   GradientReduction reduction = GradientReduction::kAutomatic;
-  PolicyChoice offload = {.machine = {.placement = "planned"}};
+  PolicyChoice offload = {.placing = {.placement = "planned"}};
 };
 
 // Refuses options that none of the policies takes.
@@ -111,8 +111,7 @@ struct ScheduledGraph {
   PolicyChoice offload;
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
-  // The machine of the file with the schedule, if it has one, or of a divided batch.
-  std::optional<Machine> machine = std::nullopt;
+  bool has_machine_of_file = false;  // the schedule's file describes the machine
   // The orders and placements that were tried for the smallest pool, and the index of the one that
   // was taken. Empty unless options ask for it.
   std::vector<PoolTrial> trials = {};
@@ -125,10 +124,8 @@ struct ScheduledGraph {
 };
 // Returns the compressor of the options, which may be none. InvalidArgument for half of one.
 absl::StatusOr<CopyCompressor> CompressorOf(const MachineOptions& options);
-// Returns the machine of valid options with one device; its link is the graph's unless they tell.
-Machine MachineOf(const MachineOptions& options, const TaskGraph& graph);
-// Gives a pool's options the first device of a machine, its link and the host's memory.
-void SetMachine(const Machine& machine, TimelineOptions& pool);
+// Returns the machine of valid options; its link is the graph's unless they tell.
+Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph);
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph);

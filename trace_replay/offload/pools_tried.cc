@@ -12,14 +12,14 @@ namespace tidepool::tool {
 namespace {
 
 std::vector<std::string> PlacementsOf(const OffloadCommandOptions& options) {
-  const std::string& placement = options.offload.machine.placement;
+  const std::string& placement = options.offload.placing.placement;
   return placement == kBest ? PlacementPolicyNames() : std::vector<std::string>{placement};
 }
 
 }  // namespace
 
 bool TriesPools(const OffloadCommandOptions& options) {
-  return options.order == kBest || options.offload.machine.placement == kBest;
+  return options.order == kBest || options.offload.placing.placement == kBest;
 }
 
 absl::StatusOr<std::vector<AllocationOrder>> OrdersOf(const OffloadCommandOptions& options) {
@@ -42,15 +42,14 @@ absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, Ta
   }
   const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
   if (!orders.ok()) return orders.status();
-  absl::StatusOr<SmallestPool> found =
-      MakeSmallestPool(options.policy, graph, RequestFor(offload.machine, offload.layerwise),
-                       *orders, PlacementsOf(options));
+  absl::StatusOr<SmallestPool> found = MakeSmallestPool(
+      options.policy, graph, RequestOf(options.policy, offload), *orders, PlacementsOf(options));
   if (!found.ok()) {
     if (!absl::IsResourceExhausted(found.status())) return found.status();
     return ScheduledGraph{{std::move(graph)}, std::move(offload), found.status()};
   }
   if (!found->trials.empty()) offload.layerwise.order = found->trials[found->best].order;
-  offload.machine.placement = found->made.pool.placement;
+  offload.placing.placement = found->made.placing.placement;
   ScheduledGraph scheduled = {
       {std::move(graph)}, std::move(offload), std::move(found->made.schedule)};
   scheduled.trials = std::move(found->trials);

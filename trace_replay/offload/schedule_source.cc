@@ -106,7 +106,7 @@ absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std
 
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   GraphOrFamily read, std::int64_t batch) {
-  if (options.offload.machine.placement == kBest) {
+  if (options.offload.placing.placement == kBest) {
     return absl::InvalidArgumentError(
         "--placement best: a choice for new schedules, expected a placement policy with "
         "--schedule");
@@ -122,15 +122,18 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   if (!offload.ok()) return offload.status();
   if (file->machine.has_value()) {
     Override(options.machine, *file->machine);
-    SetMachine(*file->machine, offload->machine);
+    offload->machine = *std::move(file->machine);
   }
-  if (offload->machine.memory_bytes == 0) {
+  if (offload->machine.devices.front().memory_bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(absl::CHexEscape(options.schedule),
                      ": no memory of the device, expected --memory or a machine in the file"));
   }
-  ScheduledGraph scheduled = {*std::move(graphs), *std::move(offload), std::move(file->schedule),
-                              std::move(file->machine)};
+  offload->machine.devices.resize(file->schedule.devices, offload->machine.devices.front());
+  ScheduledGraph scheduled = {.graphs = *std::move(graphs),
+                              .offload = *std::move(offload),
+                              .schedule = std::move(file->schedule),
+                              .has_machine_of_file = file->machine.has_value()};
   scheduled.batch = SamplesOf(*scheduled.schedule);
   if (scheduled.batch != 0) {
     scheduled.ideal_seconds = LeastSecondsOf(scheduled.graphs, *scheduled.schedule);
@@ -138,18 +141,10 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   return scheduled;
 }
 
-Machine MachineFor(const ScheduledGraph& scheduled) {
-  const bool is_pool = scheduled.schedule->memory == ScheduleMemory::kPool;
-  if (scheduled.machine.has_value() && !is_pool) return *scheduled.machine;
-  Machine machine = MachineOf(scheduled.offload.machine);
-  machine.devices.resize(scheduled.schedule->devices, machine.devices.front());
-  return machine;
-}
-
 absl::Status FixPages(ScheduledGraph& scheduled) {
   if (scheduled.schedule->memory != ScheduleMemory::kPaged) return absl::OkStatus();
   std::vector<std::int64_t> memory_bytes;
-  for (const MachineDevice& device : MachineFor(scheduled).devices) {
+  for (const MachineDevice& device : scheduled.offload.machine.devices) {
     memory_bytes.push_back(device.memory_bytes);
   }
   constexpr std::int64_t kAlignment = 512;
@@ -163,10 +158,11 @@ absl::Status FixPages(ScheduledGraph& scheduled) {
 absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {
   const Schedule& schedule = *scheduled.schedule;
   if (schedule.memory == ScheduleMemory::kPool) {
-    return Simulate(scheduled.graph(), schedule, scheduled.offload.machine);
+    return Simulate(scheduled.graph(), schedule, scheduled.offload.machine,
+                    scheduled.offload.placing);
   }
   const absl::StatusOr<Program> program =
-      LowerSchedule(scheduled.graphs, schedule, MachineFor(scheduled));
+      LowerSchedule(scheduled.graphs, schedule, scheduled.offload.machine);
   if (!program.ok()) return program.status();
   return SimulateProgram(scheduled.graph(), *program);
 }

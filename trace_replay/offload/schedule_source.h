@@ -27,10 +27,6 @@ absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   GraphOrFamily graphs, std::int64_t batch);
 
-// Returns the machine for the devices of a schedule that is no error: that of the file, or equal
-// devices on one link.
-Machine MachineFor(const ScheduledGraph& scheduled);
-
 // Gives a schedule with pages, which is no error, fixed addresses on its machine. Leaves other
 // schedules alone. ResourceExhausted when no plan within the memory is found.
 absl::Status FixPages(ScheduledGraph& scheduled);

@@ -70,15 +70,24 @@ double FragmentationOf(const Timeline& timeline) {
 std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph();
   if (options.machine.link.has_value()) return "--link";
-  if (!options.schedule.empty() && scheduled.machine.has_value()) return "the schedule";
+  if (scheduled.has_machine_of_file) return "the schedule";
   if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";
   return graph.gpu.empty() ? "the graph" : LinkText(graph.gpu);
 }
 
+const MachineLink& LinkOf(const ScheduledGraph& scheduled) {
+  const Machine& machine = scheduled.offload.machine;
+  return machine.links[machine.devices.front().link];
+}
+
+std::int64_t MemoryOf(const ScheduledGraph& scheduled) {
+  return scheduled.offload.machine.devices.front().memory_bytes;
+}
+
 std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
-  const TimelineOptions& machine = scheduled.offload.machine;
-  const double out = machine.out_bytes_per_second;
-  const double in = machine.in_bytes_per_second;
+  const MachineLink& link = LinkOf(scheduled);
+  const double out = link.out_bytes_per_second;
+  const double in = link.in_bytes_per_second;
   return absl::StrCat(
       "link ",
       out == in ? RateText(out) : absl::StrCat(RateText(out), " out, ", RateText(in), " in"), " (",
@@ -87,9 +96,9 @@ std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph&
 
 nlohmann::ordered_json LinkJson(const OffloadCommandOptions& options,
                                 const ScheduledGraph& scheduled) {
-  const TimelineOptions& machine = scheduled.offload.machine;
-  return {{"out_bytes_per_second", machine.out_bytes_per_second},
-          {"in_bytes_per_second", machine.in_bytes_per_second},
+  const MachineLink& link = LinkOf(scheduled);
+  return {{"out_bytes_per_second", link.out_bytes_per_second},
+          {"in_bytes_per_second", link.in_bytes_per_second},
           {"source", LinkSource(options, scheduled)}};
 }
 
@@ -169,8 +178,8 @@ nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
           {"offload", is_made ? nlohmann::ordered_json(options.set) : nullptr},
           {"algorithms", is_made ? nlohmann::ordered_json(options.algorithms) : nullptr},
           {"order", is_made ? nlohmann::ordered_json(OrderText(options, scheduled)) : nullptr},
-          {"memory_bytes", scheduled.offload.machine.memory_bytes},
-          {"placement", scheduled.offload.machine.placement},
+          {"memory_bytes", MemoryOf(scheduled)},
+          {"placement", scheduled.offload.placing.placement},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
 }
@@ -192,15 +201,15 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
   const TaskGraph& graph = scheduled.graph();
   const Schedule& schedule = *scheduled.schedule;
   const double ideal = IdealSeconds(scheduled);
-  const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
+  const double lower_bound =
+      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
-            << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
-            << LinkLine(options, scheduled)
+            << SizeText(MemoryOf(scheduled)) << ",\n  " << LinkLine(options, scheduled)
             << (scheduled.ended_by == EndedBy::kInterrupt ? ",\n  the best before the interrupt\n\n"
                                                           : "\n\n")
             << TableText(
@@ -291,7 +300,8 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["memory_kind"] = ScheduleMemoryName(schedule.memory);
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
-  const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
+  const double lower_bound =
+      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
   json["lower_bound_seconds"] = lower_bound;
   json["ratio"] = RatioJson(timeline.seconds, lower_bound);
   json["proved"] = IsProved(timeline.seconds, lower_bound);
@@ -341,7 +351,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
     return Answer::kNo;
   }
   std::cout << absl::CHexEscape(scheduled.graph().name) << "\n  does not fit in "
-            << SizeText(scheduled.offload.machine.memory_bytes) << ": " << why.message() << '\n';
+            << SizeText(MemoryOf(scheduled)) << ": " << why.message() << '\n';
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) std::cout << "  " << advice << '\n';
   return Answer::kNo;

@@ -13,7 +13,7 @@ if not hasattr(numpy, "row_stack"):  # numba-cuda 0.30 names it when it compiles
 from numba import cuda
 
 import tidepool.numba
-from tidepool._c_face import shared_pool
+from tidepool._c_api import shared_pool
 
 ROUNDS, COUNT = 100, 1 << 18
 

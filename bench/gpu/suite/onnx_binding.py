@@ -10,7 +10,7 @@ import sys
 import numpy
 import onnxruntime
 
-from tidepool._c_face import Pool
+from tidepool._c_api import Pool
 
 ROUNDS, COUNT, PROVIDER = 100, 100_000, "CUDAExecutionProvider"
 

@@ -13,7 +13,7 @@ except ImportError:  # before version 0.5
     from cuda.core.experimental import Buffer
     from cuda.core.experimental import MemoryResource as _Base
 
-from ._c_face import GraphMemory, Pool, shared_pool, stream_handle
+from ._c_api import GraphMemory, Pool, shared_pool, stream_handle
 
 __all__ = ["MemoryResource"]
 

@@ -14,7 +14,7 @@ import cupy
 from cupy.cuda import memory as _memory
 from cupy.cuda import pinned_memory as _pinned
 
-from ._c_face import GraphMemory, OutOfMemory, shared_pool
+from ._c_api import GraphMemory, OutOfMemory, shared_pool
 
 __all__ = ["OutOfMemoryError", "disable", "enable", "pool"]
 

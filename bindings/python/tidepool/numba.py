@@ -20,7 +20,7 @@ from cuda.bindings import driver
 from numba import cuda
 from numba.cuda import HostOnlyCUDAMemoryManager, MemoryInfo, MemoryPointer
 
-from ._c_face import FaceError, GraphMemory, shared_pool, stream_handle
+from ._c_api import PoolError, GraphMemory, shared_pool, stream_handle
 
 __all__ = ["MemoryManager", "capture", "enable"]
 
@@ -71,7 +71,7 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
     def _allocate(self, size):
         if _default_stream_ends_a_capture():
-            raise FaceError("a stream captures a graph, which would write to this memory at each launch: put the capture "
+            raise PoolError("a stream captures a graph, which would write to this memory at each launch: put the capture "
                             "into `with tidepool.numba.capture(stream):`, so that the graph keeps its memory")
         with contextlib.suppress(IndexError):  # where another thread takes them too
             for _ in range(len(self._held)):
@@ -125,7 +125,7 @@ def capture(stream):
     """
     graph = getattr(_thread, "graph", None)
     if graph is not None and not graph.has_ended:
-        raise FaceError("this thread captures a graph already: end that capture first")
+        raise PoolError("this thread captures a graph already: end that capture first")
     _thread.graph = GraphMemory(cuda.current_context().memory_manager.pool, stream)
     return _thread.graph
 

@@ -10,7 +10,7 @@ tidepool/rmm_mr.h instead.
 """
 import rmm.mr
 
-from ._c_face import GraphMemory, Pool, shared_pool, stream_handle
+from ._c_api import GraphMemory, Pool, shared_pool, stream_handle
 
 __all__ = ["MemoryResource", "enable"]
 

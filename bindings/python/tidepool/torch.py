@@ -33,7 +33,7 @@ import warnings
 
 import torch
 
-from . import _c_face
+from . import _c_api
 from ._torch_compile import _backend as _training, _options as _training_options, _private as _of_torch
 
 __all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "owners", "plans", "pool", "record", "statistics", "trim"]
@@ -62,7 +62,7 @@ def _options(values):
 
 
 def _c():
-    return _c_face.library()
+    return _c_api.library()
 
 
 def _c_library_path():
@@ -116,7 +116,7 @@ def _include_folders():
     pools = _first_folder("tidepool's header", [
         os.environ.get("TIDEPOOL_INCLUDE"), here / "include", here.parent.parent.parent / "include",
         "/usr/local/include", "/usr/include",
-    ], "tidepool/tidepool.h")
+    ], "tidepool/c_api.h")
     # NVIDIA's wheels lack two headers of the toolkit, which come last.
     return [pools], [torch_include, torch_include / "torch/csrc/api/include", cuda, _sources() / "cuda_crt"]
 
@@ -377,7 +377,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
         where PyTorch's own rounds up to powers of two.
     method: "compiled" (default), PyTorch's own class, which a C++ compiler makes once for each version of PyTorch, or
         "pluggable", which needs no compiler and has no graphs, no snapshots and no torch.OutOfMemoryError.
-    Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
+    Other options are those of tidepool_pool_create in c_api.h: initial, memory, remap, ...
 
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
     CUDA device; ValueError for wrong options; ImportError where the method does not work.
@@ -393,11 +393,11 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
               "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
     _check_options(_options(values))
-    _c_face.share_pools_of(pool)
+    _c_api.share_pools_of(pool)
     try:
         _backend = _make_backend(method, _options({**values, "trace": trace}))
     except BaseException:
-        _c_face.share_pools_of(None)
+        _c_api.share_pools_of(None)
         raise
     _warn_of_settings()
     _given = None if plan is None else _GivenPlan(plan)
@@ -418,7 +418,7 @@ def pool(device=None):
     """Returns the pool of a device, for other frameworks: tidepool.rmm, tidepool.cupy and others take it by
     themselves, and have one budget with PyTorch.
     """
-    return _c_face.Pool.of_handle(_pool(device).value)
+    return _c_api.Pool.of_handle(_pool(device).value)
 
 
 def _used_pools():
@@ -459,7 +459,7 @@ _given = None  # the plan of enable()
 
 
 def _figures(pool):
-    figures = _c_face.Statistics(struct_size=ctypes.sizeof(_c_face.Statistics))
+    figures = _c_api.Statistics(struct_size=ctypes.sizeof(_c_api.Statistics))
     _check(_c().tidepool_get_statistics(pool, ctypes.byref(figures)))
     return figures
 

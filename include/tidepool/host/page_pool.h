@@ -61,7 +61,7 @@ class TIDEPOOL_EXPORT PagePool {
 
   // Fills all of `pages` with the addresses of pages. Pages that were returned last are taken
   // first. Their contents are not cleared. ResourceExhausted, and takes no page, when the pool
-  // cannot have so many. O(pages), and touches memory when the pool grows.
+  // cannot have them. O(pages), and touches memory when the pool grows.
   virtual absl::Status Take(absl::Span<void*> pages) = 0;
   // Takes pages back. InvalidArgument, and takes no page back, when a page is not in use or comes
   // twice. O(pages).

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,7 +32,8 @@
 namespace tidepool {
 
 struct AdaptiveCompressionOptions {
-  TimelineOptions pool = {};  // of the simulation
+  Machine machine = {};
+  TimelineOptions placing = {};  // of the simulation
   // The share of nonzero words of each datum on which the schedule stands; empty: 1 for all.
   std::vector<double> densities = {};
   double least_error = 0.02;  // 0 to 1
@@ -72,13 +74,15 @@ class TIDEPOOL_EXPORT AdaptiveCompression {
   };
 
   AdaptiveCompression(const TaskGraph& graph, Schedule schedule,
-                      const AdaptiveCompressionOptions& options, TimelineOptions pool);
+                      const AdaptiveCompressionOptions& options,
+                      std::shared_ptr<const PlacementPlan> plan);
   static bool HasLeft(const Band& band);
   void Renew();
 
   TaskGraph graph_;
   Schedule schedule_;
-  TimelineOptions pool_;
+  Machine machine_;
+  TimelineOptions placing_;
   double least_error_;
   std::vector<Band> bands_;  // by data
   std::int64_t noted_ = 0;

@@ -59,7 +59,7 @@ struct ChainCopies {
   // to 1. Schedules with one compress all copies.
   CopyCompressor compressor = {};
   double density = 1;
-  // 0: activations are copied whole. Otherwise also in parts of so many bytes, and at most 64 an
+  // 0: activations are copied whole. Otherwise also in parts of this size, and at most 64 an
   // activation, fewer in chains of more than 250 operations. The memory of each part is free as
   // soon as it has been sent.
   std::int64_t part_bytes = 0;
@@ -81,7 +81,7 @@ struct ChainSchedule {
 };
 
 struct ChainPolicyOptions {
-  std::int64_t slots = 0;         // dynprog: the memory in so many parts, up to 10^6; 0: exact
+  std::int64_t slots = 0;         // dynprog: parts of the memory, up to 10^6; 0: exact
   double time_limit_seconds = 2;  // more than 0
   std::uint64_t seed = 1;
   ChainCopies copies = {};  // best; other policies take the default alone
@@ -137,16 +137,6 @@ struct ChainPolicyOptions {
 //   lower bound holds for all schedules that offload or recompute.
 TIDEPOOL_EXPORT std::vector<std::string> ChainPolicyNames();
 
-// A memory in which a chain runs with recomputation alone.
-struct RecomputeMemory {
-  std::int64_t bytes = 0;
-  bool proved = false;  // it does not run in less; otherwise no persistent schedule does
-};
-// Returns the least such memory. Up to 14 operations are searched, by halving the range of
-// memories. InvalidArgument for an invalid chain and for more than 512 operations. O(L^3 + states
-// L log memory).
-TIDEPOOL_EXPORT absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain& chain);
-
 // Returns a schedule that CheckChainSchedule accepts. NotFound for an unknown policy, with the
 // known names, the nearest first. ResourceExhausted when the chain cannot run in its memory, with
 // an operation and the bytes that it needs. InvalidArgument for an invalid chain, slots and latency
@@ -181,26 +171,6 @@ TIDEPOOL_EXPORT std::vector<std::size_t> RecomputedIndices(const ChainSchedule& 
 // -1 for an index without such a step. O(n).
 TIDEPOOL_EXPORT std::vector<double> FirstStarts(const ChainSchedule& schedule, ChainAction action,
                                                 std::size_t count);
-
-// Relaxations of Beaumont et al. in which bytes leave and arrive one by one, as the link transfers
-// them, and all offloads come before all prefetches. So none of these values is a bound of the true
-// optimum. InvalidArgument for an index above L, ResourceExhausted for a set that does not fit.
-//
-// Returns the makespan, in seconds, when a set of activations is offloaded. O(L + n).
-TIDEPOOL_EXPORT absl::StatusOr<double> FractionalMakespan(const Chain& chain,
-                                                          absl::Span<const std::size_t> set);
-// Returns Theorem 2's optimum, in seconds: when an activation may be offloaded in part, the first
-// M_peak - M_GPU bytes leave. O(L).
-TIDEPOOL_EXPORT absl::StatusOr<double> EagerFractionalMakespan(const Chain& chain);
-
-struct FractionalOptimum {
-  std::vector<std::size_t> set = {};  // ascending
-  double seconds = 0;                 // FractionalMakespan of the set
-  bool proved = false;  // no set has a smaller one; false where the search is narrowed
-};
-// Returns Algorithm 1's optimum, with corrected equations: the set with the smallest
-// FractionalMakespan. Time and memory as "dynprog".
-TIDEPOOL_EXPORT absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Chain& chain);
 
 // Returns a schedule of the graph of a chain, `made` (ToChain), with the steps of the chain's
 // schedule. Its memory is paged; the device has `made.chain.memory_bytes + made.resident_bytes`.

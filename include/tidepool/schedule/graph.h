@@ -207,7 +207,7 @@ struct GraphTotals {
 TIDEPOOL_EXPORT GraphTotals TotalsOf(const TaskGraph& graph);
 
 // Returns a configuration: `algorithms[i]` computes a micro-batch of `samples[i]`, with the time
-// and the workspace that it has for so many. Seconds are the sum, the workspace is the maximum.
+// and the workspace that it has for them. Seconds are the sum, the workspace is the maximum.
 // InvalidArgument for lists of different sizes, empty lists, and micro-batches of no samples.
 // O(micro-batches).
 TIDEPOOL_EXPORT absl::StatusOr<TaskAlgorithm> MakeConfiguration(

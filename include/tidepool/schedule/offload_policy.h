@@ -81,12 +81,12 @@ struct BestOptions {
   // Schedules of other policies take milliseconds more. The clock ends each kind of search no
   // sooner than its share of the work, and that of the kinds before it, is due.
   double time_limit_seconds = 2;
-  // The work of all searches and plans, as so many seconds of a usual core; 0: the time limit. A
+  // The work of all searches and plans, in seconds of a usual core; 0: the time limit. A
   // longer time limit lets the work end first, so that the schedule depends on no clock.
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
-  // 0: data is copied whole. Otherwise also in parts of so many bytes, rounded up to granules, and
+  // 0: data is copied whole. Otherwise also in parts of this size, rounded up to granules, and
   // at most 64 a datum. The memory of each part is free as soon as it has been sent.
   std::int64_t part_bytes = 0;
   // The share of nonzero words of each datum of the graph; empty: no compression. The device's
@@ -171,17 +171,12 @@ struct ScheduleRequest {
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
   // is one device and one round, and fixed addresses otherwise.
   std::optional<ScheduleMemory> memory = std::nullopt;
-  std::int64_t alignment = 512;  // of fixed addresses, or the bytes of a granule: a power of two
-  // How a pool places the data of the schedule and compresses copies. Its memory, link and host
-  // memory are not used: those of the machine count.
-  TimelineOptions pool = {};
+  // How the data of the schedule is placed: of all memories the alignment, which is that of the
+  // addresses or the bytes of a granule, a power of two; of a pool the other options too.
+  TimelineOptions placing = {};
   PolicyOptions options = {};
 };
 
-// Returns the request for a machine and a pool that are described together.
-TIDEPOOL_EXPORT ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options = {});
-
-// The answer of a policy.
 // The end of a search for a schedule.
 enum class EndedBy : std::uint8_t {
   kProof,      // no schedule with the same order of tasks on this machine is faster
@@ -192,14 +187,14 @@ enum class EndedBy : std::uint8_t {
 // Returns the name in answers: "proof", "work", "clock", "interrupt".
 TIDEPOOL_EXPORT std::string_view EndedByName(EndedBy ended_by);
 
+// The answer of a policy.
 struct MadeSchedule {
   Schedule schedule = {};  // with fixed addresses, its plan is the offsets of its steps
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
   std::vector<TaskGraph> graphs = {};
-  Machine machine;  // the devices that the schedule uses
-  TimelineOptions pool =
-      {};                  // of a schedule for a pool: with the memory and the link of the machine
-  std::int64_t batch = 0;  // of all devices
+  Machine machine;             // the devices that the schedule uses
+  TimelineOptions placing;     // those of the request
+  std::int64_t batch = 0;      // of all devices
   std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
   std::int64_t rounds = 1;     // of each device
   // The tasks of one device by their fastest algorithms, its whole batch at once.

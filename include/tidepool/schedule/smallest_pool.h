@@ -23,23 +23,16 @@
 
 namespace tidepool {
 
-// Returns the smallest pool that serves the requests of a schedule for a pool under a placement
-// policy, as if each offload gave its memory back at once. For a policy with plans it is the height
-// of the plan that PlanSchedule makes at once. For others it is that of the restart search of
-// section IV-B (MinimumPool). Deterministic. Errors: NotFound for an unknown placement; those of
-// ScheduleTrace and MeasureLoad. Thread-safe. O(steps log steps) an attempt of the search, with at
-// most 3 million steps; beyond them a bisection finds a pool that is large enough.
-TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PoolForSchedule(const TaskGraph& graph,
-                                                             const Schedule& schedule,
-                                                             std::string_view placement,
-                                                             std::int64_t alignment);
-
 // An order and a placement that were tried.
 struct PoolTrial {
   AllocationOrder order = AllocationOrder::kPrefetchFirst;
   std::string placement;
-  std::int64_t pool_bytes = 0;  // PoolForSchedule; -1: the policy found no schedule
-  bool fits = false;            // whether a simulated iteration fits the memory of the request
+  // The smallest pool that serves the requests of the schedule, as if each offload gave its memory
+  // back at once: the height of PlanSchedule's plan, or the pool of the restart search of section
+  // IV-B (MinimumPool), with at most 3 million steps and then a bisection. -1: the policy found no
+  // schedule.
+  std::int64_t pool_bytes = 0;
+  bool fits = false;  // whether a simulated iteration fits the memory of the request
 
   friend bool operator==(const PoolTrial&, const PoolTrial&) = default;
 };
@@ -48,14 +41,14 @@ struct SmallestPool {
   // Every order with every placement, by order. Empty for a policy that places its data itself.
   std::vector<PoolTrial> trials;
   std::size_t best = 0;  // index in trials
-  MadeSchedule made;     // of the best trial, with its placement in `pool`
+  MadeSchedule made;     // of the best trial, with its placement in `placing`
 };
 
 // Makes the schedule of a policy with each of `orders` and `placements`, in the place of those in
 // the request. Of the schedules that fit, the one with the smallest pool is best, and the first of
 // equals. Deterministic. Errors: InvalidArgument for no orders or placements;
 // ResourceExhausted, of the smallest pool, when none fits; MakeSchedule's, Simulate's and
-// PoolForSchedule's. Thread-safe. Takes the time of a MakeSchedule and a Simulate for each.
+// MinimumPool's. Thread-safe. Takes the time of a MakeSchedule and a Simulate for each.
 TIDEPOOL_EXPORT absl::StatusOr<SmallestPool> MakeSmallestPool(
     std::string_view policy, const TaskGraph& graph, const ScheduleRequest& request,
     absl::Span<const AllocationOrder> orders, absl::Span<const std::string> placements);

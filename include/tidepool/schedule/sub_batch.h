@@ -31,28 +31,13 @@ enum class StayingData : std::uint8_t {
 struct MemoryBound {
   std::int64_t bytes = 0;
   std::int64_t staying_bytes = 0;  // S_W in the paper
-  std::size_t task = 0;            // the first task that needs so much
+  std::size_t task = 0;            // the first task that needs `bytes`
 };
 
 // Returns the memory of the data that stays and of the largest task: equations (6) and (7) at the
 // batch of a valid graph, with the least workspace of each task. Updates count too. O(data + uses).
 TIDEPOOL_EXPORT MemoryBound LeastMemory(const TaskGraph& graph, std::int64_t alignment,
                                         StayingData staying = StayingData::kWeights);
-
-// The memory of an iteration by each technique of the paper alone (figure 13), and by all of them.
-struct TechniqueMemory {
-  std::int64_t ideal = 0;        // all data at once, and the largest workspace
-  std::int64_t algorithms = 0;   // all data at once, and the least workspaces
-  std::int64_t sub_batches = 0;  // all data of one sample, and its largest workspace
-  std::int64_t transfers = 0;    // the largest task of the whole batch, with its fastest algorithm
-  std::int64_t all = 0;          // equation (7): the largest task of one sample
-  std::int64_t all_without_weights = 0;  // the same where weights leave too
-};
-// Returns the memories of a valid family at a batch. `alignment` is a power of two. Errors are
-// those of GraphAt at 1 sample and at the batch. O(graph).
-TIDEPOOL_EXPORT absl::StatusOr<TechniqueMemory> MemoryOfTechniques(const GraphFamily& family,
-                                                                   std::int64_t batch,
-                                                                   std::int64_t alignment);
 
 enum class SubBatchRule : std::uint8_t {
   // TPDS 2019, equation (8): the data and the largest workspace of consecutive tasks fit.
@@ -73,13 +58,6 @@ struct SubBatchOptions {
 
   friend bool operator==(const SubBatchOptions&, const SubBatchOptions&) = default;
 };
-
-// Returns the most memory that consecutive tasks of a valid graph need: equation (8). For each
-// window of max(1, ceil(share x tasks)) tasks that is the data of the tasks, each datum once, and
-// the largest workspace of their fastest algorithms; and besides the data that stays. (The paper
-// subtracts reused data, and names the workspace in its text alone.) O(uses log tasks).
-TIDEPOOL_EXPORT std::int64_t ConsecutiveTaskBytes(const TaskGraph& graph, double share,
-                                                  std::int64_t alignment);
 
 // Returns the largest sub-batch up to `sub_batch` of the kind that options call regular: 200 ->
 // 192, 100 -> 64, 33 -> 32, 12 -> 8.

@@ -2,16 +2,15 @@
 // Timeline: the times of all tasks and copies of a training iteration. An event-driven simulator
 // with its own clock predicts them, or an executor measures them (executor.h).
 //
-// The simulated machine has one compute stream, one copy stream per direction, and a host. A step
-// of the host takes no time unless the host waits. Memory is placed by the same policies and block
-// map as in live pools, so the result includes fragmentation.
+// A schedule of a pool runs on the first device of its machine: one compute stream, one copy stream
+// per direction, and a host. A step of the host takes no time unless the host waits. Memory is
+// placed by the same policies and block map as in live pools, so the result includes fragmentation.
 #ifndef TIDEPOOL_SCHEDULE_TIMELINE_H_
 #define TIDEPOOL_SCHEDULE_TIMELINE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -29,28 +28,15 @@
 
 namespace tidepool {
 
+// How a schedule of a pool takes its memory and compresses its copies.
 struct TimelineOptions {
-  // Size of the pool, cut to a multiple of the alignment.
-  std::int64_t memory_bytes = 0;
   std::int64_t alignment = 512;
   std::string placement = "best-fit";
   // Plan for the placement `planned`. Null: the plan of PlanSchedule, made again without the
   // kOffload steps of data that stays for lack of host memory. If that plan is too high, best-fit
   // is used instead. An allocation waits for leaving data that lies in its way.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
-  // Rates of the link, at least 1 and possibly infinite; and a latency before each copy, up to
-  // kMostTaskSeconds.
-  double out_bytes_per_second = 12e9;
-  double in_bytes_per_second = 12e9;
-  double transfer_latency_seconds = 0;
-  // Copies of the two directions exclude each other, as in the papers.
-  bool one_transfer_at_a_time = false;
-  // The device, of schedules with fixed addresses or pages. A pool has one compute stream, and
-  // its copies are compressed by the host, with the profile below.
-  CopyCompressor compressor = {};
-  int compute_streams = 1;
-  // Host memory for offloaded data; compressed data takes its expected size.
-  std::int64_t host_bytes = std::numeric_limits<std::int64_t>::max();
+  // The host compresses and decompresses copies. Compressed data takes its expected size there.
   CompressionProfile compression = {};
   int compression_threads = 0;  // 0: the number that the profile recommends
   // Whether each allocation first gives back the memory of offloads that have finished (vDNN++,
@@ -138,13 +124,16 @@ struct Timeline {
   Schedule resolved;
 };
 
-// Simulates one iteration of a valid `graph`. Errors are ValidateSchedule's; InvalidArgument for
-// options out of range; NotFound for an unknown placement policy. ResourceExhausted when an
-// allocation does not fit even after all leaving data has left: the text names the task, the data,
-// its bytes, and the data that holds the memory. A schedule with fixed addresses or pages runs on
-// MachineOf(options), with LowerSchedule's errors. Thread-safe. O((steps + uses) log blocks).
+// Simulates one iteration of a valid `graph`. The pool has the memory of the machine's first
+// device, cut to a multiple of the alignment. Errors are ValidateSchedule's and ValidateMachine's;
+// InvalidArgument for options out of range; NotFound for an unknown placement policy.
+// ResourceExhausted when an allocation does not fit even after all leaving data has left: the text
+// names the task, the data, its bytes, and the data that holds the memory. For a schedule with
+// fixed addresses or pages, the options have no effect, and errors are LowerSchedule's.
+// Thread-safe. O((steps + uses) log blocks).
 TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
-                                                  const TimelineOptions& options);
+                                                  const Machine& machine,
+                                                  const TimelineOptions& options = {});
 
 // Simulates a schedule with fixed addresses or pages on a machine: ValidateSchedule, LowerSchedule
 // and SimulateProgram. With two iterations or more the timeline has their steady time. Errors are
@@ -164,9 +153,6 @@ TIDEPOOL_EXPORT std::vector<OperationTimes> TimeProgram(const Program& program);
 // out to the end of the last copy in before the data is freed. `resolved` is empty. Thread-safe.
 // O(operations log streams) beyond TimeProgram.
 TIDEPOOL_EXPORT Timeline SimulateProgram(const TaskGraph& graph, const Program& program);
-
-// Returns the machine with one device that the options of a simulation describe.
-TIDEPOOL_EXPORT Machine MachineOf(const TimelineOptions& options);
 
 // Writes a Chrome trace, which Perfetto opens: each stream of each device is a track, which shows
 // its stalls too, and memory is a counter. Writes the whole file or none; a path that ends in ".gz"

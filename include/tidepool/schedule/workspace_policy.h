@@ -89,7 +89,7 @@ TIDEPOOL_EXPORT absl::StatusOr<WorkspaceAnswer> ChooseWorkspaces(const Workspace
 
 // The way to find out about a kernel on a device.
 struct KernelProbe {
-  // Returns the rows of all algorithms at so many samples. This runs them all.
+  // Returns the rows of all algorithms at a number of samples. This runs them all.
   std::function<KernelTable(std::int64_t samples)> measure;
   // Returns the same rows, of which the times do not count. This runs nothing.
   std::function<KernelTable(std::int64_t samples)> workspaces;

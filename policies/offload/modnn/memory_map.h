@@ -45,7 +45,7 @@ class MemoryMap {
   double FreeFrom(Block block) const {
     return FreeFrom(Offset(block), Offset(block) + Bytes(block));
   }
-  // Returns that of the block in which Allocate would place so many bytes; nothing where it fails.
+  // Returns that of the block in which Allocate would place `bytes`; nothing where it fails.
   std::optional<double> FreeFromFor(std::int64_t bytes);
 
   // The blocks in address order.

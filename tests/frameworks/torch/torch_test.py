@@ -637,9 +637,9 @@ def tools_of_nvtx_see_each_tensor():
 
 
 def pytorch_comes_first():
-    from tidepool import _c_face
+    from tidepool import _c_api
 
-    _c_face.shared_pool(0)
+    _c_api.shared_pool(0)
     raises(RuntimeError, "has to come first", tidepool_torch.enable)
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of the C face for C++ programs: shared ownership, and exceptions instead of statuses.
+// A pool of the C interface for C++ programs: shared ownership, and exceptions instead of statuses.
 // Needs C++17 and libtidepool_c.so, and no other part of tidepool.
 #ifndef TIDEPOOL_POOL_OWNER_H_
 #define TIDEPOOL_POOL_OWNER_H_
@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exported functions: they check arguments, and turn statuses and exceptions into codes.
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bindings/c/c_pool.h"
 #include "bindings/c/error.h"
-#include "bindings/c/face_pool.h"
 #include "bindings/c/handle.h"
 #include "bindings/c/statistics.h"
 
 using tidepool::Hint;
-using tidepool::c_face::FacePool;
-using tidepool::c_face::Fail;
+using tidepool::c_api::CPool;
+using tidepool::c_api::Fail;
 
 namespace {
 
@@ -51,7 +51,7 @@ tidepool_status Guarded(const char* function, bool prints, Call call) noexcept {
 // Calls `use` with the pool of a handle.
 template <typename Use>
 tidepool_status OnPool(const char* function, tidepool_pool* handle, Use use) noexcept {
-  FacePool* const pool = handle != nullptr && handle->IsHandle() ? handle->pool() : nullptr;
+  CPool* const pool = handle != nullptr && handle->IsHandle() ? handle->pool() : nullptr;
   if (pool == nullptr) [[unlikely]] {
     return Guarded(function, false, [&] { return NoPool(handle); });
   }
@@ -63,7 +63,7 @@ template <typename Use>
 tidepool_status OnPoolWith(const char* function, tidepool_pool* handle, const void* argument,
                            const char* name, Use use) noexcept {
   return OnPool(function, handle,
-                [&](FacePool& pool) { return argument == nullptr ? IsNull(name) : use(pool); });
+                [&](CPool& pool) { return argument == nullptr ? IsNull(name) : use(pool); });
 }
 
 // Stores a value if there is one. Returns the status.
@@ -101,7 +101,7 @@ absl::Status AllocateBy(Allocate allocate, tidepool_hint hint, void** address) {
 
 extern "C" {
 
-const char* tidepool_last_error(void) { return tidepool::c_face::LastError(); }
+const char* tidepool_last_error(void) { return tidepool::c_api::LastError(); }
 
 const char* tidepool_status_name(tidepool_status status) {
   switch (status) {
@@ -133,7 +133,7 @@ tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) 
   if (pool != nullptr) *pool = nullptr;
   return Guarded(__func__, false, [&] {
     if (pool == nullptr) return IsNull("pool");
-    auto made = FacePool::Create(options == nullptr ? "" : options);
+    auto made = CPool::Create(options == nullptr ? "" : options);
     if (!made.ok()) return made.status();
     *pool = tidepool_pool::Create(*std::move(made));
     return absl::OkStatus();
@@ -144,7 +144,7 @@ tidepool_status tidepool_pool_destroy(tidepool_pool* pool) {
   if (pool == nullptr) return TIDEPOOL_OK;
   return Guarded(__func__, false, [&] {
     auto ended = pool->IsHandle() ? pool->Take() : nullptr;
-    return ended == nullptr ? NoPool(pool) : FacePool::End(std::move(ended));
+    return ended == nullptr ? NoPool(pool) : CPool::End(std::move(ended));
   });
 }
 
@@ -152,151 +152,151 @@ tidepool_status tidepool_allocate(tidepool_pool* pool, size_t bytes, tidepool_st
                                   tidepool_hint hint, void** address) {
   if (address != nullptr) [[likely]]
     *address = nullptr;
-  return OnPool(__func__, pool, [&](FacePool& face) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
     if (address == nullptr) [[unlikely]]
       return IsNull("address");
     if (bytes == 0) return absl::OkStatus();
-    return AllocateBy([&](Hint known) { return face.Allocate(bytes, stream, known); }, hint,
+    return AllocateBy([&](Hint known) { return c_pool.Allocate(bytes, stream, known); }, hint,
                       address);
   });
 }
 
 tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name, size_t* owner) {
-  return OnPoolWith(__func__, pool, owner, "owner", [&](FacePool& face) {
-    return name == nullptr ? IsNull("name") : Store(face.owners().Add(name), owner);
+  return OnPoolWith(__func__, pool, owner, "owner", [&](CPool& c_pool) {
+    return name == nullptr ? IsNull("name") : Store(c_pool.owners().Add(name), owner);
   });
 }
 
 tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner, size_t bytes,
                                       tidepool_stream stream, tidepool_hint hint, void** address) {
   if (address != nullptr) *address = nullptr;
-  return OnPoolWith(__func__, pool, address, "address", [&](FacePool& face) {
-    if (bytes == 0) return face.owners().Check(owner);
-    return AllocateBy([&](Hint known) { return face.AllocateFor(owner, bytes, stream, known); },
+  return OnPoolWith(__func__, pool, address, "address", [&](CPool& c_pool) {
+    if (bytes == 0) return c_pool.owners().Check(owner);
+    return AllocateBy([&](Hint known) { return c_pool.AllocateFor(owner, bytes, stream, known); },
                       hint, address);
   });
 }
 
 tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
                                               tidepool_owner_statistics* statistics) {
-  return OnPoolWith(__func__, pool, statistics, "statistics", [&](FacePool& face) {
-    return face.owners().FillStatistics(owner, *statistics);
+  return OnPoolWith(__func__, pool, statistics, "statistics", [&](CPool& c_pool) {
+    return c_pool.owners().FillStatistics(owner, *statistics);
   });
 }
 
 tidepool_status tidepool_free(tidepool_pool* pool, void* address, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
-    return address == nullptr ? absl::OkStatus() : face.Free(address, stream);
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return address == nullptr ? absl::OkStatus() : c_pool.Free(address, stream);
   });
 }
 
 tidepool_status tidepool_free_late(tidepool_pool* pool, void* address) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
-    return address == nullptr ? absl::OkStatus() : face.FreeLate(address);
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return address == nullptr ? absl::OkStatus() : c_pool.FreeLate(address);
   });
 }
 
 tidepool_status tidepool_record_use(tidepool_pool* pool, void* address, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
-    return address == nullptr ? absl::OkStatus() : face.RecordUse(address, stream);
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return address == nullptr ? absl::OkStatus() : c_pool.RecordUse(address, stream);
   });
 }
 
 tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns) {
-  return OnPoolWith(__func__, pool, owns, "owns", [&](FacePool& face) {
-    *owns = face.pool().OffsetOf(address) >= 0 ? 1 : 0;
+  return OnPoolWith(__func__, pool, owns, "owns", [&](CPool& c_pool) {
+    *owns = c_pool.pool().OffsetOf(address) >= 0 ? 1 : 0;
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal) {
-  return OnPoolWith(__func__, pool, ordinal, "ordinal", [&](const FacePool& face) {
-    *ordinal = face.ordinal();
+  return OnPoolWith(__func__, pool, ordinal, "ordinal", [&](const CPool& c_pool) {
+    *ordinal = c_pool.ordinal();
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_stream_create(tidepool_pool* pool, tidepool_stream* stream) {
   return OnPoolWith(__func__, pool, stream, "stream",
-                    [&](FacePool& face) { return Store(face.CreateStream(), stream); });
+                    [&](CPool& c_pool) { return Store(c_pool.CreateStream(), stream); });
 }
 
 tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.DestroyStream(stream); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.DestroyStream(stream); });
 }
 
 tidepool_status tidepool_stream_synchronize(tidepool_pool* pool, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.SynchronizeStream(stream); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.SynchronizeStream(stream); });
 }
 
 tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.ForgetStream(stream); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.ForgetStream(stream); });
 }
 
 tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.BeginGraph(stream); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.BeginGraph(stream); });
 }
 
 tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream, size_t* graph) {
   return OnPoolWith(__func__, pool, graph, "graph",
-                    [&](FacePool& face) { return face.EndGraph(stream, *graph); });
+                    [&](CPool& c_pool) { return c_pool.EndGraph(stream, *graph); });
 }
 
 tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.graphs().Release(graph); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.graphs().Release(graph); });
 }
 
 tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream) {
-  return OnPool(__func__, pool, [&](FacePool& face) { return face.LetStreamEnd(stream); });
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.LetStreamEnd(stream); });
 }
 
 tidepool_status tidepool_mark(tidepool_pool* pool, const char* name) {
-  return OnPoolWith(__func__, pool, name, "name", [&](FacePool& face) {
-    face.pool().Mark(name);
+  return OnPoolWith(__func__, pool, name, "name", [&](CPool& c_pool) {
+    c_pool.pool().Mark(name);
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_mark_iteration(tidepool_pool* pool) {
-  return OnPool(__func__, pool, [](FacePool& face) {
-    face.pool().MarkIteration();
+  return OnPool(__func__, pool, [](CPool& c_pool) {
+    c_pool.pool().MarkIteration();
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_await_plans(tidepool_pool* pool) {
-  return OnPool(__func__, pool, [](FacePool& face) {
-    face.pool().AwaitPlans();
+  return OnPool(__func__, pool, [](CPool& c_pool) {
+    c_pool.pool().AwaitPlans();
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* given_back) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
     size_t unused = 0;
-    return Store(face.pool().Trim(Clamped(keep_bytes)),
+    return Store(c_pool.pool().Trim(Clamped(keep_bytes)),
                  given_back == nullptr ? &unused : given_back);
   });
 }
 
 tidepool_status tidepool_pinned_allocate(tidepool_pool* pool, size_t bytes, void** address) {
   if (address != nullptr) *address = nullptr;
-  return OnPoolWith(__func__, pool, address, "address", [&](FacePool& face) {
-    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+  return OnPoolWith(__func__, pool, address, "address", [&](CPool& c_pool) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = c_pool.Pinned();
     return pinned.ok() ? Store((*pinned)->Allocate(bytes), address) : pinned.status();
   });
 }
 
 tidepool_status tidepool_pinned_free(tidepool_pool* pool, void* address) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
-    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = c_pool.Pinned();
     return pinned.ok() ? (*pinned)->Free(address) : pinned.status();
   });
 }
 
 tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back) {
-  return OnPool(__func__, pool, [&](FacePool& face) {
-    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = c_pool.Pinned();
     size_t unused = 0;
     return pinned.ok() ? Store((*pinned)->Trim(), given_back == nullptr ? &unused : given_back)
                        : pinned.status();
@@ -304,24 +304,24 @@ tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back) {
 }
 
 tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics* statistics) {
-  return OnPoolWith(__func__, pool, statistics, "statistics", [&](FacePool& face) {
-    return tidepool::c_face::FillStatistics(face.pool().Stats(), *statistics);
+  return OnPoolWith(__func__, pool, statistics, "statistics", [&](CPool& c_pool) {
+    return tidepool::c_api::FillStatistics(c_pool.pool().Stats(), *statistics);
   });
 }
 
 tidepool_status tidepool_reset_peaks(tidepool_pool* pool) {
-  return OnPool(__func__, pool, [](FacePool& face) {
-    face.pool().ResetPeaks();
-    face.owners().ResetPeaks();
+  return OnPool(__func__, pool, [](CPool& c_pool) {
+    c_pool.pool().ResetPeaks();
+    c_pool.owners().ResetPeaks();
     return absl::OkStatus();
   });
 }
 
 tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks, size_t capacity,
                                     size_t* count) {
-  return OnPoolWith(__func__, pool, count, "count", [&](const FacePool& face) {
+  return OnPoolWith(__func__, pool, count, "count", [&](const CPool& c_pool) {
     if (blocks == nullptr && capacity > 0) return IsNull("blocks");
-    const std::vector<tidepool_block> found = face.Blocks();
+    const std::vector<tidepool_block> found = c_pool.Blocks();
     std::copy_n(found.begin(), std::min(capacity, found.size()), blocks);
     *count = found.size();
     return absl::OkStatus();
@@ -330,16 +330,16 @@ tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks,
 
 tidepool_status tidepool_write_snapshot(tidepool_pool* pool, const char* path) {
   return OnPoolWith(__func__, pool, path, "path",
-                    [&](const FacePool& face) { return face.WriteSnapshot(path); });
+                    [&](const CPool& c_pool) { return c_pool.WriteSnapshot(path); });
 }
 
 tidepool_status tidepool_start_trace(tidepool_pool* pool, const char* path) {
   return OnPoolWith(__func__, pool, path, "path",
-                    [&](FacePool& face) { return face.StartTrace(path); });
+                    [&](CPool& c_pool) { return c_pool.StartTrace(path); });
 }
 
 tidepool_status tidepool_stop_trace(tidepool_pool* pool) {
-  return OnPool(__func__, pool, [](FacePool& face) { return face.StopTrace(); });
+  return OnPool(__func__, pool, [](CPool& c_pool) { return c_pool.StopTrace(); });
 }
 
 }  // extern "C"

@@ -45,4 +45,4 @@ int tidepoolCudnnMeasure(const TidepoolCudnnSizes* sizes, int64_t* measured) {
 #define TIDEPOOL_CUDNN_NAME(Name) tidepoolCudnn##Name
 #define TIDEPOOL_CUDNN_LAYER , uint64_t layer
 #define TIDEPOOL_CUDNN_LAYER_ID layer
-#include "bindings/cudnn/face.inc"
+#include "bindings/cudnn/functions.inc"

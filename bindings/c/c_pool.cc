@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves calls from a pool.
-#include "bindings/c/face_pool.h"
+#include "bindings/c/c_pool.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 namespace {
 
 void Warn(const char* text, const absl::Status& error) {
@@ -28,17 +28,17 @@ std::int64_t HostBytes() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FacePool>> FacePool::Create(std::string_view options) {
+absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
   absl::StatusOr<bindings::Settings> settings = bindings::ParseOptions(options);
   if (!settings.ok()) return settings.status();
-  absl::StatusOr<std::unique_ptr<FaceDevice>> device = MakeFaceDevice(*settings);
+  absl::StatusOr<std::unique_ptr<CDevice>> device = MakeCDevice(*settings);
   if (!device.ok()) return device.status();
-  std::unique_ptr<FacePool> pool(new FacePool(*std::move(settings), *std::move(device)));
+  std::unique_ptr<CPool> pool(new CPool(*std::move(settings), *std::move(device)));
   if (absl::Status status = pool->Start(); !status.ok()) return status;
   return pool;
 }
 
-absl::Status FacePool::Start() {
+absl::Status CPool::Start() {
   if (absl::Status status = streams_.Register(nullptr).status(); !status.ok()) return status;
   absl::StatusOr<PoolOptions> options = PoolOptionsOf(settings_, device_->device());
   if (!options.ok()) return options.status();
@@ -58,7 +58,7 @@ absl::Status FacePool::Start() {
 
 // Tells an attached tool of the memory. compute-sanitizer documents pools in allocations of
 // cudaMalloc alone, so the memory is in segments unless the program or the alignment prevents it.
-void FacePool::ObserveForTool(PoolOptions& options) {
+void CPool::ObserveForTool(PoolOptions& options) {
   constexpr std::int64_t kMostAlignment = 512;  // of segments
   if (settings_.uses_nvtx) tool_observer_ = device_->MakeToolObserver(options.recorder);
   if (tool_observer_ == nullptr) return;
@@ -67,12 +67,12 @@ void FacePool::ObserveForTool(PoolOptions& options) {
     options.memory = PoolMemory::kSegments;
 }
 
-absl::StatusOr<void*> FacePool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint) {
+absl::StatusOr<void*> CPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint) {
   return pool_->AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
 }
 
-absl::StatusOr<void*> FacePool::AllocateFor(std::size_t owner, std::size_t bytes, void* native,
-                                            Hint hint) {
+absl::StatusOr<void*> CPool::AllocateFor(std::size_t owner, std::size_t bytes, void* native,
+                                         Hint hint) {
   if (absl::Status status = owners_.Check(owner); !status.ok()) return status;
   absl::StatusOr<void*> address = Allocate(bytes, native, hint);
   if (!address.ok() || *address == nullptr) return address;
@@ -81,14 +81,14 @@ absl::StatusOr<void*> FacePool::AllocateFor(std::size_t owner, std::size_t bytes
   return address;
 }
 
-absl::Status FacePool::FreeOwned(void* address, void* native) {
+absl::Status CPool::FreeOwned(void* address, void* native) {
   const std::optional<Owners::Owned> owned = owners_.Take(address);
   absl::Status status = FreeInPool(address, native);
   if (!status.ok() && owned.has_value()) owners_.PutBack(address, *owned);
   return status;
 }
 
-absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes, void* native) {
+absl::StatusOr<std::optional<void*>> CPool::AllocateInGraph(std::size_t bytes, void* native) {
   absl::StatusOr<std::optional<void*>> address = std::nullopt;
   if (graphs_->HasBegun()) address = graphs_->Allocate(bytes, native);
   if (!address.ok()) {
@@ -108,7 +108,7 @@ absl::StatusOr<std::optional<void*>> FacePool::AllocateInGraph(std::size_t bytes
 }
 
 // One of several threads forgets, because the others may use the new name already.
-absl::Status FacePool::ForgetReplaced(void* native) {
+absl::Status CPool::ForgetReplaced(void* native) {
   if (!streams_.WasReplaced(native)) return absl::OkStatus();
   const locks::MutexLock lock(&replaced_mutex_);
   if (!streams_.WasReplaced(native)) return absl::OkStatus();
@@ -117,7 +117,7 @@ absl::Status FacePool::ForgetReplaced(void* native) {
 }
 
 // Streams get new names by graphs and by handles that CUDA gives out again.
-void FacePool::GiveNamesBack() {
+void CPool::GiveNamesBack() {
   if (!streams_.HasManyNames()) return;
   absl::flat_hash_set<std::uint64_t> used;
   for (const PoolBlock& block : pool_->Snapshot()) used.insert(block.stream.id);
@@ -125,7 +125,7 @@ void FacePool::GiveNamesBack() {
 }
 
 // The pool lets go of the stream: an event that it recorded later would belong to the capture.
-absl::Status FacePool::BeginGraph(void* native) {
+absl::Status CPool::BeginGraph(void* native) {
   if (IsDefault(native) || device_->IsOfThread(native)) {
     return absl::InvalidArgumentError(
         "a default stream cannot begin a graph, expected a stream of cudaStreamCreate");
@@ -149,7 +149,7 @@ absl::Status FacePool::BeginGraph(void* native) {
   return graphs_->Begin(native);
 }
 
-absl::Status FacePool::EndGraph(void* native, std::size_t& number) {
+absl::Status CPool::EndGraph(void* native, std::size_t& number) {
   if (graphs_->HasBegun(native)) {
     const absl::StatusOr<bool> captures = device_->IsCapturing(native);
     if (!captures.ok()) return captures.status();
@@ -167,7 +167,7 @@ absl::Status FacePool::EndGraph(void* native, std::size_t& number) {
 }
 
 // The work of the stream is noted, or the default stream waits for its end where it was forgotten.
-absl::Status FacePool::FreeLate(void* address) {
+absl::Status CPool::FreeLate(void* address) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
   if (!stream.ok()) return stream.status();
   if (graphs_->MayConcern(address) && graphs_->RecordUse(address))
@@ -186,7 +186,7 @@ absl::Status FacePool::FreeLate(void* address) {
   return status.ok() ? pool_->Free(address, *stream) : status;
 }
 
-absl::Status FacePool::LetStreamEnd(void* native) {
+absl::Status CPool::LetStreamEnd(void* native) {
   if (IsDefault(native) || device_->IsOfThread(native) || !settings_.streams_stay) {
     return absl::OkStatus();
   }
@@ -200,19 +200,19 @@ absl::Status FacePool::LetStreamEnd(void* native) {
   return streams_.RegisterEnding(native).status();
 }
 
-void FacePool::NoteOtherThread(void* address, Stream stream) {
+void CPool::NoteOtherThread(void* address, Stream stream) {
   const absl::StatusOr<Stream> owner = pool_->AllocatedOn(address);
   if (owner.ok() && !(*owner == stream)) pool_->RecordUse(address, *owner).IgnoreError();
 }
 
-absl::Status FacePool::RecordUse(void* address, void* native) {
+absl::Status CPool::RecordUse(void* address, void* native) {
   if (graphs_->MayConcern(address) && graphs_->RecordUse(address)) return absl::OkStatus();
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
 
 // Replaces the pool's out-of-memory text by one with the names of options.
-absl::Status FacePool::WithHelp(const absl::Status& error, std::size_t bytes) const {
+absl::Status CPool::WithHelp(const absl::Status& error, std::size_t bytes) const {
   bindings::Shortage shortage;
   shortage.bytes = bytes;
   shortage.device = device_->device().name();
@@ -228,7 +228,7 @@ absl::Status FacePool::WithHelp(const absl::Status& error, std::size_t bytes) co
   return absl::Status(error.code(), bindings::OutOfMemoryText(shortage));
 }
 
-absl::StatusOr<void*> FacePool::CreateStream() {
+absl::StatusOr<void*> CPool::CreateStream() {
   const absl::StatusOr<Stream> stream = device_->device().CreateStream();
   if (!stream.ok()) return stream.status();
   absl::StatusOr<void*> native = device_->NativeOf(*stream);
@@ -238,7 +238,7 @@ absl::StatusOr<void*> FacePool::CreateStream() {
   return native;
 }
 
-absl::Status FacePool::DestroyStream(void* native) {
+absl::Status CPool::DestroyStream(void* native) {
   if (native == nullptr) {
     return absl::InvalidArgumentError(
         "stream is NULL, expected a stream of tidepool_stream_create");
@@ -250,12 +250,12 @@ absl::Status FacePool::DestroyStream(void* native) {
   return status;
 }
 
-absl::Status FacePool::SynchronizeStream(void* native) {
+absl::Status CPool::SynchronizeStream(void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? device_->device().SynchronizeStream(*stream) : stream.status();
 }
 
-absl::Status FacePool::ForgetStream(void* native) {
+absl::Status CPool::ForgetStream(void* native) {
   if (graphs_->HasBegun(native)) return Abandon(native);
   const Stream name = streams_.LastNameOf(native);
   if (native == nullptr || !device_->device().HasStream(name)) return absl::OkStatus();
@@ -265,7 +265,7 @@ absl::Status FacePool::ForgetStream(void* native) {
 }
 
 // Ends the graph of a stream that is destroyed with its capture.
-absl::Status FacePool::Abandon(void* native) {
+absl::Status CPool::Abandon(void* native) {
   absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
   if (!ended.ok()) return ended.status();
   absl::Status status;
@@ -274,18 +274,18 @@ absl::Status FacePool::Abandon(void* native) {
   return status;
 }
 
-absl::Status FacePool::StartTrace(const std::string& path) {
+absl::Status CPool::StartTrace(const std::string& path) {
   if (recorder_ != nullptr) return recorder_->Start(path);
   return absl::FailedPreconditionError(
       "the pool cannot be recorded: make it with option recording=1");
 }
 
-absl::Status FacePool::StopTrace() {
+absl::Status CPool::StopTrace() {
   if (recorder_ != nullptr) return recorder_->Stop();
   return absl::FailedPreconditionError("no trace is written: call tidepool_start_trace first");
 }
 
-absl::StatusOr<PinnedPool*> FacePool::Pinned() {
+absl::StatusOr<PinnedPool*> CPool::Pinned() {
   const locks::MutexLock lock(&pinned_mutex_);
   if (pinned_ != nullptr) return pinned_.get();
   PinnedPoolOptions options;
@@ -300,16 +300,14 @@ absl::StatusOr<PinnedPool*> FacePool::Pinned() {
   return pinned_.get();
 }
 
-std::string FacePool::DeviceName() const {
-  return ordinal() < 0 ? "host" : absl::StrCat(ordinal());
-}
+std::string CPool::DeviceName() const { return ordinal() < 0 ? "host" : absl::StrCat(ordinal()); }
 
-void FacePool::EndPinned() {
+void CPool::EndPinned() {
   const locks::MutexLock lock(&pinned_mutex_);
   pinned_.reset();
 }
 
-void FacePool::Report() {
+void CPool::Report() {
   if (recorder_ != nullptr) {
     if (absl::Status status = recorder_->Flush(); !status.ok()) {
       Warn("the trace is incomplete", status);
@@ -320,10 +318,10 @@ void FacePool::Report() {
   std::fputs(bindings::StatisticsText(name, pool_->Stats()).c_str(), stderr);
 }
 
-absl::Status FacePool::End(std::unique_ptr<FacePool> pool) {
+absl::Status CPool::End(std::unique_ptr<CPool> pool) {
   pool->Report();
   if (pool->device_->HasLost(*pool->pool_)) {
-    static auto& kept = *new std::vector<FacePool*>();
+    static auto& kept = *new std::vector<CPool*>();
     static constinit locks::Mutex mutex;
     const locks::MutexLock lock(&mutex);
     kept.push_back(pool.release());
@@ -339,4 +337,4 @@ absl::Status FacePool::End(std::unique_ptr<FacePool> pool) {
   return status;
 }
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api

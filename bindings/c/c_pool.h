@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool of the C face: a device, a pool on it, and the streams by their handles.
-#ifndef TIDEPOOL_BINDINGS_C_FACE_POOL_H_
-#define TIDEPOOL_BINDINGS_C_FACE_POOL_H_
+// A pool of the C interface: a device, a pool on it, and the streams by their handles.
+#ifndef TIDEPOOL_BINDINGS_C_C_POOL_H_
+#define TIDEPOOL_BINDINGS_C_C_POOL_H_
 
 #include <atomic>
 #include <cstddef>
@@ -16,25 +16,25 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bindings/c/face_device.h"
+#include "bindings/c/c_device.h"
 #include "bindings/c/graphs.h"
 #include "bindings/c/owners.h"
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
 #include "bindings/support/settings.h"
 #include "lib/locks/mutex.h"
+#include "tidepool/c_api.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/tidepool.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
-// The functions of tidepool.h with checked arguments. Thread-safe.
-class FacePool {
+// The functions of c_api.h with checked arguments. Thread-safe.
+class CPool {
  public:
-  static absl::StatusOr<std::unique_ptr<FacePool>> Create(std::string_view options);
-  FacePool(const FacePool&) = delete;
-  FacePool& operator=(const FacePool&) = delete;
+  static absl::StatusOr<std::unique_ptr<CPool>> Create(std::string_view options);
+  CPool(const CPool&) = delete;
+  CPool& operator=(const CPool&) = delete;
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
     if (graphs_->HasBegun() || MayCapture(native)) [[unlikely]] {
@@ -94,10 +94,10 @@ class FacePool {
   void Report();
   // Ends a pool: returns its memory to the device. Keeps the objects of a pool if its memory is
   // gone already, because their handles may belong to other objects by now.
-  static absl::Status End(std::unique_ptr<FacePool> pool);
+  static absl::Status End(std::unique_ptr<CPool> pool);
 
  private:
-  FacePool(bindings::Settings settings, std::unique_ptr<FaceDevice> device)
+  CPool(bindings::Settings settings, std::unique_ptr<CDevice> device)
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
   absl::Status Start();
@@ -150,7 +150,7 @@ class FacePool {
   void EndPinned();
 
   const bindings::Settings settings_;
-  const std::unique_ptr<FaceDevice> device_;
+  const std::unique_ptr<CDevice> device_;
   Streams streams_;
   std::atomic<bool> has_ending_ = false;  // LetStreamEnd was called for a stream
   locks::Mutex replaced_mutex_;           // of ForgetReplaced
@@ -163,6 +163,6 @@ class FacePool {
   std::unique_ptr<PinnedPool> pinned_ ABSL_GUARDED_BY(pinned_mutex_);
 };
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
-#endif  // TIDEPOOL_BINDINGS_C_FACE_POOL_H_
+#endif  // TIDEPOOL_BINDINGS_C_C_POOL_H_

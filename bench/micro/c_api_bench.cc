@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Claims: a pair through the C face costs at most 1.2 times the pair through Pool, and nothing more
-// where NVTX is asked and no tool is attached. Both take turns in one run; each row is the fastest
-// of ten rounds, in nanoseconds a pair, and their ratio. The rows of NVTX need a CUDA device with 1
-// TiB:
-//   CUDART_HOST_MEMORY=1099511627776 LD_LIBRARY_PATH=build/release/cudart_host c_face_bench
+// Claims: a pair through the C interface costs at most 1.2 times the pair through Pool, and nothing
+// more where NVTX is asked and no tool is attached. Both take turns in one run; each row is the
+// fastest of ten rounds, in nanoseconds a pair, and their ratio. The rows of NVTX need a CUDA
+// device with 1 TiB:
+//   CUDART_HOST_MEMORY=1099511627776 LD_LIBRARY_PATH=build/release/cudart_host c_api_bench
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -11,24 +11,24 @@
 
 #include "bench/support/pool_engine.h"
 #include "bench/support/workloads.h"
-#include "tidepool/tidepool.h"
+#include "tidepool/c_api.h"
 
 namespace tidepool::bench {
 namespace {
 
-// One stream of a pool of the C face, with the requests of PoolEngine.
-class CFaceEngine {
+// One stream of a pool of the C interface, with the requests of PoolEngine.
+class CApiEngine {
  public:
-  explicit CFaceEngine(const char* options) {
+  explicit CApiEngine(const char* options) {
     if (tidepool_pool_create(options, &pool_) != TIDEPOOL_OK ||
         tidepool_stream_create(pool_, &stream_) != TIDEPOOL_OK) {
       std::fprintf(stderr, "%s\n", tidepool_last_error());
       std::exit(1);
     }
   }
-  ~CFaceEngine() { tidepool_pool_destroy(pool_); }
-  CFaceEngine(const CFaceEngine&) = delete;
-  CFaceEngine& operator=(const CFaceEngine&) = delete;
+  ~CApiEngine() { tidepool_pool_destroy(pool_); }
+  CApiEngine(const CApiEngine&) = delete;
+  CApiEngine& operator=(const CApiEngine&) = delete;
 
   void* Allocate(std::int64_t bytes) {
     const tidepool_hint hint = (++requests_ & 3) == 0 ? TIDEPOOL_OFFLOADABLE : TIDEPOOL_RESIDENT;
@@ -78,14 +78,14 @@ void Compare(std::size_t live, Named<First> first, Named<Second> second) {
 void CompareWithPool(std::size_t live) {
   PoolOnHost host({.initial_bytes = kDeviceBytes, .max_bytes = kDeviceBytes});
   PoolEngine pool(host.pool(), host.NewStream());
-  CFaceEngine face("device=host,device_memory=4TiB,initial=4TiB");
-  Compare<PoolEngine, CFaceEngine>(live, {"pool", pool}, {"C face", face});
+  CApiEngine engine("device=host,device_memory=4TiB,initial=4TiB");
+  Compare<PoolEngine, CApiEngine>(live, {"pool", pool}, {"C interface", engine});
 }
 
 void CompareWithoutNvtx(std::size_t live) {
-  CFaceEngine off("device=cuda:0,budget=256GiB,initial=256GiB,nvtx=off");
-  CFaceEngine automatic("device=cuda:0,budget=256GiB,initial=256GiB,nvtx=auto");
-  Compare<CFaceEngine, CFaceEngine>(live, {"nvtx=off", off}, {"nvtx=auto", automatic});
+  CApiEngine off("device=cuda:0,budget=256GiB,initial=256GiB,nvtx=off");
+  CApiEngine automatic("device=cuda:0,budget=256GiB,initial=256GiB,nvtx=auto");
+  Compare<CApiEngine, CApiEngine>(live, {"nvtx=off", off}, {"nvtx=auto", automatic});
 }
 
 bool HasCudaDevice() {

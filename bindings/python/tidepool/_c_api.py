@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of the C face (tidepool.h) by ctypes, for the integrations with frameworks.
+"""Pools of the C interface (c_api.h) by ctypes, for the integrations with frameworks.
 
 The library libtidepool_c.so is looked for in TIDEPOOL_C_LIBRARY (a file or its folder), beside this package, and where
 the system looks for libraries.
@@ -11,12 +11,12 @@ import threading
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-__all__ = ["FaceError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool", "stream_handle"]
+__all__ = ["PoolError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool", "stream_handle"]
 
 _OK, _INVALID_ARGUMENT, _NOT_FOUND, _OUT_OF_MEMORY, _FAILED_PRECONDITION, _DEADLINE_EXCEEDED = range(6)
 
 
-class FaceError(RuntimeError):
+class PoolError(RuntimeError):
     """An error of a pool: the device failed, or the pool is in another state."""
 
 
@@ -144,7 +144,7 @@ def _check(status):
         raise ValueError(text)
     if status == _NOT_FOUND:
         raise FileNotFoundError(text)
-    raise FaceError(text)
+    raise PoolError(text)
 
 
 def _value_text(value):
@@ -203,7 +203,7 @@ class Pool:
         return self._as_parameter_.value
 
     def close(self):
-        """Gives all memory back to the device. Every later call raises FaceError."""
+        """Gives all memory back to the device. Every later call raises PoolError."""
         _check(self._library.tidepool_pool_destroy(self))
 
     def allocate(self, size, stream=0, owner=0):
@@ -366,7 +366,7 @@ class GraphMemory:
         return self._number is not None
 
     def end(self):
-        """Ends it after the capture. Raises FaceError while the stream captures."""
+        """Ends it after the capture. Raises PoolError while the stream captures."""
         if not self.has_ended:
             self._number = self.pool.end_graph(stream_handle(self.stream))
             self.stream = None
@@ -389,7 +389,7 @@ class GraphMemory:
     def __exit__(self, kind, error, trace):
         try:
             self.end()
-        except FaceError:
+        except PoolError:
             if kind is None:
                 raise  # otherwise the capture goes on, and the error of the block is told
 

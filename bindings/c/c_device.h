@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two kinds of devices that the C face has, with streams as C programs know them.
-#ifndef TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_
-#define TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_
+// The two kinds of devices that the C interface has, with streams as C programs know them.
+#ifndef TIDEPOOL_BINDINGS_C_C_DEVICE_H_
+#define TIDEPOOL_BINDINGS_C_C_DEVICE_H_
 
 #include <cstdint>
 #include <memory>
@@ -14,12 +14,12 @@
 #include "tidepool/device.h"
 #include "tidepool/pool.h"
 
-namespace tidepool::c_face {
+namespace tidepool::c_api {
 
 // A stream's handle is a tidepool_stream. Thread-safe.
-class FaceDevice {
+class CDevice {
  public:
-  virtual ~FaceDevice() = default;
+  virtual ~CDevice() = default;
 
   virtual Device& device() = 0;
   // Returns the number of a CUDA device, or -1.
@@ -60,14 +60,14 @@ class FaceDevice {
 };
 
 // Makes the device that the settings ask for. Unavailable if it does not exist.
-absl::StatusOr<std::unique_ptr<FaceDevice>> MakeFaceDevice(const bindings::Settings& settings);
+absl::StatusOr<std::unique_ptr<CDevice>> MakeCDevice(const bindings::Settings& settings);
 
-// The parts of MakeFaceDevice. The second is Unavailable in a build without CUDA.
-absl::StatusOr<std::unique_ptr<FaceDevice>> MakeHostSide(const bindings::Settings& settings);
-absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Settings& settings);
+// The parts of MakeCDevice. The second is Unavailable in a build without CUDA.
+absl::StatusOr<std::unique_ptr<CDevice>> MakeHostSide(const bindings::Settings& settings);
+absl::StatusOr<std::unique_ptr<CDevice>> MakeCudaSide(const bindings::Settings& settings);
 // Returns whether there is a CUDA device that can be used.
 bool HasCudaDevice();
 
-}  // namespace tidepool::c_face
+}  // namespace tidepool::c_api
 
-#endif  // TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_
+#endif  // TIDEPOOL_BINDINGS_C_C_DEVICE_H_

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tidepool in plain C (C89 and newer, and C++): memory pools for bindings to other languages and
+   frameworks. The library is libtidepool_c.so, CMake target tidepool::c, pkg-config module
+   tidepool_c. The binary interface only grows: functions, keys and values keep their meaning, and
+   structures grow at their end.
+
+   Unless a comment says otherwise, a function is thread-safe and returns a tidepool_status. No
+   exception leaves a function. A call that fails changes nothing that its output parameters point
+   to, except that an allocation that fails stores NULL. The calling thread can read the cause from
+   tidepool_last_error().
+
+   A pool belongs to the process that made it. In a forked child every call on it returns
+   TIDEPOOL_FAILED_PRECONDITION at once. Destroying a pool while another thread uses it is an error
+   of the caller, except that calls which begin after it return TIDEPOOL_FAILED_PRECONDITION. */
+#ifndef TIDEPOOL_C_API_H_
+#define TIDEPOOL_C_API_H_
+
+#include <stddef.h>
+
+/* The version of this header; tidepool_version() is that of the library. */
+#define TIDEPOOL_VERSION_MAJOR 0
+#define TIDEPOOL_VERSION_MINOR 1
+#define TIDEPOOL_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define TIDEPOOL_C_API __attribute__((visibility("default")))
+#else
+#define TIDEPOOL_C_API
+#endif
+
+/* C++ lets other values than the named ones in, as C does. */
+#ifdef __cplusplus
+#define TIDEPOOL_C_INT : int
+#else
+#define TIDEPOOL_C_INT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* NOLINTBEGIN(modernize-use-using): C has no other way. */
+
+/* A pool of memory of one device. */
+typedef struct tidepool_pool tidepool_pool;
+
+/* A queue of work. On a CUDA device it is a cudaStream_t, and NULL is the legacy default stream; a
+   stream needs no registration. On the host device it is a stream of tidepool_stream_create, and
+   NULL is a stream that the pool has. */
+typedef void* tidepool_stream;
+
+typedef enum tidepool_status TIDEPOOL_C_INT {
+  TIDEPOOL_OK = 0,
+  TIDEPOOL_INVALID_ARGUMENT = 1,    /* a value that no call could accept */
+  TIDEPOOL_NOT_FOUND = 2,           /* a file or stream that does not exist */
+  TIDEPOOL_OUT_OF_MEMORY = 3,       /* of the pool, the device or the host */
+  TIDEPOOL_FAILED_PRECONDITION = 4, /* the pool is in another state, or was destroyed */
+  TIDEPOOL_DEADLINE_EXCEEDED = 5,   /* no room until the time of option `wait` had passed */
+  TIDEPOOL_INTERNAL = 6,            /* the device failed, or tidepool has a bug */
+  TIDEPOOL_UNAVAILABLE = 7,         /* the device or its driver does not exist or is not ready */
+  TIDEPOOL_UNIMPLEMENTED = 8        /* the device cannot do it */
+} tidepool_status;
+
+/* A caller's knowledge about an allocation; it may be freed at any time in both cases. */
+typedef enum tidepool_hint TIDEPOOL_C_INT {
+  TIDEPOOL_RESIDENT = 0,   /* it stays for long */
+  TIDEPOOL_OFFLOADABLE = 1 /* it will leave the device soon */
+} tidepool_hint;
+
+/* Returns the text of the calling thread's last error: one line without a full stop; "" before the
+   first error. It is valid until the thread's next error. */
+TIDEPOOL_C_API const char* tidepool_last_error(void);
+
+/* Returns the name of a status, such as "TIDEPOOL_OUT_OF_MEMORY"; "unknown status" for a value that
+   is no status. */
+TIDEPOOL_C_API const char* tidepool_status_name(tidepool_status status);
+
+/* Returns the version of the library, such as "0.1.0". */
+TIDEPOOL_C_API const char* tidepool_version(void);
+
+/* Makes a pool. `options` is "key=value" pairs with a comma, a semicolon or a new line between
+   them, each key at most once; NULL and "" mean the defaults. A value may stand in double quotes;
+   then it may contain separators. Blanks around keys and values are dropped.
+
+   device         host, cuda, or cuda:N for the CUDA device of number N. Default: the calling
+                  thread's current CUDA device, and host where no CUDA device exists
+   device_memory  bytes of the host device (8589934592, 512MiB, 8GiB). Default 1GiB
+   initial        bytes taken from the device at once. Default 0
+   budget         limit on the memory taken from the device: bytes, or a part of it (80%). Default
+                  the whole device
+   memory         virtual, one range of addresses in which the pool grows, or segments, whole
+                  allocations that other processes and network cards can share. Default: virtual
+                  where the device has it
+   alignment      bytes; sizes are rounded up to it, a power of two. Default 512
+   placement      the policy that chooses a free block: best-fit, exact-fit-first,
+                  high-end-offload, first-fit, planned. Default best-fit, and planned with a plan
+   plan           path of a plan file (`tidepool plan -o`) for the first iterations
+   growth         least growth of a pool that grows often, as a fraction of its size. Default
+                  0.03125
+   remap          0 or 1: move free memory together instead of refusing a request. Default 0
+   exact          0 or 1: place requests exactly as `tidepool size` predicts. Default 0
+   wait           time that an allocation waits on the host for frees of other threads (500ms, 2s,
+                  inf). Default: no waiting
+   trace          beginning of the path of a trace of all requests: VALUE.0.tide for the CUDA device
+                  0, VALUE.host.tide for the host device
+   recording      0 or 1: whether tidepool_start_trace may be called. Default 0, and 1 with trace
+   streams        end: a stream may be destroyed after any call that names it, so each free on it
+                  records an event once several streams use the pool. stay: the caller keeps its
+                  streams as long as the pool, or forgets them before it destroys them
+                  (tidepool_stream_forget), and frees record nothing. Default end
+   pinned         limit on the page-locked host memory of tidepool_pinned_allocate, in bytes.
+                  Default: half of the host's memory
+   pinned_numa    number of the NUMA node that this memory comes from. If the host has no such node,
+                  or forbids the process to choose one, tidepool_pinned_allocate fails. Default:
+                  near the threads that touch it
+   statistics     0 or 1: print counts and sizes on stderr when the pool or the process ends.
+                  Default 0
+   errors         0 or 1: print each error on stderr. Default 0
+   nvtx           auto or off: whether the memory of a CUDA device is registered with NVTX when a
+                  tool is attached that takes it, as compute-sanitizer does. Then the default of
+                  memory is segments, and the pool has no caches for streams. Default auto
+
+   TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
+   malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that
+   does not exist. `*pool` is NULL after an error. */
+TIDEPOOL_C_API tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool);
+
+/* Waits for the work of all streams that used the pool, gives its memory back, and ends its trace.
+   Reports live allocations on stderr; they are gone afterwards. Streams may have been destroyed
+   before. A second call returns TIDEPOOL_FAILED_PRECONDITION, and so does every later call: of a
+   destroyed pool about 100 bytes are kept. NULL is ignored. A process may end without this call;
+   traces and statistics are written then too. After CUDA has shut down it only writes those. */
+TIDEPOOL_C_API tidepool_status tidepool_pool_destroy(tidepool_pool* pool);
+
+/* Stores the address of at least `bytes` bytes, for work queued on `stream` from now on; NULL for 0
+   bytes. TIDEPOOL_OUT_OF_MEMORY with a remedy, or TIDEPOOL_DEADLINE_EXCEEDED with option `wait`.
+   O(log blocks), and O(blocks) when the pool grows. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate(tidepool_pool* pool, size_t bytes,
+                                                 tidepool_stream stream, tidepool_hint hint,
+                                                 void** address);
+
+/* Frees an allocation: work queued on `stream` from now on does not use its memory. Work of other
+   streams that uses it was noted by tidepool_record_use, or `stream` waits for it. Ignores NULL.
+   TIDEPOOL_INVALID_ARGUMENT for an address at which no live allocation begins. Any thread may
+   free. O(log blocks). */
+TIDEPOOL_C_API tidepool_status tidepool_free(tidepool_pool* pool, void* address,
+                                             tidepool_stream stream);
+
+/* Frees an allocation after all work of the stream that it was allocated on, which may have been
+   destroyed, and of the streams of tidepool_record_use. Slower than tidepool_free: the next
+   owner of the memory may wait for the work of the whole device. */
+TIDEPOOL_C_API tidepool_status tidepool_free_late(tidepool_pool* pool, void* address);
+
+/* Notes that work queued on `stream` before the free uses the allocation too. */
+TIDEPOOL_C_API tidepool_status tidepool_record_use(tidepool_pool* pool, void* address,
+                                                   tidepool_stream stream);
+
+/* Stores 1 in `*owns` if the address lies in memory of the pool, live or free, and 0 otherwise. */
+TIDEPOOL_C_API tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns);
+
+/* Stores the number of the CUDA device, or -1 for the host device. */
+TIDEPOOL_C_API tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal);
+
+/* Streams. ------------------------------------------------------------------------------------ */
+
+/* A stream that a call names exists during the call, as in CUDA: the driver may end a process that
+   names a destroyed one. Between calls the pool does not use it, unless option `streams` is stay.
+ */
+
+/* Makes a stream of the pool's device. It ends with the pool at the latest. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_create(tidepool_pool* pool, tidepool_stream* stream);
+/* Destroys a stream of tidepool_stream_create without waiting: queued work still runs. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tidepool_stream stream);
+/* Waits until the stream has finished its work. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_synchronize(tidepool_pool* pool,
+                                                           tidepool_stream stream);
+/* Forgets a stream of the caller without using it, so the stream may be destroyed before this call
+   too; with option streams=stay it must exist. CUDA reuses handles, and a pool of that option would
+   take a new stream with the same handle for the old one: call this before another stream is
+   created. Other pools ask CUDA at each allocation which stream it is (since CUDA 12). OK for a
+   stream that the pool has never seen. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream);
+
+/* Lets a stream be destroyed after any call that names it, and later streams with its handle, as
+   option streams=end does for all: for several users of a pool of which one keeps its streams. */
+TIDEPOOL_C_API tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tidepool_stream stream);
+
+/* Graphs. A launch of a CUDA graph writes to the addresses that the capture was given, at any later
+   time. So a stream that captures is refused memory (TIDEPOOL_FAILED_PRECONDITION), unless it has
+   begun a graph of the pool: then its memory belongs to the graph until that is released. Memory
+   that is freed in the capture serves later requests of the capture, and no other stream. Option
+   streams=stay leaves out the question whether a stream captures: its caller begins graphs by
+   itself. While a graph is begun, memory that only a record of all streams can hand over (that of
+   streams which ended without a recorded free) is not handed over: such a request fails with
+   TIDEPOOL_FAILED_PRECONDITION, because a capture does not survive that record. */
+
+/* Begins a graph on `stream`, before cudaStreamBeginCapture. TIDEPOOL_FAILED_PRECONDITION if the
+   stream captures already or has begun a graph, TIDEPOOL_INVALID_ARGUMENT for a default stream, for
+   a stream of tidepool_stream_create, and for an alignment above 512. */
+TIDEPOOL_C_API tidepool_status tidepool_begin_graph(tidepool_pool* pool, tidepool_stream stream);
+/* Ends the graph of `stream` after cudaStreamEndCapture, and stores its number.
+   TIDEPOOL_NOT_FOUND if the stream has begun none, TIDEPOOL_FAILED_PRECONDITION while it captures.
+ */
+TIDEPOOL_C_API tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream,
+                                                  size_t* graph);
+/* Gives the memory of an ended graph back to the pool, after all work that the device has now. The
+   graph is not launched again. Live memory of it follows when it is freed, and all of it when no
+   other graph is begun. */
+TIDEPOOL_C_API tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph);
+
+/* Iterations and marks. ----------------------------------------------------------------------- */
+
+/* Says that a phase called `name` begins: for traces, and for policies that use it. */
+TIDEPOOL_C_API tidepool_status tidepool_mark(tidepool_pool* pool, const char* name);
+/* Says that an iteration begins that is similar to earlier ones: for placement planned. */
+TIDEPOOL_C_API tidepool_status tidepool_mark_iteration(tidepool_pool* pool);
+/* Waits until all plans that were begun are made. Only tests and measurements need it. */
+TIDEPOOL_C_API tidepool_status tidepool_await_plans(tidepool_pool* pool);
+
+/* Memory. ------------------------------------------------------------------------------------- */
+
+/* Gives unused memory back to the device as long as the pool keeps `keep_bytes`. Waits on the host
+   for the work that last used it. Stores the bytes given back, if `given_back` is not NULL. */
+TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes,
+                                             size_t* given_back);
+
+/* Stores the address of at least `bytes` bytes of page-locked host memory, which copies from and to
+   the device reach at full speed; NULL for 0 bytes. TIDEPOOL_OUT_OF_MEMORY with a remedy.
+   O(log buffers), but for the first allocations, which page-lock memory. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_allocate(tidepool_pool* pool, size_t bytes,
+                                                        void** address);
+/* Frees page-locked memory. No work of the device may use it any more: the next allocation may get
+   it at once. Ignores NULL. TIDEPOOL_INVALID_ARGUMENT for an address at which no live allocation
+   begins. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_free(tidepool_pool* pool, void* address);
+/* Gives unused page-locked memory back to the host. Stores the bytes, if `given_back` is not
+   NULL. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back);
+
+/* Figures of a pool. All sizes are bytes, rounded up to the alignment. */
+typedef struct tidepool_statistics {
+  size_t struct_size; /* set by the caller to sizeof(tidepool_statistics) */
+  size_t live_bytes;
+  size_t live_count;
+  size_t peak_live_bytes; /* since the pool was made, or since tidepool_reset_peaks */
+  size_t reserved_bytes;  /* held of the device */
+  size_t peak_reserved_bytes;
+  size_t max_bytes;        /* the budget */
+  size_t high_water_bytes; /* the highest end of any block so far */
+  size_t free_bytes;       /* reserved and not live */
+  size_t largest_hole_bytes;
+  size_t allocations; /* served so far, and so on */
+  size_t frees;
+  size_t failures;      /* allocations that were refused */
+  size_t blocked;       /* allocations that had to wait for memory */
+  size_t stream_waits;  /* of a stream for another one */
+  size_t event_records; /* events recorded for them */
+  size_t growths;       /* times the pool took memory from the device */
+  size_t remaps;        /* requests for which free memory was moved */
+  size_t remapped_bytes;
+  /* With placement planned. */
+  size_t planned;    /* requests served at their planned offsets */
+  size_t deviations; /* requests that were not, and planned requests that did not come */
+  size_t plans;      /* plans that the pool made */
+  size_t iterations; /* seen from their begin to their end */
+} tidepool_statistics;
+
+/* Fills the first `struct_size` bytes of `*statistics`; fields that this version of the library
+   does not know become 0. O(1) but after long use of plans. */
+TIDEPOOL_C_API tidepool_status tidepool_get_statistics(tidepool_pool* pool,
+                                                       tidepool_statistics* statistics);
+/* Sets both peaks, and those of owners, to the present figures. */
+TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);
+
+/* Owners. Several frameworks may share a pool. Each counts its own allocations by making them under
+   its name. Allocations of tidepool_allocate have no owner: they are the rest of the pool's
+   figures. */
+
+/* Stores the number of the owner `name`, from 1 on; a name that is new becomes an owner. A name has
+   at most 255 bytes, and a pool at most 1,024 owners. */
+TIDEPOOL_C_API tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name,
+                                                  size_t* owner);
+/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free. Both then
+   take a lock and a look-up more; other allocations of the pool take the look-up at their free as
+   long as memory with an owner is live. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner,
+                                                     size_t bytes, tidepool_stream stream,
+                                                     tidepool_hint hint, void** address);
+
+/* Figures of an owner. Sizes are bytes, rounded up to the alignment. */
+typedef struct tidepool_owner_statistics {
+  size_t struct_size; /* set by the caller to sizeof(tidepool_owner_statistics) */
+  const char* name;   /* valid until the pool is destroyed */
+  size_t live_bytes;
+  size_t live_count;
+  size_t peak_live_bytes; /* since the first allocation, or since tidepool_reset_peaks */
+  size_t allocations;
+  size_t frees;
+} tidepool_owner_statistics;
+
+/* Fills the first `struct_size` bytes of `*statistics`, as tidepool_get_statistics does.
+   TIDEPOOL_INVALID_ARGUMENT for a number that no owner has. */
+TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
+                                                             tidepool_owner_statistics* statistics);
+
+/* A block of a pool: live memory or a hole. This structure never changes. */
+typedef struct tidepool_block {
+  void* address;
+  size_t offset; /* blocks that follow each other without a gap lie in one piece of memory */
+  size_t bytes;
+  tidepool_stream stream; /* of live memory: the stream that it was allocated on */
+  int is_live;
+} tidepool_block;
+
+/* Stores the number of blocks in `*count`, and the first `capacity` of them in `blocks`, in the
+   order of offsets. `blocks` may be NULL if `capacity` is 0. Other threads may change the number
+   between two calls. Memory of a graph is live in the segments that the graph has, with the stream
+   that the graph was begun on. O(blocks log segments). */
+TIDEPOOL_C_API tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks,
+                                                   size_t capacity, size_t* count);
+/* Writes statistics and blocks as JSON: {"device", "statistics": {...}, "blocks": [{"address",
+   "offset", "bytes", "live", "stream"}]}, with "graph", its number, at memory of a graph. The file
+   appears whole or not at all. */
+TIDEPOOL_C_API tidepool_status tidepool_write_snapshot(tidepool_pool* pool, const char* path);
+
+/* Traces. ------------------------------------------------------------------------------------- */
+
+/* Begins a native trace (`tidepool info PATH`) of all requests, in a new or replaced file.
+   TIDEPOOL_FAILED_PRECONDITION without option `recording`, and while a trace is written. */
+TIDEPOOL_C_API tidepool_status tidepool_start_trace(tidepool_pool* pool, const char* path);
+/* Ends the trace and waits until it is in its file. TIDEPOOL_FAILED_PRECONDITION without one. */
+TIDEPOOL_C_API tidepool_status tidepool_stop_trace(tidepool_pool* pool);
+
+/* NOLINTEND(modernize-use-using) */
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TIDEPOOL_C_API_H_ */
