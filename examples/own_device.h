@@ -108,7 +108,7 @@ class OwnDevice final : public tidepool::Device {
   absl::Status DestroyStream(Stream stream) override {
     const absl::Status status = Locked([&]() -> absl::Status {
       if (Find(stream) == nullptr) return Unknown("stream");
-      streams_[stream.id].is_destroyed = true;  // its queue runs what it has
+      streams_[stream.id].is_destroyed = true;  // the work in its queue still runs
       return absl::OkStatus();
     });
     if (status.ok()) AdvanceStreamEpoch();
