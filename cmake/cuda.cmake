@@ -6,7 +6,7 @@ if(NOT CUDAToolkit_FOUND)
 endif()
 
 # Tests link the objects to see hidden symbols. The objects hold only the code for CUDA.
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc ${PROJECT_SOURCE_DIR}/lib/nvtx/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/memory/device/cuda/*.cc ${PROJECT_SOURCE_DIR}/lib/memory/nvtx/*.cc)
 add_library(tidepool_cuda_objects OBJECT ${sources})
 target_compile_features(tidepool_cuda_objects PUBLIC cxx_std_20)
 set_target_properties(tidepool_cuda_objects PROPERTIES
@@ -22,7 +22,7 @@ add_library(tidepool::cuda ALIAS tidepool_cuda)
 if(BUILD_SHARED_LIBS)
   # The files that all devices share are compiled again, since the other library hides their
   # symbols.
-  target_sources(tidepool_cuda PRIVATE lib/device/address_ranges.cc lib/device/name_source.cc lib/device/virtual_memory.cc)
+  target_sources(tidepool_cuda PRIVATE lib/memory/device/address_ranges.cc lib/memory/device/name_source.cc lib/memory/device/virtual_memory.cc)
   set_target_properties(tidepool_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 endif()

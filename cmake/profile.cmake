@@ -6,7 +6,7 @@ if(NOT SQLite3_FOUND)
 endif()
 
 # Tests link the objects to see hidden symbols.
-tidepool_add_room(lib/profile)
+tidepool_add_room(lib/training/profile)
 target_link_libraries(tidepool_room_profile PRIVATE SQLite::SQLite3)
 
 add_library(tidepool_profile $<TARGET_OBJECTS:tidepool_room_profile>)

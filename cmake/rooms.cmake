@@ -4,9 +4,9 @@
 set(TIDEPOOL_ROOM_TABLE ${PROJECT_SOURCE_DIR}/docs/design/rooms.md)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TIDEPOOL_ROOM_TABLE})
 
-# Returns the target of a room: tidepool_room_trace_csv for lib/trace/csv.
+# Returns the target of a room: tidepool_room_csv for lib/trace/csv.
 function(tidepool_room_target room result)
-  string(REGEX REPLACE "^lib/" "" name ${room})
+  string(REGEX REPLACE "^lib/[a-z]+/" "" name ${room})
   string(REPLACE "/" "_" name ${name})
   set(${result} tidepool_room_${name} PARENT_SCOPE)
 endfunction()
@@ -34,7 +34,7 @@ foreach(row ${rows})
   list(POP_FRONT cells room)
   # The rooms of CUDA and NVTX need a toolkit (cmake/cuda.cmake), that of profiles SQLite
   # (cmake/profile.cmake).
-  if(NOT room MATCHES "^lib/(device/cuda|nvtx|profile)$")
+  if(NOT room MATCHES "^lib/(memory/device/cuda|memory/nvtx|training/profile)$")
     list(APPEND TIDEPOOL_ROOMS ${room})
     set(TIDEPOOL_CLOSURE_${room} ${room})
     foreach(used ${cells})

@@ -23,7 +23,7 @@ CXX=c++ "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
 "$out/venv/bin/pip" install -q --no-index --no-deps "$out"/tidepool-*.whl
 # The tests' own packages, without the build tree's module.
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/python
+PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/bindings/python
 
 "$out/venv/bin/tidepool" --version
 "$out/venv/bin/python" -c 'from tidepool import _c_api; _c_api.library()'

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "lib/text/nearest.h"
+#include "lib/base/text/nearest.h"
 #include "trace_replay/help.h"
 
 namespace tidepool::tool {

@@ -13,7 +13,7 @@
 #include <ctime>
 #include <random>
 
-#include "policies/chain/paper_values.h"
+#include "policies/training/chain/paper_values.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool::bench {

@@ -18,9 +18,9 @@
 
 #include "bench/support/number_argument.h"
 #include "bench/support/offload_rig.h"
-#include "tests/execute/first_fit_addresses.h"
-#include "tests/execute/offload_everything.h"
 #include "tests/support/counted_allocations.h"
+#include "tests/training/execute/first_fit_addresses.h"
+#include "tests/training/execute/offload_everything.h"
 #include "tidepool/host_device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/model_zoo.h"

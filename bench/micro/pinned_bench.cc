@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "lib/blocks/arena.h"
+#include "lib/memory/blocks/arena.h"
 #include "tidepool/host/page_pool.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/host/staging_ring.h"

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/zvc/worker_pool.h"
+#include "lib/copies/zvc/worker_pool.h"
 #include "tidepool/compress/zero_value_codec.h"
 #ifdef TIDEPOOL_HAS_LZ4
 #include <lz4.h>

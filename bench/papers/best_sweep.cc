@@ -25,7 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/support/line_plots.h"
 #include "nlohmann/json.hpp"
-#include "policies/transfers/graph_problem.h"
+#include "policies/training/transfers/graph_problem.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"

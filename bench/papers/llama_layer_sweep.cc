@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "lib/models/networks.h"
-#include "policies/transfers/graph_steps.h"
-#include "policies/transfers/rerun_order.h"
-#include "policies/transfers/transfer_dispatch.h"
+#include "lib/training/models/networks.h"
+#include "policies/training/transfers/graph_steps.h"
+#include "policies/training/transfers/rerun_order.h"
+#include "policies/training/transfers/transfer_dispatch.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/program.h"
 

@@ -25,8 +25,8 @@
 #include <variant>
 #include <vector>
 
-#include "policies/sub_batch/paper_values.h"
-#include "tests/modnn/valid_schedule.h"
+#include "policies/training/sub_batch/paper_values.h"
+#include "tests/policies/training/modnn/valid_schedule.h"
 #include "tests/support/modnn_networks.h"
 #include "tidepool/schedule/memory_front.h"
 #include "tidepool/schedule/model_zoo.h"

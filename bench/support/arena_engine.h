@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "lib/blocks/arena.h"
+#include "lib/memory/blocks/arena.h"
 #include "tidepool/placement.h"
 
 namespace tidepool::bench {

@@ -22,7 +22,7 @@
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
 #include "bindings/support/settings.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/c_api.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/pool.h"

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "bindings/c/c_device.h"
 #include "bindings/support/private_pool.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::c_api {

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace {
 

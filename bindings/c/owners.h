@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/c_api.h"
 
 namespace tidepool::c_api {

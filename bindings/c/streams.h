@@ -14,8 +14,8 @@
 #include "absl/status/statusor.h"
 #include "bindings/c/c_device.h"
 #include "bindings/support/stream_names.h"
-#include "lib/locks/mutex.h"
-#include "lib/locks/pointer_table.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/base/locks/pointer_table.h"
 
 namespace tidepool::c_api {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/pool_observer.h"
 #include "tidepool/recorder.h"
 

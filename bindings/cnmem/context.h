@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "bindings/cnmem/device_manager.h"
 #include "bindings/cnmem/settings.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::cnmem {
 

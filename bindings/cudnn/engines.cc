@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "bindings/cudnn/fusion.h"
 #include "bindings/cudnn/operation.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::cudnn {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/functions.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::cudnn {
 

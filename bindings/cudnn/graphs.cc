@@ -15,7 +15,7 @@
 #include "bindings/cudnn/handles.h"
 #include "bindings/cudnn/planner.h"
 #include "bindings/cudnn/recorded.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::cudnn {
 

@@ -15,8 +15,8 @@
 #include "bindings/cudnn/functions.h"
 #include "bindings/cudnn/options.h"
 #include "bindings/cudnn/planner.h"
-#include "lib/locks/mutex.h"
-#include "lib/locks/pointer_table.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/base/locks/pointer_table.h"
 
 namespace tidepool::cudnn {
 

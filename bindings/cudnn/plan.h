@@ -16,7 +16,7 @@
 #include "bindings/cudnn/engines.h"
 #include "bindings/cudnn/functions.h"
 #include "bindings/cudnn/fusion.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/schedule/workspace_policy.h"
 
 namespace tidepool::cudnn {

@@ -22,7 +22,7 @@
 #include "bindings/cudnn/options.h"
 #include "bindings/cudnn/plan.h"
 #include "bindings/cudnn/workspaces.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::cudnn {
 

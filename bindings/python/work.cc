@@ -15,7 +15,7 @@
 
 #include "bindings/python/errors.h"
 #include "bindings/python/gil.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 
 namespace tidepool::python {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest.h"
+#include "lib/base/text/nearest.h"
 
 namespace tidepool::bindings {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::bindings {

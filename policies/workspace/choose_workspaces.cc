@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/text/sizes.h"
+#include "lib/base/text/sizes.h"
 #include "tidepool/schedule/workspace_policy.h"
 
 namespace tidepool {

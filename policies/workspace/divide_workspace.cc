@@ -17,7 +17,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/text/sizes.h"
+#include "lib/base/text/sizes.h"
 #include "policies/workspace/ticks.h"
 #include "tidepool/schedule/workspace_policy.h"
 

@@ -18,7 +18,7 @@ package
 
 # The libraries that PyTorch only links with.
 empty=$scratch/empty_libraries
-"$PYTHON" "$SOURCE/dryrun/tidepool_dryrun/libraries.py" "$empty" "$packages/torch/lib" "$BUILD/cudart_host"
+"$PYTHON" "$SOURCE/dryrun/program/tidepool_dryrun/libraries.py" "$empty" "$packages/torch/lib" "$BUILD/cudart_host"
 
 # The command line reads the files of the tests where it is built.
 [ ! -x "$BUILD/trace_replay/tidepool" ] || export TIDEPOOL_TOOL=$BUILD/trace_replay/tidepool

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
-#include "tests/schedule/small_schedule.h"
+#include "tests/training/schedule/small_schedule.h"
 #include "tidepool/schedule/schedule_file.h"
 
 namespace tidepool::fuzz {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include "lib/zvc/stream_parts.h"
-#include "lib/zvc/zero_value_format.h"
+#include "lib/copies/zvc/stream_parts.h"
+#include "lib/copies/zvc/zero_value_format.h"
 #include "tests/fuzz/fuzz_reader.h"
 #include "tidepool/compress/zero_value_codec.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU passes the tests of all devices. Its managed memory is tested on the stand-in only:
 // allocating more than the GPU has can hang the machine.
-#include "tests/device/conformance.h"
+#include "tests/memory/device/conformance.h"
 
 #include "tidepool/cuda_device.h"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the library builds without exceptions and RTTI: exceptions_test.py SOURCE [--compile COMPILER FLAGS...].
 
-Looks for their keywords; lib/locks/thread.h alone may catch an exception. With --compile, each file is compiled without
+Looks for their keywords; lib/base/locks/thread.h alone may catch an exception. With --compile, each file is compiled without
 them too, which takes minutes.
 """
 import os
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 KEYWORDS = re.compile(r"\b(try|catch|throw|dynamic_cast|dynamic_pointer_cast|typeid)\b")
-MAY_CATCH = "lib/locks/thread.h"
+MAY_CATCH = "lib/base/locks/thread.h"
 COMMENT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 
 

@@ -80,8 +80,8 @@ EOF
 # Each header, compiled below.
 find "$source_dir/include/tidepool" -name '*.h' ! -name cuda_device.h ! -name nvtx_observer.h |
   sed -E 's|.*/include/||; s|.*|#include "&"|' | sort >"$scratch/user/every_header.cc"
-cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/cnmem/program.c" "$scratch/user"
-cp "$source_dir/tests/c/program.c" "$scratch/user/program_in_c.c"
+cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/bindings/cnmem/program.c" "$scratch/user"
+cp "$source_dir/tests/bindings/c/program.c" "$scratch/user/program_in_c.c"
 
 configure() {
   rm -rf "$scratch/build"
@@ -150,7 +150,7 @@ if [ "$has_cuda" = 1 ]; then
   { "$scratch/build/program_of_cnmem" 2>&1 || true; } | grep -E 'no device|used by stream'
   # Convolutions in micro-batches, on the stand-ins for cuDNN and CUDA.
   if [ -d "$build_dir/cudnn_host" ]; then
-    configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cudnn "-DCUDNN_INCLUDE=$source_dir/stand_in/cudnn/include" \
+    configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cudnn "-DCUDNN_INCLUDE=$source_dir/dryrun/cudnn/include" \
       "-DCUDNN_LIBRARY=$(find "$build_dir/cudnn_host" -name 'libcudnn.so*' | head -n 1)"
     cmake --build "$scratch/build" --target train_in_micro_batches >"$scratch/log" || { cat "$scratch/log"; exit 1; }
     readelf -d "$scratch/build/train_in_micro_batches" | grep 'libtidepool_cudnn_handle\.so'

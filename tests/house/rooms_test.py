@@ -7,9 +7,9 @@ import sys
 
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
-OUTSIDE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
+OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/")
 # Annotated mutexes and tables read without them serve all code that has threads, and errors name the nearest of known names first.
-FOR_ALL = ("lib/locks/mutex.h", "lib/locks/pointer_table.h", "lib/text/nearest.h")
+FOR_ALL = ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.h", "lib/base/text/nearest.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")
 

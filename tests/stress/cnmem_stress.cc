@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "stand_in/cudart/control.h"
+#include "dryrun/runtime/cudart/control.h"
 #include "tests/stress/live_map.h"
 #include "tests/stress/pattern.h"
 #include "tests/stress/scratch_file.h"

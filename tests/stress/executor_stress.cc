@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/execute/offload_everything.h"
-#include "tests/execute/task_work.h"
-#include "tests/graph/random_graph.h"
-#include "tests/schedule/random_schedule.h"
 #include "tests/stress/offloader_rig.h"
 #include "tests/stress/stress.h"
+#include "tests/training/execute/offload_everything.h"
+#include "tests/training/execute/task_work.h"
+#include "tests/training/graph/random_graph.h"
+#include "tests/training/schedule/random_schedule.h"
 #include "tidepool/schedule/executor.h"
 
 namespace tidepool::stress {

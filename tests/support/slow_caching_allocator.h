@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A slow and obvious model of PyTorch's caching allocator: segments are lists of blocks, and every
-// question looks at all of them. The oracle of lib/caching_allocator.
+// question looks at all of them. The oracle of lib/trace/caching_allocator.
 #ifndef TIDEPOOL_TESTS_SUPPORT_SLOW_CACHING_ALLOCATOR_H_
 #define TIDEPOOL_TESTS_SUPPORT_SLOW_CACHING_ALLOCATOR_H_
 

@@ -13,7 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "lib/blocks/arena.h"
+#include "lib/memory/blocks/arena.h"
 #include "tests/support/paper_models.h"
 #include "tests/support/pool_schedule.h"
 #include "tidepool/placement.h"

@@ -10,8 +10,8 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/address_text.h"
 #include "lib/trace/files/formats.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/native/native_encoder.h"
 #include "lib/trace/native/native_trace.h"
 #include "tests/support/random_trace.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the radix sort against std::stable_sort.
-#include "lib/trace/order_by_time.h"
+#include "lib/trace/model/order_by_time.h"
 
 #include <gtest/gtest.h>
 

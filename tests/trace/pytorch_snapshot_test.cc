@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/address_text.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/snapshot_layout.h"
 #include "tests/support/pickled.h"
 #include "tests/support/random_trace.h"

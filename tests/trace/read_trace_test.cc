@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"

@@ -6,9 +6,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tests/chain/random_chain.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
+#include "tests/training/chain/random_chain.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tests/execute/first_fit_addresses.h"
-#include "tests/execute/offload_everything.h"
 #include "tests/trace_replay/command_line.h"
+#include "tests/training/execute/first_fit_addresses.h"
+#include "tests/training/execute/offload_everything.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/schedule_file.h"

@@ -8,8 +8,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tests/schedule/small_schedule.h"
 #include "tests/trace_replay/command_line.h"
+#include "tests/training/schedule/small_schedule.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule_file.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest.h"
+#include "lib/base/text/nearest.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/text/nearest.h"
+#include "lib/base/text/nearest.h"
 #include "tidepool/schedule/workspace_policy.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::tool {

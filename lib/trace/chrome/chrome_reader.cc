@@ -9,13 +9,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "lib/io/csv.h"
-#include "lib/io/quote.h"
-#include "lib/trace/address_text.h"
+#include "lib/base/io/csv.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/chrome/earlier_memory.h"
 #include "lib/trace/chrome/profiler_events.h"
-#include "lib/trace/order_by_time.h"
+#include "lib/trace/model/address_text.h"
+#include "lib/trace/model/order_by_time.h"
 
 namespace tidepool::chrome {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::chrome {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/json_text.h"
-#include "lib/io/microseconds.h"
-#include "lib/io/utf8.h"
-#include "lib/trace/address_text.h"
+#include "lib/base/io/json_text.h"
+#include "lib/base/io/microseconds.h"
+#include "lib/base/io/utf8.h"
 #include "lib/trace/chrome/chrome_trace.h"
+#include "lib/trace/model/address_text.h"
 #include "tidepool/trace/frames.h"
 
 namespace tidepool::chrome {

@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/json_events.h"
-#include "lib/io/json_input.h"
-#include "lib/io/json_number.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/json_events.h"
+#include "lib/base/io/json_input.h"
+#include "lib/base/io/json_number.h"
+#include "lib/base/io/quote.h"
 
 namespace tidepool::chrome {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "lib/io/byte_source.h"
-#include "lib/io/text_numbers.h"
+#include "lib/base/io/byte_source.h"
+#include "lib/base/io/text_numbers.h"
 #include "lib/trace/chrome/enclosing_spans.h"
 #include "tidepool/trace/trace.h"
 

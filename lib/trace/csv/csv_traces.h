@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/io/csv.h"
+#include "lib/base/io/csv.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::csv {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/csv/lifetime_rows.h"
-#include "lib/trace/order_by_time.h"
+#include "lib/trace/model/order_by_time.h"
 
 namespace tidepool::csv {
 

@@ -12,9 +12,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/io/quote.h"
-#include "lib/trace/live_id.h"
-#include "lib/trace/order_by_time.h"
+#include "lib/base/io/quote.h"
+#include "lib/trace/model/live_id.h"
+#include "lib/trace/model/order_by_time.h"
 
 namespace tidepool::csv {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/io/csv.h"
+#include "lib/base/io/csv.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::csv {

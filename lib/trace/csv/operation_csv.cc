@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/csv/csv_traces.h"
 
 namespace tidepool::csv {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/chrome/chrome_trace.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/native/native_trace.h"

@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lib/io/byte_source.h"
-#include "lib/io/csv.h"
+#include "lib/base/io/byte_source.h"
+#include "lib/base/io/csv.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 

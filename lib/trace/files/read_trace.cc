@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/io/byte_source.h"
-#include "lib/io/csv.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/byte_source.h"
+#include "lib/base/io/csv.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/files/formats.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/address_text.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/snapshot_layout.h"
 #include "tidepool/trace/trace_files.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a trace in any format that can hold a part of it.
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/files/formats.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/trace/trace.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "lib/locks/mutex.h"
+#include "lib/base/locks/mutex.h"
 #include "lib/trace/native/native_format.h"
 
 namespace tidepool::native {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
-#include "lib/trace/address_text.h"
-#include "lib/trace/live_id.h"
+#include "lib/base/io/quote.h"
+#include "lib/trace/model/address_text.h"
+#include "lib/trace/model/live_id.h"
 
 namespace tidepool::native {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/native/native_events.h"
 #include "lib/trace/native/native_format.h"
 #include "lib/trace/native/native_trace.h"

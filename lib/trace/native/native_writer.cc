@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/address_text.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/native/native_encoder.h"
 #include "lib/trace/native/native_trace.h"
 

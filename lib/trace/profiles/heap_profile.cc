@@ -12,7 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/profiles/profiles.h"
 #include "lib/trace/profiles/protobuf.h"
 #include "lib/trace/profiles/whole_file.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::profiles {

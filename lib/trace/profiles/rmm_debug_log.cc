@@ -8,9 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "lib/io/byte_source.h"
-#include "lib/io/csv.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/byte_source.h"
+#include "lib/base/io/csv.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/profiles/profiles.h"
 #include "lib/trace/profiles/whole_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 
 namespace tidepool::profiles {
 

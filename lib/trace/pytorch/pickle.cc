@@ -10,8 +10,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lib/io/csv.h"
-#include "lib/io/quote.h"
+#include "lib/base/io/csv.h"
+#include "lib/base/io/quote.h"
 #include "lib/trace/pytorch/pickle_input.h"
 #include "lib/trace/pytorch/pickle_opcodes.h"
 

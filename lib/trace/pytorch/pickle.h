@@ -16,7 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 
 namespace tidepool::pytorch {
 

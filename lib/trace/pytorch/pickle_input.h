@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lib/io/byte_source.h"
+#include "lib/base/io/byte_source.h"
 
 namespace tidepool::pytorch {
 

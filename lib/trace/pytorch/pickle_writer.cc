@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "lib/io/utf8.h"
+#include "lib/base/io/utf8.h"
 
 namespace tidepool::pytorch {
 

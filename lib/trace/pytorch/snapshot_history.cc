@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/address_text.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/reserved_ranges.h"
 #include "tidepool/trace/trace.h"
 

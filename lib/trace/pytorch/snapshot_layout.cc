@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
-#include "lib/trace/address_text.h"
+#include "lib/base/io/quote.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/reserved_ranges.h"
 
 namespace tidepool::pytorch {

@@ -16,7 +16,7 @@ import unittest
 import unittest.mock
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "dryrun"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "dryrun" / "program"))
 
 from tidepool_dryrun import elf_reader, elf_writer, libraries  # noqa: E402
 

@@ -126,7 +126,7 @@ void AskRecorded() {
 }  // namespace
 
 void AskAboutStreams() {
-  // lib/device/cuda/cuda_streams.cc
+  // lib/memory/device/cuda/cuda_streams.cc
   Ask("destroyed_stream", [] { AskDestroyed(false); });
   Ask("destroyed_stream_after_others", [] { AskDestroyed(true); });
   Ask("host_functions_of_two_streams", AskTwoHostFunctions);

@@ -165,7 +165,7 @@ void AskUnmapped() {
 }  // namespace
 
 void AskAboutVirtualMemory() {
-  // lib/pool reserves addresses of 17 times the device.
+  // lib/memory/pool reserves addresses of 17 times the device.
   Ask("reserve_addresses", AskAddresses);
   for (const std::size_t mib : {2, 20, 64, 256, 1024}) {
     Ask("vmm_times_" + std::to_string(mib) + "_mib", [mib] { AskTimes(mib); });

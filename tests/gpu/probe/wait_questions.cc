@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that wait while a stream is held up, by a host function that waits
-// (tests/device/conformance.h Blocker, lib/offload/compressed_copies.cc) or by a value in memory.
+// (tests/memory/device/conformance.h Blocker, lib/copies/offload/compressed_copies.cc) or by a
+// value in memory.
 #include <cstdlib>
 #include <cstring>
 #include <thread>

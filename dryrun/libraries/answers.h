@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts that the answers share. Each file has the functions of one library of NVIDIA that must do
+// more than return success. They are written without that library's headers, so that one build
+// serves all its versions: only the types' sizes count.
+#ifndef TIDEPOOL_DRYRUN_LIBRARIES_ANSWERS_H_
+#define TIDEPOOL_DRYRUN_LIBRARIES_ANSWERS_H_
+
+// Makes the functions of the file visible: a program finds them by their names.
+#define TIDEPOOL_ANSWER extern "C" __attribute__((visibility("default")))
+
+namespace tidepool::cudart_host {
+
+// Makes an object of which only the address matters. PyTorch keeps a workspace for each handle, so
+// each has its own.
+inline int MakeObject(void** made) {
+  *made = new char();
+  return 0;
+}
+
+inline int DeleteObject(void* object) {
+  delete static_cast<char*>(object);
+  return 0;
+}
+
+inline constexpr const char* kNoWords = "a stand-in for a library of NVIDIA";
+
+// Returns the major version of the CUDA runtime of this process.
+int CudaMajor();
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_DRYRUN_LIBRARIES_ANSWERS_H_

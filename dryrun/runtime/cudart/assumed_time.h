@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time that work is assumed to take on the clock of events. Nothing waits for it.
+#ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
+#define TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
+
+#include <cstdint>
+
+#include "dryrun/runtime/cudart/control.h"
+
+namespace tidepool::cudart_host {
+
+// Returns the time of a launch and of moving `bytes` in the device's memory, in nanoseconds.
+inline std::int64_t AssumedTime(const CudartHostConfig& config, double bytes) {
+  constexpr double kLaunch = 5000;
+  if (config.assumed_bytes_per_second == 0) return 0;
+  return static_cast<std::int64_t>(kLaunch + bytes * 1e9 / config.assumed_bytes_per_second);
+}
+
+// Kernels for elements give each thread four floats to read or write.
+inline std::int64_t AssumedTimeOfKernel(const CudartHostConfig& config, std::int64_t threads) {
+  constexpr double kBytesOfThread = 16;
+  return AssumedTime(config, static_cast<double>(threads) * kBytesOfThread);
+}
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Defines the functions that only CUDA 12 has and that the stand-in lacks.
+#include "dryrun/runtime/cudart/unsupported.h"
+
+UNSUPPORTED(cudaGetDeviceProperties)
+UNSUPPORTED(cudaGraphAddDependencies_v2)
+UNSUPPORTED(cudaGraphAddNode_v2)
+UNSUPPORTED(cudaGraphGetEdges_v2)
+UNSUPPORTED(cudaGraphNodeGetDependentNodes_v2)
+UNSUPPORTED(cudaGraphRemoveDependencies_v2)
+UNSUPPORTED(cudaLaunchCooperativeKernelMultiDevice)
+UNSUPPORTED(cudaSetDoubleForDevice)
+UNSUPPORTED(cudaSetDoubleForHost)
+UNSUPPORTED(cudaSignalExternalSemaphoresAsync_v2)
+UNSUPPORTED(cudaSignalExternalSemaphoresAsync_v2_ptsz)
+UNSUPPORTED(cudaStreamUpdateCaptureDependencies_v2)
+UNSUPPORTED(cudaStreamUpdateCaptureDependencies_v2_ptsz)
+UNSUPPORTED(cudaThreadExit)
+UNSUPPORTED(cudaThreadGetCacheConfig)
+UNSUPPORTED(cudaThreadGetLimit)
+UNSUPPORTED(cudaThreadSetCacheConfig)
+UNSUPPORTED(cudaThreadSetLimit)
+UNSUPPORTED(cudaThreadSynchronize)
+UNSUPPORTED(cudaWaitExternalSemaphoresAsync_v2)
+UNSUPPORTED(cudaWaitExternalSemaphoresAsync_v2_ptsz)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits of the annotated condition variable.
+#include "lib/base/locks/mutex.h"
+
+namespace tidepool::locks {
+
+void CondVar::Wait(Mutex* mutex) {
+  std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+  variable_.wait(lock);
+  lock.release();
+}
+
+bool CondVar::WaitWithDeadline(Mutex* mutex, absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) {
+    Wait(mutex);
+    return false;
+  }
+  std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+  const std::cv_status status = variable_.wait_until(lock, absl::ToChronoTime(deadline));
+  lock.release();
+  return status == std::cv_status::timeout;
+}
+
+bool CondVar::WaitFor(Mutex* mutex, std::chrono::nanoseconds duration) {
+  std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+  const std::cv_status status = variable_.wait_for(lock, duration);
+  lock.release();
+  return status == std::cv_status::timeout;
+}
+
+}  // namespace tidepool::locks

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The books of an offloader: its buffers, their copies in flight, and the changes that ends of
+// copies make. A copy is settled when these changes are made.
+#ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_BOOKS_H_
+#define TIDEPOOL_LIB_COPIES_OFFLOAD_BOOKS_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/copies/offload/buffer_memory.h"
+#include "lib/copies/offload/buffer_table.h"
+#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/copies.h"
+#include "lib/copies/offload/copies_in_flight.h"
+#include "lib/copies/offload/ended_copies.h"
+#include "lib/copies/offload/unreported_errors.h"
+#include "tidepool/schedule/offloader.h"
+
+namespace tidepool::offload {
+
+// The mutex of OffloaderState guards it. No function waits.
+class Books {
+ public:
+  Books(OffloaderOptions::Release release, Copies& copies, EndedCopies& ended)
+      : release_(release), copies_(copies), ended_(ended), errors_(ended) {}
+
+  Holdings& holdings() { return holdings_; }
+  BufferTable& buffers() { return buffers_; }
+  CopiesInFlight& in_flight() { return in_flight_; }
+  UnreportedErrors& errors() { return errors_; }
+  OffloaderStats& counts() { return counts_; }
+  OffloaderStats Stats() const;
+
+  // Returns a buffer that is on the device or coming back. No more work may be queued with its
+  // address. Errors: NotFound, and those of CheckIsOnDevice.
+  absl::StatusOr<Buffer*> FindToOffload(BufferId id);
+  // Checks that the buffer is on the device or coming back. Otherwise returns the error of a copy
+  // back that failed, once, or FailedPrecondition.
+  absl::Status CheckIsOnDevice(Buffer& buffer);
+  // Returns the error of a copy out that failed, once, if the buffer has stayed on the device.
+  absl::Status CheckHasLeft(Buffer& buffer);
+
+  // Returns a copy of the buffer with the next sequence number.
+  CopyPointer NewCopy(const Buffer& buffer, bool is_out);
+  // Make the changes of a copy that has begun.
+  void BeginOffload(Buffer& buffer, const CopyPointer& copy);
+  void BeginPrefetch(Buffer& buffer, const CopyPointer& copy, std::shared_ptr<DeviceMemory> memory);
+  // Lets a buffer that is going out stay. The copy continues without effect.
+  void CancelOffload(Buffer& buffer);
+  // Removes the buffer. Its memory goes back to the pool after copies in flight.
+  void Free(Buffer& buffer);
+
+  // Takes the ends that the pipeline's threads have left.
+  void CollectEnded();
+  // Makes the changes of a copy's end, the first time. Its predecessor must be settled.
+  void Settle(const CopyPointer& copy, const absl::Status& result);
+  // Settles copies that have finished and need no host memory any more: copies in, and cancelled
+  // copies out.
+  void SettleArrivals();
+
+ private:
+  void SettleOut(Buffer& buffer, const CopyPointer& copy);
+  void SettleIn(Buffer& buffer, const CopyPointer& copy);
+  void CountEnd(const BufferCopy& copy);
+  void NoteCancelled(const CopyPointer& copy);
+  void SettleCancelled();
+
+  const OffloaderOptions::Release release_;
+  Copies& copies_;
+  EndedCopies& ended_;
+  Holdings holdings_;
+  OffloaderStats counts_;
+  UnreportedErrors errors_;
+  CopiesInFlight in_flight_;
+  std::list<CopyPointer> cancelled_;  // copies out for which no caller may be waiting
+  std::int64_t last_sequence_ = 0;
+  BufferTable buffers_;
+};
+
+}  // namespace tidepool::offload
+
+#endif  // TIDEPOOL_LIB_COPIES_OFFLOAD_BOOKS_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compressed copies: a pipeline carries them, and its threads report their ends.
+#ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_COMPRESSED_COPIES_H_
+#define TIDEPOOL_LIB_COPIES_OFFLOAD_COMPRESSED_COPIES_H_
+
+#include "absl/status/status.h"
+#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/ended_copies.h"
+#include "lib/copies/offload/event_pool.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/device.h"
+#include "tidepool/schedule/offloader.h"
+
+namespace tidepool::offload {
+
+// Has no state of its own but its streams. The caller holds the mutex that guards the copies.
+class CompressedCopies {
+ public:
+  // `pipeline` may be null; then no function below may be called. `ended` receives the ends.
+  CompressedCopies(Device& device, CompressionPipeline* pipeline, EventPool& events,
+                   EndedCopies& ended)
+      : device_(device), pipeline_(pipeline), events_(events), ended_(ended) {}
+  ~CompressedCopies();
+  CompressedCopies(const CompressedCopies&) = delete;
+  CompressedCopies& operator=(const CompressedCopies&) = delete;
+
+  // Creates the streams.
+  absl::Status Start();
+  bool has_pipeline() const { return pipeline_ != nullptr; }
+  // Copies out wait for the work on this stream.
+  Stream out_gate() const { return out_gate_; }
+
+  // Begin the copy. The copy in runs after the work that is queued on `stream` now.
+  absl::Status BeginOut(const Buffer& buffer, ZeroValueWord word, const CopyWatch& watch,
+                        const CopyPointer& copy);
+  absl::Status BeginIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
+                       const CopyWatch& watch, const CopyPointer& copy);
+  // Makes the stream wait for a copy in, by a host function.
+  absl::Status MakeWait(Stream stream, const BufferCopy& copy);
+
+ private:
+  Device& device_;
+  CompressionPipeline* const pipeline_;
+  EventPool& events_;
+  EndedCopies& ended_;
+  // The pipeline is made to wait for these streams before it copies out and in.
+  Stream out_gate_;
+  Stream in_gate_;
+};
+
+}  // namespace tidepool::offload
+
+#endif  // TIDEPOOL_LIB_COPIES_OFFLOAD_COMPRESSED_COPIES_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Raw copies on the device: how they are queued, and how their ends are seen.
+#include "lib/copies/offload/raw_copies.h"
+
+#include <memory>
+#include <utility>
+
+#include "lib/copies/offload/copy_watch.h"
+
+namespace tidepool::offload {
+
+RawCopies::~RawCopies() {
+  // A stream that the device refuses to destroy is lost: no caller could act on the error.
+  if (in_ != Stream() && in_ != out_) device_.DestroyStream(in_).IgnoreError();
+  if (out_ != Stream()) device_.DestroyStream(out_).IgnoreError();
+}
+
+absl::Status RawCopies::Start(bool is_one_stream) {
+  const absl::StatusOr<Stream> out = device_.CreateStream();
+  if (!out.ok()) return out.status();
+  out_ = *out;
+  in_ = out_;
+  if (is_one_stream) return absl::OkStatus();
+  const absl::StatusOr<Stream> in = device_.CreateStream();
+  if (in.ok()) in_ = *in;
+  return in.status();
+}
+
+absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
+  absl::StatusOr<PooledEvent> event = ends_.Take();
+  if (!event.ok()) return event.status();
+  copy.event = *std::move(event);
+  return absl::OkStatus();
+}
+
+absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
+  RecordWatch(device_, watch.begins, out_);
+  absl::Status status = device_.Copy(copy.host->address(), buffer.device->address(), buffer.bytes,
+                                     CopyDirection::kFromDevice, out_);
+  if (!status.ok()) return status;
+  RecordWatch(device_, watch.ends, out_);
+  buffer.device->BeginOut(copy.sequence);
+  RecordEnd(copy).IgnoreError();  // repeated when the event is needed
+  return absl::OkStatus();
+}
+
+absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
+                                const CopyWatch& watch, BufferCopy& copy) {
+  const absl::StatusOr<PooledEvent> before = events_.Record(stream);
+  if (!before.ok()) return before.status();
+  absl::Status status = device_.WaitEvent(in_, before->get());
+  if (!status.ok()) return status;
+  RecordWatch(device_, watch.begins, in_);
+  status = device_.Copy(to.address(), buffer.host->address(), buffer.bytes,
+                        CopyDirection::kToDevice, in_);
+  if (!status.ok()) return status;
+  RecordWatch(device_, watch.ends, in_);
+  to.BeginIn();
+  RecordEnd(copy).IgnoreError();  // repeated when the event is needed
+  return absl::OkStatus();
+}
+
+absl::Status RawCopies::RecordEnd(BufferCopy& copy) {
+  if (copy.is_recorded) return absl::OkStatus();
+  absl::Status status = device_.RecordEvent(copy.event.get(), copy.is_out ? out_ : in_);
+  copy.is_recorded = status.ok();
+  return status;
+}
+
+absl::Status RawCopies::MakeWait(Stream stream, BufferCopy& copy) {
+  absl::Status status = RecordEnd(copy);
+  return status.ok() ? device_.WaitEvent(stream, copy.event.get()) : status;
+}
+
+bool RawCopies::HasFinished(BufferCopy& copy) {
+  return RecordEnd(copy).ok() && device_.QueryEvent(copy.event.get()).value_or(false);
+}
+
+// Prefers the copy's own event. Synchronizes the whole stream only as a last resort: work that was
+// queued there later may wait for this copy to be settled.
+absl::Status RawCopies::WaitForEnd(const BufferCopy& copy, bool is_recorded) const {
+  constexpr int kTries = 2;
+  absl::Status first;
+  const auto has_finished = [&](const absl::Status& status) {
+    first.Update(status);
+    return status.ok();
+  };
+  for (int i = 0; i < kTries && is_recorded; ++i) {
+    if (has_finished(device_.SynchronizeEvent(copy.event.get()))) return first;
+  }
+  for (int i = 0; i < kTries; ++i) {
+    if (has_finished(device_.SynchronizeStream(copy.is_out ? out_ : in_))) return first;
+  }
+  return first;
+}
+
+void RawCopies::OrderHomeAfter(BufferCopy& copy) {
+  const std::shared_ptr<DeviceMemory> device = copy.device.lock();
+  if (copy.is_settled || device == nullptr || !MakeWait(device->home(), copy).ok()) return;
+  copy.is_out ? device->EndOut(copy.sequence) : device->EndIn();
+  copy.device.reset();
+}
+
+}  // namespace tidepool::offload

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits for copies and changes, without the offloader's mutex.
+#include "lib/copies/offload/state.h"
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+
+namespace tidepool::offload {
+namespace {
+
+// Time between two queries of a copy by a thread with a deadline.
+constexpr absl::Duration kQueryInterval = absl::Microseconds(100);
+
+}  // namespace
+
+bool OffloaderState::AwaitChange(std::uint64_t seen, absl::Time deadline) {
+  const bool has_changed = ended.Await(mutex, seen, deadline);
+  books.CollectEnded();
+  return has_changed;
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param): other threads may drop it meanwhile.
+void OffloaderState::Finish(CopyPointer copy) {
+  if (copy->predecessor != nullptr) Finish(copy->predecessor);
+  if (copy->is_settled) return;
+  if (!copy->is_compressed) return FinishRaw(copy);
+  while (!copy->has_ended) {
+    const std::uint64_t seen = ended.Changes();
+    books.CollectEnded();
+    if (!copy->has_ended) AwaitChange(seen, absl::InfiniteFuture());
+  }
+  books.Settle(copy, copy->result);
+}
+
+void OffloaderState::FinishRaw(const CopyPointer& copy) {
+  const bool is_recorded = copies.raw().RecordEnd(*copy).ok();
+  mutex.Unlock();
+  const absl::Status result = copies.raw().WaitForEnd(*copy, is_recorded);
+  mutex.Lock();
+  books.CollectEnded();
+  books.Settle(copy, result);
+}
+
+bool OffloaderState::FinishBy(const CopyPointer& copy, absl::Time deadline) {
+  while (deadline != absl::InfiniteFuture() && !copy->is_settled && !copies.HasFinished(*copy)) {
+    if (absl::Now() >= deadline) return false;
+    AwaitChange(ended.Changes(), absl::Now() + kQueryInterval);
+  }
+  Finish(copy);
+  return true;
+}
+
+}  // namespace tidepool::offload

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Host memory in whole pages, which come when the memory is touched and not when it is used.
+#ifndef TIDEPOOL_LIB_MEMORY_PINNED_HOST_MEMORY_H_
+#define TIDEPOOL_LIB_MEMORY_PINNED_HOST_MEMORY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/host/host_pages.h"
+
+namespace tidepool::pinned {
+
+inline constexpr std::int64_t kPage = 4096;
+inline constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+
+// Returns the size that memory with these options is a multiple of.
+constexpr std::int64_t PageBytes(const HostPageOptions& options) {
+  return options.huge_pages == HugePages::kRequired ? kHugePage : kPage;
+}
+
+// Returns InvalidArgument when an option is out of its range.
+absl::Status CheckPageOptions(const HostPageOptions& options);
+
+// Maps memory of `bytes`, a positive multiple of PageBytes, without touching it. ResourceExhausted
+// when the system refuses.
+absl::StatusOr<void*> MapMemory(std::int64_t bytes, const HostPageOptions& options);
+// Touches all pages with several threads; pages that were never touched become zero.
+// ResourceExhausted when the system knows beforehand that it has no pages.
+absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOptions& options);
+// Gives the memory back to the host.
+void UnmapMemory(void* address, std::int64_t bytes);
+
+}  // namespace tidepool::pinned
+
+#endif  // TIDEPOOL_LIB_MEMORY_PINNED_HOST_MEMORY_H_

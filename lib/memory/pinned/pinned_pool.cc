@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pinned pool is created and destroyed here, and gives its statistics.
+#include "tidepool/host/pinned_pool.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/base/text/sizes.h"
+#include "lib/memory/pinned/host_memory.h"
+#include "lib/memory/pinned/pinned_pool_impl.h"
+#include "lib/memory/pool/check_blocks.h"
+#include "tidepool/placement.h"
+
+namespace tidepool {
+namespace pinned {
+namespace {
+
+using text::ExactSize;
+
+constexpr std::int64_t kLeastAlignment = 64;
+constexpr std::int64_t kMostAlignment = kPage;
+
+absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
+  const auto expect = [](const char* name, auto value, auto... expected) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " ", value, ", expected ", expected...));
+  };
+  if (absl::Status status = CheckPageOptions(options.pages); !status.ok()) return status;
+  const std::int64_t alignment = options.alignment;
+  if (alignment < kLeastAlignment || alignment > kMostAlignment ||
+      (alignment & (alignment - 1)) != 0) {
+    return expect("alignment", alignment, "a power of two from ", kLeastAlignment, " to ",
+                  kMostAlignment);
+  }
+  const std::int64_t page = PageBytes(options.pages);
+  const std::int64_t most = std::min(blocks::MaxArenaBytes(alignment), kMaxRequestBytes);
+  if (options.max_bytes < page || options.max_bytes > most ||
+      PinnedPoolImpl::OffsetBytes(options) > blocks::MaxArenaBytes(alignment)) {
+    return expect("max_bytes", ExactSize(options.max_bytes), "at least a page, ", ExactSize(page),
+                  ", and at most as much as fits into ",
+                  ExactSize(blocks::MaxArenaBytes(alignment)), " of offsets at alignment ",
+                  alignment);
+  }
+  if (options.initial_bytes < PinnedPoolOptions::kWholeBudget ||
+      options.initial_bytes > options.max_bytes) {
+    return expect("initial_bytes", ExactSize(options.initial_bytes), "-1 (all) to max_bytes, ",
+                  ExactSize(options.max_bytes));
+  }
+  if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
+  if (options.most_region_bytes < page) {
+    return expect("most_region_bytes", ExactSize(options.most_region_bytes), "at least a page, ",
+                  ExactSize(page));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// No other thread calls the pool any more.
+PinnedPoolImpl::~PinnedPoolImpl() {
+  const pool::BackoffLock lock(locks_.books);
+  if (stats_.live_count > 0) {
+    const auto describe = [this](BlockId block) {
+      locks_.books.AssertHeld();
+      return absl::StrCat(", ", asked_[block], " requested");
+    };
+    pool::ReportLive(addresses_, arena_.blocks(), stats_.live_count, kPinnedWords, describe);
+  }
+  const absl::Status status = regions_.Empty(
+      [this](void* address, std::int64_t bytes) { return pinner_.Unpin(address, bytes); });
+  if (!status.ok()) pool::ReportKeptMemory(status, kPinnedWords);
+}
+
+PinnedPoolStats PinnedPoolImpl::Stats() const {
+  const pool::BackoffLock lock(locks_.books);
+  return StatsLocked();
+}
+
+PinnedPoolStats PinnedPoolImpl::StatsLocked() const {
+  const blocks::BlockMap& blocks = arena_.blocks();
+  PinnedPoolStats stats = stats_;
+  stats.live_bytes = blocks.live_bytes();
+  stats.peak_live_bytes = arena_.peak_live_bytes();
+  stats.reserved_bytes = regions_.held_bytes();
+  stats.max_bytes = options_.max_bytes;
+  stats.free_bytes = stats.reserved_bytes - stats.live_bytes;
+  stats.largest_hole_bytes = blocks.LargestBytes();
+  stats.regions = regions_.count();
+  return stats;
+}
+
+// Returns the part of the statistics that errors of a refused allocation name.
+PoolStats PinnedPoolImpl::Occupancy() const {
+  PoolStats stats;
+  stats.live_bytes = arena_.blocks().live_bytes();
+  stats.live_count = stats_.live_count;
+  stats.largest_hole_bytes = arena_.blocks().LargestBytes();
+  stats.max_bytes = options_.max_bytes;
+  return stats;
+}
+
+absl::Status PinnedPoolImpl::CheckInvariants() const {
+  const locks::MutexLock memory(&locks_.memory);
+  const pool::BackoffLock lock(locks_.books);
+  std::int64_t asked_bytes = 0;
+  const auto bytes_in = [this](const pool::Range& range) {
+    locks_.books.AssertHeld();
+    return regions_.BytesIn(range);
+  };
+  const auto check_live = [&](BlockId block) {
+    locks_.books.AssertHeld();
+    asked_bytes += asked_[block];
+    const std::int64_t bytes = arena_.blocks().bytes(block);
+    if (asked_[block] > 0 && arena_.Rounded(asked_[block]) == bytes) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("a buffer of ", asked_[block], " bytes has a block of ", bytes));
+  };
+  if (absl::Status status = pool::CheckBlocks(
+          arena_.blocks(), {options_.max_bytes, stats_.live_count}, bytes_in, check_live);
+      !status.ok()) {
+    return status;
+  }
+  if (asked_bytes != stats_.asked_bytes || stats_.live_count != stats_.allocations - stats_.frees) {
+    return absl::InternalError("the counts differ from the blocks");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace pinned
+
+absl::StatusOr<std::unique_ptr<PinnedPool>> PinnedPool::Create(Device* device,
+                                                               const PinnedPoolOptions& options) {
+  if (device == nullptr) return absl::InvalidArgumentError("the device is null");
+  if (absl::Status status = pinned::CheckPinnedOptions(options); !status.ok()) return status;
+  PinnedPoolOptions resolved = options;
+  const std::int64_t page = pinned::PageBytes(options.pages);
+  resolved.max_bytes &= -page;
+  resolved.most_region_bytes &= -page;
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy("best-fit");
+  if (!policy.ok()) return policy.status();
+  auto made = std::make_unique<pinned::PinnedPoolImpl>(*device, resolved, *std::move(policy));
+  const std::int64_t initial = options.initial_bytes == PinnedPoolOptions::kWholeBudget
+                                   ? resolved.max_bytes
+                                   : std::min(options.initial_bytes, resolved.max_bytes);
+  if (absl::Status status = made->Reserve(initial); !status.ok()) return status;
+  return made;
+}
+
+}  // namespace tidepool

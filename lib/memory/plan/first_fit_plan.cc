@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// First-fit plans, and a local search over their orders.
+#include "lib/memory/plan/first_fit_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <random>
+
+#include "lib/memory/plan/placed_lists.h"
+
+namespace tidepool::plan {
+namespace {
+
+std::int64_t LowestPlace(const Instance& instance, const PlacedLists& placed, std::int32_t buffer) {
+  const std::int64_t alignment = instance.alignment[buffer];
+  const std::int64_t size = instance.size[buffer];
+  std::int64_t place = 0;
+  for (const auto& [offset, other] : placed.Around(buffer).by_offset) {
+    // The one branch ends the loop, so that a processor predicts it.
+    const bool overlaps = instance.Overlap(other, buffer);
+    if (static_cast<int>(overlaps) & static_cast<int>(offset >= place + size)) break;
+    const std::int64_t top = AlignUp(offset + instance.size[other], alignment);
+    place = std::max(place, overlaps ? top : place);
+  }
+  return place;
+}
+
+class OrderSearch {
+ public:
+  OrderSearch(const Instance& instance, std::int64_t capacity, const Offsets& start,
+              std::uint64_t seed)
+      : instance_(instance), capacity_(capacity), random_(seed), offsets_(start) {
+    SortByOffset();
+    height_ = Height(instance, start);
+  }
+
+  std::optional<Offsets> Run(Budget& budget) {
+    while (height_ > capacity_) {
+      const std::vector<std::int32_t> before = order_;
+      Change();
+      std::optional<Offsets> offsets = PlanByFirstFit(instance_, order_, budget);
+      if (!offsets.has_value()) return std::nullopt;
+      const std::int64_t height = Height(instance_, *offsets);
+      if (height > height_ && Below(kAcceptWorseOneIn) > 0) {
+        order_ = before;
+        continue;
+      }
+      height_ = height;
+      offsets_ = *std::move(offsets);
+    }
+    return std::move(offsets_);
+  }
+
+ private:
+  static constexpr std::size_t kAcceptWorseOneIn = 50;
+
+  std::size_t Below(std::size_t limit) { return random_() % limit; }
+
+  // Restores the best order: first-fit in the order of a plan's offsets is no higher than the plan.
+  void SortByOffset() {
+    order_.resize(offsets_.size());
+    std::iota(order_.begin(), order_.end(), 0);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](std::int32_t a, std::int32_t b) { return offsets_[a] < offsets_[b]; });
+  }
+
+  // Moves a random buffer that exceeds the capacity, and a random other one, a random way to the
+  // front.
+  void Change() {
+    std::vector<std::size_t> high;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (offsets_[order_[i]] + instance_.size[order_[i]] > capacity_) high.push_back(i);
+    }
+    if (!high.empty()) MoveSooner(high[Below(high.size())]);
+    if (Below(2) == 0) MoveSooner(Below(order_.size()));
+  }
+
+  void MoveSooner(std::size_t from) {
+    const auto moved = order_.begin() + static_cast<std::ptrdiff_t>(from);
+    std::rotate(order_.begin() + static_cast<std::ptrdiff_t>(Below(from + 1)), moved, moved + 1);
+  }
+
+  const Instance& instance_;
+  const std::int64_t capacity_;
+  std::mt19937_64 random_;
+  std::vector<std::int32_t> order_;
+  Offsets offsets_;
+  std::int64_t height_ = 0;
+};
+
+}  // namespace
+
+std::optional<Offsets> PlanByFirstFit(const Instance& instance,
+                                      const std::vector<std::int32_t>& order, Budget& budget) {
+  Offsets offsets(order.size(), -1);
+  PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
+  for (const std::int32_t buffer : order) {
+    if (!budget.Step()) return std::nullopt;
+    offsets[buffer] = LowestPlace(instance, placed, buffer);
+    placed.Insert(buffer, offsets[buffer]);
+  }
+  return offsets;
+}
+
+std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
+                                      const Offsets& start, std::uint64_t seed, Budget& budget) {
+  return OrderSearch(instance, capacity, start, seed).Run(budget);
+}
+
+}  // namespace tidepool::plan

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// First-fit: each buffer of an order gets the lowest free offset among the buffers before it, in
+// any hole.
+//
+// Where obstacles leave holes, first-fit fills them better than a skyline, which never looks below
+// itself again. Some order of first-fit makes the lowest possible plan.
+#ifndef TIDEPOOL_LIB_MEMORY_PLAN_FIRST_FIT_PLAN_H_
+#define TIDEPOOL_LIB_MEMORY_PLAN_FIRST_FIT_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/memory/plan/budget.h"
+#include "lib/memory/plan/instance.h"
+
+namespace tidepool::plan {
+
+// Returns the plan for `order`, which has every buffer once. Returns no value when the budget is
+// spent. A step of the budget places one buffer: O(buffers placed around it).
+std::optional<Offsets> PlanByFirstFit(const Instance& instance,
+                                      const std::vector<std::int32_t>& order, Budget& budget);
+
+// Returns a plan of at most `capacity` units. Changes the order of the offsets in `start`, a valid
+// plan, again and again: buffers that exceed the capacity move to the front. Each placed buffer
+// takes a step of the budget. Returns no value when the budget is spent.
+std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
+                                      const Offsets& start, std::uint64_t seed, Budget& budget);
+
+}  // namespace tidepool::plan
+
+#endif  // TIDEPOOL_LIB_MEMORY_PLAN_FIRST_FIT_PLAN_H_

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each step can fail, and leaves the books as the device has them: addresses that the device would
+// not unmap are set aside, unusable, and tried again later.
+#include "lib/memory/pool/backing.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "lib/memory/pool/live_report.h"
+
+namespace tidepool::pool {
+
+Backing::~Backing() {
+  absl::Status first_error;
+  const auto try_twice = [&](auto call) {
+    if (call().ok()) return true;
+    const absl::Status status = call();
+    first_error.Update(status);
+    return status.ok();
+  };
+  bool all_unmapped = true;
+  for (const Pieces* mapped : {&pieces_, &aliases_, &stuck_}) {
+    for (const auto& [begin, piece] : *mapped) {
+      if (!try_twice([&, from = begin] { return device_.Unmap(base_ + from); })) {
+        all_unmapped = false;
+      } else if (piece.memory.id != 0) {
+        unreleased_.push_back({{begin, piece.end}, piece.memory});
+      }
+    }
+  }
+  for (const auto& [range, memory] : unreleased_) {
+    try_twice([&, released = memory] { return device_.ReleasePhysical(released); });
+  }
+  if (all_unmapped && base_ != nullptr) {
+    try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
+  }
+  if (!first_error.ok()) ReportKeptMemory(first_error, kPoolWords);
+}
+
+void Backing::Abandon() {
+  pieces_.clear();
+  aliases_.clear();
+  stuck_.clear();
+  unreleased_.clear();
+  base_ = nullptr;
+}
+
+absl::Status Backing::Reserve(std::int64_t bytes) {
+  reserved_bytes_ = Rounded(bytes);
+  const absl::StatusOr<void*> base = device_.ReserveAddresses(reserved_bytes_);
+  if (base.ok()) base_ = static_cast<char*>(*base);
+  return base.status();
+}
+
+absl::Status Backing::Map(absl::Span<const Range> ranges, std::int64_t piece_bytes) {
+  const std::int64_t step = Rounded(std::max<std::int64_t>(piece_bytes, 1));
+  std::vector<std::int64_t> mapped;
+  for (const Range& range : ranges) {
+    for (std::int64_t begin = range.begin; begin < range.end; begin += step) {
+      absl::Status status = MapPiece({begin, std::min(begin + step, range.end)});
+      if (!status.ok()) {
+        for (const std::int64_t piece : mapped) Discard(piece);
+        return status;
+      }
+      mapped.push_back(begin);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Backing::Discard(std::int64_t begin) {
+  if (Unmap(begin).ok() || !HasPiece(begin)) return;
+  stuck_[begin] = pieces_.at(begin);
+  pieces_.erase(begin);
+}
+
+absl::Status Backing::MapPiece(const Range& range) {
+  const absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(range.bytes());
+  if (!memory.ok()) return memory.status();
+  held_bytes_ += range.bytes();
+  absl::Status status = device_.Map(base_ + range.begin, *memory);
+  if (status.ok()) {
+    pieces_[range.begin] = {range.end, *memory};
+  } else {
+    absl::Status ignored;
+    Release(range, *memory, &ignored);
+  }
+  return status;
+}
+
+absl::Status Backing::Unmap(std::int64_t begin) {
+  const auto found = pieces_.find(begin);
+  const Piece piece = found->second;
+  absl::Status status = device_.Unmap(base_ + begin);
+  if (!status.ok()) return status;
+  pieces_.erase(found);
+  Release({begin, piece.end}, piece.memory, &status);
+  return status;
+}
+
+void Backing::Release(const Range& range, PhysicalMemory memory, absl::Status* status) {
+  *status = device_.ReleasePhysical(memory);
+  if (status->ok()) {
+    held_bytes_ -= range.bytes();
+  } else {
+    unreleased_.push_back({range, memory});
+  }
+}
+
+absl::Status Backing::Move(std::int64_t from, std::int64_t to) {
+  const Piece piece = pieces_.at(from);
+  if (absl::Status status = device_.Map(base_ + to, piece.memory); !status.ok()) return status;
+  pieces_.erase(from);
+  pieces_[to] = {to + piece.end - from, piece.memory};
+  aliases_[from] = {piece.end, {}};
+  return absl::OkStatus();
+}
+
+void Backing::UndoMove(std::int64_t from, std::int64_t to) {
+  const Piece piece = pieces_.at(to);
+  if (!device_.Unmap(base_ + to).ok()) stuck_[to] = {piece.end, {}};
+  pieces_.erase(to);
+  pieces_[from] = {from + piece.end - to, piece.memory};
+  aliases_.erase(from);
+}
+
+absl::Status Backing::DropAlias(std::int64_t from) {
+  absl::Status status = device_.Unmap(base_ + from);
+  if (status.ok()) aliases_.erase(from);
+  return status;
+}
+
+absl::Status Backing::Retry() {
+  while (!stuck_.empty()) {
+    const auto [begin, piece] = *stuck_.begin();
+    if (absl::Status status = device_.Unmap(base_ + begin); !status.ok()) return status;
+    if (piece.memory.id != 0) unreleased_.push_back({{begin, piece.end}, piece.memory});
+    stuck_.erase(stuck_.begin());
+  }
+  while (!unreleased_.empty()) {
+    const auto [range, memory] = unreleased_.back();
+    if (absl::Status status = device_.ReleasePhysical(memory); !status.ok()) return status;
+    held_bytes_ -= range.bytes();
+    unreleased_.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Backing::Range> Backing::PiecesIn(const Range& range) const {
+  std::vector<Range> ranges;
+  for (auto it = pieces_.lower_bound(range.begin); it != pieces_.end(); ++it) {
+    if (it->second.end > range.end) break;
+    ranges.push_back({it->first, it->second.end});
+  }
+  return ranges;
+}
+
+std::int64_t Backing::PieceBytesIn(const Range& range) const {
+  std::int64_t bytes = 0;
+  auto it = pieces_.upper_bound(range.begin);
+  if (it != pieces_.begin()) --it;
+  for (; it != pieces_.end() && it->first < range.end; ++it) {
+    bytes += std::max<std::int64_t>(
+        0, std::min(it->second.end, range.end) - std::max(it->first, range.begin));
+  }
+  return bytes;
+}
+
+std::int64_t Backing::EndOfUnusable(const Range& range) const {
+  for (const Pieces* unusable : {&aliases_, &stuck_}) {
+    auto it = unusable->upper_bound(range.begin);
+    if (it != unusable->begin() && std::prev(it)->second.end > range.begin) --it;
+    if (it != unusable->end() && it->first < range.end) return it->second.end;
+  }
+  return -1;
+}
+
+}  // namespace tidepool::pool

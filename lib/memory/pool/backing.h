@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backing: one range of addresses, reserved once, with pieces of physical memory mapped inside it.
+//
+// A piece is mapped, moved and unmapped as a whole.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "lib/memory/pool/range.h"
+#include "tidepool/device.h"
+
+namespace tidepool::pool {
+
+// Offsets from the beginning of the range; ranges are [begin, end). Not thread-safe, but for base,
+// reserved_bytes and held_bytes.
+class Backing {
+ public:
+  using Range = pool::Range;
+
+  explicit Backing(Device& device) : device_(device) {}
+  // Gives back all memory; nothing may use it any more. Memory that the device does not take back,
+  // not even when asked twice, is reported on stderr.
+  ~Backing();
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+
+  // Reserves addresses for `bytes`, rounded up. Called once, first.
+  absl::Status Reserve(std::int64_t bytes);
+  // Maps new memory to ranges of whole granules in which nothing is mapped, in pieces of about
+  // `piece_bytes`. After an error there is nothing mapped, or it is unusable.
+  absl::Status Map(absl::Span<const Range> ranges, std::int64_t piece_bytes);
+  // Unmaps the piece that begins at `begin` and gives it to the device. After an error it may still
+  // be there: see HasPiece.
+  absl::Status Unmap(std::int64_t begin);
+  // Unmaps the piece likewise; a piece that the device does not unmap becomes unusable.
+  void Discard(std::int64_t begin);
+  // Maps the piece that begins at `from` to `to` instead, where nothing is mapped. Its memory stays
+  // mapped at the old offset too, which is unusable until DropAlias.
+  absl::Status Move(std::int64_t from, std::int64_t to);
+  // Undoes a move.
+  void UndoMove(std::int64_t from, std::int64_t to);
+  // Unmaps the offset that a piece was moved from, after the last work that used it there. After an
+  // error it may be tried again.
+  absl::Status DropAlias(std::int64_t from);
+  // HasUnfinished returns whether the device refused to unmap or release memory before; Retry tries
+  // it again.
+  bool HasUnfinished() const { return !stuck_.empty() || !unreleased_.empty(); }
+  absl::Status Retry();
+
+  // Leaves all memory to the device for ever: work may still use it.
+  void Abandon();
+
+  char* base() const { return base_; }
+  std::int64_t reserved_bytes() const { return reserved_bytes_; }
+  // Returns the bytes of the device's memory that the backing holds, mapped or not.
+  std::int64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+  bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
+  // Returns the pieces that lie wholly inside a range, in the order of addresses.
+  std::vector<Range> PiecesIn(const Range& range) const;
+  // Returns how many bytes of pieces lie in a range.
+  std::int64_t PieceBytesIn(const Range& range) const;
+  // Returns the end of an unusable stretch that overlaps a range; -1 when nothing in it is
+  // unusable.
+  std::int64_t EndOfUnusable(const Range& range) const;
+  std::int64_t Rounded(std::int64_t bytes) const {
+    return (bytes + device_.granularity() - 1) & -device_.granularity();
+  }
+
+ private:
+  struct Piece {
+    std::int64_t end = 0;
+    PhysicalMemory memory;
+  };
+  using Pieces = absl::btree_map<std::int64_t, Piece>;  // by first offset
+
+  absl::Status MapPiece(const Range& range);
+  void Release(const Range& range, PhysicalMemory memory, absl::Status* status);
+
+  Device& device_;
+  char* base_ = nullptr;
+  std::int64_t reserved_bytes_ = 0;
+  std::atomic<std::int64_t> held_bytes_ = 0;
+  Pieces pieces_;
+  Pieces aliases_;  // old offsets of moved pieces, without a memory of their own
+  Pieces stuck_;    // the device would not unmap them; without a memory when they were not pieces
+  // Memory that is mapped nowhere and that the device would not take back.
+  std::vector<std::pair<Range, PhysicalMemory>> unreleased_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Creates pools: the parts that their options ask for.
+#include "tidepool/pool.h"
+
+#include <memory>
+#include <utility>
+
+#include "lib/memory/pool/caching_pool.h"
+#include "lib/memory/pool/pool_impl.h"
+#include "lib/memory/pool/pool_options.h"
+#include "lib/memory/pool/slab_pool.h"
+
+namespace tidepool {
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOptions& options) {
+  if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
+  absl::StatusOr<PoolOptions> resolved = pool::ResolveOptions(*device, options);
+  if (!resolved.ok()) return resolved.status();
+  absl::StatusOr<pool::PoolPolicy> policy = pool::MakePolicy(*resolved);
+  if (!policy.ok()) return policy.status();
+  // The layers would hide requests from an observer, and addresses from a policy that remembers
+  // them.
+  const bool has_caches =
+      resolved->recorder == nullptr && !resolved->exact_placement && !policy->policy->HasMemory();
+  auto made = std::make_unique<pool::PoolImpl>(*device, *resolved, *std::move(policy));
+  if (absl::Status status = made->Start(); !status.ok()) return status;
+  if (!has_caches) return made;
+  auto slabs = std::make_unique<pool::SlabPool>(*device, *resolved, std::move(made));
+  return std::make_unique<pool::CachingPool>(*device, std::move(slabs));
+}
+
+}  // namespace tidepool

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every call locks the books, works in the parts, and serves waiters whenever it may have made
+// room.
+#include "lib/memory/pool/pool_impl.h"
+
+#include <optional>
+#include <utility>
+
+#include "lib/base/locks/mutex.h"
+#include "lib/memory/pool/out_of_memory.h"
+
+namespace tidepool::pool {
+
+PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy)
+    : options_(options),
+      arena_(device, options_, std::move(policy.policy),
+             MemorySource::AddressBytes(options_, device)),
+      observers_(options_, policy.planned),
+      memory_(MemorySource::Create(device, options_, arena_)) {}
+
+// No other thread calls the pool any more.
+PoolImpl::~PoolImpl() {
+  if (arena_.live_count() > 0) ReportLiveOf(arena_);
+  if (absl::Status status = arena_.hand_over().order().SynchronizeAll(); !status.ok()) {
+    ReportAbandoned(status);
+    memory_->Abandon();
+  }
+}
+
+absl::Status PoolImpl::Start() {
+  const BackoffLock lock(locks_.books);
+  return memory_->Start(locks_);
+}
+
+absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
+  if (bytes == 0) return nullptr;
+  const BackoffLock lock(locks_.books);
+  if (bytes > MostBytes() || queue_.IsClosed()) [[unlikely]]
+    return RefuseAtOnce(bytes, hint, stream);
+  const WantedMemory wanted{static_cast<std::int64_t>(bytes), hint, stream};
+  absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
+  if (address.ok() && *address == nullptr) [[unlikely]]
+    address = AskForRoom(wanted);
+  if (!address.ok()) [[unlikely]]
+    return address;
+  if (!queue_.empty()) [[unlikely]] {
+    queue_.CountOvertake();
+    ServeWaiting();  // the pool may have grown
+  }
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
+  OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
+  while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
+    ++request.attempt;
+    const auto ask = [&] { return options_.on_out_of_memory(request); };
+    if (!locks_.WithoutBooks(ask)) break;
+    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
+    if (!address.ok() || *address != nullptr) return address;
+  }
+  return Refuse(request.bytes, wanted.hint, wanted.stream);
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {
+  const BackoffLock lock(locks_.books);
+  if (queue_.IsClosed() || observers_.BeginsIteration()) return nullptr;
+  absl::StatusOr<void*> address = TryAllocate({bytes, hint, stream});
+  if (!queue_.empty() && address.ok() && *address != nullptr) [[unlikely]]
+    queue_.CountOvertake();
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
+                                                 absl::Time deadline, std::stop_token stop) {
+  if (bytes == 0) return nullptr;
+  const BackoffLock lock(locks_.books);
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
+  if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
+  Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream});
+  if (queue_.empty() && !observers_.BeginsIteration()) {
+    absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
+    if (!address.ok() || *address != nullptr) return address;
+  }
+  const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
+  const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
+  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
+  ServeWaiting();  // the pool may have grown, or the queue be open again
+  if (address.has_value()) return *std::move(address);
+  if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
+  Refuse(bytes, hint, stream).IgnoreError();
+  return DeadlinePassed(waiter.wanted.bytes, StatsLocked());
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const Waiter* waiter) {
+  if (!observers_.BeginsIteration() && queue_.MayServe(waiter)) [[likely]] {
+    absl::StatusOr<void*> address = TryAllocate(wanted);
+    if (!address.ok() || *address != nullptr) [[likely]]
+      return address;
+  }
+  const std::int64_t held = memory_->held_bytes();
+  absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
+  const bool is_served = address.ok() && *address != nullptr;
+  if (!is_served && memory_->held_bytes() != held) ServeWaiting();  // others may have room now
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter) {
+  if (observers_.BeginsIteration()) BeginIteration();
+  if (!queue_.MayServe(waiter)) return nullptr;
+  absl::StatusOr<void*> address = TryAllocate(wanted);
+  if (!address.ok() || *address != nullptr) return address;
+  const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
+  const absl::StatusOr<Placement> grown = memory_->Grow(request, wanted.stream, locks_);
+  if (!grown.ok()) return grown.status();
+  if (grown->block == kNoBlock || !queue_.MayServe(waiter)) return nullptr;
+  return TryAllocate(wanted, *grown);
+}
+
+absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, Placement grown) {
+  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(wanted.stream);
+  if (!clock.ok()) return clock.status();
+  const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
+  const Placement placement = grown.block != kNoBlock ? grown : arena_.Choose(request, **clock);
+  if (placement.block == kNoBlock) return nullptr;
+  const absl::StatusOr<bool> is_after_others =
+      arena_.Order(placement, request.bytes, **clock, observers_);
+  if (!is_after_others.ok()) return is_after_others.status();
+  const BlockId block = arena_.Take(placement, request.bytes, **clock, *is_after_others);
+  return Observe(block, request, wanted.bytes, **clock);
+}
+
+void* PoolImpl::Observe(BlockId block, const Request& request, std::int64_t asked_bytes,
+                        const StreamClock& clock) {
+  void* const address = arena_.AddressOf(block);
+  const std::int64_t live_bytes = arena_.blocks().live_bytes() - request.bytes;
+  observers_.OnAllocate({address, asked_bytes, request, block, live_bytes}, clock);
+  return address;
+}
+
+absl::Status PoolImpl::Free(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const BackoffLock lock(locks_.books);
+  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
+  if (!clock.ok()) return clock.status();
+  return FreeLive(address, **clock);
+}
+
+absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const BackoffLock lock(locks_.books);
+  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
+  if (!clock.ok()) return clock.status();
+  absl::Status status = arena_.hand_over().CheckOwner(arena_.Find(address), stream);
+  if (!status.ok()) return status;
+  return FreeLive(address, **clock);
+}
+
+absl::Status PoolImpl::FreeLive(const void* address, StreamClock& clock) {
+  if (!arena_.Free(address, clock, observers_)) return NotLive(address);
+  observers_.OnFreed(address, clock);
+  ServeWaiting();
+  return absl::OkStatus();
+}
+
+void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {
+  const BackoffLock lock(locks_.books);
+  StreamClock* const clock = arena_.hand_over().order().Known(stream);
+  for (const void* address : addresses) arena_.FreeCached(address, clock);
+  ServeWaiting();
+}
+
+void PoolImpl::ReserveSplits(std::int64_t splits) {
+  const BackoffLock lock(locks_.books);
+  arena_.blocks().ReserveNames(splits);
+}
+
+void PoolImpl::Split(const void* address, std::int64_t bytes) {
+  const BackoffLock lock(locks_.books);
+  arena_.Split(address, bytes);
+}
+
+absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
+  const BackoffLock lock(locks_.books);
+  const BlockId block = arena_.Find(address);
+  if (block == kNoBlock) return NotLive(address);
+  return arena_.hand_over().AllocatedOn(block);
+}
+
+absl::Status PoolImpl::RecordWork() {
+  const BackoffLock lock(locks_.books);
+  return arena_.hand_over().RecordWork();
+}
+
+absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const BackoffLock lock(locks_.books);
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
+  const BlockId block = arena_.Find(address);
+  if (block == kNoBlock) return NotLive(address);
+  arena_.hand_over().AddUse(block, stream);
+  return absl::OkStatus();
+}
+
+absl::Status PoolImpl::NotLive(const void* address) const {
+  return NotLiveError(address, arena_.addresses(), arena_.blocks(), kPoolWords);
+}
+
+absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
+  const BackoffLock lock(locks_.books);
+  absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, {}, locks_);
+  ServeWaiting();  // growth can have the memory that the device has again
+  return given_back;
+}
+
+void PoolImpl::Mark(std::string_view name) {
+  const BackoffLock lock(locks_.books);
+  arena_.arena().Mark(name);
+  observers_.OnMark(name);
+}
+
+void PoolImpl::MarkIteration() {
+  const BackoffLock lock(locks_.books);
+  if (observers_.MarkIteration()) BeginIteration();
+  ServeWaiting();  // there may be more memory
+}
+
+void PoolImpl::BeginIteration() {
+  const PlanNeeds needs = observers_.BeginIteration(arena_.blocks(), memory_->exclusions_stay());
+  // Without an answer of the device the memory stays.
+  if (memory_->held_bytes() > needs.most_bytes) {
+    memory_->Trim(options_.initial_bytes, needs.range, locks_).IgnoreError();
+  }
+  memory_->Provide(needs.range, locks_);
+}
+
+// Waits without the lock.
+void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
+
+// Called by the waiter's own thread.
+absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
+  absl::StatusOr<void*> address = AllocateOrGrow(waiter.wanted, &waiter);
+  const bool has_room = !address.ok() || *address != nullptr;
+  if (has_room || !queue_.IsHopeless(waiter, arena_.live_count())) return address;
+  const auto& [bytes, hint, stream] = waiter.wanted;
+  return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+}
+
+// Called whenever a waiter may find room that it did not find before.
+void PoolImpl::ServeWaiting() {
+  if (queue_.empty()) [[likely]]
+    return;
+  queue_.ServeAll([this](Waiter& waiter) { locks_.books.AssertHeld(), Serve(waiter); });
+}
+
+// Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
+// thread.
+void PoolImpl::Serve(Waiter& waiter) {
+  if (observers_.BeginsIteration()) return waiter.CallThread();
+  absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
+  if (!address.ok() || *address != nullptr) {
+    waiter.result = std::move(address);
+  } else if (memory_->MayGrow(arena_.Rounded(waiter.wanted.bytes)) || arena_.live_count() == 0) {
+    waiter.CallThread();
+  }
+}
+
+absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
+  ++failures_;
+  observers_.OnRefusal(bytes, hint, stream);
+  return OutOfMemory(bytes, StatsLocked(), memory_->growth_error(), kPoolWords);
+}
+
+// Refuses a request that is too large, or that comes while the queue is closed.
+absl::Status PoolImpl::RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream) {
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
+  absl::Status refusal = Refuse(bytes, hint, stream);
+  return bytes > MostBytes() ? refusal : QueueClosed(kPoolWords);
+}
+
+PoolStats PoolImpl::Stats() const {
+  const BackoffLock lock(locks_.books);
+  return StatsLocked();
+}
+
+void PoolImpl::ResetPeaks() {
+  const BackoffLock lock(locks_.books);
+  arena_.arena().ResetPeak();
+  memory_->ResetPeak();
+}
+
+PoolStats PoolImpl::StatsLocked() const {
+  PoolStats stats = StatsOf(arena_);
+  stats.max_bytes = options_.max_bytes;
+  stats.failures = failures_;
+  stats.blocked = blocked_;
+  memory_->AddCounts(stats);
+  observers_.AddCounts(stats);
+  return stats;
+}
+
+std::vector<PoolBlock> PoolImpl::Snapshot() const {
+  const BackoffLock lock(locks_.books);
+  return BlocksOf(arena_);
+}
+
+absl::Status PoolImpl::CheckInvariants() const {
+  const locks::MutexLock memory(&locks_.memory);
+  const BackoffLock lock(locks_.books);
+  return CheckArena(arena_, *memory_, options_.max_bytes);
+}
+
+// The first address never changes.
+void* PoolImpl::base() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return memory_->base(); }
+
+std::int64_t PoolImpl::OffsetOf(const void* address) const {
+  const BackoffLock lock(locks_.books);
+  return arena_.addresses().OffsetOf(address);
+}
+
+std::int64_t PoolImpl::CountAsleep() const {
+  const BackoffLock lock(locks_.books);
+  return queue_.CountAsleep();
+}
+
+}  // namespace tidepool::pool

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// SlabPool: a layer around a pool that gives each stream a slab for its small requests.
+//
+// The slabs begin when memory of the pool crosses between streams. The layer ends and pauses all
+// slabs before the pool grows, trims, refuses or makes a caller wait, so the budget is used as if
+// there were no slabs.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_SLAB_POOL_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_SLAB_POOL_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/memory/pool/pool_impl.h"
+#include "lib/memory/pool/stream_slab.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::pool {
+
+class SlabPool final : public Pool {
+ public:
+  // `options` are resolved; their policy remembers no addresses, and their memory does not move.
+  SlabPool(const Device& device, const PoolOptions& options, std::unique_ptr<PoolImpl> pool);
+  ~SlabPool() override;
+
+  absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream, Hint hint) override;
+  absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
+                                         absl::Time deadline, std::stop_token stop) override;
+  absl::Status Free(void* address, Stream stream) override;
+  absl::Status FreeOwn(void* address, Stream stream) override;
+  absl::StatusOr<Stream> AllocatedOn(const void* address) override;
+  absl::Status RecordUse(void* address, Stream stream) override;
+  absl::Status RecordWork() override { return pool_->RecordWork(); }
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
+  void Mark(std::string_view name) override { pool_->Mark(name); }
+  void MarkIteration() override { pool_->MarkIteration(); }
+  void AwaitPlans() override { pool_->AwaitPlans(); }
+  PoolStats Stats() const override;
+  void ResetPeaks() override { pool_->ResetPeaks(); }
+  // Ends the slabs, so that each allocation is a block of its own.
+  std::vector<PoolBlock> Snapshot() const override;
+  void* base() const override { return pool_->base(); }
+  std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }
+  absl::Status CheckInvariants() const override;
+
+  std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
+
+  // The rest is for a layer around this one, as in PoolImpl.
+  bool HasCrossed() const { return pool_->HasCrossed(); }
+  bool CanServe(std::size_t bytes) const { return pool_->CanServe(bytes); }
+  std::int64_t Rounded(std::int64_t bytes) const { return pool_->Rounded(bytes); }
+  absl::StatusOr<void*> AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint);
+  void FreeCached(absl::Span<void* const> addresses, Stream stream);
+
+ private:
+  static constexpr std::size_t kSlabs = 32;
+
+  // Each of two slabs has at most this part of the pool, and more than two together at most the
+  // smaller part: the free memory of a slab serves only its stream.
+  static constexpr std::int64_t kPart = 128;
+  static constexpr std::int64_t kPartOfMany = 512;
+
+  // Keeps all slabs ended for a scope.
+  class Pause {
+   public:
+    explicit Pause(const SlabPool& pool) : pool_(pool) {
+      for (StreamSlab& slab : pool_.slabs_) slab.Pause(*pool_.pool_);
+    }
+    ~Pause() {
+      for (StreamSlab& slab : pool_.slabs_) slab.Resume();
+    }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    const SlabPool& pool_;
+  };
+
+  // A stream uses the slab that its number leads to, unless that slab serves another stream.
+  StreamSlab& SlabOf(Stream stream) const { return slabs_[stream.id % kSlabs]; }
+  // Hands an allocation over to the pool if it is in a slab.
+  void HandOver(const void* address);
+  void BeginSlab(Stream stream);
+  std::int64_t BytesOfSlab() const;
+  // Returns the place of a slab's range, which it keeps.
+  SlabRange& RangeOf(StreamSlab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(beginning_);
+  void EndSlabsOfDestroyedStreams();
+
+  const Device& device_;
+  const PoolOptions options_;
+  const std::unique_ptr<PoolImpl> pool_;
+  std::atomic<std::uint64_t> epoch_;      // of the device, when slabs were last ended for it
+  std::atomic<std::int64_t> begun_ = 0;   // allocations in the pool for slabs
+  std::atomic<std::int64_t> unused_ = 0;  // those that no slab took
+  locks::Mutex beginning_;                // a thread that begins a slab holds it
+  // Ranges of the slabs that ever served, in the order of their first service: few streams need few
+  // comparisons to find the slab of an address.
+  alignas(64) std::array<SlabRange, kSlabs> ranges_;
+  std::atomic<std::size_t> ranges_in_use_ = 0;
+  mutable std::array<StreamSlab, kSlabs> slabs_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_SLAB_POOL_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// TicketLists: the tickets of free blocks.
+//
+// A free block consists of pieces, in the order of addresses, that were freed under different
+// tickets. Pieces stay apart when blocks merge, so that a stream that takes a part of a large block
+// waits for the work of that part alone.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_TICKET_LISTS_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_TICKET_LISTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/memory/pool/ticket.h"
+#include "tidepool/placement.h"
+
+namespace tidepool::pool {
+
+// Ranges are [begin, end), of offsets. A block that is not free has no pieces. Not thread-safe.
+class TicketLists {
+ public:
+  // Notes that a range was freed under `tickets` and became one block with the free blocks `before`
+  // and `after` it, or kNoBlock: `merged`, which may be one of them. The range joins a piece beside
+  // it with a ticket of the same clock, under the newer ticket, when both are newer than
+  // `joins_after`: an event may stand for the older work alone. O(1).
+  void Merge(BlockId before, std::int64_t begin, std::int64_t end, const Tickets& tickets,
+             BlockId after, BlockId merged, std::uint64_t joins_after);
+  // Notes that a range of the block `from` was taken; the free blocks `before` and `after` the
+  // range, or kNoBlock, are left of it. O(pieces in the range and between it and one end of the
+  // block).
+  void Take(BlockId from, std::int64_t begin, std::int64_t end, BlockId before, BlockId after);
+
+  // Calls `visit(ticket)` for each ticket of the pieces that overlap a range of a free block, until
+  // it returns false. Returns whether it never did.
+  template <typename Visit>
+  bool ForEach(BlockId block, std::int64_t begin, std::int64_t end, Visit visit) const {
+    for (PieceId id = FirstEndingAfter(ListOf(block), begin); id != kNoPiece;
+         id = pieces_[id].next) {
+      if (pieces_[id].begin >= end) break;
+      for (const Ticket& ticket : pieces_[id].tickets) {
+        if (!visit(ticket)) return false;
+      }
+    }
+    return true;
+  }
+
+  // Returns the number of pieces of all blocks.
+  std::size_t size() const { return pieces_.size() - spare_count_; }
+
+ private:
+  using PieceId = std::uint32_t;
+  static constexpr PieceId kNoPiece = UINT32_MAX;
+
+  struct Piece {
+    std::int64_t begin;
+    std::int64_t end;
+    PieceId previous;
+    PieceId next;
+    Tickets tickets;
+  };
+  struct List {
+    PieceId first = kNoPiece;
+    PieceId last = kNoPiece;
+  };
+
+  List ListOf(BlockId block) const { return block < lists_.size() ? lists_[block] : List(); }
+  List TakeList(BlockId block);
+  void SetList(BlockId block, List list);
+  PieceId FirstEndingAfter(List list, std::int64_t offset) const;
+
+  PieceId MakePiece(std::int64_t begin, std::int64_t end, const Tickets& tickets);
+  void DropPiece(PieceId id);
+  bool AreAlike(PieceId a, PieceId b, std::uint64_t joins_after) const;
+  List Concatenate(List a, List b, std::uint64_t joins_after);
+  // Cuts a list into the pieces before `offset` and the pieces after it.
+  void SplitAt(List list, std::int64_t offset, List& before, List& after);
+
+  std::vector<List> lists_;  // by block
+  std::vector<Piece> pieces_;
+  PieceId spare_ = kNoPiece;  // head of the list, through `next`, of pieces to use again
+  std::size_t spare_count_ = 0;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_TICKET_LISTS_H_

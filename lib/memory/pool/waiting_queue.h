@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// WaitingQueue: requests that wait for memory, in the order in which they came. A request for which
+// there is room may overtake earlier ones, each of them only Pool::kMostOvertakes times.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_WAITING_QUEUE_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_WAITING_QUEUE_H_
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/memory/pool/backoff_mutex.h"
+#include "tidepool/device.h"
+#include "tidepool/placement.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::pool {
+
+// A request as the caller made it.
+struct WantedMemory {
+  std::int64_t bytes = 0;
+  Hint hint = Hint::kResident;
+  Stream stream;
+};
+
+// The end of a wait that no free ends.
+struct WaitEnd {
+  absl::Time deadline;
+  std::stop_token stop = {};
+};
+
+struct Waiter {
+  explicit Waiter(const WantedMemory& request) : wanted(request) {}
+
+  // Makes the waiter's thread look for memory by itself.
+  void CallThread() {
+    is_called = true;
+    woken.notify_one();
+  }
+
+  const WantedMemory wanted;
+  int overtakes = 0;        // how often later requests were served before it
+  bool is_looking = false;  // its thread looks for memory, so no other thread may serve it
+  bool is_called = false;   // its thread must look once more
+  std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
+  std::condition_variable_any woken;
+};
+
+// Not thread-safe: the books' mutex of a pool guards the queue and its waiters.
+class WaitingQueue {
+ public:
+  bool empty() const { return waiters_.empty(); }
+
+  // Lets the thread of a waiter look for memory until it has a result: at once, whenever it is
+  // called, and at the end. Returns nothing when the end came without a result.
+  // `look()` returns null when there is no room, and may release the mutex. `sleeps()` is called
+  // before the thread sleeps for the first time. The waiter is queued before it looks, so it misses
+  // no free.
+  template <typename Look, typename Sleeps>
+  std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
+                                            Look look, Sleeps sleeps)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    waiters_.push_back(&waiter);
+    for (bool is_late = end.stop.stop_requested(), has_slept = false;;) {
+      LookWhileCalled(waiter, look);
+      if (waiter.result.has_value() || is_late) break;
+      if (!std::exchange(has_slept, true)) sleeps();
+      is_late = !Sleep(waiter, end, mutex);
+      if (waiter.result.has_value()) return std::move(waiter.result);  // no longer in the queue
+    }
+    const auto position = std::find(waiters_.begin(), waiters_.end(), &waiter);
+    if (waiter.result.has_value() && waiter.result->ok()) CountOvertakesBefore(position);
+    waiters_.erase(position);
+    return std::move(waiter.result);
+  }
+
+  // Whether only the first waiter may be served. Earlier waiters were overtaken at least as often
+  // as later ones.
+  bool IsClosed() const {
+    return !waiters_.empty() && waiters_.front()->overtakes >= Pool::kMostOvertakes;
+  }
+  // Whether a waiter may be served now; null stands for a request that does not wait.
+  bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
+  // Whether a waiter that looked and found no room finds none later: when nothing is live, no free
+  // will come. Not while it may not be served or must look again.
+  bool IsHopeless(const Waiter& waiter, std::int64_t live_count) const {
+    return live_count == 0 && !waiter.is_called && MayServe(&waiter);
+  }
+  // Counts the waiters that sleep and were not called: for tests.
+  std::int64_t CountAsleep() const {
+    return std::ranges::count_if(
+        waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_called; });
+  }
+  // Counts that a request that does not wait was served.
+  void CountOvertake() {
+    for (Waiter* waiter : waiters_) ++waiter->overtakes;
+  }
+
+  // Tries each waiter in turn. `serve(waiter)` sets its result, or leaves it empty when there is no
+  // room. A waiter that looks for memory itself is told to look once more instead.
+  template <typename Serve>
+  void ServeAll(Serve serve) {
+    for (auto it = waiters_.begin(); it != waiters_.end();) {
+      Waiter& waiter = **it;
+      if (waiter.is_looking) {
+        waiter.CallThread();
+      } else {
+        serve(waiter);
+      }
+      if (!waiter.result.has_value()) {
+        if (waiter.overtakes >= Pool::kMostOvertakes) return;
+        ++it;
+        continue;
+      }
+      if (waiter.result->ok()) CountOvertakesBefore(it);
+      it = waiters_.erase(it);
+      waiter.woken.notify_one();
+      if (it != waiters_.begin() && IsClosed()) return;
+    }
+  }
+
+ private:
+  using Waiters = std::list<Waiter*>;
+
+  // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
+  template <typename Look>
+  void LookWhileCalled(Waiter& waiter, Look look) const {
+    do {
+      waiter.is_called = false;
+      if (!MayServe(&waiter)) return;
+      waiter.is_looking = true;
+      absl::StatusOr<void*> address = look();
+      waiter.is_looking = false;
+      if (!address.ok() || *address != nullptr) waiter.result = std::move(address);
+    } while (waiter.is_called && !waiter.result.has_value());
+  }
+
+  // Sleeps until the waiter was served, refused or called. Returns false when the end came before.
+  // The wait releases the mutex and takes it again.
+  static bool Sleep(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
+    if (end.deadline == absl::InfiniteFuture()) {
+      return waiter.woken.wait(mutex, end.stop, is_woken);
+    }
+    return waiter.woken.wait_until(mutex, end.stop, absl::ToChronoTime(end.deadline), is_woken);
+  }
+
+  void CountOvertakesBefore(Waiters::iterator served) {
+    for (auto passed = waiters_.begin(); passed != served; ++passed) ++(*passed)->overtakes;
+  }
+
+  Waiters waiters_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_WAITING_QUEUE_H_

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Heap: the blocks of all segments, indexed as PyTorch's pools index them.
+#ifndef TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_HEAP_H_
+#define TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_HEAP_H_
+
+#include <cstdint>
+#include <tuple>
+
+#include "absl/container/btree_set.h"
+#include "lib/trace/caching_allocator/block_list.h"
+
+namespace tidepool::caching_allocator {
+
+// Place of a block in an index.
+struct BlockKey {
+  std::uint32_t stream = 0;
+  std::int64_t bytes = 0;  // 0 in an index by address
+  std::int64_t address = 0;
+  BlockId id = 0;
+
+  bool operator<(const BlockKey& other) const {
+    return std::tie(stream, bytes, address, id) <
+           std::tie(other.stream, other.bytes, other.address, other.id);
+  }
+};
+
+// The blocks of one pool, small or large, that are not allocated.
+struct Pool {
+  absl::btree_set<BlockKey> free;        // by stream, size and address
+  absl::btree_set<BlockKey> releasable;  // the free blocks with memory that the device can get back
+  absl::btree_set<BlockKey> unmapped;    // by stream and address
+  std::int64_t searches = 0;             // for a free block; the clock of the garbage collection
+};
+
+// Two free neighbours are never left unjoined, nor are two unmapped ones. A copy is independent.
+// Not thread-safe.
+class Heap {
+ public:
+  // `granule`: the unit of expandable segments in the pool of large blocks.
+  explicit Heap(std::int64_t granule) : large_granule_(granule) {}
+
+  const Block& block(BlockId id) const { return blocks_[id]; }
+  Pool& pool(bool is_small) { return is_small ? small_ : large_; }
+  const Pool& pool(bool is_small) const { return is_small ? small_ : large_; }
+  // Upper bound of the names of blocks.
+  std::size_t size() const { return blocks_.size(); }
+
+  // Adds a segment of one block in the state of `block`.
+  BlockId AddSegment(const Block& block);
+  // Removes a segment that is one block, which is not allocated.
+  void RemoveSegment(BlockId id);
+
+  // Marks a free block as allocated. `bytes` of it are used; the rest becomes a free block.
+  void Allocate(BlockId id, std::int64_t bytes);
+  // Frees an allocated block, and joins it with its neighbours.
+  void Free(BlockId id);
+
+  // Gives the first `bytes` of an unmapped block memory, and returns the free block of which they
+  // are a part.
+  BlockId Map(BlockId id, std::int64_t bytes);
+  // Returns the bytes of whole granules in a block.
+  std::int64_t WholeGranules(const Block& block) const;
+  // Takes the memory of the whole granules of a free block. Returns the unmapped block of which
+  // they are a part. WholeGranules is not 0.
+  BlockId Unmap(BlockId id);
+
+ private:
+  Pool& PoolOf(BlockId id) { return pool(blocks_[id].is_small); }
+  std::int64_t GranuleOf(const Block& block) const;
+  std::int64_t FirstGranule(const Block& block) const;
+  bool IsReleasable(const Block& block) const;
+  bool IsIn(BlockId id, Block::State state) const {
+    return id != kNoBlock && blocks_[id].state == state;
+  }
+  // Enters a block that is not allocated into the indexes, or leaves them.
+  void Enter(BlockId id);
+  void Leave(BlockId id);
+  // Sets the state of a block in no index, joins it with neighbours of that state, and enters it.
+  BlockId Settle(BlockId id, Block::State state);
+
+  std::int64_t large_granule_;
+  BlockList blocks_;
+  Pool small_;
+  Pool large_;
+};
+
+}  // namespace tidepool::caching_allocator
+
+#endif  // TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_HEAP_H_

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// String tables, and the builder that numbers allocations and tracks the live ones.
+#include "tidepool/trace/trace.h"
+
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "lib/trace/model/live_id.h"
+
+namespace tidepool {
+
+void StringTable::Add(std::string_view text) {
+  text_.append(text);
+  ends_.push_back(static_cast<std::uint32_t>(text_.size()));
+}
+
+void StringTable::RemoveLast() {
+  ends_.pop_back();
+  text_.resize(ends_.empty() ? 0 : ends_.back());
+}
+
+namespace {
+
+// Index of a table's strings by text. Remembers the last string, because most lookups repeat it.
+class NameIndex {
+ public:
+  explicit NameIndex(StringTable& table) : table_(table) {}
+
+  // Returns the index of `name`, after adding it if it is new.
+  std::uint32_t Index(std::string_view name) {
+    if (last_ < table_.size() && table_[last_] == name) return last_;
+    const auto [found, is_new] =
+        indices_.try_emplace(std::string(name), static_cast<std::uint32_t>(table_.size()));
+    if (is_new) table_.Add(name);
+    last_ = found->second;
+    return last_;
+  }
+
+ private:
+  StringTable& table_;
+  absl::flat_hash_map<std::string, std::uint32_t> indices_;
+  std::uint32_t last_ = 0;
+};
+
+Trace EmptyTrace(TraceFormat format) {
+  Trace trace;
+  trace.format = format;
+  trace.original_format = format;
+  if (format == TraceFormat::kLifetimeCsv) trace.default_alignment = 1;
+  return trace;
+}
+
+}  // namespace
+
+// Lookup tables of the builder. The live allocations are a set of numbers, hashed by their ids,
+// because the ids are already in the trace.
+class TraceBuilder::Lookup {
+ public:
+  // Caller, name, file, line.
+  using FrameKey = std::tuple<TraceTag, std::uint32_t, std::uint32_t, std::uint32_t>;
+
+  explicit Lookup(Trace& trace)
+      : streams(trace.stream_names),
+        threads(trace.thread_names),
+        marks(trace.mark_names),
+        texts(trace.frame_texts),
+        live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
+
+  NameIndex streams;
+  NameIndex threads;
+  NameIndex marks;
+  NameIndex texts;
+  absl::flat_hash_map<FrameKey, TraceTag> frames;
+
+  bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
+
+  // Removes `id` and returns its number in `allocation`. Returns false if `id` is not live.
+  bool Remove(std::string_view id, std::uint32_t* allocation) {
+    const auto found = live_.find(id);
+    if (found == live_.end()) return false;
+    *allocation = *found;
+    live_.erase(found);
+    return true;
+  }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    const StringTable* ids;
+    std::size_t operator()(std::uint32_t allocation) const { return (*this)((*ids)[allocation]); }
+    std::size_t operator()(std::string_view id) const {
+      return absl::Hash<absl::string_view>()({id.data(), id.size()});
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    const StringTable* ids;
+    bool operator()(std::uint32_t a, std::uint32_t b) const { return (*ids)[a] == (*ids)[b]; }
+    bool operator()(std::uint32_t a, std::string_view b) const { return (*ids)[a] == b; }
+  };
+
+  absl::flat_hash_set<std::uint32_t, Hash, Equal> live_;
+};
+
+TraceBuilder::TraceBuilder(TraceFormat format)
+    : trace_(EmptyTrace(format)), lookup_(std::make_unique<Lookup>(trace_)) {}
+
+TraceBuilder::~TraceBuilder() = default;
+
+void TraceBuilder::SetThread(std::string_view thread) {
+  if (thread_ != thread) thread_ = thread;
+}
+
+absl::StatusOr<TraceTag> TraceBuilder::Frame(TraceTag caller, std::string_view name,
+                                             std::string_view file, std::uint32_t line) {
+  if (trace_.frame_texts.IsFullFor(name.size() + file.size()) ||
+      trace_.frames.size() >= UINT32_MAX - 1) {
+    return absl::ResourceExhaustedError("more frames than a trace can number");
+  }
+  const TraceFrame frame = {caller, lookup_->texts.Index(name), lookup_->texts.Index(file), line};
+  const auto next = static_cast<TraceTag>(trace_.frames.size() + 1);
+  const auto [found, is_new] =
+      lookup_->frames.try_emplace({frame.caller, frame.name, frame.file, frame.line}, next);
+  if (is_new) trace_.frames.push_back(frame);
+  return found->second;
+}
+
+absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
+                                    std::string_view stream, std::int64_t time) {
+  if (bytes < 1 || bytes > kMaxRequestBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("size ", bytes, ", expected 1 to ", kMaxRequestBytes, " bytes"));
+  }
+  if (trace_.allocations.size() >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
+    return absl::ResourceExhaustedError("more allocations than a trace can number");
+  }
+  const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
+  trace_.allocation_ids.Add(id);
+  if (!lookup_->Insert(allocation)) {
+    trace_.allocation_ids.RemoveLast();
+    return absl::InvalidArgumentError(trace::LiveIdError(id));
+  }
+  trace_.allocations.push_back({bytes, hint, tag_, line_});
+  AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+bool TraceBuilder::Free(std::string_view id, std::string_view stream, std::int64_t time) {
+  std::uint32_t allocation = 0;
+  if (!lookup_->Remove(id, &allocation)) return false;
+  AddEvent(TraceEvent::Kind::kFree, allocation, lookup_->streams.Index(stream), time);
+  return true;
+}
+
+void TraceBuilder::Mark(std::string_view name, std::int64_t time) {
+  AddEvent(TraceEvent::Kind::kMark, lookup_->marks.Index(name), 0, time);
+}
+
+void TraceBuilder::MarkEnd(std::string_view name, std::int64_t time) {
+  AddEvent(TraceEvent::Kind::kMarkEnd, lookup_->marks.Index(name), 0, time);
+}
+
+absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_view stream,
+                                   std::int64_t time,
+                                   std::optional<std::int64_t> device_free_bytes) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("size ", bytes, ", expected 0 bytes or more"));
+  }
+  if (trace_.failures.size() >= UINT32_MAX) {
+    return absl::ResourceExhaustedError("more failures than a trace can number");
+  }
+  const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
+  trace_.failures.push_back({{bytes, hint, tag_, line_}, device_free_bytes});
+  AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+void TraceBuilder::Wait(std::string_view stream, std::string_view awaited, std::int64_t time) {
+  const std::uint32_t waiting = lookup_->streams.Index(stream);
+  AddEvent(TraceEvent::Kind::kWait, lookup_->streams.Index(awaited), waiting, time);
+}
+
+absl::Status TraceBuilder::Reserve(const TraceReservation& reservation, std::string_view stream,
+                                   std::int64_t time) {
+  if (trace_.reservations.size() >= UINT32_MAX) {
+    return absl::ResourceExhaustedError("more reservations than a trace can number");
+  }
+  const auto index = static_cast<std::uint32_t>(trace_.reservations.size());
+  trace_.reservations.push_back(reservation);
+  AddEvent(TraceEvent::Kind::kReserve, index, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+void TraceBuilder::SetDevices(std::int32_t device, std::vector<std::int32_t> devices) {
+  trace_.device = device;
+  trace_.devices = std::move(devices);
+}
+
+void TraceBuilder::SetAllocatorSettings(std::vector<TraceSetting> settings) {
+  trace_.allocator_settings = std::move(settings);
+}
+
+void TraceBuilder::SetSegments(std::vector<TraceSegment> segments) {
+  trace_.segments = std::move(segments);
+}
+
+void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
+                            std::int64_t time) {
+  trace_.events.push_back({.time = time,
+                           .index = index,
+                           .stream = stream,
+                           .thread = lookup_->threads.Index(thread_),
+                           .kind = kind});
+}
+
+Trace TraceBuilder::Build() {
+  Trace trace = std::move(trace_);
+  trace_ = EmptyTrace(trace.format);
+  lookup_ = std::make_unique<Lookup>(trace_);
+  thread_.clear();
+  tag_ = 0;
+  line_ = 0;
+  return trace;
+}
+
+}  // namespace tidepool

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorder: recording calls put records into a queue. A thread writes them when a chunk is full,
+// when a caller flushes, and at regular intervals.
+#include "tidepool/recorder.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/io/quote.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/base/locks/thread.h"
+#include "lib/trace/native/mark_names.h"
+#include "lib/trace/native/native_format.h"
+#include "lib/trace/recorder/fork_count.h"
+#include "lib/trace/recorder/record_encoder.h"
+#include "lib/trace/recorder/record_queue.h"
+#include "lib/trace/recorder/recording_file.h"
+#include "lib/trace/recorder/tick_clock.h"
+
+namespace tidepool {
+
+namespace {
+
+using recorder::Record;
+using Kind = TraceEvent::Kind;
+
+constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
+constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
+
+// Returns the id of the calling thread, as the system's tools show it.
+std::uint32_t ThisThread() {
+  thread_local const auto thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  return thread;
+}
+
+// Blocks all signals: they are meant for the program's threads. A blocked SIGXFSZ (file too long)
+// becomes an error of the write instead of ending the program.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+absl::Status CheckOptions(const RecorderOptions& options) {
+  if (!native::IsAlignment(options.alignment)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("alignment ", options.alignment, ", expected a power of two up to 1 GiB"));
+  }
+  if (options.buffer_bytes < kLeastBuffer || options.buffer_bytes > kLargestBuffer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer of ", options.buffer_bytes, " bytes, expected 4 KiB to 16 GiB"));
+  }
+  if (options.flush_interval_ns < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a flush interval of ", options.flush_interval_ns, " ns, expected at least 1 ns"));
+  }
+  if (absl::EndsWith(options.path, ".gz")) {
+    return io::AboutFile(
+        options.path,
+        absl::InvalidArgumentError("a recording cannot be compressed: choose a name without .gz"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Recorder::Writer {
+ public:
+  Writer(const RecorderOptions& options, recorder::RecordingFile file)
+      : queue_(options.buffer_bytes),
+        encoder_(options.alignment),
+        file_(std::move(file)),
+        flush_interval_(std::min(options.flush_interval_ns, kLongestInterval)) {}
+
+  ~Writer() {
+    queue_.Stop();
+    if (thread_.joinable()) thread_.join();
+    const locks::MutexLock lock(&mutex_);
+    if (status_.ok() || was_reported_) return;
+    std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
+  }
+
+  // Whether this process is a forked child. There the writer thread is missing, and a lock that it
+  // held stays locked for ever.
+  bool IsInChild() const { return recorder::ForkCount() != forks_; }
+  // Prints that the child's records are lost, unless a call returned that.
+  void ReportLoss() const {
+    if (has_unreported_loss_.load(std::memory_order_relaxed))
+      std::fprintf(stderr, "tidepool: %s\n", std::string(OtherProcess().message()).c_str());
+  }
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // Writes the header and starts the thread.
+  absl::Status Start() {
+    Write();
+    if (has_failed_) return ReportError();
+    absl::StatusOr<std::thread> thread = locks::StartThread([this] { Run(); });
+    if (!thread.ok()) {
+      return absl::Status(
+          thread.status().code(),
+          absl::StrCat("the recording thread cannot be started: ", thread.status().message()));
+    }
+    thread_ = *std::move(thread);
+    return absl::OkStatus();
+  }
+
+  void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream) {
+    if (!TakesRecords()) return;
+    queue_.Add({.ticks = recorder::Ticks(),
+                .subject = subject,
+                .stream = stream.id,
+                .bytes = bytes,
+                .thread = ThisThread(),
+                .kind = kind,
+                .hint = hint});
+  }
+
+  void AddMark(std::string_view name) {
+    if (!TakesRecords()) return;
+    Add(Kind::kMark, marks_.Number(name), 0, Hint::kResident, {});
+  }
+
+  absl::Status Flush() {
+    if (IsInChild()) return ReportForkedChild();
+    queue_.AwaitTaken();
+    return ReportError();
+  }
+
+  absl::Status Close() {
+    if (IsInChild()) return ReportForkedChild();
+    queue_.Stop();
+    queue_.AwaitFinish();
+    return ReportError();
+  }
+
+ private:
+  // Longer timeouts would overflow inside the standard library.
+  static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
+
+  bool TakesRecords() {
+    if (IsInChild()) [[unlikely]] {
+      has_unreported_loss_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    return !queue_.is_stopped();
+  }
+
+  absl::Status OtherProcess() const {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recorder belongs to process ", process_, ", and this is process ", getpid(),
+        ", forked from it: nothing is recorded here; create another recorder after the fork"));
+  }
+  absl::Status ReportForkedChild() {
+    has_unreported_loss_.store(false, std::memory_order_relaxed);
+    return OtherProcess();
+  }
+
+  void Run() {
+    BlockSignals();
+    bool is_last = false;
+    while (!is_last) {
+      queue_.AwaitWork(flush_interval_);
+      is_last = queue_.is_stopped();
+      WriteAdded();
+    }
+    encoder_.End();
+    Write();
+    KeepError(file_.Close());
+    queue_.Finish();
+  }
+
+  // Writes all records added so far.
+  void WriteAdded() {
+    const std::uint64_t end = queue_.added();
+    clock_.Advance();
+    for (absl::Span<const Record> records = queue_.Front(end); !records.empty();
+         records = queue_.Front(end)) {
+      encoder_.Encode(records, marks_.TakeNew(), clock_);
+      Write();
+      queue_.Take(records.size());
+    }
+  }
+
+  // Moves encoded bytes to the file, unless a write has failed.
+  void Write() {
+    if (!has_failed_) KeepError(file_.Append(encoder_.output()));
+    encoder_.Clear();
+  }
+
+  void KeepError(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    if (status.ok() || has_failed_) return;
+    has_failed_ = true;
+    {
+      const locks::MutexLock lock(&mutex_);
+      status_ = std::move(status);
+    }
+    queue_.Stop();
+  }
+
+  absl::Status ReportError() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const locks::MutexLock lock(&mutex_);
+    was_reported_ |= !status_.ok();
+    return status_;
+  }
+
+  const pid_t process_ = getpid();
+  const std::uint64_t forks_ = recorder::CountForks();
+  std::atomic<bool> has_unreported_loss_ = false;  // in a child
+
+  recorder::RecordQueue queue_;
+  native::MarkNames marks_;
+
+  // Used by the writer thread.
+  recorder::TickClock clock_;
+  recorder::RecordEncoder encoder_;
+  recorder::RecordingFile file_;
+  std::chrono::nanoseconds flush_interval_;
+  bool has_failed_ = false;
+
+  locks::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // first error
+  bool was_reported_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const RecorderOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  absl::StatusOr<recorder::RecordingFile> file = recorder::RecordingFile::Create(options.path);
+  if (!file.ok()) return file.status();
+  auto writer = std::make_unique<Writer>(options, *std::move(file));
+  if (absl::Status status = writer->Start(); !status.ok()) return status;
+  return std::unique_ptr<Recorder>(new Recorder(std::move(writer)));
+}
+
+Recorder::Recorder(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
+
+// Leaks the writer in a child, where its thread can neither be joined nor destroyed.
+Recorder::~Recorder() {
+  if (!writer_->IsInChild()) return;
+  writer_->ReportLoss();
+  static_cast<void>(writer_.release());
+}
+
+void Recorder::Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) {
+  assert(bytes >= 1 && bytes <= kMaxRequestBytes);
+  writer_->Add(Kind::kAllocate, reinterpret_cast<std::uintptr_t>(address), bytes, hint, stream);
+}
+
+void Recorder::Free(const void* address, Stream stream) {
+  writer_->Add(Kind::kFree, reinterpret_cast<std::uintptr_t>(address), 0, Hint::kResident, stream);
+}
+
+void Recorder::Failure(std::int64_t bytes, Hint hint, Stream stream) {
+  assert(bytes >= 0);
+  writer_->Add(Kind::kFailure, 0, bytes, hint, stream);
+}
+
+void Recorder::Wait(Stream stream, Stream awaited) {
+  writer_->Add(Kind::kWait, awaited.id, 0, Hint::kResident, stream);
+}
+
+void Recorder::Mark(std::string_view name) { writer_->AddMark(name); }
+
+absl::Status Recorder::Flush() { return writer_->Flush(); }
+
+absl::Status Recorder::Close() { return writer_->Close(); }
+
+}  // namespace tidepool

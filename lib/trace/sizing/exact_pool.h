@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the smallest pool that serves a trace at all, and whether every larger pool does, by
+// simulating all pool sizes at once.
+#ifndef TIDEPOOL_LIB_TRACE_SIZING_EXACT_POOL_H_
+#define TIDEPOOL_LIB_TRACE_SIZING_EXACT_POOL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/memory/plan/budget.h"
+#include "lib/trace/sizing/pool_set.h"
+#include "lib/trace/sizing/steps.h"
+#include "tidepool/placement.h"
+#include "tidepool/trace/sizing.h"
+
+namespace tidepool::sizing {
+
+// Known facts before the search: a pool that serves the trace, and whether a larger one is known to
+// fail.
+struct PoolQuestion {
+  std::int64_t serving_pool = 0;
+  bool larger_fails = false;
+};
+
+// The outcome for the pools from the peak of live bytes on, except the serving pool of the
+// question. Each pool serves the trace, or was dropped at a limit of the search, or, if in neither
+// set, fails. Once a pool larger than the serving one fails, the outcome says nothing more about
+// larger pools.
+struct PoolOutcome {
+  PoolSet serving;
+  PoolSet unknown;
+  bool larger_fails = false;
+  ExactLimit limit = ExactLimit::kNone;  // the first limit at which pools were dropped
+  std::int64_t pieces = 0;               // the most at a time, before any were dropped
+};
+
+// Returns the number of arenas, one per piece, to keep from one event to the next: at least 1.
+std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options);
+
+// Simulates at most options.most_steps events, summed over the arenas that exist at a time. When
+// the steps run out, or there are more arenas than MostPieces, the largest pools are dropped first;
+// when `deadline` has passed, all. `policy` has no memory; ManyPoolsArena::Addresses is not 0.
+PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
+                             PlacementPolicy& policy, const MinimumPoolOptions& options,
+                             const PoolQuestion& question, plan::Deadline& deadline);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_TRACE_SIZING_EXACT_POOL_H_

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a graph as recomputation sees them: their outputs, and the memory of a run that
+// keeps nothing else.
+#ifndef TIDEPOOL_LIB_TRAINING_CHAIN_REPEATED_PARTS_H_
+#define TIDEPOOL_LIB_TRAINING_CHAIN_REPEATED_PARTS_H_
+
+#include <vector>
+
+#include "lib/training/chain/chain_cuts.h"
+#include "lib/training/chain/graph_walk.h"
+#include "tidepool/schedule/chain.h"
+
+namespace tidepool::chain {
+
+// Returns the cuts at data that backward tasks need: other data is gone when a part runs again.
+std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& walk,
+                                      const std::vector<Cut>& cuts);
+
+// Fills in the outputs, and the chain's lists for recomputation. `made` has its parts, of these
+// cuts, its activations and its other lists. O(tasks + data + uses).
+void AddRecomputation(const TaskGraph& graph, const GraphWalk& walk, const std::vector<Cut>& cuts,
+                      GraphChain& made);
+
+}  // namespace tidepool::chain
+
+#endif  // TIDEPOOL_LIB_TRAINING_CHAIN_REPEATED_PARTS_H_

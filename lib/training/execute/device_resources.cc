@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/training/execute/device_resources.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/training/execute/queue_plan.h"
+
+namespace tidepool::execute {
+namespace {
+
+constexpr std::int64_t kDeviceAlignment = 512;  // of all allocations of a device
+
+std::byte* RoundedUp(void* address, std::int64_t alignment) {
+  const auto step = static_cast<std::uintptr_t>(alignment);
+  const auto past = reinterpret_cast<std::uintptr_t>(address) % step;
+  return static_cast<std::byte*>(address) + (past == 0 ? 0 : step - past);
+}
+
+absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t bytes) {
+  return absl::Status(status.code(), absl::StrCat("no ", bytes, " bytes on device ", device, ": ",
+                                                  status.message()));
+}
+
+}  // namespace
+
+DeviceResources::~DeviceResources() {
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    devices_[event_devices_[i]]->DestroyEvent(events_[i]).IgnoreError();
+  }
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i] != Stream()) device_of(i).DestroyStream(streams_[i]).IgnoreError();
+  }
+  for (std::size_t i = 0; i < allocations_.size(); ++i) {
+    if (allocations_[i] != nullptr) devices_[i]->FreeMemory(allocations_[i]).IgnoreError();
+  }
+  if (host_ != nullptr) devices_.front()->FreePinned(host_).IgnoreError();
+}
+
+absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment,
+                                         std::int64_t host_bytes) {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    allocations_.push_back(nullptr);
+    memory_.push_back(nullptr);
+    if (program.pool_bytes[i] == 0) continue;
+    const std::int64_t slack = std::max<std::int64_t>(alignment - kDeviceAlignment, 0);
+    const std::int64_t bytes = program.pool_bytes[i] + slack;
+    const absl::StatusOr<void*> memory = devices_[i]->AllocateMemory(bytes);
+    if (!memory.ok()) return Named(memory.status(), i, bytes);
+    allocations_.back() = *memory;
+    memory_.back() = RoundedUp(*memory, alignment);
+  }
+  if (host_bytes == 0) return absl::OkStatus();
+  const absl::StatusOr<void*> host = devices_.front()->AllocatePinned(host_bytes);
+  if (!host.ok()) {
+    return absl::Status(
+        host.status().code(),
+        absl::StrCat("no ", host_bytes, " bytes of pinned host memory: ", host.status().message()));
+  }
+  host_ = static_cast<std::byte*>(*host);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceResources::CreateStreams(const Program& program) {
+  std::vector<bool> is_used(program.streams.size());
+  // The first stream ends the iteration of a program without operations.
+  is_used.front() = program.operations.empty();
+  for (const ProgramOperation& operation : program.operations) is_used[operation.stream] = true;
+  for (std::size_t i = 0; i < program.streams.size(); ++i) {
+    stream_devices_.push_back(DeviceOfStream(program.streams[i]));
+    streams_.emplace_back();
+    if (!is_used[i]) continue;
+    const absl::StatusOr<Stream> stream = device_of(i).CreateStream();
+    if (!stream.ok()) return stream.status();
+    streams_.back() = *stream;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DeviceResources::CreateEvents(const std::vector<std::size_t>& devices) {
+  for (const std::size_t device : devices) {
+    const absl::StatusOr<Event> event = devices_[device]->CreateEvent();
+    if (!event.ok()) return event.status();
+    events_.push_back(*event);
+    event_devices_.push_back(device);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::execute

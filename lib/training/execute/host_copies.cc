@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/training/execute/host_copies.h"
+
+#include <algorithm>
+
+#include "lib/training/graph/task_uses.h"
+#include "lib/training/schedule/data_places.h"
+
+namespace tidepool::execute {
+namespace {
+
+// Copies begin at such multiples, as allocations of devices do.
+constexpr std::int64_t kCopyAlignment = 512;
+constexpr std::int64_t kNoPlace = -1;
+constexpr std::int64_t kNeedsPlace = 0;
+
+std::int64_t MostBytes(absl::Span<const TaskGraph> graphs, std::size_t data) {
+  std::int64_t most = 0;
+  for (const TaskGraph& graph : graphs) most = std::max(most, graph.data[data].bytes);
+  return most;
+}
+
+}  // namespace
+
+HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                       const Program& program)
+    : graphs_(graphs),
+      devices_(schedule.devices),
+      offsets_((schedule.devices + 1) * graphs.front().data.size(), kNoPlace) {
+  for (const ProgramOperation& operation : program.operations) {
+    const std::size_t device = schedule.steps[operation.step].device;
+    if (operation.kind != ProgramOperation::Kind::kTask) {
+      offsets_[Of(device, operation.index)] = kNeedsPlace;
+    } else if (device == kHostDevice) {
+      NeedTask(graphs.front().tasks[operation.index]);
+    }
+  }
+  const std::size_t data = graphs.front().data.size();
+  for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
+    if (offsets_[copy] == kNoPlace) continue;
+    offsets_[copy] = bytes_;
+    const std::int64_t end = bytes_ + MostBytes(graphs, copy % data);
+    bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  }
+}
+
+void HostCopies::NeedTask(const GraphTask& task) {
+  for (const std::size_t data : graph::ChangesOf(task))
+    offsets_[Of(kHostDevice, data)] = kNeedsPlace;
+  for (const std::size_t data : task.reads) {
+    if (graphs_.front().data[data].before != DataHome::kHost) continue;
+    for (std::size_t i = 0; i < devices_; ++i) offsets_[Of(i, data)] = kNeedsPlace;
+  }
+}
+
+std::size_t HostCopies::Of(std::size_t device, std::size_t data) const {
+  const bool is_of_host = device == kHostDevice || schedule::IsShared(graphs_.front().data[data]);
+  return (is_of_host ? devices_ : device) * graphs_.front().data.size() + data;
+}
+
+std::vector<std::size_t> HostCopies::AllOf(std::size_t data) const {
+  std::vector<std::size_t> copies;
+  if (!schedule::IsShared(graphs_.front().data[data])) {
+    for (std::size_t device = 0; device < devices_; ++device) copies.push_back(Of(device, data));
+  }
+  copies.push_back(Of(kHostDevice, data));
+  return copies;
+}
+
+}  // namespace tidepool::execute

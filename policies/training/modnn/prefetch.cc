@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/modnn/prefetch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "policies/training/modnn/free_space.h"
+#include "policies/training/modnn/offload_scheme.h"
+
+namespace tidepool::modnn {
+namespace {
+
+class Prefetches {
+ public:
+  Prefetches(Iteration& iteration, std::size_t task, double end)
+      : iteration_(iteration), task_(task), end_(end) {}
+
+  void Begin() {
+    FreeSpace space(iteration_, task_);
+    const std::size_t tasks = iteration_.graph().tasks.size();
+    if (!iteration_.settings().as_printed) FindLastUrgent();
+    for (std::size_t later = task_ + 1; later < tasks; space.Pass(later++)) {
+      if (!space.Holds(later)) return;  // a defragmentation would make the copies useless
+      const std::vector<std::size_t> missing = MissingOf(later);
+      if (missing.empty()) continue;
+      if (!IsUrgent(later, missing) || !CopyIn(later, missing)) return;
+    }
+  }
+
+ private:
+  std::vector<std::size_t> MissingOf(std::size_t later) const {
+    std::vector<std::size_t> missing;
+    for (const std::size_t data : iteration_.uses().DataOf(later)) {
+      if (iteration_.IsMissing(data)) missing.push_back(data);
+    }
+    return missing;
+  }
+
+  double SecondsOf(const std::vector<std::size_t>& missing) const {
+    double seconds = 0;
+    for (const std::size_t data : missing) {
+      seconds += iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
+    }
+    return seconds;
+  }
+
+  double ExpectedStart(std::size_t later) const {
+    return iteration_.ExpectedStart(later, task_, end_);
+  }
+
+  // Equation (9): the copies would end after the task should begin if they began after this task.
+  // As printed it knows nothing of the queue.
+  bool IsUrgent(std::size_t later, const std::vector<std::size_t>& missing) const {
+    if (!iteration_.settings().as_printed) return later <= last_urgent_;
+    return end_ + SecondsOf(missing) > ExpectedStart(later);
+  }
+
+  // Finds the last task that would wait for its copies, with those of the tasks before it in the
+  // queue, if none of them began now.
+  void FindLastUrgent() {
+    const std::size_t tasks = iteration_.graph().tasks.size();
+    std::vector<bool> is_counted(iteration_.graph().data.size());
+    double arrival = std::max(end_, iteration_.copies().EndIn());
+    for (std::size_t later = task_ + 1; later < tasks; ++later) {
+      for (const std::size_t data : MissingOf(later)) {
+        if (is_counted[data]) continue;
+        is_counted[data] = true;
+        arrival += iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
+      }
+      if (arrival > ExpectedStart(later)) last_urgent_ = later;
+    }
+  }
+
+  // Begins the copies of a task's data. Data of this task, of the later one and of those between
+  // them stays for it. Returns false where there is no room.
+  bool CopyIn(std::size_t later, const std::vector<std::size_t>& missing) {
+    for (const std::size_t data : missing) {
+      const auto block = MakeRoom(iteration_, iteration_.Bytes(data), data,
+                                  MayLeave::kByBothCriteria, {task_, later});
+      if (!block.has_value()) return false;
+      iteration_.Place(data, *block);
+    }
+    return true;
+  }
+
+  Iteration& iteration_;
+  const std::size_t task_;
+  const double end_;
+  std::size_t last_urgent_ = 0;
+};
+
+}  // namespace
+
+void PrefetchForLaterTasks(Iteration& iteration, std::size_t task, double end) {
+  Prefetches(iteration, task, end).Begin();
+}
+
+}  // namespace tidepool::modnn

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares densities with their bands, and chooses again when one has left.
+#include "tidepool/schedule/adaptive_compression.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "policies/training/offload/compression_choice.h"
+
+namespace tidepool {
+namespace {
+
+// Returns the schedule without the offloads that the simulation left out for lack of room on the
+// host.
+Schedule WithoutStaying(Schedule schedule, const Schedule& resolved, std::size_t data) {
+  std::vector<bool> leaves(data);
+  for (const ScheduleStep& step : resolved.steps) {
+    if (step.kind == StepKind::kOffload) leaves[step.index] = true;
+  }
+  std::erase_if(schedule.steps, [&](const ScheduleStep& step) {
+    return step.kind == StepKind::kOffload && !leaves[step.index];
+  });
+  return schedule;
+}
+
+}  // namespace
+
+absl::StatusOr<AdaptiveCompression> AdaptiveCompression::Create(
+    const TaskGraph& graph, const Schedule& schedule, const Timeline& simulated,
+    const AdaptiveCompressionOptions& options) {
+  if (absl::Status status = offload_policies::CheckDensities(graph, options.densities);
+      !status.ok()) {
+    return status;
+  }
+  if (!(options.least_error >= 0 && options.least_error <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the least error is ", options.least_error, ", expected 0 to 1"));
+  }
+  return AdaptiveCompression(graph, WithoutStaying(schedule, simulated.resolved, graph.data.size()),
+                             options, simulated.plan);
+}
+
+AdaptiveCompression::AdaptiveCompression(const TaskGraph& graph, Schedule schedule,
+                                         const AdaptiveCompressionOptions& options,
+                                         std::shared_ptr<const PlacementPlan> plan)
+    : graph_(graph),
+      schedule_(std::move(schedule)),
+      machine_(options.machine),
+      placing_(options.placing),
+      least_error_(options.least_error),
+      bands_(graph.data.size(), Band{.error = options.least_error}) {
+  placing_.plan = std::move(plan);
+  for (std::size_t i = 0; i < options.densities.size(); ++i) {
+    bands_[i].density = options.densities[i];
+  }
+}
+
+void AdaptiveCompression::Note(std::size_t data, const DensityEstimate& estimate) {
+  bands_[data].latest = estimate;
+  ++noted_;
+}
+
+bool AdaptiveCompression::HasLeft(const Band& band) {
+  return band.latest.has_value() &&
+         std::abs(band.latest->density - band.density) > band.error + band.latest->error;
+}
+
+// Makes the latest densities the centres of the bands.
+void AdaptiveCompression::Renew() {
+  for (Band& band : bands_) {
+    if (!band.latest.has_value()) continue;
+    band = {.density = band.latest->density, .error = std::max(band.latest->error, least_error_)};
+  }
+}
+
+absl::StatusOr<std::optional<Timeline>> AdaptiveCompression::ChooseAgain() {
+  if (std::none_of(bands_.begin(), bands_.end(), HasLeft)) return std::nullopt;
+  Renew();
+  std::vector<double> densities;
+  std::vector<double> errors;
+  for (const Band& band : bands_) {
+    densities.push_back(band.density);
+    errors.push_back(std::min(band.error, 1.0));
+  }
+  Schedule schedule = schedule_;
+  for (ScheduleStep& step : schedule.steps) step.density = -1;
+  absl::Status status =
+      offload_policies::ChooseCompression(graph_, densities, errors, machine_, placing_, schedule);
+  if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
+  if (!status.ok()) return std::nullopt;
+  absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule, machine_, placing_);
+  if (absl::IsResourceExhausted(timeline.status())) return std::nullopt;
+  if (!timeline.ok()) return timeline.status();
+  if (timeline->stayed > 0) return std::nullopt;
+  schedule_ = std::move(schedule);
+  ++choices_;
+  return *std::move(timeline);
+}
+
+}  // namespace tidepool

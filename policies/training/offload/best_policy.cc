@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/offload/best_policy.h"
+
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "policies/training/offload/best_maker.h"
+#include "policies/training/offload/compression_choice.h"
+#include "policies/training/offload/concurrent_order.h"
+#include "policies/training/offload/option_names.h"
+#include "policies/training/offload/policy_options.h"
+#include "policies/training/transfers/copy_rates.h"
+
+namespace tidepool::offload_policies {
+namespace {
+
+// Searches for a schedule on one stream without compression, and then in the time that is left
+// for those with it and on several streams. Each begins with the answer of the one before, so that
+// no option of the machine makes an answer slower.
+class BestInStages {
+ public:
+  BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)
+      : graph_(graph), request_(request), options_(options) {
+    if (options_.work_seconds == 0) options_.work_seconds = options.time_limit_seconds;
+    options_.densities.clear();
+    densities_ = transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
+                                             options.densities);
+  }
+
+  absl::StatusOr<Schedule> Make() {
+    absl::StatusOr<Schedule> schedule = BestMaker(graph_, request_, options_).Make();
+    if (!schedule.ok()) return schedule;
+    if (!densities_.empty()) Compress(*schedule);
+    if (request_.machine.devices.front().compute_streams > 1) UseStreams(*schedule);
+    return schedule;
+  }
+
+ private:
+  // Sets the time limit to the time that is left. Returns false after its end.
+  bool HasTime() {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    begin_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(passed);
+    options_.time_limit_seconds -= passed.count();
+    if (options_.stop.stop_requested()) return false;
+    if (options_.time_limit_seconds <= 0 && options_.was_late != nullptr) *options_.was_late = true;
+    return options_.time_limit_seconds > 0;
+  }
+
+  void Compress(Schedule& schedule) {
+    options_.densities = densities_;
+    transfers::CompressCopies(densities_, schedule);
+    if (!HasTime()) return;
+    BestMaker maker(graph_, request_, options_);
+    maker.Know(schedule);
+    absl::StatusOr<Schedule> faster = maker.Make();
+    if (faster.ok()) schedule = *std::move(faster);
+  }
+
+  void UseStreams(Schedule& schedule) {
+    const ConcurrentOrder order =
+        InConcurrentOrder(graph_, request_.machine.devices.front().compute_streams);
+    if (!order.is_faster) return;
+    BestMaker maker(graph_, request_, options_);
+    maker.Know(schedule);
+    AssignStreams(graph_, request_.machine, schedule);
+    maker.KnowConcurrent(schedule);
+    if (HasTime()) {
+      absl::StatusOr<Schedule> concurrent = BestMaker(order.graph, request_, options_).Make();
+      if (concurrent.ok()) {
+        RestoreTasks(graph_, order, *concurrent);
+        AssignStreams(graph_, request_.machine, *concurrent);
+        maker.KnowConcurrent(*concurrent);
+      }
+    }
+    schedule = maker.fastest();
+  }
+
+  const TaskGraph& graph_;
+  const ScheduleRequest& request_;
+  BestOptions options_;
+  std::vector<double> densities_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& graph,
+                                  const ScheduleRequest& request) {
+  const absl::StatusOr<BestOptions> options = OptionsOf<BestOptions>(request);
+  if (!options.ok()) return options.status();
+  if (!(options->time_limit_seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options->time_limit_seconds,
+                                                   " seconds, expected more than 0"));
+  }
+  if (!(options->work_seconds >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("work of ", options->work_seconds, " seconds, expected 0 or more"));
+  }
+  if (options->part_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parts of ", options->part_bytes, " bytes, expected 0 or more"));
+  }
+  absl::Status status = CheckDensities(graph, options->densities);
+  if (!status.ok()) return status;
+  return BestInStages(graph, request, *options).Make();
+}
+
+}  // namespace tidepool::offload_policies

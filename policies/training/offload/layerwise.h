@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layerwise schedules: vDNN's, and vDNN++'s.
+#ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_LAYERWISE_H_
+#define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_LAYERWISE_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "policies/training/offload/layers.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// The fastest algorithm of each task is taken among those with at most this workspace, or else the
+// one with the smallest workspace.
+inline constexpr std::int64_t kLeastWorkspace = 0;
+inline constexpr std::int64_t kAnyWorkspace = std::numeric_limits<std::int64_t>::max();
+
+// Shares of the data of a set are whole numbers of these parts.
+inline constexpr int kAllParts = 64;
+
+struct LayerwiseMode {
+  bool offloads = true;                        // false: everything stays
+  OffloadSet set = OffloadSet::kConvolutions;  // not kDynamic
+  // The share of the bytes of the set that leaves, spread over the layers: 1 to kAllParts.
+  int parts = kAllParts;
+  std::int64_t most_workspace = kAnyWorkspace;
+  AllocationOrder order = AllocationOrder::kPrefetchFirst;
+  // Whether each layer waits for the copies that it overlaps with (vDNN), or the backward pass
+  // waits once for all leaving data (vDNN++).
+  bool synchronizes = false;
+};
+
+// Returns the data that leaves after each forward layer. In the order of the layers, data leaves
+// while the leaving bytes are at most the mode's share of the bytes so far. O(uses).
+std::vector<std::vector<std::size_t>> LeavingAfter(const TaskGraph& graph, const Layers& layers,
+                                                   const LayerwiseMode& mode);
+
+// Returns the algorithm that a mode with this limit takes: its index in the task.
+std::size_t FastestAlgorithm(const GraphTask& task, std::int64_t most_workspace);
+
+// Returns a valid schedule of a valid graph, without compression. O(steps + uses).
+Schedule MakeLayerwise(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_TRAINING_OFFLOAD_LAYERWISE_H_

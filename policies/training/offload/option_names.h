@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names in texts of policies, and the options of requests.
+#ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_OPTION_NAMES_H_
+#define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_OPTION_NAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool::offload_policies {
+
+// Returns "all", "conv", "aconv" or "dynamic".
+std::string_view NameOf(OffloadSet set);
+
+// Returns "(m)" for the least workspaces, "(p)" without a limit, or the limit in bytes.
+std::string TextOfWorkspaces(std::int64_t most_workspace);
+
+inline std::string InQuotes(std::string_view name) {
+  return absl::StrCat("'", absl::CHexEscape({name.data(), name.size()}), "'");
+}
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_TRAINING_OFFLOAD_OPTION_NAMES_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Carries the decisions of a pool's schedule over to paged memory.
+#ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_PAGED_FROM_POOL_H_
+#define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_PAGED_FROM_POOL_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// Returns the steps of a valid schedule for a pool without its waits. Data that was sent gives its
+// memory back when a later step finds no room, in the order in which it was sent. Data that is
+// fetched before that stays. ResourceExhausted where a step has no room in the memory. O(steps).
+absl::StatusOr<Schedule> PagedFromPool(const TaskGraph& graph, const Schedule& schedule,
+                                       std::int64_t memory_bytes, std::int64_t granule);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_TRAINING_OFFLOAD_PAGED_FROM_POOL_H_

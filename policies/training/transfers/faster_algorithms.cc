@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/transfers/faster_algorithms.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "policies/training/transfers/away_set.h"
+
+namespace tidepool::transfers {
+namespace {
+
+struct Change {
+  std::size_t task = 0;
+  std::size_t algorithm = 0;
+  double saved_seconds = 0;
+};
+
+std::int64_t Rounded(std::int64_t bytes, std::int64_t granule) {
+  return (bytes + granule - 1) / granule * granule;
+}
+
+// Returns, by run, the bytes that are free beside it.
+std::vector<std::int64_t> FreeBytes(const TransferProblem& problem,
+                                    const std::vector<bool>& is_away) {
+  // First the changes from one run to the next, then their sums.
+  std::vector<std::int64_t> away(problem.seconds.size() + 1);
+  for (std::size_t g = 0; g < problem.absences.size(); ++g) {
+    const Absence& absence = problem.absences[g];
+    if (!is_away[g] && !absence.is_always_away()) continue;
+    away[absence.left] += absence.bytes;
+    away[absence.needed] -= absence.bytes;
+  }
+  std::vector<std::int64_t> free;
+  free.reserve(problem.seconds.size());
+  std::int64_t sum = 0;
+  for (std::size_t run = 0; run < problem.seconds.size(); ++run) {
+    sum += away[run];
+    free.push_back(problem.memory_bytes - problem.running_bytes[run] + sum);
+  }
+  return free;
+}
+
+// Returns, by task, the bytes of workspace that have room beside all its runs.
+std::vector<std::int64_t> RoomOfTasks(const TaskGraph& graph, std::int64_t granule,
+                                      const Iteration& iteration) {
+  const std::vector<std::int64_t> free = FreeBytes(iteration.made.problem, iteration.is_away);
+  std::vector<std::int64_t> room(graph.tasks.size(), std::numeric_limits<std::int64_t>::max());
+  for (std::size_t run = 0; run < iteration.runs.size(); ++run) {
+    const auto [task, algorithm] = iteration.runs[run];
+    const std::int64_t workspace = graph.tasks[task].algorithms[algorithm].workspace_bytes;
+    room[task] = std::min(room[task], free[run] + Rounded(workspace, granule));
+  }
+  return room;
+}
+
+// Returns the changes that have room, those that save the most time first.
+std::vector<Change> FindChanges(const TaskGraph& graph, std::int64_t granule,
+                                const Iteration& iteration) {
+  const std::vector<std::int64_t> room = RoomOfTasks(graph, granule, iteration);
+  std::vector<std::size_t> current(graph.tasks.size());
+  std::vector<double> runs(graph.tasks.size());
+  for (const TaskRun& run : iteration.runs) {
+    current[run.task] = run.algorithm;
+    runs[run.task] += 1;
+  }
+  std::vector<Change> changes;
+  for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+    const std::vector<TaskAlgorithm>& algorithms = graph.tasks[task].algorithms;
+    std::size_t fastest = current[task];
+    for (std::size_t k = 0; k < algorithms.size(); ++k) {
+      const bool has_room = Rounded(algorithms[k].workspace_bytes, granule) <= room[task];
+      if (has_room && algorithms[k].seconds < algorithms[fastest].seconds) fastest = k;
+    }
+    if (fastest == current[task]) continue;
+    const double saved = algorithms[current[task]].seconds - algorithms[fastest].seconds;
+    changes.push_back({task, fastest, saved * runs[task]});
+  }
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return a.saved_seconds > b.saved_seconds;
+  });
+  return changes;
+}
+
+// Returns the iteration with some changes, and its times.
+Iteration With(const TaskGraph& graph, const GraphProblemOptions& options,
+               const std::vector<Change>& changes, Iteration iteration) {
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> changed(graph.tasks.size(), kNone);
+  for (const Change& change : changes) changed[change.task] = change.algorithm;
+  for (TaskRun& run : iteration.runs) {
+    if (changed[run.task] != kNone) run.algorithm = changed[run.task];
+  }
+  iteration.made = MakeGraphProblem(graph, iteration.runs, options);
+  FindTimes(iteration);
+  return iteration;
+}
+
+bool HasChoices(const TaskGraph& graph) {
+  return std::any_of(graph.tasks.begin(), graph.tasks.end(),
+                     [](const GraphTask& task) { return task.algorithms.size() > 1; });
+}
+
+}  // namespace
+
+void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
+                         Iteration& iteration) {
+  if (iteration.seconds == std::numeric_limits<double>::infinity()) return;
+  std::vector<Change> changes = FindChanges(graph, options.granule, iteration);
+  for (; !changes.empty(); changes.resize(changes.size() / 2)) {
+    Iteration next = With(graph, options, changes, iteration);
+    if (next.seconds >= iteration.seconds) continue;
+    iteration = std::move(next);
+    return;
+  }
+}
+
+void MakeRoomForAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
+                           Iteration& iteration) {
+  if (!HasChoices(graph)) return;
+  Iteration start = iteration;
+  UseFasterAlgorithms(graph, options, iteration);
+  for (const std::int64_t part : {16, 8, 4}) {
+    GraphProblemOptions less = options;
+    less.reserve_bytes += options.memory_bytes / part;
+    Iteration next = start;
+    next.is_away = EagerSet(MakeGraphProblem(graph, next.runs, less).problem);
+    FindTimes(next);
+    UseFasterAlgorithms(graph, options, next);
+    if (next.seconds < iteration.seconds) iteration = std::move(next);
+  }
+}
+
+}  // namespace tidepool::transfers

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transfers that a task graph lets a schedule choose from.
+#ifndef TIDEPOOL_POLICIES_TRAINING_TRANSFERS_GRAPH_PROBLEM_H_
+#define TIDEPOOL_POLICIES_TRAINING_TRANSFERS_GRAPH_PROBLEM_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "policies/training/transfers/copy_rates.h"
+#include "policies/training/transfers/transfer_problem.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::transfers {
+
+// A smaller datum is never sent, and one that is needed again sooner only if the options ask for
+// it. Copies of such data take more time than they are worth, and there are many.
+inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
+inline constexpr std::size_t kLeastAbsenceRuns = 8;
+
+struct GraphProblemOptions {
+  std::int64_t memory_bytes = 0;
+  // Bytes that stay free for a plan of addresses. Beside a run that can have less than twice as
+  // many free, half of those stay free.
+  std::int64_t reserve_bytes = 0;
+  std::int64_t granule = 1;
+  CopyRates rates = {};
+  // By data: the density of compressed copies, -1 for raw ones; empty: all are raw.
+  std::vector<double> densities = {};
+  // 0: data is copied whole. Otherwise it is copied in parts of this size, rounded up to
+  // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
+  // has at most kMostParts parts.
+  std::int64_t part_bytes = 0;
+  // Whether data at home on the device is sent, such as weights.
+  bool sends_data_at_home = true;
+  std::size_t least_absence_runs = kLeastAbsenceRuns;  // 1 or more
+};
+inline constexpr std::int64_t kMostParts = 64;
+
+// A run of a task. Tasks that make data again run twice.
+struct TaskRun {
+  std::size_t task = 0;
+  std::size_t algorithm = 0;
+};
+
+struct GraphProblem {
+  // The memory of a datum ends with a run.
+  struct End {
+    std::size_t run = 0;
+    std::size_t data = 0;
+    bool is_kept = false;  // it exists further: on the host, or a later run makes it again
+
+    friend bool operator==(const End&, const End&) = default;
+  };
+
+  // The bytes [begin, end) of a datum that an absence moves; end -1: all of it. The host may have a
+  // clean copy already, so that nothing is sent.
+  struct Moved {
+    std::size_t data = 0;
+    bool is_clean = false;
+    std::int64_t begin = 0;
+    std::int64_t end = -1;
+
+    friend bool operator==(const Moved&, const Moved&) = default;
+  };
+
+  TransferProblem problem;
+  std::vector<Moved> moved;  // by absence
+  std::vector<End> ends;     // by data
+  // Data without memory once the iteration has started: gradients of the iteration before.
+  std::vector<std::size_t> dropped;
+
+  friend bool operator==(const GraphProblem&, const GraphProblem&) = default;
+};
+
+// Returns the problem of runs in their order. Memory is counted in granules: each datum and each
+// workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
+// of the iteration, to its last use. When a later run writes it again, it is not in memory between
+// the last use before that run and that run. Data that begins on the host is away until its first
+// use. Data at home on the host is away after its last use, and is sent if a run changed it. Two
+// uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are the ends of
+// an absence, or of one for each part. Data at home on the device, such as weights, may also be
+// away before its first use and after its last. That is not so in a graph without updates, which is
+// one round of several. A gradient of weights that an update reads takes no memory before the run
+// that writes it. No run reads its value of the iteration before.
+GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
+                              const GraphProblemOptions& options);
+
+// Makes many problems of a graph: its lists stay, and each problem takes the memory of the last.
+// Not thread-safe.
+class GraphProblemMaker {
+ public:
+  // `graph` must outlive the maker.
+  GraphProblemMaker(const TaskGraph& graph, const GraphProblemOptions& options);
+
+  // Returns the problem as MakeGraphProblem does. The next call changes it. O(runs + uses + data +
+  // parts).
+  const GraphProblem& Make(const std::vector<TaskRun>& runs);
+
+ private:
+  // All that a search needs of a datum, and of an algorithm, side by side.
+  struct Datum {
+    std::int64_t bytes = 0;
+    std::int64_t rounded = 0;
+    double out_seconds = 0;  // of all of it
+    double in_seconds = 0;
+    bool exists_before = false;
+    bool exists_after = false;
+    bool is_on_host = false;    // before the iteration
+    bool ends_on_host = false;  // after it
+    bool is_at_home = false;    // on the device before and after the iteration
+    bool is_old_gradient = false;
+  };
+  struct Algorithm {
+    double seconds = 0;
+    std::int64_t workspace = 0;  // rounded
+  };
+  struct TaskUse {
+    std::size_t data = 0;
+    bool changes = false;  // writes or updates it
+    bool makes = false;    // writes it
+  };
+  // One use of a datum.
+  struct Use {
+    std::size_t run = 0;
+    bool changes = false;
+    bool makes = false;
+  };
+
+  void AddTask(const GraphTask& task);
+  void Begin(std::size_t runs);
+  void FindUses(const std::vector<TaskRun>& runs);
+  bool LosesItsValue(std::size_t data) const;
+  void AddLives(std::size_t data);
+  bool IsChanged(std::size_t data) const;
+  void End(std::size_t data, std::size_t run, bool is_kept);
+  void AddAbsences(std::size_t data);
+  void AddAbsencesAtHome(std::size_t data);
+  void AddLeaving(std::size_t data, Absence absence);
+  void AddAbsence(std::size_t data, const Absence& uses, bool clean);
+  void AddPart(const GraphProblem::Moved& moved, Absence absence);
+  void AddMemory(const std::vector<TaskRun>& runs);
+  void Reserve();
+
+  std::int64_t Rounded(std::int64_t bytes) const {
+    return (bytes + options_.granule - 1) / options_.granule * options_.granule;
+  }
+  std::int64_t PartBytes(std::int64_t bytes) const {
+    if (options_.part_bytes == 0) return bytes;
+    return Rounded(std::max(options_.part_bytes, (bytes + kMostParts - 1) / kMostParts));
+  }
+  double DensityOf(std::size_t data) const {
+    return options_.densities.empty() ? -1 : options_.densities[data];
+  }
+  const Algorithm& AlgorithmOf(const TaskRun& run) const {
+    return algorithms_[algorithms_of_[run.task] + run.algorithm];
+  }
+  absl::Span<const Use> UsesOf(std::size_t data) const {
+    return absl::MakeConstSpan(uses_).subspan(uses_of_[data], uses_of_[data + 1] - uses_of_[data]);
+  }
+
+  GraphProblemOptions options_;
+  bool sends_data_at_home_ = false;
+  std::vector<Datum> data_;
+  std::vector<Algorithm> algorithms_;       // of the first task, of the second, ...
+  std::vector<std::size_t> algorithms_of_;  // by task: the first
+  std::vector<TaskUse> task_uses_;          // of the first task, of the second, ...
+  std::vector<std::size_t> task_uses_of_;   // by task, and the end: the first
+  std::vector<bool> is_update_;             // by task
+
+  std::vector<Use> uses_;             // of the first datum, of the second, ...
+  std::vector<std::size_t> uses_of_;  // by data, and the end: the first
+  std::vector<bool> is_update_run_;
+  std::int64_t before_ = 0;          // bytes at the start
+  std::int64_t dropped_ = 0;         // bytes that are given back at the start
+  std::vector<std::int64_t> taken_;  // bytes that a run takes when it starts, for its data
+  std::vector<std::int64_t> given_back_;
+  GraphProblem made_;
+};
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRAINING_TRANSFERS_GRAPH_PROBLEM_H_

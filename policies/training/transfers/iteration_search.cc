@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/transfers/iteration_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <random>
+#include <unordered_set>
+#include <utility>
+
+#include "policies/training/transfers/faster_algorithms.h"
+#include "policies/training/transfers/rerun_order.h"
+#include "policies/training/transfers/rerun_search.h"
+#include "policies/training/transfers/transfer_bounds.h"
+#include "policies/training/transfers/transfer_dispatch.h"
+
+namespace tidepool::transfers {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Seconds for a byte of results.
+struct Prices {
+  std::vector<double> of_task;  // infinite: it never runs again
+  std::vector<double> sorted;   // finite ones, each once
+
+  void Sort() {
+    std::copy_if(of_task.begin(), of_task.end(), std::back_inserter(sorted),
+                 [](double price) { return price < kNever; });
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  }
+  // Returns the prices that divide the tasks into at most `most` steps.
+  std::vector<double> Steps(std::size_t most) const {
+    const std::size_t steps = std::min(most, sorted.size());
+    std::vector<double> prices;
+    for (std::size_t step = 1; step <= steps; ++step) {
+      prices.push_back(sorted[sorted.size() * step / steps - 1]);
+    }
+    return prices;
+  }
+};
+
+class IterationSearch {
+ public:
+  IterationSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                  const IterationOptions& options, const GoOn& go_on)
+      : graph_(graph),
+        algorithms_(algorithms),
+        options_(options),
+        go_on_(go_on),
+        order_(graph, algorithms),
+        whole_(graph, WholeData(options.problem)),
+        best_reruns_(graph.tasks.size()) {}
+
+  Iteration Search();
+
+ private:
+  using Reruns = std::vector<bool>;  // by task
+
+  double SecondsOf(std::size_t task) const {
+    return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
+  }
+  static GraphProblemOptions WholeData(GraphProblemOptions options) {
+    options.part_bytes = 0;
+    return options;
+  }
+  void Choose();
+  double Try(const Reruns& reruns);
+  void TryOnce(const Reruns& reruns);
+  void FindPrices();
+  void TrySegments();
+  Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
+  void TryPrices();
+  void TryCheapest();
+  Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
+  void Climb();
+
+  const TaskGraph& graph_;
+  const std::vector<std::size_t>& algorithms_;
+  const IterationOptions& options_;
+  const GoOn& go_on_;
+  const RerunOrder order_;
+  GraphProblemMaker whole_;  // problems of whole data
+  Prices prices_;            // of the tasks alone
+  Prices full_prices_;       // with the tasks that run again with them
+  std::unordered_set<Reruns> tried_;
+  double best_seconds_ = kNever;
+  Reruns best_reruns_;
+};
+
+// Returns the makespan with the eager set; infinite when that does not fit or takes longer than the
+// best iteration. Computing alone may take as long: then the time of the tasks.
+double IterationSearch::Try(const Reruns& reruns) {
+  const std::vector<TaskRun> runs = order_.Make(reruns);
+  double seconds = 0;
+  for (const TaskRun& run : runs) seconds += SecondsOf(run.task);
+  if (seconds >= best_seconds_) return seconds;
+  const TransferProblem& problem = whole_.Make(runs).problem;
+  seconds = TransferDispatcher(problem).RunWithin(best_seconds_, EagerSet(problem));
+  if (seconds < best_seconds_) {
+    best_seconds_ = seconds;
+    best_reruns_ = reruns;
+  }
+  return seconds;
+}
+
+// Tries a choice that was not tried by this function before: equal choices come from many prices.
+void IterationSearch::TryOnce(const Reruns& reruns) {
+  if (tried_.insert(reruns).second) Try(reruns);
+}
+
+void IterationSearch::FindPrices() {
+  for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
+    double seconds = 0;
+    const bool may_run = order_.CanRunAgain(task) && order_.KeptBytes(task) > 0;
+    if (!may_run) {
+      prices_.of_task.push_back(kNever);
+      full_prices_.of_task.push_back(kNever);
+      continue;
+    }
+    for (const std::size_t again : order_.RunAgainWith(task)) seconds += SecondsOf(again);
+    const auto bytes = static_cast<double>(order_.KeptBytes(task));
+    prices_.of_task.push_back(SecondsOf(task) / bytes);
+    full_prices_.of_task.push_back(seconds / bytes);
+  }
+  prices_.Sort();
+  full_prices_.Sort();
+}
+
+// Returns the first tasks that are no dearer than a price, without cuts: each `stride`-th cut of
+// the graph keeps its tensor. Without cuts, a stride of 0, results would be made again from the
+// start of the graph.
+IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t tasks,
+                                                     std::size_t stride) const {
+  Reruns reruns(graph_.tasks.size());
+  for (std::size_t task = 0; task < tasks; ++task) reruns[task] = prices_.of_task[task] <= price;
+  if (stride == 0) return reruns;
+  for (std::size_t cut = 0; cut < order_.cuts().size(); cut += stride) {
+    reruns[order_.cuts()[cut]] = false;
+  }
+  return reruns;
+}
+
+// Returns the first tasks, without cuts that end segments of at least `bytes` of results.
+IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t tasks) const {
+  Reruns reruns(graph_.tasks.size());
+  std::int64_t segment = 0;
+  auto cut = order_.cuts().begin();
+  for (std::size_t task = 0; task < tasks; ++task) {
+    reruns[task] = prices_.of_task[task] < kNever;
+    segment += order_.KeptBytes(task);
+    if (cut == order_.cuts().end() || *cut != task) continue;
+    ++cut;
+    if (segment < bytes) continue;
+    reruns[task] = false;
+    segment = 0;
+  }
+  return reruns;
+}
+
+// Segments of about the same size need the least memory: that of one segment and of all cuts.
+void IterationSearch::TrySegments() {
+  constexpr std::int64_t kMostSegments = 64;
+  constexpr std::size_t kParts = 8;
+  std::int64_t bytes = 0;
+  for (std::size_t task = 0; task < order_.forward_tasks(); ++task) bytes += order_.KeptBytes(task);
+  for (std::int64_t segments = 4; segments <= kMostSegments; segments *= 2) {
+    for (std::size_t part = 1; part <= kParts; ++part) {
+      if (!go_on_(graph_.tasks.size())) return;
+      TryOnce(InSegments(bytes / segments, order_.forward_tasks() * part / kParts));
+    }
+  }
+}
+
+void IterationSearch::TryPrices() {
+  constexpr std::size_t kPrices = 12;
+  constexpr std::size_t kParts = 16;
+  constexpr std::size_t kStrides = 4;
+  for (std::size_t stride = 0; stride <= kStrides; ++stride) {
+    for (const double price : prices_.Steps(kPrices)) {
+      for (std::size_t part = 1; part <= kParts; ++part) {
+        if (!go_on_(graph_.tasks.size())) return;
+        TryOnce(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
+      }
+    }
+  }
+}
+
+// The cheapest bytes first: all tasks below a price, and of the next ones those of the first part.
+void IterationSearch::TryCheapest() {
+  constexpr std::size_t kPrices = 12;
+  constexpr std::size_t kParts = 16;
+  double below = 0;
+  for (const double price : full_prices_.Steps(kPrices)) {
+    for (std::size_t part = 1; part <= kParts; ++part) {
+      if (!go_on_(graph_.tasks.size())) return;
+      Reruns reruns(graph_.tasks.size());
+      for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
+        const bool is_first = task < order_.forward_tasks() * part / kParts;
+        reruns[task] = full_prices_.of_task[task] <= (is_first ? price : below);
+      }
+      TryOnce(reruns);
+    }
+    below = price;
+  }
+}
+
+void IterationSearch::Climb() {
+  std::mt19937_64 random(options_.seed);
+  Reruns current = best_reruns_;
+  double current_seconds = best_seconds_;
+  while (go_on_(graph_.tasks.size())) {
+    Reruns next = current;
+    order_.ChangeAtRandom(random, next);
+    if (next == current) continue;
+    const double seconds = Try(next);
+    if (seconds > current_seconds) continue;
+    current_seconds = seconds;
+    current = std::move(next);
+  }
+}
+
+void IterationSearch::Choose() {
+  Try(best_reruns_);
+  if (!options_.recomputes) return;
+  const bool begins_there = !options_.runs_again.empty();
+  if (begins_there) Try(options_.runs_again);
+  FindPrices();
+  if (prices_.sorted.empty()) return;
+  TrySegments();
+  if (!begins_there) {
+    TryPrices();
+    TryCheapest();
+  }
+  Climb();
+}
+
+Iteration IterationSearch::Search() {
+  if (options_.changes_together) {
+    best_reruns_ = options_.runs_again;
+  } else {
+    Choose();
+  }
+  Iteration iteration;
+  iteration.runs = order_.Make(best_reruns_);
+  iteration.runs_again = best_reruns_;
+  iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
+  return iteration;
+}
+
+// Returns the set in which the search begins. It is that of a short search in which data at home on
+// the device stays, or the eager set where that does not fit. Moves of weights are many and seldom
+// pay, so a search among all data is slower at first.
+std::vector<bool> FirstSet(const TransferProblem& problem, double bound, std::uint64_t seed,
+                           const GoOn& go_on) {
+  constexpr int kMostTries = 6000;
+  TransferProblem staying = problem;
+  std::erase_if(staying.absences, [](const Absence& absence) { return absence.is_at_home; });
+  std::vector<bool> set = EagerSet(staying);
+  if (TransferDispatcher(staying).Run(set) == kNever) return EagerSet(problem);
+  int tries = 0;
+  ImproveSet(
+      staying, bound, seed, [&](std::size_t work) { return ++tries <= kMostTries && go_on(work); },
+      set);
+  std::vector<bool> first;
+  first.reserve(problem.absences.size());
+  auto next = set.begin();
+  for (const Absence& absence : problem.absences) {
+    first.push_back(!absence.is_at_home && *next++);
+  }
+  return first;
+}
+
+}  // namespace
+
+Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                          const IterationOptions& options, const GoOn& go_on,
+                          const GoOn& go_on_sending) {
+  Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
+  const TransferProblem& problem = iteration.made.problem;
+  const double bound = TransferBounds(problem).Of({});
+  // Parts are many: they need all the work, and the eager set of parts is a good one.
+  std::vector<bool> set = options.problem.part_bytes > 0
+                              ? EagerSet(problem)
+                              : FirstSet(problem, bound, options.seed, go_on_sending);
+  iteration.is_away = std::move(set);
+  FindTimes(iteration);
+  if (options.changes_together && iteration.seconds < kNever) {
+    ChangeReruns(graph, algorithms, options, go_on, iteration);
+  }
+  MakeRoomForAlgorithms(graph, options.problem, iteration);
+  SendOtherData(options.seed, go_on_sending, iteration);
+  UseFasterAlgorithms(graph, options.problem, iteration);
+  return iteration;
+}
+
+void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) {
+  const TransferProblem& problem = iteration.made.problem;
+  ImproveSet(problem, TransferBounds(problem).Of({}), seed, go_on, iteration.is_away);
+  FindTimes(iteration);
+}
+
+void FindTimes(Iteration& iteration) {
+  iteration.actions.clear();
+  iteration.seconds =
+      TransferDispatcher(iteration.made.problem).Run(iteration.is_away, &iteration.actions);
+}
+
+}  // namespace tidepool::transfers

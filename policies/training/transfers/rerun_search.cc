@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/transfers/rerun_search.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "policies/training/transfers/graph_problem.h"
+#include "policies/training/transfers/rerun_order.h"
+#include "policies/training/transfers/transfer_dispatch.h"
+
+namespace tidepool::transfers {
+namespace {
+
+class RerunSearch {
+ public:
+  RerunSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+              const IterationOptions& options, Iteration& iteration)
+      : tasks_(graph.tasks.size()),
+        order_(graph, algorithms),
+        maker_(graph, options.problem),
+        random_(options.seed),
+        iteration_(iteration),
+        needed_(graph.data.size()) {}
+
+  void Run(const GoOn& go_on) {
+    if (!CanChange()) return;
+    while (go_on(iteration_.runs.size() + iteration_.is_away.size())) Try();
+  }
+
+ private:
+  bool CanChange() const {
+    for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
+      if (order_.CanRunAgain(task)) return true;
+    }
+    return false;
+  }
+
+  // The run that needs a datum after an absence. Its number changes with the tasks that run again.
+  struct Needed {
+    std::size_t task = 0;
+    bool is_after_forward = false;  // where a task of the forward phase runs again
+
+    friend bool operator==(const Needed&, const Needed&) = default;
+  };
+
+  // Keeps a change that makes the iteration no slower.
+  void Try() {
+    std::vector<bool> runs_again = iteration_.runs_again;
+    order_.ChangeAtRandom(random_, runs_again);
+    if (runs_again == iteration_.runs_again) return;
+    std::vector<TaskRun> runs = order_.Make(runs_again);
+    const GraphProblem& made = maker_.Make(runs);
+    std::vector<bool> is_away = AwayAsBefore(runs, made);
+    FitSet(made.problem, is_away);
+    const double seconds = TransferDispatcher(made.problem).RunWithin(iteration_.seconds, is_away);
+    if (seconds > iteration_.seconds) return;
+    iteration_.runs = std::move(runs);
+    iteration_.runs_again = std::move(runs_again);
+    iteration_.made = made;
+    iteration_.is_away = std::move(is_away);
+    iteration_.seconds = seconds;
+  }
+
+  // Returns the set of those absences that are in the iteration's set.
+  std::vector<bool> AwayAsBefore(const std::vector<TaskRun>& runs, const GraphProblem& made) {
+    for (std::vector<Needed>& needed : needed_) needed.clear();
+    for (std::size_t g = 0; g < iteration_.is_away.size(); ++g) {
+      if (!iteration_.is_away[g]) continue;
+      needed_[iteration_.made.moved[g].data].push_back(
+          NeededAfter(iteration_.made.problem.absences[g], iteration_.runs));
+    }
+    std::vector<bool> is_away;
+    is_away.reserve(made.moved.size());
+    for (std::size_t g = 0; g < made.moved.size(); ++g) {
+      const Absence& absence = made.problem.absences[g];
+      const std::vector<Needed>& needed = needed_[made.moved[g].data];
+      const bool is_in =
+          std::find(needed.begin(), needed.end(), NeededAfter(absence, runs)) != needed.end();
+      is_away.push_back(is_in || absence.is_always_away());
+    }
+    return is_away;
+  }
+
+  Needed NeededAfter(const Absence& absence, const std::vector<TaskRun>& runs) const {
+    if (absence.needed == runs.size()) return {.task = tasks_};  // the end of the iteration
+    return {.task = runs[absence.needed].task,
+            .is_after_forward = absence.needed >= order_.forward_tasks()};
+  }
+
+  const std::size_t tasks_;
+  const RerunOrder order_;
+  GraphProblemMaker maker_;
+  std::mt19937_64 random_;
+  Iteration& iteration_;
+  std::vector<std::vector<Needed>> needed_;  // by data, of one try
+};
+
+}  // namespace
+
+void ChangeReruns(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                  const IterationOptions& options, const GoOn& go_on, Iteration& iteration) {
+  RerunSearch(graph, algorithms, options, iteration).Run(go_on);
+  FindTimes(iteration);
+}
+
+}  // namespace tidepool::transfers

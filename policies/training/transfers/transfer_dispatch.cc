@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the first that can: the next operation, the next copy out, or the next copy in.
+#include "policies/training/transfers/transfer_dispatch.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "policies/training/transfers/sort_by_key.h"
+
+namespace tidepool::transfers {
+
+TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
+    : problem_(problem),
+      by_written_(problem.absences.size()),
+      by_needed_(problem.absences.size()),
+      operation_tails_(problem.seconds.size() + 1),
+      out_tails_(problem.absences.size()),
+      in_tails_(problem.absences.size()) {
+  for (std::size_t k = operations(); k-- > 0;) {
+    operation_tails_[k] = operation_tails_[k + 1] + problem.seconds[k];
+  }
+  std::iota(by_written_.begin(), by_written_.end(), std::size_t{0});
+  std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
+  // The datum that is needed last goes first if two can be sent at the same time. It is the other
+  // way round for data that comes back.
+  const std::size_t keys = operations() + 1;
+  const auto written = [&](std::size_t g) { return problem.absences[g].written; };
+  const auto needed = [&](std::size_t g) { return problem.absences[g].needed; };
+  SortByKey(
+      keys, [&](std::size_t g) { return operations() - needed(g); }, by_written_);
+  SortByKey(keys, written, by_written_);
+  SortByKey(
+      keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
+  SortByKey(keys, needed, by_needed_);
+  for (std::size_t g = 0; g < problem.absences.size(); ++g) {
+    if (problem.absences[g].is_always_away()) always_away_.push_back(g);
+    if (problem.absences[g].begins_away) begin_away_bytes_ += problem.absences[g].bytes;
+  }
+  std::erase_if(by_written_, [&](std::size_t g) { return problem.absences[g].begins_away; });
+  std::erase_if(by_needed_, [&](std::size_t g) { return problem.absences[g].ends_away; });
+}
+
+void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
+  window_.clear();
+  window_begin_ = window_end_ = started_ = next_out_ = next_in_ = 0;
+  last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = sending_until_ = 0;
+  last_needed_ = kNothing;
+  away_ = begin_away_bytes_;
+  fetched_ = held_ = 0;
+  held_until_.assign(operations() + 1, 0);
+  sent_at_.assign(problem_.absences.size(), kNever);
+  is_moved_.assign(is_away.begin(), is_away.end());
+  for (const std::size_t g : always_away_) is_moved_[g] = 1;
+  // Without branches, which a processor could not predict.
+  std::size_t outs = 0;
+  outs_.resize(by_written_.size());
+  for (const std::size_t g : by_written_) {
+    outs_[outs] = g;
+    outs += is_moved_[g];
+  }
+  outs_.resize(outs);
+  std::size_t ins = 0;
+  ins_.resize(by_needed_.size());
+  for (const std::size_t g : by_needed_) {
+    ins_[ins] = g;
+    ins += is_moved_[g];
+  }
+  ins_.resize(ins);
+}
+
+// Data that was fetched does not leave again, so it takes from the memory of all operations before
+// the one that needs it. Returns false where the data that is needed alone is too much.
+bool TransferDispatcher::FindLimits() {
+  most_fetched_.assign(operations() + 1, 0);
+  // First the changes from one operation to the next, then their sums.
+  for (const std::size_t g : ins_) {
+    const Absence& absence = problem_.absences[g];
+    most_fetched_[absence.left] += absence.bytes;  // away from here on
+    // No longer away, but needed before the next operations: these two cancel out.
+  }
+  for (const std::size_t g : always_away_) {
+    const Absence& absence = problem_.absences[g];
+    if (absence.ends_away) most_fetched_[absence.left] += absence.bytes;
+  }
+  std::int64_t sum = 0;
+  std::int64_t fetched = 0;
+  auto next = ins_.begin();
+  for (std::size_t k = 0; k < operations(); ++k) {
+    sum += most_fetched_[k];
+    most_fetched_[k] = problem_.memory_bytes - problem_.running_bytes[k] + sum;
+    for (; next != ins_.end() && problem_.absences[*next].needed <= k; ++next) {
+      fetched += problem_.absences[*next].bytes;
+    }
+    if (fetched > most_fetched_[k]) return false;
+  }
+  return true;
+}
+
+// Copies go in their order, one after the other. The operation that needs one starts after it.
+void TransferDispatcher::FindTails() {
+  copy_seconds_ = 0;
+  double tail = 0;
+  for (std::size_t i = ins_.size(); i-- > 0;) {
+    const Absence& absence = problem_.absences[ins_[i]];
+    tail = absence.in_seconds + std::max(tail, operation_tails_[absence.needed]);
+    in_tails_[ins_[i]] = tail;
+    copy_seconds_ += absence.in_seconds;
+  }
+  tail = 0;
+  for (std::size_t i = outs_.size(); i-- > 0;) {
+    tail = problem_.absences[outs_[i]].out_seconds + std::max(tail, in_tails_[outs_[i]]);
+    out_tails_[outs_[i]] = tail;
+    copy_seconds_ += problem_.absences[outs_[i]].out_seconds;
+  }
+}
+
+// Returns the most bytes that may have been fetched before operation `needed`, by the limits of the
+// operations from the next one on.
+std::int64_t TransferDispatcher::MostFetched(std::size_t needed) {
+  for (; window_end_ < std::min(needed, operations()); ++window_end_) {
+    while (window_.size() > window_begin_ &&
+           most_fetched_[window_.back()] >= most_fetched_[window_end_]) {
+      window_.pop_back();
+    }
+    window_.push_back(window_end_);
+  }
+  while (window_begin_ < window_.size() && window_[window_begin_] < started_) ++window_begin_;
+  return window_begin_ == window_.size() ? std::numeric_limits<std::int64_t>::max()
+                                         : most_fetched_[window_[window_begin_]];
+}
+
+// Returns the bytes in use at `time`, which is not before the last start.
+std::int64_t TransferDispatcher::Used(double time) const {
+  const bool runs = time < busy_until_;
+  const std::size_t ended = started_ - (runs ? 1 : 0);
+  std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
+  used += held_ - away_;
+  if (runs) used += held_until_[started_];
+  if (sending_until_ > time && sending_left_ <= ended) used += sending_bytes_;
+  return used;
+}
+
+// Returns the first moment from `time` on at which `bytes` are free.
+double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
+  while (Used(time) > problem_.memory_bytes - bytes) {
+    double next = busy_until_ > time ? busy_until_ : kNever;
+    if (sending_until_ > time) next = std::min(next, sending_until_);
+    if (next == kNever) return kNever;
+    time = next;
+  }
+  return time;
+}
+
+double TransferDispatcher::OperationStart() const {
+  if (started_ == operations() || next_needed_ <= started_) return kNever;
+  double time = std::max(busy_until_, last_start_);
+  if (last_needed_ <= started_) time = std::max(time, fetched_until_);
+  return WhenFree(problem_.running_bytes[started_] - problem_.resting_bytes[started_], time);
+}
+
+double TransferDispatcher::OutStart() const {
+  if (next_out_from_ > started_) return kNever;
+  const double time = std::max(out_until_, last_start_);
+  return next_out_from_ == started_ ? std::max(time, busy_until_) : time;
+}
+
+double TransferDispatcher::InStart() {
+  if (next_in_from_ > started_) return kNever;
+  const Absence& absence = NextIn();
+  double time = std::max(in_until_, last_start_);
+  if (!absence.begins_away) {
+    if (sent_at_[ins_[next_in_]] == kNever) return kNever;
+    time = std::max(time, sent_at_[ins_[next_in_]]);
+  }
+  if (absence.left == started_) time = std::max(time, busy_until_);
+  if (fetched_ + absence.bytes > MostFetched(absence.needed)) return kNever;
+  return WhenFree(absence.bytes, time);
+}
+
+// Finds the operations from which on the next copies may start.
+void TransferDispatcher::FindNext() {
+  const bool has_out = next_out_ < outs_.size();
+  next_out_from_ = has_out ? problem_.absences[outs_[next_out_]].written : kNothing;
+  next_in_from_ = next_needed_ = kNothing;
+  if (next_in_ == ins_.size()) return;
+  const Absence& in = NextIn();
+  next_needed_ = in.needed;
+  // On a link of one direction at a time a copy in delays copies out, which operations wait for.
+  // Data that begins away must come in any case: after all copies out it would come late.
+  const bool delays =
+      !problem_.full_duplex && !in.begins_away && has_out && next_out_from_ <= in.needed;
+  next_in_from_ = delays ? std::max(in.left, in.needed) : in.left;
+}
+
+void TransferDispatcher::StartOperation(double time) {
+  if (actions_ != nullptr) {
+    actions_->push_back({TransferAction::Kind::kOperation, started_, time});
+  }
+  busy_until_ = time + problem_.seconds[started_++];
+  last_start_ = time;
+  held_ -= held_until_[started_];
+}
+
+void TransferDispatcher::StartOut(double time) {
+  const std::size_t g = outs_[next_out_++];
+  copy_seconds_ -= problem_.absences[g].out_seconds;
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, g, time});
+  out_until_ = time + problem_.absences[g].out_seconds;
+  if (!problem_.full_duplex) in_until_ = out_until_;
+  last_start_ = time;
+  away_ += problem_.absences[g].bytes;
+  const std::size_t left = problem_.absences[g].left;
+  sent_at_[g] = sending_until_ = out_until_;
+  sending_bytes_ = problem_.absences[g].bytes;
+  sending_left_ = left;
+  FindNext();
+  if (left < started_) return;
+  held_until_[left] += problem_.absences[g].bytes;
+  if (left > started_) held_ += problem_.absences[g].bytes;
+}
+
+void TransferDispatcher::StartIn(double time) {
+  const std::size_t g = ins_[next_in_++];
+  copy_seconds_ -= problem_.absences[g].in_seconds;
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
+  in_until_ = fetched_until_ = time + problem_.absences[g].in_seconds;
+  if (!problem_.full_duplex) out_until_ = in_until_;
+  last_start_ = time;
+  away_ -= problem_.absences[g].bytes;
+  fetched_ += problem_.absences[g].bytes;
+  last_needed_ = problem_.absences[g].needed;
+  FindNext();
+}
+
+double TransferDispatcher::Run(const std::vector<bool>& is_away,
+                               std::vector<TransferAction>* actions) {
+  actions_ = actions;
+  return RunUntil(kNever, is_away);
+}
+
+double TransferDispatcher::RunWithin(double most_seconds, const std::vector<bool>& is_away) {
+  constexpr double kRounding = 1e-9;  // more than sums in another order differ
+  actions_ = nullptr;
+  return RunUntil(most_seconds * (1 + kRounding), is_away);
+}
+
+double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>& is_away) {
+  Begin(is_away);
+  if (!FindLimits()) return kNever;
+  if (most_seconds < kNever) FindTails();
+  FindNext();
+  while (started_ < operations() || next_in_ < ins_.size() || next_out_ < outs_.size()) {
+    const double operation = OperationStart();
+    const double out = OutStart();
+    const double in = InStart();
+    const double first = std::min({operation, out, in});
+    if (first == kNever) return kNever;
+    double tail = 0;
+    if (operation == first) {
+      tail = operation_tails_[started_];
+      StartOperation(first);
+    } else if (out == first) {
+      tail = CopyTail(out_tails_[outs_[next_out_]]);
+      StartOut(first);
+    } else {
+      tail = CopyTail(in_tails_[ins_[next_in_]]);
+      StartIn(first);
+    }
+    if (first + tail > most_seconds) return kNever;
+  }
+  return std::max({busy_until_, in_until_, out_until_});
+}
+
+}  // namespace tidepool::transfers

@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Task graphs from notes of operators and a record of memory, without PyTorch.
+
+graph_test.py SOURCE
+"""
+import gzip
+import json
+import pathlib
+import pickle
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
+
+from tidepool_dryrun import gpus, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+BLOCK = 1 << 20
+NO_FLAGS = {"may_rerun": True, "statistics": False, "from_host": False}
+
+
+class Program:
+    """Operators that ask for memory, as the parts of a dry run note them. Each operator takes a millisecond."""
+
+    def __init__(self):
+        self.events, self.operators, self.sizes, self.now = [], [], {}, 0
+        self.step = {"number": 3, "device": 0, "left_out": 0, "weights": {}, "buffers": {}, "gradients": {}, "states": {}, "models": ["Net"],
+                     "optimizers": ["SGD"], "differs_from_before": None}
+
+    def take(self, address, blocks=1):
+        self.events.append({"action": "alloc", "addr": address, "size": blocks * BLOCK})
+        self.sizes[address] = blocks * BLOCK
+
+    def free(self, *addresses):
+        for address in addresses:
+            self.events.append({"action": "free_completed", "addr": address, "size": self.sizes.pop(address)})
+
+    def begin(self):
+        self.step.update(begin=len(self.events), clock=(0, 0))
+
+    def run(self, name, phase="forward", uses=(), makes=(), changes=(), scratch=0, seconds=1e-3, layer="layer", **flags):
+        begin = len(self.events), self.now
+        for address in makes:
+            self.take(address)
+        if scratch:
+            self.take(999, scratch)
+            self.free(999)
+        self.now += int(seconds * 1e9)
+        self.operators.append((name, phase, layer, "train.py:1", begin, (len(self.events), self.now), (*uses, *changes), tuple(changes),
+                               {**NO_FLAGS, **flags}))
+
+    def graph(self):
+        self.step.update(end=len(self.events), clock=(0, self.now), operators=self.operators, requested_bytes=sum(self.sizes.values()))
+        return graph.Graph(self.step, self.events)
+
+    def file(self):
+        return json.loads(graph.text(self.graph(), "net", gpus.find("h100")))
+
+
+def named(entries):
+    return {entry["name"]: entry for entry in entries}
+
+
+class GraphTest(unittest.TestCase):
+    def test_requests_are_data_and_operators_are_tasks(self):
+        program = Program()
+        for address, kind in ((1, "weight"), (2, "state"), (3, "old")):
+            program.take(address)
+        program.step.update(weights={1: "l.weight"}, states={2: ("l.weight", "momentum", "torch.float32", "SGD")}, gradients={6: "l.weight"})
+        program.begin()
+        program.run("view", uses=(1,), seconds=0)
+        program.run("mm", uses=(1, 3), makes=(4,), scratch=2)
+        program.free(3)
+        program.run("loss", "backward", uses=(4,), makes=(5,))
+        program.run("mm", "backward", uses=(4, 5), makes=(6,))
+        program.free(4, 5)
+        program.run("add_", "update", uses=(6,), changes=(1, 2))
+        found = program.file()
+        data, tasks = named(found["data"]), found["tasks"]
+        self.assertEqual({name: datum["kind"] for name, datum in data.items()},
+                         {"l.weight": "weight", "l.weight.momentum": "optimizer-state", "d2": "input", "d3": "activation", "d4": "gradient",
+                          "l.weight.gradient": "weight-gradient"})
+        self.assertEqual(data["l.weight.gradient"]["after"], "device")
+        self.assertEqual([task["name"] for task in tasks],
+                         ["0.mm train.py:1", "1.loss train.py:1", "2.mm train.py:1", "3.add_ train.py:1"])
+        self.assertEqual(tasks[0]["algorithms"], [{"name": "default", "seconds": 1e-3, "workspace": 2 * BLOCK}])
+        self.assertEqual((tasks[0]["reads"], tasks[0]["writes"], tasks[0]["may_rerun"]), (["l.weight", "d2"], ["d3"], True))
+        self.assertEqual([task["phase"] for task in tasks], ["forward", "backward", "backward", "update"])
+        self.assertEqual(tasks[3]["updates"], ["l.weight", "l.weight.momentum"])
+        self.assertFalse(tasks[2]["may_rerun"])
+        self.assertEqual((found["gpu"], found["link"]), ("NVIDIA H100 80GB HBM3", 48e9))
+
+    def test_each_datum_has_a_name_of_its_own(self):
+        program = Program()
+        for address in (1, 2, 3):
+            program.take(address)
+        program.step["weights"] = {1: "d2", 2: "weight", 3: "weight"}
+        program.begin()
+        program.run("mm", uses=(1, 2, 3), makes=(4,))
+        program.run("mm", "backward", uses=(4,), makes=(5,))
+        self.assertEqual([datum["name"] for datum in program.file()["data"]], ["d2", "weight", "weight'", "d3", "d4"])
+
+    # Memory that the program holds belongs to the peak.
+    def test_data_lives_as_long_as_in_the_run(self):
+        program = Program()
+        program.begin()
+        program.run("a", makes=(1,))
+        program.run("b", makes=(2,))
+        program.free(1)  # after b, which does not read it
+        program.run("c", "backward", uses=(2,), makes=(3,))
+        program.run("d", "backward", uses=(3,), makes=(4,))
+        program.free(2)  # after d
+        found = program.graph()
+        self.assertEqual((found.peak, found.peak_bytes), (3 * BLOCK, 3 * BLOCK))
+        tasks = named(json.loads(graph.text(found, "net", gpus.find("h100")))["tasks"])
+        # A task that may run again gets a task after it for data that it does not read itself.
+        self.assertEqual(tasks["1.b train.py:1 end"]["reads"], ["d0"])
+        self.assertEqual(tasks["1.b train.py:1 end"]["algorithms"][0]["seconds"], 0)
+        self.assertEqual(tasks["3.d train.py:1"]["reads"], ["d2", "d1"])
+
+    def test_changes_in_place_may_run_again_where_there_is_room(self):
+        for most, may_rerun in ((4, True), (0, False)):
+            program = Program()
+            program.begin()
+            program.run("conv", makes=(1,))
+            program.run("relu_", changes=(1,))
+            program.run("conv", uses=(1,), makes=(2,), scratch=most)
+            program.run("backward", "backward", uses=(1, 2), makes=(3,))
+            program.free(1, 2)
+            with self.subTest(most):
+                if not most:
+                    program.operators[1] = (*program.operators[1][:-1], {**NO_FLAGS, "may_rerun": False})
+                tasks = named(program.file()["tasks"])
+                relu = tasks["1.relu_ train.py:1"]
+                self.assertEqual((relu["may_rerun"], relu["reads"], relu["updates"], relu["writes"]),
+                                 (True, ["d0"], [], ["d0.1"]) if may_rerun else (False, [], ["d0"], []))
+                self.assertIn("d0.1" if may_rerun else "d0", tasks["3.backward train.py:1"]["reads"])
+
+    def test_a_change_in_place_at_the_peak_stays_one(self):
+        program = Program()
+        program.begin()
+        program.run("conv", makes=(1,))
+        program.run("relu_", changes=(1,))
+        program.run("backward", "backward", changes=(1,))
+        found = program.graph()
+        self.assertEqual((found.peak, found.peak_bytes), (BLOCK, BLOCK))
+        self.assertEqual([datum.name for datum in found.tasks[1].updates], ["d0"])
+
+    def test_memory_that_is_filled_later_has_one_task(self):
+        program = Program()
+        program.begin()
+        program.run("empty", makes=(1,), seconds=0)
+        program.run("copy_", changes=(1,))
+        program.run("mm", "backward", uses=(1,), makes=(2,))
+        tasks = program.file()["tasks"]
+        self.assertEqual([(task["name"], task["writes"], task["may_rerun"]) for task in tasks],
+                         [("1.copy_ train.py:1", ["d0"], True), ("2.mm train.py:1", ["d1"], False)])
+
+    def test_statistics_of_a_layer_leave_it_repeatable(self):
+        program = Program()
+        program.take(1)
+        program.step["buffers"] = {1: "running_mean"}
+        program.begin()
+        program.run("batch_norm", makes=(2,), changes=(1,), statistics=True)
+        program.run("backward", "backward", uses=(2,), makes=(3,))
+        tasks = named(program.file()["tasks"])
+        self.assertTrue(tasks["0.batch_norm train.py:1"]["may_rerun"])
+        self.assertEqual(tasks["0.batch_norm train.py:1 statistics"]["updates"], ["running_mean"])
+
+    def test_copies_from_the_host_are_inputs(self):
+        program = Program()
+        program.begin()
+        program.run("copy", makes=(1,), from_host=True)
+        program.run("mm", uses=(1,), makes=(2,))
+        program.run("backward", "backward", uses=(2,), makes=(3,))
+        found = program.file()
+        self.assertEqual(found["data"][0], {"name": "d0", "bytes": BLOCK, "kind": "input", "before": "host"})
+        copy = found["tasks"][0]
+        self.assertEqual((copy["name"], copy["reads"], copy["writes"]), ("0.copy train.py:1", ["d0"], ["0.copy train.py:1 done"]))
+        self.assertIn("d0", found["tasks"][-1]["reads"], "the program holds it until the next step")
+
+    # Compiled code asks for memory without operators.
+    def test_what_runs_between_operators_is_a_task_for_each_group_of_requests(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.take(2)
+        program.free(1)
+        program.take(3)
+        program.free(2)
+        program.now += 4_000_000
+        program.run("mm", "backward", uses=(3,), makes=(4,))
+        found = program.graph()
+        self.assertEqual((found.peak, found.peak_bytes), (2 * BLOCK, 2 * BLOCK))
+        self.assertEqual([(task.operator, task.seconds, task.may_rerun()) for task in found.tasks],
+                         [("mm", 1e-3, True), ("outside", 2e-3, False), ("outside", 2e-3, False), ("mm", 1e-3, False)])
+
+    def test_a_record_that_lacks_memory_has_no_graph(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.events.pop()
+        with self.assertRaisesRegex(DryRunError, "has 0 bytes at the end of step 3, and PyTorch 1048576"):
+            program.graph()
+
+    def test_notes_name_what_the_graph_does_not_tell(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.step.update(models=["Critic", "Net"], differs_from_before={"operators": 5, "before": 4, "at": 2, "name": "mm"})
+        found = " | ".join(graph.notes(program.graph(), 2 * BLOCK))
+        for part in ("2097152 bytes, is outside of this step, which has 1048576", "step 3 has 5 operators and the one before 4",
+                     "from mm, number 2, on", "no backward pass", "2 models: Critic, Net"):
+            self.assertIn(part, found)
+
+    def test_a_rank_may_have_no_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rank = {"snapshot": str(pathlib.Path(folder, "process-7.pickle")), "steps": 1, "device": 0}
+            with self.assertRaisesRegex(DryRunError, "took 1 step of an optimizer of PyTorch, .*expected 2 complete ones"):
+                graph.make(rank)
+            for step, error in (({"left_out": 5, "number": 2, "operators": [0] * 3}, "step 2 has 8 operators, expected at most 3"),
+                                ({"left_out": 0, "device": 1}, "on device 1, and device 0 takes most memory")):
+                pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(step))
+                with self.assertRaisesRegex(DryRunError, error):
+                    graph.make(rank)
+
+    def test_writes_a_file_by_its_name(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.run("mm", "backward", uses=(1,), makes=(2,))
+        program.graph()
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = pathlib.Path(folder, "process-7.pickle")
+            snapshot.write_bytes(pickle.dumps({"device_traces": [[*program.events, {"action": "segment_alloc", "size": 1 << 30}]]}))
+            pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0}
+            files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
+            for file in files:
+                answer = graph.write(rank, "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
+            self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
+                                      "notes": []})
+            self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
+            self.assertEqual(gzip.decompress(files[1].read_bytes()), files[0].read_bytes())
+
+
+def blocks(count, names="blocks.{}"):
+    """Returns the graph of a program of blocks. Each keeps a block of memory inside and its result for the backward pass, and frees
+    another one. Its weight is a block, with two moments of Adam."""
+    program = Program()
+    for number in range(count):
+        for address in (1000 + number, 1100 + number, 1200 + number):
+            program.take(address)
+        program.step["weights"][1000 + number] = f"{number}.weight"
+        for address, name in ((1100 + number, "exp_avg"), (1200 + number, "exp_avg_sq")):
+            program.step["states"][address] = f"{number}.weight", name, "torch.float32", "AdamW"
+    program.begin()
+    program.run("input", makes=(1,), layer="")
+    for number in range(count):
+        layer, x = names.format(number), 10 * number
+        program.run("norm", uses=(x + 1,), makes=(x + 2,), layer=f"{layer}.norm")
+        program.run("mm", uses=(x + 2, 1000 + number), makes=(x + 3,), layer=f"{layer}.mm")
+        program.run("gelu", uses=(x + 3,), makes=(x + 11,), layer=layer)
+        program.free(x + 2)
+    program.run("loss", uses=(10 * count + 1,), makes=(4999,), layer="")
+    program.run("loss_backward", "backward", uses=(4999,), makes=(5000,), layer="")
+    for number in reversed(range(count)):
+        x = 10 * number
+        program.run("gelu_backward", "backward", uses=(x + 3, 5000), makes=(5001,), layer="")
+        program.run("mm_backward", "backward", uses=(x + 1, 5001, 1000 + number), makes=(2000 + number,), layer="")
+        program.step["gradients"][2000 + number] = f"{number}.weight"
+        program.free(x + 3, x + 11, 5001)
+    program.run("adam", "update", uses=tuple(2000 + number for number in range(count)), scratch=20,
+                changes=tuple(first + number for number in range(count) for first in (1000, 1100, 1200)), layer="")
+    return program.graph()
+
+
+class WhatIfTest(unittest.TestCase):
+    def test_blocks_that_run_again_keep_their_input_alone(self):
+        found = blocks(4)
+        # Weights and moments, results, data inside of blocks, the loss, and gradients of the loss, inside and of a weight.
+        self.assertEqual(what_if.without_update(found, lambda datum: datum.bytes), (12 + 5 + 4 + 1 + 3) * BLOCK)
+        for budget, count, peak, again in ((24, 1, 24, 3), (23, 2, 23, 6), (22, 3, 22, 9), (1, 3, 22, 9)):
+            with self.subTest(budget):
+                graph_of_blocks = blocks(4)
+                for task in graph_of_blocks.tasks:
+                    task.workspace = 0  # the update is no part of this
+                made = what_if.checkpoints(graph_of_blocks, budget * BLOCK)
+                self.assertEqual((len(made["blocks"]), made["of"]), (count, 4))
+                self.assertEqual(made["blocks"], [f"blocks.{number}" for number in range(count)])
+                self.assertEqual(made["peak"], peak * BLOCK)
+                self.assertAlmostEqual(made["slowdown"], (24 + again) / 24)
+
+    # Its last task gives nothing that the backward pass reads, so PyTorch stops before it.
+    def test_a_block_that_runs_again_needs_its_input_until_then(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        for number in range(2):
+            x = 10 * number
+            for inner in (2, 3):
+                program.run("mm", uses=(x + 1,), makes=(x + inner,), layer=f"blocks.{number}.mm")
+            program.run("gelu", uses=(x + 2, x + 3), makes=(x + 11,), layer=f"blocks.{number}")
+            program.free(x + 1)
+        program.run("loss", uses=(21,), makes=(30,), layer="")
+        for number in (1, 0):
+            program.run("backward", "backward", uses=(10 * number + 2, 10 * number + 3), makes=(40 + number,), layer=f"blocks.{number}.mm")
+            program.free(10 * number + 2, 10 * number + 3)
+        found = program.graph()
+        step = what_if.Checkpoints(found, {"blocks.0": what_if.blocks(found, 1)["blocks.0"]})
+        again = 9  # the position of the first task that runs again, before the last backward task
+        self.assertEqual([task.operator for task in step.order[again:]], ["mm", "mm", "backward"])
+        lives = {datum.name: step.lives(datum) for datum in found.data}
+        self.assertEqual(lives["d0"], [(0, again + 1)])
+        self.assertEqual(lives["d1"], [(1, 3), (again, again + 2)])
+
+    def test_blocks_may_be_in_stages(self):
+        self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}"), 1)), ["stages.0", "stages.1", "stages.2"])
+        self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}.0"), 2)), ["stages.0.0", "stages.1.0", "stages.2.0"])
+        self.assertEqual(list(what_if.blocks(blocks(2, "{}"), 1)), ["0", "1"])
+        self.assertEqual(what_if.blocks(blocks(2, "net"), 1), {})
+        of_layers = blocks(2, "{}")
+        for task in of_layers.tasks:
+            task.layer = task.layer[:1]
+        self.assertEqual(what_if.blocks(of_layers, 1), {}, "a layer alone is no block")
+        self.assertIsNone(what_if.checkpoints(blocks(2, "net"), 1))
+
+    def test_state_of_optimizers_may_be_smaller_or_elsewhere(self):
+        found = blocks(4)
+        peak, slowdown = what_if.state_on_host(found, 1e9)
+        self.assertEqual(peak, (4 + 5 + 4 + 4) * BLOCK)
+        self.assertAlmostEqual(slowdown, (23e-3 + 8 * BLOCK / 1e9) / 24e-3)  # without the update
+        elements = BLOCK // 4
+        small = what_if.small_state(found)
+        self.assertEqual(small, (4 + 5 + 4 + 4) * BLOCK + 8 * (elements + 4 * elements // 256))
+        found.data[1].bytes = 4 * (what_if.LEAST_SMALL_STATE - 1)  # stays as it is
+        self.assertEqual(what_if.small_state(found), small - (elements + 4 * elements // 256) + graph.rounded(found.data[1].bytes))
+        found.step["states"] = {address: (*names[:2], "torch.bfloat16", "AdamW") for address, names in found.step["states"].items()}
+        self.assertIsNone(what_if.small_state(found))
+
+
+class BatchTest(unittest.TestCase):
+    def test_one_word_names_the_batch(self):
+        for words, batch, changed in (("t.py --batch-size 48", 48, "t.py --batch-size 7"), ("t.py --batch_size=12 x", 12, "t.py --batch_size=7 x"),
+                                      ("t.py --per_device_train_batch_size 4", 4, "t.py --per_device_train_batch_size 7"),
+                                      ("t.py --batch 4 --eval-batch 8", 4, "t.py --batch 7 --eval-batch 8"),
+                                      ("t.py trainer.batch_size=16", 16, "t.py trainer.batch_size=7")):
+            with self.subTest(words):
+                self.assertEqual(remedies.batch_of(words.split())[1], batch)
+                self.assertEqual(remedies.with_batch(words.split(), 7), changed.split())
+        for words in ("t.py", "t.py --batches 4", "t.py --micro-batch 4 --batch 8", "t.py --batch auto", "t.py batch 4"):
+            self.assertIsNone(remedies.batch_of(words.split()), words)
+
+    def test_the_memory_of_two_batches_tells_the_next(self):
+        # 10 bytes for each sample, and 100 besides.
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 345, 16), 24)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
+        self.assertIsNone(remedies.next_batch({32: 420, 24: 340, 25: 350}, 32, 345, 24))
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 185, None), 8)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 50, None), 1)
+        self.assertEqual(remedies.next_batch({32: 420, 16: 420}, 32, 430, 16), 31)
+
+
+class TextTest(unittest.TestCase):
+    def test_prints_what_would_make_a_program_fit(self):
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
+        self.assertEqual(text.remedies(answer), [])
+        answer["needed_bytes"] = 5 << 30
+        self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])
+        answer["remedies"] = [
+            {"name": "batch 2 in place of 4", "peak_bytes": 1 << 30, "slowdown": 1.25, "checked": True, "fits": True, "how": "--batch 2"},
+            {"name": "other", "peak_bytes": 4 << 30, "slowdown": 1.5, "checked": False, "fits": False, "how": "code"},
+            {"name": "schedule", "peak_bytes": None, "slowdown": None, "checked": False, "fits": False, "how": "no room"}]
+        self.assertEqual(text.remedies(answer)[1:],
+                         [("to make it fit", "batch 2 in place of 4   1.0 GiB live   1.25 x the time a sample, checked   --batch 2"),
+                          ("", "other                   4.0 GiB live   does not suffice alone"),
+                          ("", "schedule                 no schedule   does not suffice alone")])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,556 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the dry run that need no PyTorch: the search for the largest value, the GPUs, the interpreter of a
+command, the answer from files of processes, and the texts.
+
+parts_test.py SOURCE
+"""
+import ast
+import json
+import os
+import pathlib
+import pickle
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
+
+import _tidepool_recording as recording  # noqa: E402
+
+from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text, where  # noqa: E402
+from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+
+class SourceTest(unittest.TestCase):
+    def test_the_oldest_python_can_read_the_sources(self):
+        sources = sorted((SOURCE / "dryrun" / "program").rglob("*.py"))
+        self.assertTrue(sources)
+        for source in sources:
+            ast.parse(source.read_text(), str(source), feature_version=(3, 9))
+
+
+class FitTest(unittest.TestCase):
+    def test_finds_the_largest_value_of_every_range(self):
+        for least in range(1, 6):
+            for most in range(least, 40):
+                for limit in range(least - 1, most + 2):
+                    tried = []
+
+                    def fits(value):
+                        self.assertTrue(least <= value <= most)
+                        self.assertNotIn(value, tried)
+                        tried.append(value)
+                        return value <= limit
+
+                    expected = None if limit < least else min(limit, most)
+                    self.assertEqual(fit.largest(least, most, fits), expected, (least, most, limit))
+
+    def test_large_ranges_take_few_runs(self):
+        tried = []
+        self.assertEqual(fit.largest(1, 1 << 40, lambda value: tried.append(value) or value <= 123456), 123456)
+        self.assertLess(len(tried), 40)
+
+    def test_parses_ranges(self):
+        self.assertEqual(fit.parse("batch-size=1..512"), ("batch-size", 1, 512))
+        for words in ("", "batch", "batch=", "batch=5", "batch=5..4", "batch=-1..4", "1..4", "b=1..x"):
+            with self.assertRaisesRegex(DryRunError, "expected NAME=LEAST..MOST"):
+                fit.parse(words)
+
+    def test_replaces_each_place(self):
+        self.assertEqual(fit.with_value(["a", "{n}", "--x={n}/{n}"], "n", 7), ["a", "7", "--x=7/7"])
+
+
+class GpuTest(unittest.TestCase):
+    def test_names_the_nearest_first(self):
+        with self.assertRaisesRegex(ValueError, "no GPU 'h10' is known, expected one of h100"):
+            gpus.find("h10")
+
+    def test_has_consistent_rows(self):
+        for name, gpu in gpus.GPUS.items():
+            with self.subTest(name):
+                self.assertGreaterEqual(gpu.capability, 70)
+                self.assertEqual(gpu.threads % 512, 0)
+                self.assertGreater(gpu.memory_bytes, 14 << 30)
+
+    def test_has_the_cache_that_was_measured(self):
+        self.assertEqual(gpus.find("h200").l2_bytes, 62914560)
+
+
+class TargetTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def script(self, name, words):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(words)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    # A Python that finds a PyTorch with these lines as its version.py.
+    def python_with(self, lines):
+        package = pathlib.Path(self.folder.name) / "torch"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").write_text("raise Exception('imported')")
+        (package / "version.py").write_text(lines)
+        return self.script("python", f"#!/bin/sh\nPYTHONPATH={self.folder.name} exec {sys.executable} \"$@\"\n")
+
+    def test_interpreter_is_the_first_word_or_that_of_the_script(self):
+        python = self.python_with("")
+        self.assertEqual(target.interpreter_of(python), python)
+        self.assertEqual(target.interpreter_of(self.script("torchrun", f"#!{sys.executable}\n")), sys.executable)
+        found = target.interpreter_of(self.script("tool", "#!/usr/bin/env python3\n"))
+        self.assertIn("python3", os.path.basename(found))
+        self.assertIsNone(target.interpreter_of(self.script("run.sh", "#!/bin/sh\n")))
+        with self.assertRaisesRegex(DryRunError, "no-such-program: no such program"):
+            target.find(["no-such-program"])
+
+    def test_other_programs_may_use_cuda_without_pytorch(self):
+        self.script("python3", f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder.name}:{os.environ['PATH']}"):
+            found = target.find([self.script("run", "#!/bin/sh\n")])
+        self.assertEqual((found.torch, found.cuda_major), (None, 13))
+
+    def test_finds_pytorch_without_importing_it(self):
+        found = target.find([self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")])
+        self.assertEqual(found.torch, "2.11.0+cu130")
+        self.assertEqual(found.folder, str(pathlib.Path(self.folder.name) / "torch"))
+        self.assertEqual(found.cuda_major, 13)
+        self.assertFalse(found.has_copies)
+        self.assertIsNone(found.cudnn)
+
+    def test_finds_libraries_of_nvidia_and_their_versions(self):
+        python = self.python_with("__version__ = '2.6.0+cu124'\ncuda = '12.4'\n")
+        folder = pathlib.Path(self.folder.name)
+        (folder / "nvidia" / "cublas").mkdir(parents=True)
+        (folder / "torch-2.6.0.dist-info").mkdir()
+        (folder / "torch-2.6.0.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0\n"
+            "Requires-Dist: filelock\nRequires-Dist: nvidia-cudnn-cu12==9.1.0.70; platform_system == 'Linux'\n")
+        found = target.find([python])
+        self.assertEqual(found.cuda_major, 12)
+        self.assertTrue(found.has_copies)
+        self.assertEqual(found.cudnn, (9, 1, 0))
+
+    def test_refuses_what_it_cannot_run(self):
+        for lines, error in (("__version__ = '2.11.0'\ncuda = None\n", "is built without CUDA"),
+                             ("__version__ = '2.11.0'\ncuda = None\nhip = '6.4'\n", "is built for ROCm 6.4, expected a build for CUDA"),
+                             ("__version__ = '2.6.0'\ncuda = '11.8'\n", "is built for CUDA 11.8, expected one for CUDA 12 or 13"),
+                             ("__version__ = '2.5.1+cu124'\ncuda = '12.4'\n", "torch 2.5.1.cu124 of .* is too old, expected 2.6 or newer"),
+                             ("", "has no PyTorch")):
+            with self.subTest(error), self.assertRaisesRegex(DryRunError, error):
+                target.find([self.python_with(lines)])
+        with self.assertRaisesRegex(DryRunError, "not a working Python"):
+            target.find([self.script("python3", "#!/bin/sh\nexit 3\n")])
+
+
+class ProgramTest(unittest.TestCase):
+    def test_an_interpreter_that_cannot_load_the_stand_in_is_refused(self):
+        torch = target.Target(sys.executable, "9.9", "", 99, False, None)
+        with self.assertRaisesRegex(DryRunError, "cannot load the stand-in for libcudart.so.99: OSError: .*libstdc"):
+            program.check_loads(torch, dict(os.environ))
+
+    def test_the_time_limit_asks_the_program_to_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            asked = pathlib.Path(folder) / "asked"
+            begun = pathlib.Path(folder) / "begun"
+            script = f"trap 'touch {asked}; exit 0' TERM; touch {begun}; sleep 1000 & wait"
+            finished = program.run(["sh", "-c", script], dict(os.environ), 2)
+            self.assertTrue(finished.ran_out_of_time)
+            self.assertFalse(finished.was_interrupted)
+            # A busy machine may not have begun the shell within the limit.
+            self.assertEqual(asked.exists(), begun.exists())
+
+    def test_output_passes_through(self):
+        lines = ("import os, sys; from tidepool_dryrun import program; "
+                 "program.run(['sh', '-c', 'head -c 20000000 /dev/zero; echo end >&2'], dict(os.environ), 1000)")
+        done = subprocess.run([sys.executable, "-c", lines], env=dict(os.environ, PYTHONPATH=str(SOURCE / "dryrun" / "program")),
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual(len(done.stderr), 20000004)
+        self.assertTrue(done.stderr.endswith(b"end\n"))
+
+    def test_libraries_that_cannot_be_made_name_their_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "tidepool").touch()
+            torch = target.Target(sys.executable, "9.9", folder, 13, False, None)
+            with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+                with self.assertRaisesRegex(DryRunError, f"{folder}/tidepool/dryrun/torch-9.9-.* cannot be made"):
+                    program.empty_libraries(torch, [pathlib.Path(folder)])
+
+    # Launchers start their ranks in sessions of their own.
+    def test_the_failure_of_a_process_ends_all_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/never")
+            pathlib.Path(folder, "failed").write_text(json.dumps({"reason": "error"}))
+            other = f"touch {folder}/begun; read line < {folder}/never"
+            script = (f"setsid sh -c '{other}' & while [ ! -e {folder}/begun ]; do :; done; "
+                      f"mv {folder}/failed {folder}/process-1.json; read line < {folder}/never")
+            own = {**os.environ, "TIDEPOOL_DRYRUN_FOLDER": folder}
+            with unittest.mock.patch.object(program, "SECONDS_FOR_OTHERS", 0):
+                finished = program.run(["sh", "-c", script], own, 1000)
+            self.assertFalse(finished.ran_out_of_time)
+            self.assertEqual(program.processes_of(folder), [])
+
+    def test_a_program_has_its_own_status(self):
+        finished = program.run(["sh", "-c", "exit 7"], dict(os.environ), 1000)
+        self.assertEqual(finished.status, 7)
+        self.assertFalse(finished.ran_out_of_time)
+
+
+class StubTool:
+    """Answers as the command line does for a snapshot."""
+
+    most_reserved = 99  # with the other order of addresses
+    least_memory = 95  # in which PyTorch gets through then
+    stranded = None  # a snapshot does not always tell
+
+    def ask(self, command, *arguments):
+        if command == "replay":
+            assert arguments[-2:-1] == ("--pool",), arguments
+            return {"served": arguments[-1] >= self.least_memory}
+        if command == "size":
+            return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
+        return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
+                                "categories": {"weights": 40, "unknown": 50}, "stranded_bytes": self.stranded,
+                                "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
+
+
+class AnswerTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.finished = program.Finished(0, False, False)
+        self.snapshot = pathlib.Path(self.folder.name, "snapshot")
+        self.snapshot.write_bytes(pickle.dumps({"device_traces": [[]]}))
+
+    def write(self, rank=0, allocations=3, device=None, **changes):
+        process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
+                   "pinned": {"peak_bytes": 0}, "snapshot": str(self.snapshot),
+                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
+                                "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
+        path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
+        path.write_text(json.dumps(process))
+
+    def collect(self, memory_bytes=1000, tool=None):
+        return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, tool or StubTool())
+
+    def hold(self, process, *entries):
+        """Writes the memory that a process held: of pinned memory of the host, and of each device."""
+        pathlib.Path(self.folder.name, f"memory-{process}").write_bytes(b"".join(plain.ENTRY.pack(*entry) for entry in entries))
+
+    def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
+        self.hold(7, (3, 0), (90, 0), (0, 0), (50, 0))
+        self.hold(8, (4, 0), (10, 0))
+        found = self.collect()
+        self.assertEqual([(rank["rank"], rank["device"], rank["peak_live_bytes"]) for rank in found["ranks"]],
+                         [(0, 0, 90), (0, 2, 50), (1, 0, 10)])
+        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"]), (90, None, True))
+        self.assertEqual(found["pinned"], {"peak_bytes": 7, "rounded_bytes": 7})
+        self.hold(8, (1 << 20, 0), (10, 300))
+        self.assertIn("  pinned            1.0 MiB of the host's memory", text.lines(self.collect(), "x"))
+        self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
+
+    def test_tells_memory_of_other_streams(self):
+        self.write()
+        tool = StubTool()
+        self.assertEqual(self.collect(tool=tool)["stranded_bytes"], 0)
+        for tool.stranded, is_told in ((4, False), (5, True)):
+            found = self.collect(tool=tool)
+            self.assertEqual(found["stranded_bytes"], tool.stranded)
+            self.assertEqual("stranded          5 bytes of it are free" in "\n".join(text.lines(found, "x")), is_told)
+
+    def test_answers_for_the_largest_rank(self):
+        self.write(0)
+        self.write(1)
+        found = self.collect()
+        self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
+        self.assertEqual(found["peak_live_bytes"], 90)
+        self.assertEqual(found["peak_reserved_bytes"], 101)
+        self.assertEqual(found["reserved_range"], [98, 101])
+        self.assertEqual(found["planned_bytes"], 90)
+        self.assertTrue(found["fits"] and found["dry_run"])
+        self.assertIsNone(found["out_of_memory"])
+        lines = text.lines(found, "train.py")
+        self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 assumed)")
+        self.assertEqual(lines[1].split("   ")[-1], "a.py:1 f 50 bytes · weights 40 bytes")
+        self.assertEqual(lines[-3:], ["  rank  device  peak live   reserved  fits",
+                                      "     0       0   90 bytes  100 bytes  yes",
+                                      "     1       0   90 bytes  101 bytes  yes"])
+        # A plan takes a search, so there is one for the largest rank alone.
+        self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
+
+    def test_names_the_line_of_a_library_below(self):
+        frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
+        self.snapshot.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "addr": 1, "size": 50, "frames": frames}]]}))
+        self.write()
+        found = self.collect()
+        self.assertEqual([one["below"] for one in found["ranks"][0]["top"]], [[], [{"frame": "model.py:9 forward", "bytes": 50}]])
+        self.assertIn("a.py:1 f 50 bytes (most in model.py:9 forward)", text.lines(found, "x")[1])
+
+    def test_fits_with_both_orders_of_addresses(self):
+        self.write()
+        tool = StubTool()
+        tool.most_reserved = 120
+
+        def verdict(memory_bytes):
+            found = self.collect(memory_bytes, tool)
+            return found["fits"], text.lines(found, "x")[3].split("fits")[1].strip()
+
+        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides some 0.5 GiB of context (not predicted)"))
+        self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
+                                              "spare for some 0.5 GiB of context (not predicted)"))
+        tool.least_memory = 111
+        self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
+                                               "and then runs out of memory"))
+
+    def test_out_of_memory_does_not_fit(self):
+        self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        found = self.collect()
+        self.assertFalse(found["fits"])
+        # The model of the allocator serves the refused request too.
+        self.assertEqual(found["reserved_range"], [100, 100])
+        self.assertIsNone(found["expandable_bytes"])
+        self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+
+    def test_the_first_request_may_be_refused(self):
+        self.write(allocations=0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        found = self.collect()
+        self.assertFalse(found["fits"])
+        self.assertEqual(found["peak_live_bytes"], 0)
+        self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+
+    def test_a_rank_out_of_memory_is_the_answer(self):
+        self.write(0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(1)
+        found = self.collect()
+        self.assertEqual(found["peak_reserved_bytes"], 100)
+        self.assertEqual([rank["fits"] for rank in found["ranks"]], [False, True])
+        self.assertIn("no, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-2])
+
+    def test_a_rank_that_fails_is_named_before_its_launcher(self):
+        self.write(0, error="ChildFailedError", devices=[], began=90, seconds=20)
+        self.write(1, error="ValueError: no data", began=95, seconds=10)
+        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError: no data"):
+            self.collect()
+        # Where the run was ended, launchers fail because of it.
+        self.write(1)
+        self.finished.ran_out_of_time = True
+        self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
+
+    # Each rank says it, and the launcher fails because of them.
+    def test_a_refusal_of_the_program_is_told_once(self):
+        self.write(error="ChildFailedError", devices=[])
+        for rank in (1, 2):
+            pathlib.Path(self.folder.name, f"refusal-{rank}").write_text("no such allocator")
+        with self.assertRaisesRegex(DryRunError, "^no such allocator$"):
+            self.collect()
+
+    def test_programs_without_an_answer_are_refused(self):
+        with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
+            self.collect()
+        self.finished.status = 3
+        with self.assertRaisesRegex(DryRunError, "ended with status 3 and left no answer"):
+            self.collect()
+        self.finished.status = -11
+        with self.assertRaisesRegex(DryRunError, "was ended by SIGSEGV and left no answer"):
+            self.collect()
+        self.finished.ran_out_of_time = True
+        with self.assertRaisesRegex(DryRunError, "ran out of time before it used PyTorch"):
+            self.collect()
+        self.finished.was_interrupted = True
+        with self.assertRaisesRegex(DryRunError, "was interrupted before it used PyTorch"):
+            self.collect()
+        snapshot = pathlib.Path(self.folder.name) / "process-7.pickle"
+        snapshot.touch()
+        with self.assertRaisesRegex(DryRunError, f"{self.folder.name}: .* was not written whole .* .TMPDIR names another folder"):
+            self.collect()
+        snapshot.unlink()
+        self.write(allocations=0)
+        for was_interrupted, ran_out_of_time, error in ((True, False, "was interrupted before it used a GPU"),
+                                                        (False, True, "ran out of time before it used a GPU, expected a longer --time-limit"),
+                                                        (False, False, "never asked for a GPU")):
+            self.finished.was_interrupted, self.finished.ran_out_of_time = was_interrupted, ran_out_of_time
+            with self.assertRaisesRegex(DryRunError, f"the program {error}"):
+                self.collect()
+        self.write(error="ValueError at a.py:3: no data")
+        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError at a.py:3: no data$"):
+            self.collect()
+        self.write(error="ValueError at a.py:3: no data", assumed=[{"operation": "nonzero", "frame": "a.py:2", "calls": 1}])
+        with self.assertRaisesRegex(DryRunError, "sizes were assumed for nonzero at a.py:2"):
+            self.collect()
+
+    def test_addresses_decide_nothing_with_expandable_segments(self):
+        self.write(device={"is_expandable": True})
+        found = self.collect()
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], 96))
+
+    # Private pools, and settings that changed: the model has neither.
+    def test_the_run_alone_answers_where_there_is_no_model(self):
+        self.write(device={"is_modelled": False})
+        found = self.collect()
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], None))
+        self.assertIn("PyTorch reserves  100 bytes   90 bytes planned", text.lines(found, "x")[2])
+
+    def test_a_caught_refusal_is_no_verdict(self):
+        refused = [{"device": 0, "bytes": 700, "frame": "a.py:3"}, {"device": 0, "bytes": 900, "frame": "a.py:4"}]
+        self.write(caught_out_of_memory=refused)
+        found = self.collect()
+        self.assertTrue(found["fits"])
+        self.assertIsNone(found["out_of_memory"])
+        self.assertEqual(found["caught_out_of_memory"], [{"bytes": 700, "frame": "a.py:3"}, {"bytes": 900, "frame": "a.py:4"}])
+        self.assertEqual((found["reserved_range"], found["expandable_bytes"]), ([100, 100], None))
+        self.assertIn("2 requests for which the program went on without the memory, the largest 900 bytes at a.py:4",
+                      text.lines(found, "x")[-1])
+
+    def test_a_program_that_gives_up_at_a_refusal_does_not_fit(self):
+        refused = [{"device": 0, "bytes": 700, "frame": "a.py:3"}]
+        self.write(caught_out_of_memory=refused)
+        self.finished.status = 1
+        found = self.collect()
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 700, "frame": "a.py:3"}))
+        self.assertEqual(found["caught_out_of_memory"], [])
+        # The dry run itself has ended the others.
+        self.write(caught_out_of_memory=refused)
+        self.finished.ran_out_of_time = True
+        self.assertTrue(self.collect()["fits"])
+
+    def test_the_limit_of_the_program_counts(self):
+        self.write(device={"limit_bytes": 110})
+        found = self.collect()
+        self.assertEqual((found["memory_bytes"], found["ranks"][0]["memory_bytes"]), (1000, 110))
+        self.assertIn("yes, 10 bytes of 110 bytes (the program's own limit, of 1000 bytes) to spare", text.lines(found, "x")[3])
+        self.write(device={"limit_bytes": 99})
+        tool = StubTool()
+        tool.most_reserved, tool.least_memory = 120, 100
+        self.assertFalse(self.collect(tool=tool)["fits"])
+
+    def test_memory_that_other_code_takes_counts(self):
+        self.write(0)
+        self.hold(0, (0, 0), (100, 0))
+        self.write(1)
+        self.hold(1, (0, 0), (151, 0), (7, 0))
+        found = self.collect()
+        self.assertEqual([(rank["device"], rank["peak_reserved_bytes"], rank["other_bytes"]) for rank in found["ranks"]],
+                         [(0, 100, 0), (0, 101, 50), (1, 7, 0)])
+        self.assertEqual((found["peak_reserved_bytes"], found["other_bytes"]), (101, 50))
+        lines = text.lines(found, "x")
+        self.assertEqual(lines[3], "  other code        50 bytes taken from the CUDA runtime beside PyTorch's allocator")
+        self.assertIn("yes, 849 bytes of 1000 bytes to spare", lines[4])
+        self.assertTrue(self.collect(151)["fits"])
+        # PyTorch gets through with 95.
+        self.assertTrue(self.collect(145)["fits"])
+        self.assertFalse(self.collect(144)["fits"])
+
+    # PYTORCH_NO_CUDA_MEMORY_CACHING=1, and allocators that programs bring.
+    def test_memory_of_other_allocators_is_that_of_the_runtime(self):
+        self.write(allocations=0)
+        self.hold(0, (0, 0), (90, 300))
+        found = self.collect()
+        self.assertEqual((found["peak_live_bytes"], found["peak_reserved_bytes"], found["steps"], found["fits"]), (90, 90, 3, True))
+        self.assertEqual(text.lines(found, "x")[1], "  peak              90 bytes taken from the CUDA runtime, none of it by PyTorch's "
+                                                    "caching allocator")
+        self.write(allocations=0, error="AcceleratorError at a.py:3: CUDA error: out of memory", error_frame="a.py:3")
+        found = self.collect()
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300, "frame": "a.py:3"}))
+        self.write(allocations=0, error="ValueError at a.py:3: no data", error_frame="a.py:3")
+        with self.assertRaisesRegex(DryRunError, "no data"):
+            self.collect()
+
+    def test_pinned_memory_alone_is_use_of_a_gpu(self):
+        self.write(devices=[], snapshot=None, pinned={"peak_bytes": 3 << 20})
+        self.hold(0, (4 << 20, 0))
+        self.write(1)
+        self.hold(1, (1 << 20, 0), (101, 0))
+        found = self.collect()
+        self.assertEqual(found["pinned"], {"peak_bytes": 4 << 20, "rounded_bytes": 5 << 20})
+        self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [0, 90])
+        self.assertIn("pinned            5.0 MiB of the host's memory for 4.0 MiB, in powers of two", "\n".join(text.lines(found, "x")))
+        pathlib.Path(self.folder.name, "process-1.json").unlink()
+        self.assertTrue(self.collect()["fits"])
+
+    def test_names_hold_nothing_that_a_terminal_obeys(self):
+        self.assertEqual(text.printable(os.fsdecode(b"a \xff\x1b[31m\n\xc2\xb7")), "a \\xff\\x1b[31m\\n\u00b7")
+        self.assertEqual(text.printable_lines("a\n\x1b[31mb"), "a\n\\x1b[31mb")
+        self.assertEqual(text.program_name("folder/" + 300 * "x"), 100 * "x")
+
+    def test_two_sizes_with_one_text_are_printed_once(self):
+        self.assertEqual(text.size_range(5 << 30, (5 << 30) + 1), "5.0 GiB")
+        self.assertEqual(text.size_range(5 << 30, 6 << 30), "5.0 GiB to 6.0 GiB")
+
+    def test_tells_which_sizes_are_assumed(self):
+        places = [{"operation": "nonzero", "frame": "a.py:2", "calls": 1}, {"operation": "unique", "frame": "a.py:4", "calls": 2}]
+        self.write(assumed=places)
+        found = self.collect()
+        self.assertEqual(found["assumed"], places)
+        self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
+
+
+class WhereTest(unittest.TestCase):
+    FILES = {"own": "/home/a.py", "model": "/x/site-packages/models/m.py", "torch": "/x/site-packages/torch/nn/linear.py",
+             "python": "/x/lib/python3.12/runpy.py", "dry run": "/x/site-packages/site/_tidepool_assumed.py"}
+
+    def frames(self, *names):
+        return [{"filename": self.FILES[name], "line": 1, "name": "f"} for name in names]
+
+    def test_finds_the_innermost_line_of_a_package(self):
+        self.assertEqual(where.lines_below(self.frames("torch", "model", "torch", "own", "own", "python")), ("a.py:1 f", "m.py:1 f"))
+        self.assertEqual(where.lines_below(self.frames("dry run", "model", "own")), ("a.py:1 f", "m.py:1 f"))
+        for names in (("dry run", "own"), (), ("torch", "own"), ("model", "python"), ("own", "model")):
+            self.assertIsNone(where.lines_below(self.frames(*names)), names)
+
+    def test_only_memory_of_the_peak_counts(self):
+        events = [{"action": action, "addr": address, "size": size} for action, address, size in
+                  (("alloc", 1, 5), ("alloc", 2, 9), ("segment_alloc", 2, 99), ("free_completed", 2, 9), ("alloc", 3, 10), ("alloc", 2, 1),
+                   ("free_completed", 3, 10), ("alloc", 4, 2))]
+        self.assertEqual([(one["addr"], one["size"]) for one in where.live_at_peak(events)], [(1, 5), (3, 10), (2, 1)])
+
+
+class RecordingTest(unittest.TestCase):
+    def events(self, words):
+        return [dict(zip(("action", "size"), (word.split("=")[0], int(word.split("=")[1])))) for word in words.split()]
+
+    def test_the_events_have_the_peak_of_reserved_memory(self):
+        self.assertEqual(recording.peak_reserved([]), 0)
+        events = self.events("segment_alloc=4 alloc=3 segment_map=2 segment_free=4 segment_unmap=1 segment_alloc=4 oom=9")
+        self.assertEqual(recording.peak_reserved(events), 6)
+
+    def test_only_the_refusal_that_ended_the_program_is_kept(self):
+        events = self.events("oom=9 alloc=1 oom=8 free_completed=1")
+        self.assertEqual(recording.without_refusals(events, None), self.events("alloc=1 free_completed=1"))
+        self.assertEqual(recording.without_refusals(events, {"bytes": 8}), self.events("alloc=1 oom=8 free_completed=1"))
+
+
+class ConvolutionsTest(unittest.TestCase):
+    def test_counts_workspaces_in_another_size(self):
+        events = [{"action": action, "size": size} for action, size in
+                  (("alloc", 1000), ("alloc", 1023), ("free_requested", 1023), ("free_completed", 1023), ("alloc", 512))]
+        self.assertEqual(convolutions.peak_live(events, {1023: 1023}), (1024 + 1024, 1))
+        self.assertEqual(convolutions.peak_live(events, {1023: 0}), (1024 + 512, 1))
+        self.assertEqual(convolutions.peak_live(events, {}), (1024 + 1024, 0))
+
+    def test_the_answer_has_the_peak_with_other_workspaces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "snapshot.pickle"
+            sizes = (3 << 20, (1 << 20) - 1)
+            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": size} for size in sizes]]}))
+            workspaces = [[511, 511], [(1 << 20) - 1, (5 << 20) - 1]]
+            found = convolutions.answer(path, 0, workspaces)
+            self.assertEqual(found["calls"], 1)
+            self.assertEqual(found["peak_live_bytes"], 4 << 20)
+            self.assertEqual(found["large_peak_live_bytes"], 8 << 20)
+            self.assertEqual(found["no_workspace_peak_live_bytes"], 3 << 20)
+            self.assertEqual(text.sensitivity(found), "cuDNN is assumed to take up to 1.0 MiB each: 25.0 % less without, "
+                                                      "100.0 % more with up to 5.0 MiB")
+            self.assertIsNone(convolutions.answer(path, 0, [[511, 511]]))
+            self.assertIsNone(convolutions.answer(path, 0, []))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+// Captures and graphs of the stand-in, by CUDA's rules.
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/dryrun/runtime/fixture.h"
+
+namespace tidepool {
+namespace {
+
+class GraphTest : public CudartHost {
+ protected:
+  static void Begin(cudaStream_t stream,
+                    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed) {
+    ASSERT_EQ(cudaStreamBeginCapture(stream, mode), cudaSuccess);
+  }
+  static cudaGraph_t End(cudaStream_t stream) {
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    return graph;
+  }
+  static cudaError_t EndError(cudaStream_t stream) {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream, &graph);
+    EXPECT_EQ(graph, nullptr);
+    return error;
+  }
+  static cudaGraphExec_t Instantiate(cudaGraph_t graph) {
+    cudaGraphExec_t exec = nullptr;
+    EXPECT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    return exec;
+  }
+  static void Launch(cudaGraphExec_t exec, cudaStream_t stream) {
+    ASSERT_EQ(cudaGraphLaunch(exec, stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  }
+  static std::size_t Nodes(cudaGraph_t graph) {
+    std::size_t count = 99;
+    EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+    return count;
+  }
+  static cudaStreamCaptureStatus Status(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    EXPECT_EQ(cudaStreamIsCapturing(stream, &status), cudaSuccess);
+    return status;
+  }
+  static void Add(void* count) { ++*static_cast<std::atomic<int>*>(count); }
+
+  const cudaStream_t stream_ = NewStream();
+  const cudaStream_t other_ = NewStream();
+  const cudaEvent_t event_ = NewEvent();
+  char* const memory_ = NewMemory(4096);
+  char* const pinned_ = NewPinned(4096);
+  std::atomic<int> calls_ = 0;
+};
+
+// The answers of an H200 with driver 580.
+TEST_F(GraphTest, DoesNotSurviveQuestionsAboutItsStream) {
+  int device = 0;
+  unsigned flags = 0;
+  unsigned long long id = 0;
+  for (int question = 0; question < 3; ++question) {
+    Begin(stream_);
+    const cudaError_t error = question == 0   ? cudaStreamGetDevice(stream_, &device)
+                              : question == 1 ? cudaStreamGetFlags(stream_, &flags)
+                                              : cudaStreamGetId(stream_, &id);
+    EXPECT_EQ(error, cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+    EXPECT_STREQ(cudaGetErrorName(cudaErrorStreamCaptureInvalidated),
+                 "cudaErrorStreamCaptureInvalidated");
+  }
+}
+
+TEST_F(GraphTest, DoesNotSurviveAWaitForAnyStreamInGlobalMode) {
+  Begin(stream_, cudaStreamCaptureModeGlobal);
+  EXPECT_EQ(cudaStreamSynchronize(other_), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(GraphTest, QueuesItsWorkAtEachLaunchOnly) {
+  Begin(stream_);
+  EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusActive);
+  ASSERT_EQ(cudaMemsetAsync(memory_, 7, 4096, stream_), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(pinned_, memory_, 4096, cudaMemcpyDeviceToHost, stream_), cudaSuccess);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  pinned_[5] = 1;
+  const cudaGraph_t graph = End(stream_);
+  EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusNone);
+  ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  EXPECT_EQ(pinned_[5], 1) << "a capture runs nothing";
+  EXPECT_EQ(Nodes(graph), 3);
+  const cudaGraphExec_t exec = Instantiate(graph);
+  for (int i = 1; i <= 3; ++i) {
+    pinned_[5] = 1;
+    Launch(exec, i == 2 ? other_ : stream_);
+    EXPECT_EQ(pinned_[5], 7);
+    EXPECT_EQ(calls_, i);
+  }
+}
+
+TEST_F(GraphTest, AnExecutableOutlivesItsGraphUntilItIsDestroyed) {
+  Begin(stream_);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  const cudaGraph_t graph = End(stream_);
+  const cudaGraphExec_t exec = Instantiate(graph);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaErrorInvalidValue);
+  Launch(exec, stream_);
+  EXPECT_EQ(calls_, 1);
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_EQ(cudaGraphLaunch(exec, stream_), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaErrorInvalidValue);
+  cudaGraphExec_t none = nullptr;
+  EXPECT_EQ(cudaGraphInstantiateWithFlags(&none, graph, 0), cudaErrorInvalidValue);
+}
+
+TEST_F(GraphTest, LaunchesWithFreedMemoryFail) {
+  Begin(stream_);
+  ASSERT_EQ(cudaMemsetAsync(memory_, 7, 4096, stream_), cudaSuccess);
+  const cudaGraphExec_t exec = Instantiate(End(stream_));
+  ASSERT_EQ(cudaFree(memory_), cudaSuccess);
+  EXPECT_EQ(cudaGraphLaunch(exec, stream_), cudaErrorInvalidValue);
+}
+
+TEST_F(GraphTest, StreamsForkAndJoinByEvents) {
+  const cudaEvent_t joined = NewEvent();
+  Begin(stream_);
+  ASSERT_EQ(cudaMemsetAsync(memory_, 3, 4096, stream_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaSuccess);
+  EXPECT_EQ(Status(other_), cudaStreamCaptureStatusActive);
+  ASSERT_EQ(cudaMemcpyAsync(pinned_, memory_, 4096, cudaMemcpyDeviceToHost, other_), cudaSuccess);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(joined, other_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(stream_, joined, 0), cudaSuccess);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  const cudaGraph_t graph = End(stream_);
+  EXPECT_EQ(Status(other_), cudaStreamCaptureStatusNone) << "it leaves with the end";
+
+  std::vector<cudaGraphNode_t> nodes(4);
+  std::size_t count = nodes.size();
+  ASSERT_EQ(cudaGraphGetNodes(graph, nodes.data(), &count), cudaSuccess);
+  ASSERT_EQ(count, 4);
+  const auto dependencies = [](cudaGraphNode_t node) {
+    std::size_t found = 0;
+    EXPECT_EQ(cudaGraphNodeGetDependencies(node, nullptr, nullptr, &found), cudaSuccess);
+    return found;
+  };
+  EXPECT_EQ(dependencies(nodes[0]), 0);
+  EXPECT_EQ(dependencies(nodes[1]), 1);
+  EXPECT_EQ(dependencies(nodes[2]), 1);
+  EXPECT_EQ(dependencies(nodes[3]), 2) << "both branches";
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  EXPECT_EQ(cudaGraphNodeGetType(nodes[1], &type), cudaSuccess);
+  EXPECT_EQ(type, cudaGraphNodeTypeMemcpy);
+  Launch(Instantiate(graph), other_);
+  EXPECT_EQ(pinned_[9], 3);
+  EXPECT_EQ(calls_, 2);
+}
+
+TEST_F(GraphTest, BranchesThatDoNotJoinAreRefused) {
+  Begin(stream_);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaSuccess);
+  ASSERT_EQ(cudaLaunchHostFunc(other_, Add, &calls_), cudaSuccess);
+  EXPECT_EQ(cudaStreamEndCapture(other_, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureUnjoined);
+  EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusNone);
+  EXPECT_EQ(Status(other_), cudaStreamCaptureStatusNone);
+}
+
+TEST_F(GraphTest, OnlyTheFirstStreamEndsACapture) {
+  EXPECT_EQ(EndError(stream_), cudaErrorIllegalState);
+  EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal),
+            cudaErrorStreamCaptureUnsupported);
+  Begin(stream_);
+  EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal), cudaErrorIllegalState);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaSuccess);
+  EXPECT_EQ(EndError(other_), cudaErrorStreamCaptureUnmatched);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(GraphTest, QueriesInvalidateACapture) {
+  Begin(stream_);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(event_), cudaErrorCapturedEvent);
+  EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusInvalidated);
+  EXPECT_EQ(cudaMemsetAsync(memory_, 3, 4096, stream_), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaErrorCapturedEvent) << "until it is recorded again";
+  EXPECT_EQ(cudaStreamWaitEvent(other_, event_, 0), cudaErrorCapturedEvent);
+  ASSERT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
+  for (cudaError_t (*query)(cudaStream_t) : {&cudaStreamQuery, &cudaStreamSynchronize}) {
+    Begin(stream_);
+    EXPECT_EQ(query(stream_), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+  }
+}
+
+TEST_F(GraphTest, DependenciesStayInsideOneCapture) {
+  ASSERT_EQ(cudaEventRecord(event_, other_), cudaSuccess);
+  Begin(stream_);
+  EXPECT_EQ(cudaStreamWaitEvent(stream_, event_, 0), cudaErrorStreamCaptureIsolation);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+  Begin(stream_);
+  Begin(other_);
+  ASSERT_EQ(cudaEventRecord(event_, other_), cudaSuccess);
+  EXPECT_EQ(cudaStreamWaitEvent(stream_, event_, 0), cudaErrorStreamCaptureMerge);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(EndError(other_), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST_F(GraphTest, TheLegacyStreamMayNotWaitForACapture) {
+  const cudaStream_t blocking = NewStream(cudaStreamDefault);
+  Begin(blocking);
+  auto status = cudaStreamCaptureStatusNone;
+  EXPECT_EQ(cudaStreamIsCapturing(cudaStreamLegacy, &status), cudaErrorStreamCaptureImplicit);
+  EXPECT_EQ(Status(blocking), cudaStreamCaptureStatusActive) << "it survives the question";
+  EXPECT_EQ(cudaMemset(memory_, 1, 8), cudaErrorStreamCaptureImplicit);
+  EXPECT_EQ(EndError(blocking), cudaErrorStreamCaptureInvalidated);
+  Begin(stream_);
+  EXPECT_EQ(cudaMemset(memory_, 1, 8), cudaSuccess) << "a capture without blocking streams";
+  End(stream_);
+}
+
+TEST_F(GraphTest, ModesProhibitCallsThatMayWait) {
+  void* address = nullptr;
+  Begin(stream_, cudaStreamCaptureModeGlobal);
+  std::thread([&] {
+    void* from_other = nullptr;
+    EXPECT_EQ(cudaMalloc(&from_other, 8), cudaErrorStreamCaptureUnsupported);
+  }).join();
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+
+  Begin(stream_, cudaStreamCaptureModeThreadLocal);
+  std::thread([&] {
+    void* from_other = nullptr;
+    EXPECT_EQ(cudaMalloc(&from_other, 8), cudaSuccess);
+    EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureWrongThread);
+  }).join();
+  EXPECT_EQ(Status(stream_), cudaStreamCaptureStatusActive);
+  EXPECT_EQ(cudaMalloc(&address, 8), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+
+  Begin(stream_, cudaStreamCaptureModeGlobal);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+  EXPECT_EQ(cudaMalloc(&address, 8), cudaSuccess) << "this thread takes the risk";
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeRelaxed);
+  End(stream_);
+}
+
+TEST_F(GraphTest, AGraphLaunchedInACaptureBecomesANode) {
+  Begin(stream_);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  const cudaGraphExec_t inner = Instantiate(End(stream_));
+  Begin(stream_);
+  ASSERT_EQ(cudaGraphLaunch(inner, stream_), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(inner, stream_), cudaSuccess);
+  const cudaGraph_t graph = End(stream_);
+  EXPECT_EQ(Nodes(graph), 2);
+  Launch(Instantiate(graph), stream_);
+  EXPECT_EQ(calls_, 2);
+}
+
+TEST_F(GraphTest, CaptureInfoNamesTheCapture) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
+  ASSERT_EQ(cudaStreamGetCaptureInfo(stream_, &status, nullptr, nullptr, nullptr, nullptr, nullptr),
+            cudaSuccess);
+  EXPECT_EQ(status, cudaStreamCaptureStatusNone);
+  Begin(stream_);
+  ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);
+  unsigned long long id = 0;
+  cudaGraph_t graph = nullptr;
+  const cudaGraphNode_t* dependencies = nullptr;
+  std::size_t count = 0;
+  ASSERT_EQ(cudaStreamGetCaptureInfo(stream_, &status, &id, &graph, &dependencies, nullptr, &count),
+            cudaSuccess);
+  EXPECT_EQ(status, cudaStreamCaptureStatusActive);
+  EXPECT_NE(id, 0);
+  EXPECT_EQ(count, 1);
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  EXPECT_EQ(cudaGraphNodeGetType(dependencies[0], &type), cudaSuccess);
+  EXPECT_EQ(type, cudaGraphNodeTypeHost);
+  EXPECT_EQ(End(stream_), graph);
+}
+
+// Kernels that do nothing
+// --------------------------------------------------------------------------
+
+class KernelTest : public GraphTest {
+ protected:
+  static void Configure(long long nanoseconds) {
+    CudartHostConfig config = Config(1);
+    config.has_kernels = 1;
+    config.kernel_nanoseconds = nanoseconds;
+    ASSERT_EQ(cudartHostConfigure(&config), 1);
+  }
+  static cudaError_t LaunchKernel(const void* kernel, cudaStream_t stream) {
+    return cudaLaunchKernel(kernel, dim3(1), dim3(1), nullptr, 0, stream);
+  }
+};
+
+extern "C" void __cudaRegisterFunction(void** handle, const char* host, char* device,
+                                       const char* name, int limit, uint3* thread, uint3* block,
+                                       dim3* block_size, dim3* grid_size, int* warp_size);
+
+TEST_F(KernelTest, AreCountedByName) {
+  Configure(0);
+  const cudaStream_t stream = NewStream();
+  static const char kAdd = 0;
+  static const char kOther = 0;
+  __cudaRegisterFunction(nullptr, &kAdd, nullptr, "add", 0, nullptr, nullptr, nullptr, nullptr,
+                         nullptr);
+  EXPECT_EQ(LaunchKernel(&kAdd, stream), cudaSuccess);
+  EXPECT_EQ(LaunchKernel(&kOther, nullptr), cudaSuccess);
+  EXPECT_EQ(cudartHostCountKernels("add"), 1);
+  EXPECT_EQ(cudartHostCountKernels(nullptr), 2);
+  Begin(stream);
+  EXPECT_EQ(LaunchKernel(&kAdd, stream), cudaSuccess);
+  const cudaGraphExec_t exec = Instantiate(End(stream));
+  EXPECT_EQ(cudartHostCountKernels("add"), 1) << "a capture runs nothing";
+  Launch(exec, stream);
+  Launch(exec, stream);
+  EXPECT_EQ(cudartHostCountKernels("add"), 3);
+}
+
+TEST_F(KernelTest, TakeTheirTimeInTheirStream) {
+  constexpr long long kNanoseconds = 3'000'000;
+  Configure(kNanoseconds);
+  const cudaStream_t stream = NewStream();
+  const cudaEvent_t start = NewEvent(cudaEventDefault);
+  const cudaEvent_t end = NewEvent(cudaEventDefault);
+  static const char kKernel = 0;
+  BusyStream busy(stream);
+  ASSERT_EQ(cudaEventRecord(start, stream), cudaSuccess);
+  ASSERT_EQ(LaunchKernel(&kKernel, stream), cudaSuccess);
+  ASSERT_EQ(LaunchKernel(&kKernel, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(end), cudaErrorNotReady) << "in the order of the stream";
+  busy.Stop();
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  float milliseconds = 0;
+  ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 2 * kNanoseconds / 1e6F) << "never less than their time";
+}
+
+TEST_F(KernelTest, TakeAnAssumedTimeOnTheClockOfEvents) {
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e9;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const cudaStream_t stream = NewStream();
+  const cudaEvent_t start = NewEvent(cudaEventDefault);
+  const cudaEvent_t end = NewEvent(cudaEventDefault);
+  static const char kKernel = 0;
+  ASSERT_EQ(cudaEventRecord(start, stream), cudaSuccess);
+  ASSERT_EQ(cudaLaunchKernel(&kKernel, dim3(1'000'000), dim3(1000), nullptr, 0, stream),
+            cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  float milliseconds = 0;
+  ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
+  // A launch takes 5 us, and a record 1 us. The clock of the host has no part in it.
+  EXPECT_FLOAT_EQ(milliseconds, 16'000.006F) << "16 bytes for each of 10^9 threads";
+}
+
+TEST_F(KernelTest, TellTheirAttributes) {
+  Configure(0);
+  cudaFuncAttributes attributes;
+  ASSERT_EQ(cudaFuncGetAttributes(&attributes, nullptr), cudaSuccess);
+  EXPECT_EQ(attributes.maxThreadsPerBlock, 1024);
+  EXPECT_EQ(attributes.ptxVersion, 75) << "the default capability is 7.0";
+  int blocks = 0;
+  ASSERT_EQ(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nullptr, 256, 0), cudaSuccess);
+  EXPECT_EQ(blocks, 8);
+  EXPECT_EQ(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nullptr, 0, 0),
+            cudaErrorInvalidValue);
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.capability = 89;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  ASSERT_EQ(cudaFuncGetAttributes(&attributes, nullptr), cudaSuccess);
+  EXPECT_EQ(attributes.ptxVersion, 86) << "libraries have no code of their own for 8.9";
+  int major = 0;
+  ASSERT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
+  EXPECT_EQ(major, 8);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool on a CUDA device. Memory that moves between streams of all kinds is never used by two
+// owners at once, with held and slow copies.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/memory/cuda/stand_in.h"
+#include "tests/support/never_waits.h"
+#include "tidepool/cuda_device.h"
+#include "tidepool/pool.h"
+
+namespace tidepool {
+namespace {
+
+constexpr std::int64_t kBytes = 64 * kKiB;
+
+class CudaPoolTest : public ::testing::Test {
+ protected:
+  explicit CudaPoolTest(std::int64_t copy_latency_ns = 0) {
+    ConfigureStandIn({.copy_latency_ns = copy_latency_ns});
+    device_ = *CudaDevice::Create({.ordinal = 1});
+  }
+  ~CudaPoolTest() override {
+    device_.reset();
+    ConfigureStandIn({});
+  }
+
+  Stream NewStream() { return *device_->CreateStream(); }
+  Stream Wrapped(unsigned flags) {
+    EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+    cudaStream_t native = nullptr;
+    EXPECT_EQ(cudaStreamCreateWithFlags(&native, flags), cudaSuccess);
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    return *device_->WrapStream(native);
+  }
+
+  // Frees memory on one stream under a held copy and reuses it on another stream. Returns whether
+  // the copy still found the bytes that were written for it.
+  bool IsIntactAfterReuse(Device& device, Stream first, Stream second,
+                          PoolMemory memory = PoolMemory::kAutomatic) {
+    const bool waits = dynamic_cast<testing::NeverWaits*>(&device) == nullptr;
+    auto pool = Pool::Create(&device, {.max_bytes = kBytes, .memory = memory}).value();
+    auto* const read = static_cast<char*>(*device.AllocatePinned(kBytes));
+    void* const p = *pool->Allocate(kBytes, first);
+    EXPECT_TRUE(device.Fill(p, 1, kBytes, first).ok());
+    EXPECT_TRUE(device.SynchronizeStream(first).ok());
+    cudartHostHoldCopies(1);
+    EXPECT_TRUE(device.Copy(read, p, kBytes, CopyDirection::kFromDevice, first).ok());
+    EXPECT_TRUE(pool->Free(p, first).ok());
+    void* const q = *pool->Allocate(kBytes, second);
+    EXPECT_EQ(p, q);
+    EXPECT_TRUE(device.Fill(q, 2, kBytes, second).ok());
+    const Event overwritten = *device.CreateEvent();
+    EXPECT_TRUE(device.RecordEvent(overwritten, second).ok());
+    if (!waits) {
+      EXPECT_TRUE(device.SynchronizeEvent(overwritten).ok());
+    }
+    EXPECT_EQ(*device.QueryEvent(overwritten), !waits);
+    cudartHostReleaseCopies(1);
+    EXPECT_TRUE(device.SynchronizeStream(first).ok());
+    EXPECT_TRUE(device.SynchronizeStream(second).ok());
+    EXPECT_TRUE(pool->Free(q, second).ok());
+    const bool is_intact = std::count(read, read + kBytes, 1) == kBytes;
+    pool.reset();
+    EXPECT_TRUE(device.FreePinned(read).ok());
+    return is_intact;
+  }
+
+  std::unique_ptr<CudaDevice> device_;
+};
+
+TEST_F(CudaPoolTest, LetsTheNextStreamWaitOnTheDevice) {
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), NewStream()));
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, Wrapped(cudaStreamNonBlocking), NewStream()));
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), Wrapped(cudaStreamDefault)));
+  const Stream legacy = *device_->WrapStream(nullptr);
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, legacy, NewStream()));
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), legacy));
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, legacy, *device_->WrapStream(cudaStreamPerThread)));
+}
+
+TEST_F(CudaPoolTest, LetsItWaitForSegmentsToo) {
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), NewStream(), PoolMemory::kSegments));
+  device_ = *CudaDevice::Create({.ordinal = 1, .memory = CudaMemory::kManaged});
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), NewStream()));
+}
+
+TEST_F(CudaPoolTest, TakesSegmentsOfTheMemoryOfItsDevice) {
+  constexpr std::int64_t kBudget = 32 * kBytes;
+  for (const CudaMemory memory : {CudaMemory::kDevice, CudaMemory::kManaged}) {
+    device_ = *CudaDevice::Create({.ordinal = 1, .memory = memory});
+    const bool is_managed = memory == CudaMemory::kManaged;
+    const char* const call = is_managed ? "cudaMallocManaged" : "cudaMalloc";
+    const Stream stream = NewStream();
+    const long long calls = cudartHostCountCalls(call);
+    const long long created = cudartHostCountCalls("cuMemCreate");
+    auto pool = Pool::Create(device_.get(), {.max_bytes = kBudget,
+                                             .memory = is_managed ? PoolMemory::kAutomatic
+                                                                  : PoolMemory::kSegments})
+                    .value();
+    std::vector<void*> blocks;
+    for (int i = 0; i < 32; ++i) blocks.push_back(*pool->Allocate(kBytes, stream));
+    EXPECT_GT(pool->Stats().growths, 1);
+    EXPECT_EQ(cudartHostCountCalls(call) - calls, pool->Stats().growths);
+    EXPECT_EQ(cudartHostCountCalls("cuMemCreate"), created);
+    for (void* const block : blocks) {
+      cudaPointerAttributes attributes;
+      ASSERT_EQ(cudaPointerGetAttributes(&attributes, block), cudaSuccess);
+      EXPECT_EQ(attributes.type, is_managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice);
+      if (is_managed) std::memset(block, 1, kBytes);
+      ASSERT_TRUE(pool->Free(block, stream).ok());
+    }
+    // The next request needs the memory of all blocks.
+    void* const all = *pool->Allocate(kBudget, stream);
+    EXPECT_EQ(device_->used_bytes(), kBudget);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    ASSERT_TRUE(pool->Free(all, stream).ok());
+    EXPECT_EQ(*pool->Trim(), kBudget);
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+}
+
+// The device is smaller than the budget.
+TEST_F(CudaPoolTest, GivesSegmentsBackWhenTheDeviceIsFull) {
+  const Stream stream = NewStream();
+  auto pool = Pool::Create(device_.get(), {.memory = PoolMemory::kSegments}).value();
+  const std::int64_t quarter = device_->memory_bytes() / 4;
+  void* const others = *device_->AllocateMemory(quarter);
+  void* const first = *pool->Allocate(static_cast<std::size_t>(quarter), stream);
+  void* const second = *pool->Allocate(static_cast<std::size_t>(quarter), stream);
+  EXPECT_EQ(pool->Allocate(static_cast<std::size_t>(2 * quarter), stream).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(pool->Free(first, stream).ok());
+  const absl::StatusOr<void*> large = pool->Allocate(static_cast<std::size_t>(2 * quarter), stream);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  for (void* const p : {second, *large}) ASSERT_TRUE(pool->Free(p, stream).ok());
+  pool.reset();
+  EXPECT_TRUE(device_->FreeMemory(others).ok());
+  EXPECT_EQ(device_->used_bytes(), 0);
+}
+
+TEST_F(CudaPoolTest, WouldBeSeenToBreakWithoutTheWait) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer reports the race that this test is about";
+#endif
+  testing::NeverWaits careless(*device_);
+  EXPECT_FALSE(IsIntactAfterReuse(careless, NewStream(), NewStream()));
+}
+
+// With a single stream the pool records no events, and calls CUDA only to take its memory.
+TEST_F(CudaPoolTest, CallsNothingOnTheSingleStreamPath) {
+  for (const PoolMemory memory : {PoolMemory::kVirtual, PoolMemory::kSegments}) {
+    auto pool =
+        Pool::Create(device_.get(),
+                     {.initial_bytes = 16 * kBytes, .max_bytes = 16 * kBytes, .memory = memory})
+            .value();
+    const Stream stream = Wrapped(cudaStreamNonBlocking);
+    std::vector<void*> blocks = {*pool->Allocate(1, stream)};
+    const long long calls = cudartHostCountCalls(nullptr);
+    for (std::size_t i = 1; i < 1000; ++i) {
+      blocks.push_back(*pool->Allocate(i, stream));
+      if (i % 10 != 0) continue;
+      for (void* const block : blocks) EXPECT_TRUE(pool->Free(block, stream).ok());
+      blocks.clear();
+    }
+    EXPECT_EQ(cudartHostCountCalls(nullptr), calls);
+    for (void* const block : blocks) EXPECT_TRUE(pool->Free(block, stream).ok());
+  }
+}
+
+TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {
+  auto pool = Pool::Create(device_.get(), {.max_bytes = kBytes}).value();
+  auto* const read = static_cast<char*>(*device_->AllocatePinned(kBytes));
+  const Stream first = Wrapped(cudaStreamNonBlocking);
+  const Stream second = NewStream();
+  void* const p = *pool->Allocate(kBytes, first);
+  ASSERT_TRUE(device_->Fill(p, 1, kBytes, first).ok());
+  cudartHostHoldCopies(1);
+  ASSERT_TRUE(device_->Copy(read, p, kBytes, CopyDirection::kFromDevice, first).ok());
+  ASSERT_TRUE(pool->Free(p, first).ok());
+  ASSERT_TRUE(device_->UnwrapStream(first).ok());
+  void* const q = *pool->Allocate(kBytes, second);
+  ASSERT_TRUE(device_->Fill(q, 2, kBytes, second).ok());
+  cudartHostReleaseCopies(1);
+  ASSERT_TRUE(device_->SynchronizeStream(second).ok());
+  EXPECT_EQ(std::count(read, read + kBytes, 1), kBytes);
+  EXPECT_TRUE(pool->Free(q, second).ok());
+}
+
+// Threads write patterns on one stream and check them on another, after slow copies. Only the pool
+// keeps a pattern out of another pattern's memory.
+class PatternStress {
+ public:
+  PatternStress(Device& device, Pool& pool, std::vector<Stream> streams)
+      : device_(device), pool_(pool), streams_(std::move(streams)) {}
+
+  void Run(unsigned threads, int steps) {
+    std::vector<std::thread> workers;
+    for (unsigned i = 0; i < threads; ++i) workers.emplace_back([=, this] { Work(i, steps); });
+    for (std::thread& worker : workers) worker.join();
+    for (const Stream stream : streams_) EXPECT_TRUE(device_.SynchronizeStream(stream).ok());
+  }
+
+  int damaged() const { return damaged_; }
+  int served() const { return served_; }
+
+ private:
+  static constexpr std::int64_t kLargest = 24 * kKiB;
+
+  // Pinned memory for one pattern, on its way to the device and back.
+  struct Slot {
+    char* there;
+    char* back;
+    Event over;
+  };
+
+  void Work(unsigned seed, int steps) {
+    std::mt19937 random(seed);
+    std::vector<Slot> slots;
+    for (int i = 0; i < 4; ++i) {
+      slots.push_back({static_cast<char*>(*device_.AllocatePinned(kLargest)),
+                       static_cast<char*>(*device_.AllocatePinned(kLargest)),
+                       *device_.CreateEvent()});
+    }
+    for (int i = 0; i < steps; ++i) Step(random, slots[random() % slots.size()]);
+    for (const Slot& slot : slots) {
+      EXPECT_TRUE(device_.SynchronizeEvent(slot.over).ok());
+      EXPECT_TRUE(device_.FreePinned(slot.there).ok());
+      EXPECT_TRUE(device_.FreePinned(slot.back).ok());
+    }
+  }
+
+  void Step(std::mt19937& random, const Slot& slot) {
+    EXPECT_TRUE(device_.SynchronizeEvent(slot.over).ok());
+    const auto bytes = static_cast<std::int64_t>(1 + random() % kLargest);
+    const Stream writer = streams_[random() % streams_.size()];
+    const Stream reader = streams_[random() % streams_.size()];
+    const absl::StatusOr<void*> memory = pool_.Allocate(static_cast<std::size_t>(bytes), writer);
+    if (!memory.ok()) {
+      EXPECT_TRUE(absl::IsResourceExhausted(memory.status())) << memory.status();
+      return;
+    }
+    ++served_;
+    std::generate(slot.there, slot.there + bytes, [&] { return static_cast<char>(random()); });
+    EXPECT_TRUE(device_.Copy(*memory, slot.there, bytes, CopyDirection::kToDevice, writer).ok());
+    EXPECT_TRUE(device_.RecordEvent(slot.over, writer).ok());
+    EXPECT_TRUE(device_.WaitEvent(reader, slot.over).ok());
+    EXPECT_TRUE(device_.Copy(slot.back, *memory, bytes, CopyDirection::kFromDevice, reader).ok());
+    EXPECT_TRUE(device_
+                    .CallHost(reader,
+                              [this, slot, bytes] {
+                                if (!std::equal(slot.there, slot.there + bytes, slot.back)) {
+                                  ++damaged_;
+                                }
+                              })
+                    .ok());
+    EXPECT_TRUE(device_.RecordEvent(slot.over, reader).ok());
+    if (random() % 2 == 0) {
+      EXPECT_TRUE(pool_.Free(*memory, reader).ok());
+    } else {
+      EXPECT_TRUE(pool_.RecordUse(*memory, reader).ok());
+      EXPECT_TRUE(pool_.Free(*memory, writer).ok());
+    }
+  }
+
+  Device& device_;
+  Pool& pool_;
+  const std::vector<Stream> streams_;
+  std::atomic<int> damaged_ = 0;
+  std::atomic<int> served_ = 0;
+};
+
+class CudaPoolStressTest : public CudaPoolTest {
+ protected:
+  CudaPoolStressTest() : CudaPoolTest(20'000) {}
+
+  std::vector<Stream> AllKinds() {
+    return {NewStream(),
+            NewStream(),
+            Wrapped(cudaStreamNonBlocking),
+            Wrapped(cudaStreamDefault),
+            *device_->WrapStream(nullptr),
+            *device_->WrapStream(cudaStreamPerThread)};
+  }
+};
+
+class CudaPoolStressOfMemory : public CudaPoolStressTest,
+                               public ::testing::WithParamInterface<CudaMemory> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaPoolStressOfMemory,
+                         ::testing::Values(CudaMemory::kDevice, CudaMemory::kManaged),
+                         [](const auto& instance) {
+                           return instance.param == CudaMemory::kManaged ? "managed" : "device";
+                         });
+
+TEST_P(CudaPoolStressOfMemory, SegmentsAreNotDamaged) {
+  device_ = *CudaDevice::Create({.ordinal = 1, .memory = GetParam()});
+  for (const std::string& policy : PlacementPolicyNames()) {
+    auto pool = Pool::Create(
+                    device_.get(),
+                    {.max_bytes = 256 * kKiB, .memory = PoolMemory::kSegments, .placement = policy})
+                    .value();
+    PatternStress stress(*device_, *pool, AllKinds());
+    stress.Run(4, 200);
+    EXPECT_EQ(stress.damaged(), 0) << policy;
+    EXPECT_GT(stress.served(), 100) << policy;
+    EXPECT_EQ(pool->Stats().live_count, 0);
+    EXPECT_GT(pool->Stats().growths, 1);
+    EXPECT_LE(pool->Stats().peak_reserved_bytes, 256 * kKiB);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    EXPECT_TRUE(pool->Trim().ok());
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+}
+
+TEST_F(CudaPoolStressTest, DamagesNothing) {
+  for (const std::string& policy : PlacementPolicyNames()) {
+    auto pool = Pool::Create(device_.get(), {.max_bytes = 256 * kKiB, .placement = policy}).value();
+    PatternStress stress(*device_, *pool, AllKinds());
+    stress.Run(4, 200);
+    EXPECT_EQ(stress.damaged(), 0) << policy;
+    EXPECT_GT(stress.served(), 100) << policy;
+    EXPECT_EQ(pool->Stats().live_count, 0);
+    EXPECT_GT(pool->Stats().stream_waits, 0);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  }
+}
+
+TEST_F(CudaPoolStressTest, DamagesNothingOnTwoDevicesAtOnce) {
+  const auto other = *CudaDevice::Create({.ordinal = 0});
+  std::vector<std::thread> threads;
+  for (Device* const device :
+       {static_cast<Device*>(device_.get()), static_cast<Device*>(other.get())}) {
+    threads.emplace_back([device] {
+      auto pool = Pool::Create(device, {.max_bytes = 256 * kKiB}).value();
+      PatternStress stress(*device, *pool, {*device->CreateStream(), *device->CreateStream()});
+      stress.Run(2, 200);
+      EXPECT_EQ(stress.damaged(), 0);
+      EXPECT_GT(stress.served(), 100);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CudaPoolStressTest, WouldBeSeenToBreakWithoutTheWait) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer reports the race that this test is about";
+#endif
+  testing::NeverWaits careless(*device_);
+  auto pool = Pool::Create(&careless, {.max_bytes = 64 * kKiB}).value();
+  // The patterns themselves wait on the device that waits.
+  PatternStress stress(*device_, *pool, {NewStream(), NewStream(), NewStream()});
+  // The number of rounds until damage depends on the speed of the streams.
+  for (int round = 0; round < 100 && stress.damaged() == 0; ++round) stress.Run(4, 50);
+  EXPECT_GT(stress.damaged(), 0);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of graphs: those of the zoo, random ones, and small ones by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "tests/training/chain/random_chain.h"
+#include "tests/training/graph/random_graph.h"
+#include "tidepool/schedule/chain.h"
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool IsOfChain(const GraphData& data) {
+  return data.kind == DataKind::kInput || data.kind == DataKind::kActivation ||
+         data.kind == DataKind::kGradient;
+}
+
+bool Uses(const GraphTask& task, std::size_t data) {
+  for (const auto* list : {&task.reads, &task.writes, &task.updates}) {
+    if (std::find(list->begin(), list->end(), data) != list->end()) return true;
+  }
+  return false;
+}
+
+// Returns the memory beside each task, by the first and last task that use each datum.
+std::vector<std::int64_t> SlowWalk(const TaskGraph& graph) {
+  std::vector<std::int64_t> bytes;
+  for (const GraphTask& task : graph.tasks) {
+    bytes.push_back(task.algorithms.front().workspace_bytes);
+  }
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    if (!IsOfChain(graph.data[data])) continue;
+    std::size_t first = graph.tasks.size();
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
+      if (!Uses(graph.tasks[i], data)) continue;
+      first = std::min(first, i);
+      last = i;
+    }
+    if (ExistsBefore(graph.data[data])) first = 0;
+    if (ExistsAfter(graph.data[data])) last = graph.tasks.size() - 1;
+    for (std::size_t i = first; i <= last; ++i) bytes[i] += graph.data[data].bytes;
+  }
+  return bytes;
+}
+
+std::int64_t PeakOf(const std::vector<std::int64_t>& bytes, std::size_t begin, std::size_t end) {
+  std::int64_t peak = 0;
+  for (std::size_t i = begin; i < end; ++i) peak = std::max(peak, bytes[i]);
+  return peak;
+}
+
+// Returns the part of each task.
+std::vector<std::size_t> PartsOfTasks(const TaskGraph& graph, const GraphChain& made) {
+  std::vector<std::size_t> parts(graph.tasks.size(), made.parts.size());
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const GraphChain::Part& part = made.parts[i];
+    for (std::size_t task = part.forward_begin; task < part.forward_end; ++task) parts[task] = i;
+    for (std::size_t task = part.backward_begin; task < part.backward_end; ++task) parts[task] = i;
+  }
+  return parts;
+}
+
+// Expects that only parts k - 1 and k use an activation of x_k, and that F_k leaves it unchanged.
+void ExpectUsesInParts(const TaskGraph& graph, const GraphChain& made, std::size_t data,
+                       std::size_t k) {
+  const std::vector<std::size_t> parts = PartsOfTasks(graph, made);
+  for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+    if (!Uses(graph.tasks[task], data)) continue;
+    const std::size_t part = parts[task];
+    EXPECT_TRUE(part == k || part + 1 == k) << graph.data[data].name << " of x_" << k << " in part "
+                                            << part << ", task " << graph.tasks[task].name;
+    const auto& updates = graph.tasks[task].updates;
+    const bool is_changed = std::find(updates.begin(), updates.end(), data) != updates.end();
+    const bool is_forward = graph.tasks[task].phase == TaskPhase::kForward;
+    EXPECT_FALSE(is_forward && part == k && is_changed) << graph.data[data].name;
+  }
+}
+
+// Checks a chain against its graph: it has all tasks, their time, and exactly their memory.
+void ExpectChainOf(const TaskGraph& graph, const GraphChain& made) {
+  ASSERT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+  const std::vector<std::int64_t> walk = SlowWalk(graph);
+  std::size_t forward = 0;
+  std::size_t backward = graph.tasks.size();
+  const std::vector<std::int64_t> forward_bytes = ForwardBytes(made.chain);
+  const std::vector<std::int64_t> backward_bytes = BackwardBytes(made.chain);
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const GraphChain::Part& part = made.parts[i];
+    EXPECT_EQ(part.forward_begin, forward);
+    EXPECT_LT(part.forward_begin, part.forward_end);
+    EXPECT_EQ(part.backward_end, backward);
+    EXPECT_LE(part.backward_begin, part.backward_end);
+    forward = part.forward_end;
+    backward = part.backward_begin;
+    EXPECT_EQ(forward_bytes[i], PeakOf(walk, part.forward_begin, part.forward_end));
+    if (part.backward_begin == part.backward_end && i + 1 == made.parts.size()) continue;
+    EXPECT_EQ(backward_bytes[i], PeakOf(walk, part.backward_begin, part.backward_end)) << i;
+  }
+  EXPECT_EQ(forward, backward);
+  EXPECT_EQ(ChainPeak(made.chain), PeakOf(walk, 0, walk.size()));
+  EXPECT_NEAR(ChainSeconds(made.chain), TotalsOf(graph).least_workspace_seconds,
+              1e-9 * ChainSeconds(made.chain));
+  for (std::size_t k = 0; k < made.activations.size(); ++k) {
+    std::int64_t bytes = 0;
+    for (const std::size_t data : made.activations[k]) {
+      bytes += graph.data[data].bytes;
+      ExpectUsesInParts(graph, made, data, k);
+    }
+    EXPECT_EQ(bytes, made.chain.x[k]);
+  }
+}
+
+bool IsGradientOfWeights(const TaskGraph& graph, std::size_t data) {
+  return graph.data[data].kind == DataKind::kWeightGradient;
+}
+
+// Returns the part of a task that computes gradients of weights, or the rest.
+GraphTask PartOf(const TaskGraph& graph, const GraphTask& task, bool of_weights) {
+  GraphTask part = task;
+  part.name += of_weights ? ".of_weights" : ".of_data";
+  const auto is_other = [&](std::size_t data) {
+    return IsGradientOfWeights(graph, data) != of_weights;
+  };
+  std::erase_if(part.writes, is_other);
+  std::erase_if(part.updates, is_other);
+  // The gradient of weights needs the input of the layer, the gradient of the input the weights.
+  std::erase_if(part.reads, [&](std::size_t data) {
+    const DataKind kind = graph.data[data].kind;
+    return of_weights ? kind == DataKind::kWeight
+                      : kind == DataKind::kActivation || kind == DataKind::kInput;
+  });
+  return part;
+}
+
+// Splits the backward tasks of convolutions and linear layers that compute both kinds of gradients.
+TaskGraph WithSplitTasks(const TaskGraph& graph) {
+  TaskGraph split = graph;
+  split.tasks.clear();
+  for (const GraphTask& task : graph.tasks) {
+    const GraphTask data = PartOf(graph, task, false);
+    const GraphTask weights = PartOf(graph, task, true);
+    const bool has_both = !(data.writes.empty() && data.updates.empty()) &&
+                          !(weights.writes.empty() && weights.updates.empty());
+    const bool is_product = task.operation == "conv" || task.operation == "linear";
+    if (task.phase != TaskPhase::kBackward || !has_both || !is_product) {
+      split.tasks.push_back(task);
+    } else if (split.tasks.size() % 2 == 0) {
+      split.tasks.insert(split.tasks.end(), {data, weights});
+    } else {
+      split.tasks.insert(split.tasks.end(), {weights, data});
+    }
+  }
+  return split;
+}
+
+TEST(ToChain, KeepsTheMemoryOfSplitBackwardTasks) {
+  for (const char* name :
+       {"alexnet", "vgg-16", "resnet-50", "densenet-121", "inception-v3", "gpt2-small"}) {
+    SCOPED_TRACE(name);
+    const TaskGraph whole = *MakeModel(name, {.batch = 4});
+    for (const bool has_layers : {true, false}) {
+      TaskGraph graph = WithSplitTasks(whole);
+      ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+      for (GraphTask& task : graph.tasks) {
+        if (!has_layers) task.layer = "";
+      }
+      const absl::StatusOr<GraphChain> made = ToChain(graph, {.memory_bytes = kMuchMemory});
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectChainOf(graph, *made);
+      // A split task may have a lower peak, so some parts are joined.
+      const GraphChain of_whole = *ToChain(whole, {.memory_bytes = kMuchMemory});
+      EXPECT_GE(5 * made->parts.size(), 4 * of_whole.parts.size());
+    }
+  }
+}
+
+std::string Report(const std::string& name, const GraphChain& made) {
+  std::int64_t offloadable = 0;
+  for (const std::int64_t bytes : made.chain.x) offloadable += bytes;
+  return absl::StrCat(name, ": ", made.parts.size(), " parts, peak ", ChainPeak(made.chain) >> 20,
+                      " MiB, activations ", offloadable >> 20, " MiB, least memory ",
+                      LeastChainMemory(made.chain) >> 20, " MiB\n");
+}
+
+TEST(ToChain, KeepsTheMemoryOfEveryModel) {
+  for (const std::string& name : KnownModels()) {
+    SCOPED_TRACE(name);
+    for (const bool fused : {false, true}) {
+      const absl::StatusOr<TaskGraph> graph =
+          MakeModel(name, {.batch = 4, .fused_batch_normalization = fused});
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const absl::StatusOr<GraphChain> made = ToChain(*graph, {.memory_bytes = kMuchMemory});
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectChainOf(*graph, *made);
+      // All steps of an LSTM read one tensor of words, and one tensor has their results.
+      EXPECT_GT(made->parts.size(), name.starts_with("lstm") ? 2 : 5);
+      EXPECT_EQ(made->chain.memory_bytes, kMuchMemory - made->resident_bytes);
+      if (std::getenv("TIDEPOOL_PRINT") != nullptr) std::cout << Report(name, *made);
+    }
+  }
+}
+
+TEST(ToChain, TakesTheAlgorithmsOfTheCaller) {
+  const TaskGraph graph = *MakeModel("vgg-16", {.batch = 8});
+  ChainOptions options = {.memory_bytes = kMuchMemory};
+  double seconds = 0;
+  for (const GraphTask& task : graph.tasks) {
+    options.algorithms.push_back(task.algorithms.size() - 1);
+    seconds += task.algorithms.back().seconds;
+  }
+  const absl::StatusOr<GraphChain> made = ToChain(graph, options);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NEAR(ChainSeconds(made->chain), seconds, 1e-9 * seconds);
+  EXPECT_GT(ChainPeak(made->chain),
+            ChainPeak(ToChain(graph, {.memory_bytes = kMuchMemory})->chain));
+  EXPECT_EQ(made->algorithms, options.algorithms);
+}
+
+TEST(ToChain, RefusesWrongOptions) {
+  TaskGraph graph = *MakeModel("alexnet", {.batch = 1});
+  const auto error = [&](const ChainOptions& options) {
+    const absl::StatusOr<GraphChain> made = ToChain(graph, options);
+    EXPECT_FALSE(made.ok());
+    EXPECT_THAT(std::string(made.status().message()), HasSubstr("expected"));
+    return made.status().code();
+  };
+  EXPECT_EQ(error({.memory_bytes = 1}), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory, .algorithms = {0}}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory,
+                   .algorithms = std::vector<std::size_t>(graph.tasks.size(), 99)}),
+            absl::StatusCode::kInvalidArgument);
+  graph.link_bytes_per_second = 0;
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory}), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(ToChain(graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1}).ok());
+  graph.tasks.back().phase = TaskPhase::kForward;
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory, .link_bytes_per_second = 1}),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// A chain without y_(L+1), which a graph has as workspace of B_L.
+Chain WithoutLastGradient(Chain chain) {
+  chain.backward_extra.back() += chain.y.back();
+  chain.y.back() = 0;
+  return chain;
+}
+
+TEST(FromChain, IsUndoneByToChain) {
+  testing::RandomChains random(1);
+  for (int i = 0; i < 3000; ++i) {
+    const Chain chain = random.Next(static_cast<std::size_t>(random.Below(12)) + 1);
+    SCOPED_TRACE(ChainJson(chain));
+    const absl::StatusOr<TaskGraph> graph = FromChain(chain);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    ASSERT_TRUE(ValidateGraph(*graph).ok());
+    const bool has_order = graph->data.back().name == "order";
+    const absl::StatusOr<GraphChain> made =
+        ToChain(*graph, {.memory_bytes = chain.memory_bytes + (has_order ? 1 : 0)});
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_EQ(made->chain, WithoutLastGradient(chain)) << ChainJson(made->chain);
+    ExpectChainOf(*graph, *made);
+  }
+}
+
+TEST(FromChain, RefusesSizesThatGraphsDoNotHave) {
+  Chain chain = testing::RandomChains(1).Next(2);
+  chain.y[2] = std::int64_t{1} << 50;
+  chain.backward_extra[1] = std::int64_t{1} << 50;
+  EXPECT_EQ(FromChain(chain).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Any graph has a chain with its memory, though perhaps of few parts.
+TEST(ToChain, KeepsTheMemoryOfRandomGraphs) {
+  testing::RandomGraphs random(1);
+  int several_parts = 0;
+  for (int i = 0; i < 2000; ++i) {
+    TaskGraph graph = random.Valid(random.Below(20) + 1);
+    const std::size_t turn = random.Below(graph.tasks.size()) + 1;
+    for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+      graph.tasks[task].phase = task < turn ? TaskPhase::kForward : TaskPhase::kBackward;
+      if (random.Chance(0.5)) graph.tasks[task].layer = "";
+    }
+    const absl::StatusOr<GraphChain> made =
+        ToChain(graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1});
+    ASSERT_TRUE(made.ok()) << made.status();
+    SCOPED_TRACE(GraphJson(graph));
+    ExpectChainOf(graph, *made);
+    if (::testing::Test::HasFailure()) return;
+    several_parts += made->parts.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(several_parts, 100);
+}
+
+// The lists for recomputation come from the graph alone.
+TEST(ToChain, KnowsOutputsAndTasksThatRunOnce) {
+  testing::RandomChains random(41);
+  for (int i = 0; i < 200; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(8)) + 1);
+    chain.output = chain.x;
+    for (std::size_t k = 1; k < chain.x.size(); ++k) {
+      chain.x[k] = std::max<std::int64_t>(chain.x[k], 1);
+      chain.output[k] = chain.x[k] * random.Below(3) / 2;
+      if (random.Below(4) == 0) chain.runs_once.push_back(k - 1);
+    }
+    // All of the last activation is output: no operation reads a part of it.
+    chain.output.back() = chain.x.back();
+    SCOPED_TRACE(ChainJson(chain));
+    const TaskGraph graph = *FromChain(chain);
+    const GraphChain made = *ToChain(graph, {.memory_bytes = kMuchMemory, .recomputation = true});
+    EXPECT_EQ(made.chain.x, chain.x);
+    EXPECT_EQ(made.chain.output, chain.output);
+    EXPECT_EQ(made.chain.runs_once, chain.runs_once);
+    EXPECT_EQ(made.chain.forward_extra, chain.forward_extra);
+    for (std::size_t k = 0; k + 1 < chain.x.size(); ++k) {
+      // A run writes all, and then gives the rest back.
+      EXPECT_EQ(made.chain.output_extra[k] + chain.output[k + 1],
+                chain.forward_extra[k] + chain.x[k + 1]);
+      EXPECT_EQ(made.outputs[k] == GraphChain::kNoOutput,
+                chain.output[k] == chain.x[k] || chain.output[k] == 0);
+    }
+  }
+}
+
+// A network is cut only where the tensor between the parts is kept for backward tasks.
+TEST(ToChain, CutsNetworksForRecomputation) {
+  for (const char* name : {"resnet-50", "gpt-2"}) {
+    SCOPED_TRACE(name);
+    const TaskGraph graph = *MakeModel(name, {.batch = 2});
+    const GraphChain plain = *ToChain(graph, {.memory_bytes = kMuchMemory});
+    const GraphChain made = *ToChain(graph, {.memory_bytes = kMuchMemory, .recomputation = true});
+    EXPECT_TRUE(plain.chain.output.empty());
+    EXPECT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+    EXPECT_GT(made.parts.size(), 5);
+    EXPECT_LE(made.parts.size(), plain.parts.size());
+    EXPECT_GE(ChainPeak(made.chain) + made.resident_bytes,
+              ChainPeak(plain.chain) + plain.resident_bytes);
+    for (std::size_t i = 1; i < made.outputs.size(); ++i) {
+      if (made.outputs[i] == GraphChain::kNoOutput) continue;
+      const std::vector<std::size_t>& data = made.activations[i];
+      EXPECT_NE(std::find(data.begin(), data.end(), made.outputs[i]), data.end());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor of fixed addresses compared with the simulator: on devices with an exact clock, all
+// tasks and copies start and end at the simulated times, and stalls are the simulated ones.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/support/rounds.h"
+#include "tests/support/virtual_clock_device.h"
+#include "tests/training/execute/fixed_rig.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using testing::FixedProgram;
+using testing::RandomPrograms;
+using testing::VirtualClock;
+using testing::VirtualClockDevice;
+
+// The device gives each copy the whole link.
+bool SharesLink(const RandomPrograms& random) {
+  return random.schedule.devices > 1 &&
+         random.machine.devices[0].link == random.machine.devices[1].link;
+}
+
+// Makes all copies raw: the device has no compressor.
+void CopyRawBytes(RandomPrograms& random) {
+  for (ScheduleStep& step : random.schedule.steps) step.density = -1;
+}
+
+class VirtualRig {
+ public:
+  explicit VirtualRig(const RandomPrograms& random)
+      : program_(LowerSchedule(random.graphs, random.schedule, random.machine).value()) {
+    std::vector<Device*> devices;
+    for (const MachineDevice& device : random.machine.devices) {
+      const MachineLink& link = random.machine.links[device.link];
+      owned_.push_back(std::make_unique<VirtualClockDevice>(
+          testing::VirtualClockOptions{.out_bytes_per_second = link.out_bytes_per_second,
+                                       .in_bytes_per_second = link.in_bytes_per_second,
+                                       .latency_seconds = link.latency_seconds},
+          clock_));
+      devices.push_back(owned_.back().get());
+    }
+    executor_ =
+        Executor::CreateFixed(devices, random.graphs, random.schedule, random.machine,
+                              [this](const TaskLaunch& launch) { return Launch(launch); }, nullptr,
+                              {.measures = true, .clock = [this] { return clock_->now(); }})
+            .value();
+  }
+
+  absl::StatusOr<Timeline> Run() {
+    next_ = 0;
+    return executor_->Run();
+  }
+  const Program& program() const { return program_; }
+
+ private:
+  // Takes the seconds of the next task of the program: those of the host follow from its rates.
+  absl::Status Launch(const TaskLaunch& launch) {
+    while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
+    VirtualClockDevice& device = *owned_[launch.device == kHostDevice ? 0 : launch.device];
+    device.Work(launch.stream, program_.operations[next_++].seconds);
+    return absl::OkStatus();
+  }
+
+  const Program program_;
+  const std::shared_ptr<VirtualClock> clock_ = std::make_shared<VirtualClock>();
+  std::vector<std::unique_ptr<VirtualClockDevice>> owned_;
+  std::size_t next_ = 0;
+  std::unique_ptr<Executor> executor_;
+};
+
+// Compares to a nanosecond, plus the rounding of sums of seconds.
+void AssertNear(double actual, double expected, const char* what, std::size_t step) {
+  ASSERT_NEAR(actual, expected, 1e-9 * std::max(1.0, expected)) << what << " of step " << step;
+}
+
+// Sorts by the order of a step's repetitions, which is that of their starts.
+std::vector<TimelineEvent> ByStep(std::vector<TimelineEvent> events) {
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TimelineEvent& left, const TimelineEvent& right) {
+                     return std::tie(left.step, left.start) < std::tie(right.step, right.start);
+                   });
+  return events;
+}
+
+// Returns the stalls that are longer than the rounding of sums of seconds.
+std::vector<TimelineStall> LongStalls(const Timeline& timeline) {
+  std::vector<TimelineStall> stalls;
+  for (const TimelineStall& stall : timeline.stalls) {
+    if (stall.seconds > 1e-7) stalls.push_back(stall);
+  }
+  return stalls;
+}
+
+void ExpectSameStalls(const Timeline& actual, const Timeline& expected) {
+  const std::vector<TimelineStall> stalls = LongStalls(actual);
+  const std::vector<TimelineStall> simulated = LongStalls(expected);
+  ASSERT_EQ(stalls.size(), simulated.size());
+  for (std::size_t i = 0; i < stalls.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(stalls[i].task, simulated[i].task);
+    ASSERT_EQ(stalls[i].reason, simulated[i].reason);
+    ASSERT_EQ(stalls[i].data, simulated[i].data);
+    ASSERT_EQ(stalls[i].device, simulated[i].device);
+    ASSERT_EQ(stalls[i].stream, simulated[i].stream);
+    ASSERT_NO_FATAL_FAILURE(AssertNear(stalls[i].start, simulated[i].start, "stall", i));
+    ASSERT_NO_FATAL_FAILURE(AssertNear(stalls[i].seconds, simulated[i].seconds, "stall", i));
+  }
+}
+
+void ExpectSameEvents(const Timeline& actual, const Timeline& expected) {
+  const std::vector<TimelineEvent> events = ByStep(actual.events);
+  const std::vector<TimelineEvent> simulated = ByStep(expected.events);
+  ASSERT_EQ(events.size(), simulated.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    ASSERT_EQ(events[i].step, simulated[i].step);
+    ASSERT_EQ(events[i].kind, simulated[i].kind);
+    ASSERT_EQ(events[i].index, simulated[i].index);
+    ASSERT_EQ(events[i].device, simulated[i].device);
+    ASSERT_EQ(events[i].stream, simulated[i].stream);
+    ASSERT_EQ(events[i].repetition, simulated[i].repetition);
+    ASSERT_NO_FATAL_FAILURE(
+        AssertNear(events[i].start, simulated[i].start, "start", events[i].step));
+    ASSERT_NO_FATAL_FAILURE(AssertNear(events[i].end, simulated[i].end, "end", events[i].step));
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectSameStalls(actual, expected));
+  AssertNear(actual.seconds, expected.seconds, "all", 0);
+  EXPECT_EQ(actual.bytes_out, expected.bytes_out);
+  EXPECT_EQ(actual.bytes_in, expected.bytes_in);
+}
+
+TEST(FixedExecutorTimelineTest, IsTheSimulators) {
+  int two_devices = 0;
+  std::size_t stalls = 0;
+  for (int seed = 0; seed < testing::Rounds(600); ++seed) {
+    SCOPED_TRACE(seed);
+    RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
+    if (SharesLink(random)) continue;
+    CopyRawBytes(random);
+    two_devices += random.schedule.devices > 1 ? 1 : 0;
+    VirtualRig rig(random);
+    const Timeline simulated = SimulateProgram(random.graphs[0], rig.program());
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const absl::StatusOr<Timeline> measured = rig.Run();
+      ASSERT_TRUE(measured.ok()) << measured.status();
+      ASSERT_NO_FATAL_FAILURE(ExpectSameEvents(*measured, simulated));
+      stalls += measured->stalls.size();
+    }
+  }
+  EXPECT_GT(two_devices, testing::Rounds(600) / 40);
+  EXPECT_GT(stalls, testing::Rounds(600));
+}
+
+}  // namespace
+}  // namespace tidepool
