@@ -14,7 +14,7 @@ import unittest
 import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
-sys.path[:0] = [str(SOURCE / "dryrun"), str(SOURCE / "dryrun" / "site")]
+sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
 
 import _tidepool_world  # noqa: E402
 
