@@ -11,11 +11,12 @@ import pickle
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import gpus, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import gpus, graph, program, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -364,9 +365,27 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(remedies.next_batch({32: 420, 16: 420}, 32, 430, 16), 31)
 
 
+class RemediesTest(unittest.TestCase):
+    # The address space has room for so much memory of all GPUs together.
+    def test_enough_memory_is_less_on_many_gpus(self):
+        tried = []
+
+        def dry_run(memory_bytes, checkpoints):
+            tried.append(memory_bytes)
+            return {"out_of_memory": None}, None
+
+        for devices in (1, 8):
+            one = object.__new__(remedies.Remedies)
+            one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 80 << 30, devices))
+            one.dry_run = dry_run
+            one.with_enough()
+        self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
+
+
 class TextTest(unittest.TestCase):
     def test_prints_what_would_make_a_program_fit(self):
-        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
+                "outside": {"counts": False}}
         answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
