@@ -11,7 +11,7 @@ import pathlib
 import pickle
 import sys
 import tempfile
-from typing import Any, Callable, Dict, List, Optional, TypeVar, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
 
 from . import _native
 from ._answers import Answer, parse
@@ -132,15 +132,19 @@ def _seconds_of(time: Union[float, str]) -> float:
     return _native.parse_seconds(time) if isinstance(time, str) else float(time)
 
 
+def _text_of_ranks(ranks: Union[int, str, Sequence[int]]) -> str:
+    return str(ranks) if isinstance(ranks, (int, str)) else ",".join(map(str, ranks))
+
+
 def is_inside() -> bool:
     """Returns whether this process is a program of a dry run."""
     return _FOLDER in os.environ
 
 
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
-           devices: int = 1, steps: int = 3, time_limit: Union[float, str] = 300, initialize: bool = True, density: float = 0.5,
-           cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None, report: Optional[Path] = None,
-           graph: Optional[Path] = None, front: Optional[Path] = None) -> DryRun:
+           devices: Optional[int] = None, world: Optional[int] = None, ranks: Union[int, str, Sequence[int]] = "", steps: int = 3, time_limit: Union[float, str] = 300,
+           initialize: bool = True, density: float = 0.5, cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None,
+           report: Optional[Path] = None, graph: Optional[Path] = None, front: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -149,7 +153,8 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit`, seconds or text such as
     "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
     is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
-    decides otherwise. `snapshot`, `report`, `graph` and `front` are files to write. Raises the exception of the function, `InputError` for
+    decides otherwise. `world` is the number of ranks of a job of which only `ranks` run: a number, several, or "representative".
+    `snapshot`, `report`, `graph` and `front` are files to write. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
@@ -166,7 +171,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
-                             devices=devices, steps=steps, time_limit_seconds=_seconds_of(time_limit),
+                             devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
                              report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""))
         failure: Optional[BaseException] = None

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import batches, fit, front, gpus, graph, program, remedies, target, text
+from . import batches, fit, front, gpus, graph, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -21,7 +21,9 @@ class Orders:
     tool: str = "tidepool"  # the program
     gpu: str = "h100"
     memory_bytes: "int | None" = None  # None: that of the GPU
-    devices: int = 1
+    devices: "int | None" = None  # GPUs; None: one, or those of the ranks of a node
+    world: "int | None" = None  # ranks of the job, of which some run
+    ranks: str = ""  # those that run
     steps: int = 3
     time_limit_seconds: float = 300
     fit: str = ""  # empty: one run
@@ -46,7 +48,7 @@ class DryRun:
 
     def __init__(self, orders, tool=None):
         self.orders = orders
-        self.command = orders.command
+        self.world, self.command = world.find(orders)
         of_step = "--graph" if orders.graph else "--front" if orders.front else ""
         if of_step and orders.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
@@ -57,17 +59,21 @@ class DryRun:
         memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
         if memory_bytes <= 0:
             raise ValueError(f"memory of {memory_bytes} bytes, expected more than 0")
-        self.machine = program.Machine(gpu, memory_bytes, orders.devices)
+        devices = self.world.per_node if self.world else orders.devices or 1
+        self.machine = program.Machine(gpu, memory_bytes, devices)
         self.tool = tool or answers.Tool(orders.tool)
-        self.target = target.find(orders.command)
+        self.target = target.find(self.command)
 
     def answer(self, command, folder, orders=None, machine=None):
         """Runs the command and returns the answer, which has files in the folder. Further runs have orders and a machine of their own."""
         orders, machine = orders or self.orders, machine or self.machine
-        own = program.environment(self.target, machine, orders.stand_in, folder, orders)
+        own = program.environment(self.target, machine, orders.stand_in, folder, orders, self.world is not None)
         program.check_loads(self.target, own)
-        finished = program.run(command, own, orders.time_limit_seconds)
-        return answers.collect(folder, finished, machine.gpu.title, machine.memory_bytes, self.tool)
+        started = self.world.start(command, folder) if self.world else command
+        finished = program.run(started, own, orders.time_limit_seconds)
+        has_nodes = self.world is not None and self.world.nodes > 1
+        around = outside.Around(machine.gpu, machine.devices, has_nodes, self.orders.memory_bytes is None)
+        return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
 
 
 def keep_files(run, answer, title):

@@ -11,7 +11,7 @@ from . import batches, graph, what_if
 from .errors import DryRunError
 
 MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
-MOST_MEMORY = 1 << 46  # bytes, which a process can address
+MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 MOST_RUNS = 2  # with other batches
 SEARCH = "5s"  # for a schedule
@@ -50,7 +50,8 @@ class Remedies:
         return answer, answers.largest_of(answer["ranks"])
 
     def with_enough(self, checkpoints=()):
-        memory_bytes = min(MORE_MEMORY * self.run.machine.memory_bytes, MOST_MEMORY)
+        machine = self.run.machine
+        memory_bytes = min(MORE_MEMORY * machine.memory_bytes, MOST_MEMORY // machine.devices)
         answer, rank = self.dry_run(memory_bytes=memory_bytes, checkpoints=checkpoints)
         if answer["out_of_memory"]:
             raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")

@@ -2,7 +2,8 @@
 """The answer for people."""
 import os
 
-from .answer import CONTEXT_TEXT, available_bytes, largest_of
+from . import outside
+from .answer import available_bytes, largest_of
 from .front import LIKE_NEW, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
@@ -73,12 +74,28 @@ def verdict(answer):
         at = f" at {refused['frame']}" if refused["frame"] else ""
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
     most = answer["reserved_range"][1]
-    if not answer["fits"]:
-        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
+    beside = surroundings(rank["outside"])
     available = available_bytes(rank, answer["memory_bytes"])
+    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    if not answer["fits"]:
+        if most <= available + least_beside:
+            return f"no: {size(most)} of {memory} leave no room for {beside}"
+        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
     if most > available:
-        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare for {CONTEXT_TEXT}"
-    return f"yes, {size(available - most)} of {memory} to spare besides {CONTEXT_TEXT}"
+        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
+    left = available - most
+    if left < most_beside - least_beside:
+        return f"perhaps: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
+    return f"yes, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
+
+
+def surroundings(found):
+    """Returns the memory outside of PyTorch's allocator, as measurements had it."""
+    context = f"{size_range(*found['context_bytes'])} of context"
+    if not found["communicators"]:
+        return context
+    count = "1 communicator" if found["communicators"] == 1 else f"{found['communicators']} communicators"
+    return f"{context} and {size_range(*found['nccl_bytes'])} of NCCL ({count})"
 
 
 def assumptions(places):
@@ -127,7 +144,19 @@ def lines(answer, command):
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program}, {answer['gpu']} assumed)")
+    rows = world_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
+
+
+def world_of(answer):
+    """Returns the row of the ranks that ran of a larger job."""
+    world = answer["world"]
+    if world is None:
+        return []
+    ranks = sorted({one["rank"] for one in answer["ranks"]})
+    named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    stages = ", first and last: the program made no pipeline stages of PyTorch" if world["representative"] and not world["stages"] else ""
+    return [("ran", f"{named} of {world['size']}{stages}; peers are taken to hold the same data")]
 
 
 def rows_of_runtime(answer):

@@ -17,7 +17,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import batches, front, gpus, main, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -553,7 +553,7 @@ class BatchTest(unittest.TestCase):
 
     def larger(self, step, memory, live, words="t.py --batch 4", **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
-                "categories": {"optimizer state": 0, **categories}}
+                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False}}
         answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, live], "memory_bytes": memory}
         return batches.larger(words.split(), answer, step)
 
@@ -591,6 +591,23 @@ class BatchTest(unittest.TestCase):
         self.assertTrue(self.larger(step, 14 * BLOCK, 10 * BLOCK)["is_least"], "the peak is outside of the step")
 
 
+class RemediesTest(unittest.TestCase):
+    # The address space has room for so much memory of all GPUs together.
+    def test_enough_memory_is_less_on_many_gpus(self):
+        tried = []
+
+        def dry_run(memory_bytes, checkpoints):
+            tried.append(memory_bytes)
+            return {"out_of_memory": None}, None
+
+        for devices in (1, 8):
+            one = object.__new__(remedies.Remedies)
+            one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 80 << 30, devices))
+            one.dry_run = dry_run
+            one.with_enough()
+        self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
+
+
 class TextTest(unittest.TestCase):
     def test_prints_how_large_a_batch_may_be(self):
         found = {"batch": 12, "in_place_of": 4, "is_least": False, "how": "computed from the task graph"}
@@ -600,7 +617,8 @@ class TextTest(unittest.TestCase):
         self.assertEqual(text.larger_batch({**found, "batch": 4}) + text.larger_batch(None), [])
 
     def test_prints_what_would_make_a_program_fit(self):
-        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
+                "outside": {"counts": False}}
         answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30

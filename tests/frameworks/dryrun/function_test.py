@@ -46,6 +46,14 @@ def fails_on_the_gpu():
     raise KeyError(len(x))
 
 
+def takes_as_many_mebibytes_as_its_rank():
+    import torch
+    import torch.distributed
+
+    torch.distributed.init_process_group("nccl")
+    torch.empty(torch.distributed.get_rank() << 20, dtype=torch.uint8, device="cuda")
+
+
 def uses_no_gpu():
     import torch
 
@@ -76,6 +84,13 @@ class FunctionTest(unittest.TestCase):
         self.assertGreaterEqual(answer.peak_live_bytes, 4 * 4 * 2048 * 2048)
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
+
+    def test_some_ranks_of_many(self):
+        answer = tidepool.dryrun(takes_as_many_mebibytes_as_its_rank, world=16, ranks=[3, 12], time_limit="10m")
+        self.assertEqual([(rank.rank, rank.peak_live_bytes) for rank in answer.ranks], [(3, 3 << 20), (12, 12 << 20)])
+        self.assertEqual(answer.world.size, 16)
+        with self.assertRaisesRegex(tidepool.InputError, "rank 16 is outside of a world of 16 ranks"):
+            tidepool.dryrun(train, 8, world=16, ranks=16)
 
     def test_writes_the_graph_of_a_step(self):
         with tempfile.TemporaryDirectory() as folder:
