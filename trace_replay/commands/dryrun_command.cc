@@ -42,6 +42,7 @@ struct DryRunOptions {
   std::string snapshot;
   std::string report;
   std::string graph;
+  std::string front;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -106,6 +107,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"snapshot", BytesText(options.snapshot)},
                            {"report", BytesText(options.report)},
                            {"graph", BytesText(options.graph)},
+                           {"front", BytesText(options.front)},
                            {"json", options.json},
                            {"tool", BytesText(program.string())},
                            {"stand_in", BytesText((folder / "cudart_host").string())}};
@@ -214,6 +216,11 @@ Command AddDryRun(CLI::App& app) {
       ->add_option("--graph", options->graph,
                    "Write the task graph of the last complete training step into this file, for "
                    "`tidepool schedule`; compressed if the name ends in .gz")
+      ->type_name("FILE");
+  command
+      ->add_option("--front", options->front,
+                   "Draw the time of a training step in less memory into this SVG file, and tell "
+                   "which GPUs train it how much slower for want of memory")
       ->type_name("FILE");
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")

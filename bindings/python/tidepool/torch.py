@@ -29,7 +29,7 @@ import warnings
 
 import torch
 
-from . import _c_api, _torch_build
+from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
@@ -477,6 +477,18 @@ def compile(model, *, budget, fullgraph=False, **options):
     _training_options.check(given)
     _training()
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
+
+
+def graph(step, path):
+    """Calls step(), one training step with its optimizer, and writes its task graph into the file (.gz: compressed).
+
+    The graph is that of `tidepool dryrun --graph`, with the times of events on the current GPU: `tidepool schedule` and the other commands on
+    schedules take it. Call it after a first step, which makes the state of the optimizer. All that the step does not free counts as held by the
+    program. A recording of PyTorch's memory history that the program began ends.
+
+    Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph.
+    """
+    return _dryrun.write_graph(step, path)
 
 
 def plans():

@@ -293,7 +293,7 @@ def enter(run, torch):
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_GRAPH"):
-        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"))
+        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), steps.clock_of(torch))
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))

@@ -234,4 +234,4 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
-            "remedies": [], "graph": None, "ranks": ranks}
+            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

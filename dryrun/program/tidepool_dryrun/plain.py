@@ -74,4 +74,4 @@ def collect(folder, finished, around, memory_bytes):
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "needed_bytes": None,
-            "remedies": [], "graph": None, "ranks": ranks}
+            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

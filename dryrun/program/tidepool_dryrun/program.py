@@ -137,7 +137,7 @@ def environment(target, machine, stand_in, out, orders, is_alone=False):
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if orders.cudnn_workspace_bytes is not None:
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
-    if orders.graph:
+    if orders.records_steps:
         own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(orders.checkpoints))
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"

@@ -4,6 +4,7 @@ import os
 
 from . import outside
 from .answer import available_bytes, largest_of
+from .front import LIKE_NEW, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
@@ -186,6 +187,14 @@ def remedies(answer):
     return rows
 
 
+def larger_batch(found):
+    """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
+    if found is None or found["batch"] == found["in_place_of"]:
+        return []
+    most = "at least" if found["is_least"] else "about"
+    return [("larger batch", f"{most} {found['batch']} in place of {found['in_place_of']}, {found['how']} (--fit finds the largest)")]
+
+
 def memory_of(remedy):
     return "no schedule" if remedy["peak_bytes"] is None else f"{size(remedy['peak_bytes'])} live"
 
@@ -207,6 +216,22 @@ def graph(found):
     return [("graph", head), *(("", note) for note in found["notes"])]
 
 
+def front(found):
+    """Returns the rows of the front, which is null without the option."""
+    if found is None:
+        return []
+    ends = [f"{size(one['memory_bytes'])} at {one['slowdown']:.2f} x the time" for one in (found["points"][0], found["points"][-1])]
+    rows = [("front", f"{found['file']}: from {ends[0]} to {ends[1]}")]
+    short = [f"{card['name']} {'no schedule' if card['slowdown'] is None else format(card['slowdown'], '.2f') + ' x'}"
+             for card in found["gpus"] if card["slowdown"] != 1]
+    whole = [card["name"] for card in found["gpus"] if card["slowdown"] == 1]
+    parts = short + [f"{whole[0]} and larger ones 1.00 x"] if whole else short
+    rows.append(("trains on", " · ".join(parts)))
+    name = smallest(found["gpus"])
+    return rows + [("", f"{name} is the smallest at {LIKE_NEW} x or less of its time with enough memory" if name else "none at "
+                    f"{LIKE_NEW} x or less of its time with enough memory")]
+
+
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
@@ -220,13 +245,13 @@ def rows_of_pytorch(answer):
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
-    rows += remedies(answer)
+    rows += larger_batch(answer["larger_batch"]) + remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
     rows += pinned(answer)
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
-    rows += graph(answer["graph"])
+    rows += graph(answer["graph"]) + front(answer["front"])
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
     return rows

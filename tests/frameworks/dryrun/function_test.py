@@ -21,6 +21,24 @@ def train(width, steps=5):
         optimizer.zero_grad()
 
 
+def writes_its_graph(file):
+    import torch
+
+    import tidepool.torch
+
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        model(torch.zeros(64, 512).cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    found = tidepool.torch.graph(step, file)
+    assert found["file"] == file and found["notes"] == [] and found["tasks"] > 5, found
+
+
 def fails_on_the_gpu():
     import torch
 
@@ -48,6 +66,12 @@ def check(width):
 
 
 class FunctionTest(unittest.TestCase):
+    def test_a_function_writes_the_graph_of_its_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "step.json")
+            tidepool.dryrun(writes_its_graph, str(file), steps=0)
+            self.assertIn('"tidepool_graph": 2', file.read_text())
+
     def test_says_what_a_function_needs(self):
         with tempfile.TemporaryDirectory() as folder:
             snapshot, report = pathlib.Path(folder, "snapshot.pickle"), pathlib.Path(folder, "report.html")
