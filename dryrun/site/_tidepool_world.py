@@ -22,7 +22,7 @@ import time
 import _tidepool_imports as imports
 
 SECONDS_BETWEEN_LOOKS = 0.02
-MOST_NUMBERS = 4096  # of a tensor that is taken for sizes
+MOST_NUMBERS = 512  # of a tensor that is taken for sizes; tokens are more
 # Keys of a store that ranks read when they make a communicator, for an ID that is any text here.
 ID_OF_NCCL = re.compile(r"(^|/)([0-9]+|[0-9]+:[0-9]+|UniqueNCCLID:[0-9]+)$")
 BYTES_OF_ID = 128
