@@ -55,6 +55,12 @@ Extents ExtentsOf(const Collective& collective, std::int64_t bytes, int ranks, i
   return {0, 0};
 }
 
+// Returns whether NCCL makes messages between ranks of a collective.
+bool IsOfMessages(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
+         kind == CollectiveKind::kScatter;
+}
+
 const char* NameOf(std::int32_t kind) {
   static constexpr const char* kNames[] = {"AllReduce", "Reduce",   "ReduceScatter", "Broadcast",
                                            "AllGather", "AlltoAll", "Gather",        "Scatter"};
@@ -145,7 +151,12 @@ ncclResult_t Communicator::AwaitRanks() {
 }
 
 ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
-  CommunicatorRecord::Get().SetCollective(entry_);
+  CommunicatorRecord& record = CommunicatorRecord::Get();
+  if (IsOfMessages(collective.kind)) {
+    record.SetPeers(entry_, ranks() - 1);
+  } else {
+    record.SetCollective(entry_);
+  }
   return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
 }
 

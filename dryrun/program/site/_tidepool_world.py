@@ -22,7 +22,7 @@ import time
 import _tidepool_imports as imports
 
 SECONDS_BETWEEN_LOOKS = 0.02
-MOST_NUMBERS = 4096  # of a tensor that is taken for sizes
+MOST_NUMBERS = 512  # of a tensor that is taken for sizes; tokens are more
 # Keys of a store that ranks read when they make a communicator, for an ID that is any text here.
 ID_OF_NCCL = re.compile(r"(^|/)([0-9]+|[0-9]+:[0-9]+|UniqueNCCLID:[0-9]+)$")
 BYTES_OF_ID = 128
@@ -75,7 +75,11 @@ class World:
         own = getattr(self.c10d, name, None)
         if own is None:
             return
-        call = functools.wraps(own)(functools.partial(replacement, own))
+
+        @functools.wraps(own)
+        def call(*arguments, **named):  # a function, into which compilers of code look
+            return replacement(own, *arguments, **named)
+
         for module in [one for path, one in sys.modules.items() if path.startswith("torch.distributed")]:
             if vars(module).get(name) is own:
                 setattr(module, name, call)

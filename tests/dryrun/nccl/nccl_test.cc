@@ -364,6 +364,13 @@ class AloneTest : public NcclTest {
  protected:
   static constexpr int kWorld = 1024;
 
+  static std::string NotesOf(pid_t process) {
+    return testing::TempDir() + "/communicators-" + std::to_string(process);
+  }
+
+  // The library keeps the file open until its end.
+  static void TearDownTestSuite() { unlink(NotesOf(getpid()).c_str()); }
+
   static void OnRankAlone(int rank, const std::function<void(const Rank&)>& body) {
     ASSERT_EQ(setenv("NCCL_HOST_PEERS", "missing", 1), 0);
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
@@ -423,6 +430,31 @@ TEST_P(AloneTest, MessagesOfMissingPeers) {
   });
 }
 
+// NCCL makes messages of an exchange among all, and a ring for a sum.
+TEST_P(AloneTest, AnExchangeIsNotedWithItsPeers) {
+  const std::string folder = testing::TempDir();
+  ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
+  OnRankAlone(1, [](const Rank& own) {
+    ASSERT_EQ(ncclAlltoAll(own.memory, own.Output<int>(), 1, ncclInt32, own.comm, own.stream),
+              ncclSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  });
+  OnRankAlone(2, [](const Rank& own) {
+    ASSERT_EQ(ncclAllReduce(own.memory, own.memory, 1, ncclInt32, ncclSum, own.comm, own.stream),
+              ncclSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  });
+  EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
+  const std::string path = NotesOf(getpid());
+  cudart_host::CommunicatorEntry entry = {};
+  FILE* const file = fopen(path.c_str(), "rb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fread(&entry, sizeof(entry), 1, file), 1);
+  fclose(file);
+  EXPECT_EQ((std::vector<int>{entry.ranks, entry.peers, entry.has_collective, entry.is_live}),
+            (std::vector<int>{kWorld, kWorld - 1, 1, 0}));
+}
+
 // The entries of the file, of which the test has one for each communicator that it makes.
 TEST_P(AloneTest, CommunicatorsAreNoted) {
   const std::string folder = testing::TempDir();
@@ -441,7 +473,7 @@ TEST_P(AloneTest, CommunicatorsAreNoted) {
     _exit(0);
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  const std::string path = folder + "/communicators-" + std::to_string(child);
+  const std::string path = NotesOf(child);
   using cudart_host::CommunicatorEntry;
   CommunicatorEntry entries[4] = {};
   FILE* const file = fopen(path.c_str(), "rb");
