@@ -14,7 +14,7 @@ import unittest
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
-SOURCE = pathlib.Path(__file__).parents[3]
+PARTS = str(pathlib.Path(TOOL).resolve().parents[1] / "dryrun")
 RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
 PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
@@ -132,9 +132,9 @@ class GraphTest(unittest.TestCase):
     def test_a_program_writes_the_graph_of_its_own_step(self):
         program = str(pathlib.Path(__file__).parent / "live.py")
         file = self.folder / "own.json"
-        subprocess.run([TOOL, "dryrun", "--steps", "0", "--", PYTHON, program, str(SOURCE / "dryrun"), str(file)], capture_output=True, check=True)
+        subprocess.run([TOOL, "dryrun", "--steps", "0", "--", PYTHON, program, PARTS, str(file)], capture_output=True, check=True)
         found = json.loads(file.read_text())
-        done = self.run_program(command=(PYTHON, program, str(SOURCE / "dryrun")))
+        done = self.run_program(command=(PYTHON, program, PARTS))
         self.assertEqual(done.returncode, 0, done.stderr)
         with gzip.open(self.file) as whole:
             expected = json.loads(whole.read())
