@@ -163,6 +163,7 @@ class _Plan:
     corrections: int = 0
     base: int = 0  # bytes at the begin of the step, in the plan
     prediction: Optional[Prediction] = None
+    is_stale: bool = False  # whether a step took another amount than predicted
 
 
 class _Step:
@@ -378,7 +379,7 @@ class Training:
     def _fit(self, plan: _Plan) -> None:
         """Finds modes for the memory that there is, when that is less than in the plan."""
         base = self._base(plan)
-        if plan.prediction is None or base > plan.base:
+        if plan.prediction is None or plan.is_stale or base > plan.base:
             self._search(plan, base)
         if self.device.type == "cuda" and plan.corrections < _MOST_CORRECTIONS:
             self.clock.reset()
@@ -396,6 +397,7 @@ class Training:
         plan.modes, plan.base = modes, base
         peak, seconds = predict(plan.chain, modes)
         plan.prediction = Prediction(peak + base + plan.correction, seconds)
+        plan.is_stale = False
 
     def end_backward(self, step: _Step) -> None:
         """Corrects the prediction by the peak of a step."""
@@ -406,7 +408,8 @@ class Training:
         plan.corrections += 1
         if abs(off) > plan.prediction.peak_bytes // 200:
             plan.correction += off
-            plan.prediction = None
+            plan.prediction = plan.prediction._replace(peak_bytes=self.clock.peak())
+            plan.is_stale = True
 
 
 def offload(model: nn.Module, budget: Any, link: Any = None) -> Training:
