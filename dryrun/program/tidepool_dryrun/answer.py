@@ -117,9 +117,9 @@ def text_of_error(process):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan."""
+    """Returns the pool of a rank with a plan, which is none where nothing was allocated."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
-    return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
+    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]), default=0)
 
 
 def add_lines_below(rank):

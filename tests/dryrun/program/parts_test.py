@@ -322,6 +322,12 @@ class AnswerTest(unittest.TestCase):
         # A plan takes a search, so there is one for the largest rank alone.
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
 
+    def test_a_plan_of_nothing_takes_no_memory(self):
+        self.write()
+        tool = StubTool()
+        tool.ask = lambda *arguments, own=tool.ask: {"policies": []} if arguments[0] == "size" and "planned" in arguments else own(*arguments)
+        self.assertEqual(self.collect(tool=tool)["planned_bytes"], 0)
+
     def test_names_the_line_of_a_library_below(self):
         frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
         self.snapshot.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "addr": 1, "size": 50, "frames": frames}]]}))
