@@ -117,7 +117,7 @@ def text_of_error(process):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan, which is none where nothing was allocated."""
+    """Returns the pool of a rank with a plan; 0 where nothing was allocated."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
     return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]), default=0)
 
