@@ -59,8 +59,10 @@ for file in "$to"/lib/*.so* "$to/bin/cnmem_bench"; do
 done
 
 cp "$source"/bindings/python/tidepool/*.py "$to/python/tidepool/"
-mkdir -p "$to/python/tidepool/_torch_compile"
-cp "$source"/bindings/python/tidepool/_torch_compile/*.py "$to/python/tidepool/_torch_compile/"
+for package in _torch_compile _torch_offload; do
+  mkdir -p "$to/python/tidepool/$package"
+  cp "$source/bindings/python/tidepool/$package/"*.py "$to/python/tidepool/$package/"
+done
 for module in "$release"/python/tidepool/_native*312*.so; do [ ! -e "$module" ] || cp "$module" "$to/python/tidepool/"; done
 find "$to/bin" "$to/lib" -type f -exec strip --strip-unneeded {} +
 find "$to/python" -name '*.so' -exec strip --strip-unneeded {} +

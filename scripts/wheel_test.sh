@@ -29,6 +29,12 @@ PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python"
 "$out/venv/bin/python" -c 'from tidepool import _c_api; _c_api.library()'
 "$out/venv/bin/python" - <<'END'
 import importlib.metadata, pathlib, tidepool
+package = pathlib.Path(tidepool.__file__).parent
+source = pathlib.Path("bindings/python/tidepool")
+missing = [path for path in source.rglob("*.py") if not (package / path.relative_to(source)).is_file()]
+missing += [path for path in pathlib.Path("bindings/torch").rglob("*.[ch]*")
+            if path.name != "pluggable.cc" and not (package / "torch_allocator" / path.relative_to("bindings/torch")).is_file()]
+assert not missing, missing
 entry, = [one for one in importlib.metadata.distribution("tidepool").entry_points if one.group == "torch_dynamo_backends"]
 assert (entry.name, entry.attr) == ("tidepool", "backend"), entry
 assert pathlib.Path(tidepool.__file__).parent.joinpath(*entry.module.split(".")[1:]).with_suffix(".py").is_file(), entry

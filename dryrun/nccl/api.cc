@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of NCCL. They check their arguments as NCCL does, and pass them on.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -82,7 +83,13 @@ ncclResult_t Give(const CommunicatorPointer& communicator, ncclComm_t* handle) {
   return Group::OfThisThread().Await(communicator);
 }
 
-ncclResult_t Init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank) {
+// Whether processes have no peers: a communicator of several ranks then has one rank alone.
+bool ArePeersMissing() {
+  const char* const ordered = std::getenv("NCCL_HOST_PEERS");
+  return ordered != nullptr && std::strcmp(ordered, "missing") == 0;
+}
+
+ncclResult_t Init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int rank, bool is_alone) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {
     return Refuse(ncclInvalidArgument, "rank " + std::to_string(rank) + " of " +
                                            std::to_string(ranks) +
@@ -92,7 +99,7 @@ ncclResult_t Init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
   if (name.empty() || name.find('/') != std::string::npos) {
     return Refuse(ncclInvalidArgument, "the unique ID is none of ncclGetUniqueId");
   }
-  return Give(Communicator::Join(name, ranks, rank), handle);
+  return Give(Communicator::Join(name, ranks, rank, is_alone), handle);
 }
 
 bool IsOfDevice(const void* address, int device) {
@@ -211,18 +218,18 @@ const char* ncclGetErrorString(ncclResult_t result) {
 const char* ncclGetLastError(ncclComm_t /*comm*/) { return last_error.c_str(); }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return Init(comm, ranks, id, rank);
+  return Init(comm, ranks, id, rank, ArePeersMissing());
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* /*config*/) {
-  return Init(comm, ranks, id, rank);
+  return Init(comm, ranks, id, rank, ArePeersMissing());
 }
 
 ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
                                       ncclUniqueId* ids, ncclConfig_t* /*config*/) {
   if (ids == nullptr || id_count < 1) return ncclInvalidArgument;
-  return Init(comm, ranks, ids[0], rank);
+  return Init(comm, ranks, ids[0], rank, ArePeersMissing());
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* list) {
@@ -234,7 +241,7 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int devices, const int* list) {
   ncclResult_t first = ncclGroupStart();
   for (int i = 0; i < devices && first == ncclSuccess; ++i) {
     const int device = list == nullptr ? i : list[i];
-    first = cudaSetDevice(device) == cudaSuccess ? Init(&comms[i], devices, id, i)
+    first = cudaSetDevice(device) == cudaSuccess ? Init(&comms[i], devices, id, i, false)
                                                  : ncclInvalidArgument;
   }
   const ncclResult_t end = ncclGroupEnd();
@@ -247,6 +254,9 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   return With(comm, [&](Communicator& communicator) {
     if (made == nullptr || (color < 0 && color != NCCL_SPLIT_NOCOLOR)) return ncclInvalidArgument;
     *made = nullptr;
+    if (communicator.is_alone()) {
+      return Refuse(ncclInvalidUsage, "a rank without its peers does not know their colors");
+    }
     const CommunicatorPointer child = communicator.Split(color, key);
     return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : Give(child, made);
   });

@@ -3,13 +3,17 @@
 // the data that is known. The output of operations without known input is zero.
 #include "dryrun/nccl/communicator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <utility>
 
+#include "dryrun/nccl/communicator_record.h"
 #include "dryrun/nccl/reduce.h"
 #include "dryrun/runtime/cudart/control.h"
 
@@ -18,6 +22,9 @@ namespace {
 
 constexpr Meeting::Table kStreams = Meeting::Table::kStreams;
 constexpr Meeting::Table kHost = Meeting::Table::kHost;
+// The most bytes of all ranks together that a rank makes up for its missing peers: a world may have
+// thousands. Beyond, gathered data is unknown, and sums are the rank's own.
+constexpr std::size_t kMostAlone = std::size_t{64} << 20;
 
 // The bytes that a rank gives and takes, for arrays of `bytes` bytes.
 struct Extents {
@@ -48,6 +55,12 @@ Extents ExtentsOf(const Collective& collective, std::int64_t bytes, int ranks, i
   return {0, 0};
 }
 
+// Returns whether NCCL makes messages between ranks of a collective.
+bool IsOfMessages(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
+         kind == CollectiveKind::kScatter;
+}
+
 const char* NameOf(std::int32_t kind) {
   static constexpr const char* kNames[] = {"AllReduce", "Reduce",   "ReduceScatter", "Broadcast",
                                            "AllGather", "AlltoAll", "Gather",        "Scatter"};
@@ -74,6 +87,25 @@ std::string_view PartOf(std::string_view data, std::size_t begin, std::size_t by
   return data.size() < begin + bytes ? std::string_view() : data.substr(begin, bytes);
 }
 
+std::string NameOfOwnMeeting() {
+  static std::atomic<int> count = 0;
+  return "alone-" + std::to_string(getpid()) + "-" + std::to_string(++count);
+}
+
+// Returns the answer of a peer to a rank that is alone: the rank's message to itself, which is its
+// part of an exchange among all ranks, or else its own message to that peer. Null if none has that
+// size.
+const Message* AnswerTo(const Message& received, const std::vector<Message>& messages, int rank) {
+  const auto find = [&](int peer) {
+    const auto found = std::find_if(messages.begin(), messages.end(), [&](const Message& one) {
+      return one.is_sent && one.peer == peer && one.bytes == received.bytes;
+    });
+    return found == messages.end() ? nullptr : &*found;
+  };
+  const Message* const own = find(rank);
+  return own != nullptr ? own : find(received.peer);
+}
+
 int NumberOfCurrentDevice() {
   int device = 0;
   return cudaGetDevice(&device) == cudaSuccess ? device : -1;
@@ -81,19 +113,32 @@ int NumberOfCurrentDevice() {
 
 }  // namespace
 
-Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, int device)
-    : name_(std::move(name)), meeting_(std::move(meeting)), device_(device) {}
+Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, int ranks, int rank,
+                           bool is_alone, int device)
+    : name_(std::move(name)),
+      meeting_(std::move(meeting)),
+      ranks_(ranks),
+      rank_(rank),
+      is_alone_(is_alone),
+      device_(device),
+      entry_(CommunicatorRecord::Get().Add(ranks, device)) {}
 
-Communicator::~Communicator() { meeting_->Leave(); }
+Communicator::~Communicator() {
+  CommunicatorRecord::Get().Remove(entry_);
+  meeting_->Leave();
+}
 
-std::shared_ptr<Communicator> Communicator::Join(const std::string& name, int ranks, int rank) {
+std::shared_ptr<Communicator> Communicator::Join(const std::string& name, int ranks, int rank,
+                                                 bool is_alone) {
   const int device = NumberOfCurrentDevice();
   char bus[16];
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), device) != cudaSuccess) return nullptr;
   const int number = static_cast<int>(std::strtol(bus + std::strlen("0000:"), nullptr, 16));
-  std::shared_ptr<Meeting> meeting = Meeting::Open(name, ranks, rank, number);
+  std::shared_ptr<Meeting> meeting = is_alone ? Meeting::Open(NameOfOwnMeeting(), 1, 0, number)
+                                              : Meeting::Open(name, ranks, rank, number);
   if (meeting == nullptr) return nullptr;
-  return std::shared_ptr<Communicator>(new Communicator(name, std::move(meeting), device));
+  return std::shared_ptr<Communicator>(
+      new Communicator(name, std::move(meeting), ranks, rank, is_alone, device));
 }
 
 ncclResult_t Communicator::AwaitRanks() {
@@ -106,10 +151,28 @@ ncclResult_t Communicator::AwaitRanks() {
 }
 
 ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
+  CommunicatorRecord& record = CommunicatorRecord::Get();
+  if (IsOfMessages(collective.kind)) {
+    record.SetPeers(entry_, ranks() - 1);
+  } else {
+    record.SetCollective(entry_);
+  }
   return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
 }
 
+void Communicator::NotePeers(const std::vector<Message>& messages) {
+  const std::unique_lock<std::mutex> lock(mutex_);
+  const std::size_t before = peers_.size();
+  for (const Message& message : messages) {
+    if (message.peer != rank()) peers_.insert(message.peer);
+  }
+  if (peers_.size() > before) {
+    CommunicatorRecord::Get().SetPeers(entry_, static_cast<int>(peers_.size()));
+  }
+}
+
 ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
+  NotePeers(messages);
   return QueueWork([messages = std::move(messages)](Communicator& self) { self.Run(messages); },
                    stream);
 }
@@ -172,7 +235,26 @@ void Communicator::RunInTurn(std::uint64_t turn, const Work& work) {
   turn_has_come_.notify_all();
 }
 
-void Communicator::Run(const Collective& collective) {
+// A rank that is alone has the data of a missing root in its own buffer, as in other ranks.
+Collective Communicator::AsRoot(Collective collective) const {
+  if (!is_alone_ || collective.kind != CollectiveKind::kBroadcast || collective.root == rank()) {
+    return collective;
+  }
+  collective.from = collective.to;
+  collective.root = rank();
+  return collective;
+}
+
+const Subject* Communicator::SubjectOf(int rank) const {
+  return meeting_->SubjectOf(kStreams, is_alone_ ? 0 : rank);
+}
+
+std::string_view Communicator::DataOf(int rank) const {
+  return meeting_->DataOf(kStreams, is_alone_ ? 0 : rank);
+}
+
+void Communicator::Run(const Collective& ordered) {
+  const Collective collective = AsRoot(ordered);
   const auto bytes = collective.count * static_cast<std::int64_t>(BytesOf(collective.type));
   const Subject subject = {.kind = static_cast<std::int32_t>(collective.kind),
                            .type = static_cast<std::int32_t>(collective.type),
@@ -180,7 +262,7 @@ void Communicator::Run(const Collective& collective) {
                            .root = collective.root,
                            .bytes = bytes};
   if (!meeting_->Step(kStreams, subject, InputOf(collective, bytes))) return;
-  WarnOfDifference(subject);
+  if (!is_alone_) WarnOfDifference(subject);
   Write(collective.to, OutputOf(collective, bytes),
         ExtentsOf(collective, bytes, ranks(), rank()).output);
 }
@@ -206,18 +288,17 @@ std::string Communicator::OutputOf(const Collective& collective, std::int64_t by
     case CollectiveKind::kReduceScatter:
       return ReducedPart(collective, own, size);
     case CollectiveKind::kBroadcast:
-      return std::string(meeting_->DataOf(kStreams, collective.root));
+      return std::string(DataOf(collective.root));
     case CollectiveKind::kScatter:
-      return std::string(PartOf(meeting_->DataOf(kStreams, collective.root), own, size));
+      return std::string(PartOf(DataOf(collective.root), own, size));
     case CollectiveKind::kAllGather:
     case CollectiveKind::kAllToAll:
     case CollectiveKind::kGather:
       break;
   }
+  if (is_alone_ && size * static_cast<std::size_t>(ranks()) > kMostAlone) return {};
   const std::size_t begin = collective.kind == CollectiveKind::kAllToAll ? own : 0;
-  const auto part_of = [&](int one) {
-    return PartOf(meeting_->DataOf(kStreams, one), begin, size);
-  };
+  const auto part_of = [&](int one) { return PartOf(DataOf(one), begin, size); };
   std::string output;
   for (int one = 0; one < ranks(); ++one) {
     if (part_of(one).empty()) continue;
@@ -231,9 +312,10 @@ std::string Communicator::ReducedPart(const Collective& collective, std::size_t 
                                       std::size_t bytes) const {
   std::vector<std::string_view> parts;
   bool is_any_known = false;
-  for (int one = 0; one < ranks(); ++one) {
-    if (meeting_->SubjectOf(kStreams, one) == nullptr) continue;  // it has gone
-    parts.push_back(PartOf(meeting_->DataOf(kStreams, one), begin, bytes));
+  const bool is_own = is_alone_ && bytes * static_cast<std::size_t>(ranks()) > kMostAlone;
+  for (int one = 0; one < (is_own ? 1 : ranks()); ++one) {
+    if (SubjectOf(one) == nullptr) continue;  // it has gone
+    parts.push_back(PartOf(DataOf(one), begin, bytes));
     is_any_known |= !parts.back().empty();
   }
   return is_any_known ? Reduce(parts, collective.type, collective.op) : std::string();
@@ -241,7 +323,7 @@ std::string Communicator::ReducedPart(const Collective& collective, std::size_t 
 
 void Communicator::WarnOfDifference(const Subject& subject) const {
   for (int one = 0; one < ranks(); ++one) {
-    const Subject* const other = meeting_->SubjectOf(kStreams, one);
+    const Subject* const other = SubjectOf(one);
     if (other == nullptr || *other == subject) continue;
     std::fprintf(stderr,
                  "nccl_host: rank %d calls %s of %lld bytes where rank %d calls %s of %lld bytes, "
@@ -252,7 +334,22 @@ void Communicator::WarnOfDifference(const Subject& subject) const {
   }
 }
 
+void Communicator::RunAlone(const std::vector<Message>& messages) const {
+  std::vector<std::pair<const Message*, std::string>> received;
+  for (const Message& message : messages) {
+    if (message.is_sent) continue;
+    const Message* const answer = AnswerTo(message, messages, rank());
+    received.emplace_back(&message,
+                          answer == nullptr ? "" : ReadKnown(answer->from, answer->bytes));
+  }
+  for (const auto& [message, data] : received) Write(message->to, data, message->bytes);
+}
+
 void Communicator::Run(const std::vector<Message>& messages) {
+  if (is_alone_) {
+    RunAlone(messages);
+    return;
+  }
   std::vector<Transfer> transfers;
   transfers.reserve(messages.size());
   for (const Message& message : messages) {
@@ -304,7 +401,7 @@ std::shared_ptr<Communicator> Communicator::Split(int color, int key) {
   std::sort(members.begin(), members.end());
   const auto place = std::find(members.begin(), members.end(), std::pair(key, rank()));
   return Join(name_ + "-" + std::to_string(child) + "-" + std::to_string(color),
-              static_cast<int>(members.size()), static_cast<int>(place - members.begin()));
+              static_cast<int>(members.size()), static_cast<int>(place - members.begin()), false);
 }
 
 std::shared_ptr<Communicator> Communicator::Shrink(const std::vector<int>& ranks) {
@@ -312,7 +409,7 @@ std::shared_ptr<Communicator> Communicator::Shrink(const std::vector<int>& ranks
   std::string name = name_ + "-s";
   for (const int one : ranks) name += std::to_string(one) + ".";
   return Join(name + std::to_string(++shrunk_), static_cast<int>(ranks.size()),
-              static_cast<int>(place - ranks.begin()));
+              static_cast<int>(place - ranks.begin()), is_alone_);
 }
 
 void Communicator::Abort() {

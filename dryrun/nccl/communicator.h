@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A communicator: the operations of a rank in its streams together with the other ranks.
+// A communicator: the operations of a rank in its streams together with the other ranks. A rank
+// that is alone, without processes of the others, takes them to bring the same data.
 #ifndef TIDEPOOL_DRYRUN_NCCL_COMMUNICATOR_H_
 #define TIDEPOOL_DRYRUN_NCCL_COMMUNICATOR_H_
 
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,15 +54,18 @@ struct Message {
 // on one stream or several. Thread-safe.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  // Joins the meeting of that name. Returns null if there can be none.
-  static std::shared_ptr<Communicator> Join(const std::string& name, int ranks, int rank);
+  // Joins the meeting of that name, or a meeting of its own if it is alone. Returns null if there
+  // can be none.
+  static std::shared_ptr<Communicator> Join(const std::string& name, int ranks, int rank,
+                                            bool is_alone);
   ~Communicator();
 
   // Waits for the other ranks. Returns an error of NCCL if they do not fit together.
   ncclResult_t AwaitRanks();
 
-  int ranks() const { return meeting_->ranks(); }
-  int rank() const { return meeting_->rank(); }
+  int ranks() const { return ranks_; }
+  int rank() const { return rank_; }
+  bool is_alone() const { return is_alone_; }
   int device() const { return device_; }
   ncclResult_t error() const { return is_aborted_ ? ncclInternalError : ncclSuccess; }
 
@@ -69,7 +74,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   ncclResult_t Queue(std::vector<Message> messages, cudaStream_t stream);
 
   // Returns the communicator of the ranks with the same color, ordered by key and rank. Waits for
-  // all ranks. Null for no color.
+  // all ranks, so none may be alone. Null for no color.
   std::shared_ptr<Communicator> Split(int color, int key);
   // Returns the communicator of these ranks, which has this one.
   std::shared_ptr<Communicator> Shrink(const std::vector<int>& ranks);
@@ -83,7 +88,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool HasOperation(ncclRedOp_t op);
 
  private:
-  Communicator(std::string name, std::shared_ptr<Meeting> meeting, int device);
+  Communicator(std::string name, std::shared_ptr<Meeting> meeting, int ranks, int rank,
+               bool is_alone, int device);
 
   using Work = std::function<void(Communicator&)>;
 
@@ -100,6 +106,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void RunInTurn(std::uint64_t turn, const Work& work);
   void Run(const Collective& collective);
   void Run(const std::vector<Message>& messages);
+  void NotePeers(const std::vector<Message>& messages);
+  void RunAlone(const std::vector<Message>& messages) const;
+  Collective AsRoot(Collective collective) const;
+  const Subject* SubjectOf(int rank) const;
+  std::string_view DataOf(int rank) const;
   std::string InputOf(const Collective& collective, std::int64_t bytes);
   std::string OutputOf(const Collective& collective, std::int64_t bytes) const;
   std::string ReducedPart(const Collective& collective, std::size_t begin, std::size_t bytes) const;
@@ -108,8 +119,13 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   const std::string name_;
   const std::shared_ptr<Meeting> meeting_;
+  const int ranks_;
+  const int rank_;
+  const bool is_alone_;
   const int device_;
+  const std::size_t entry_;  // in the record
   std::mutex mutex_;
+  std::set<int> peers_;  // with which it has exchanged messages
   std::condition_variable turn_has_come_;
   std::uint64_t queued_ = 0;  // turns
   std::uint64_t done_ = 0;    // turns

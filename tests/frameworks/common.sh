@@ -67,7 +67,7 @@ package() {
     return
   fi
   mkdir -p "$scratch/python/tidepool"
-  ln -s "$SOURCE"/bindings/python/tidepool/*.py "$SOURCE"/bindings/python/tidepool/_torch_compile "$scratch/python/tidepool"
+  ln -s "$SOURCE"/bindings/python/tidepool/*.py "$SOURCE"/bindings/python/tidepool/_torch_{compile,offload} "$scratch/python/tidepool"
   export PYTHONPATH=$scratch/python
 }
 

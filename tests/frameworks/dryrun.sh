@@ -15,6 +15,7 @@ ordinary_environment "torch-$version-ordinary" "torch==$version" numpy
 "$PYTHON" "$here/dryrun/dryrun_test.py" "$tool" "$environment/bin/python"
 "$PYTHON" "$here/dryrun/graph_test.py" "$tool" "$environment/bin/python"
 "$PYTHON" "$here/dryrun/ranks_test.py" "$tool" "$environment/bin/python"
+"$PYTHON" "$here/dryrun/world_test.py" "$tool" "$environment/bin/python"
 if ls "$BUILD"/python/tidepool/_native*.so >/dev/null 2>&1; then
   PYTHONPATH=$BUILD/python "$environment/bin/python" "$here/dryrun/function_test.py"
 fi

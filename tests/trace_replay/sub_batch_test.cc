@@ -237,7 +237,7 @@ TEST_F(SubBatchOptions, WrongOnesAreRefused) {
               HasSubstr("on 3 devices, expected a multiple of 3"));
   EXPECT_THAT(Refusal({"--sub-batch", "2"}), HasSubstr("a graph at any batch, expected --batch"));
   EXPECT_THAT(Refusal({"--batch", "8", "--sub-batch", "2"}),
-              AllOf(HasSubstr("policy 'vdnn++'"), HasSubstr("expected one of none, greedy")));
+              AllOf(HasSubstr("policy 'vdnn++'"), HasSubstr("expected one of none, modnn, best")));
   const std::string graph = folder_ / "graph.json";
   ASSERT_EQ(WriteGraph(GraphAt(family_, 4).value(), graph), absl::OkStatus());
   EXPECT_THAT(ErrorOf({"schedule", graph, "--memory", "4GiB", "--sub-batch", "2"}),

@@ -24,10 +24,15 @@
 namespace tidepool::tool {
 namespace {
 
+constexpr int kMostRanks = 1 << 20;
+
 struct DryRunOptions {
   std::string gpu = "h100";
   std::optional<std::int64_t> memory_bytes;  // none: that of the GPU
-  int devices = 1;
+  std::optional<int> devices;                // none: one, or those of the ranks of a node
+  std::optional<int> world;                  // none: all ranks of the program run
+  std::optional<int> rank;
+  std::string ranks;
   std::int64_t steps = 3;
   double time_limit_seconds = 300;
   std::string fit;
@@ -37,6 +42,7 @@ struct DryRunOptions {
   std::string snapshot;
   std::string report;
   std::string graph;
+  std::string front;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -93,7 +99,6 @@ std::string BytesText(const std::string& bytes) {
 nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                          const fs::path& folder) {
   nlohmann::json orders = {{"gpu", BytesText(options.gpu)},
-                           {"devices", options.devices},
                            {"steps", options.steps},
                            {"time_limit_seconds", options.time_limit_seconds},
                            {"fit", BytesText(options.fit)},
@@ -102,9 +107,14 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"snapshot", BytesText(options.snapshot)},
                            {"report", BytesText(options.report)},
                            {"graph", BytesText(options.graph)},
+                           {"front", BytesText(options.front)},
                            {"json", options.json},
                            {"tool", BytesText(program.string())},
                            {"stand_in", BytesText((folder / "cudart_host").string())}};
+  if (options.devices.has_value()) orders["devices"] = *options.devices;
+  if (options.world.has_value()) orders["world"] = *options.world;
+  if (options.rank.has_value()) orders["ranks"] = std::to_string(*options.rank);
+  if (!options.ranks.empty()) orders["ranks"] = BytesText(options.ranks);
   if (options.memory_bytes.has_value()) orders["memory_bytes"] = *options.memory_bytes;
   if (options.cudnn_workspace_bytes.has_value()) {
     orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
@@ -169,7 +179,18 @@ Command AddDryRun(CLI::App& app) {
   AddSizeOption(*command, "--memory", options->memory_bytes,
                 "The memory of each GPU, instead of that of the model")
       ->check(MoreThanNoMemory, "");
-  AddWholeOption(*command, "--devices", options->devices, {1, 64}, "How many GPUs there are");
+  AddWholeOption(*command, "--devices", options->devices, {1, 64},
+                 "How many GPUs there are; with --world: on each node");
+  AddWholeOption(*command, "--world", options->world, {1, kMostRanks},
+                 "Run one rank of a job of N, or some, without processes of the others");
+  CLI::Option* const rank = AddWholeOption(*command, "--rank", options->rank, {0, kMostRanks - 1},
+                                           "The rank that runs (default: 0)");
+  command
+      ->add_option("--ranks", options->ranks,
+                   "The ranks that run, with commas between them, or `representative`: the first, "
+                   "the last and one of each pipeline stage")
+      ->type_name("RANK,...")
+      ->excludes(rank);
   AddWholeOption(*command, "--steps", options->steps, {0, std::numeric_limits<std::int64_t>::max()},
                  "Stop after N steps of optimizers; 0: at the end of the program");
   AddSecondsOption(*command, "--time-limit", options->time_limit_seconds,
@@ -196,12 +217,18 @@ Command AddDryRun(CLI::App& app) {
                    "Write the task graph of the last complete training step into this file, for "
                    "`tidepool schedule`; compressed if the name ends in .gz")
       ->type_name("FILE");
+  command
+      ->add_option("--front", options->front,
+                   "Draw the time of a training step in less memory into this SVG file, and tell "
+                   "which GPUs train it how much slower for want of memory")
+      ->type_name("FILE");
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->type_name("COMMAND...");
   AddExamples(*command,
               {"tidepool dryrun -- python train.py --batch-size 48",
                "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
+               "tidepool dryrun --world 1024 --rank 3 -- python train.py",
                "tidepool dryrun --graph step.json.gz -- python train.py",
                "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}"});
   return {command, [options] { return RunDryRun(*options); }};

@@ -52,7 +52,7 @@ def part_a(pack, work, files):
         Step("probe", 60, [[sys.executable, os.path.join(ROOT, "tests", "gpu", "probe", "probe.py"), program("gpu_probe")]],
              least=15, needs=("gpu_probe",)),
         Step("tests", 80, [script("run_gtest.py", "12", "75", program("gpu_test"))], least=15, needs=("gpu_test",)),
-        Step("compile", 60, [[sys.executable, "-c", "import json, tidepool.torch as t; print(json.dumps({'path': str(t._compiled())}))"]],
+        Step("compile", 60, [[sys.executable, "-c", "import json; from tidepool._torch_build import compiled; print(json.dumps([str(compiled(name)) for name in ('allocator', 'slab')]))"]],
              needs=tidepool_in_torch),
         Step("equal_losses", 100, losses, least=30, each=60, needs=tidepool_in_torch, judge=judge_losses),
         Step("training", 120, training, least=40, each=60, needs=tidepool_in_torch),
@@ -68,6 +68,14 @@ def offload(tool, graph):
     run = [tool, "run", graph, "--device", "cuda", "--memory", "6GiB", "--link", "55GB/s", "--iterations", "5", "--json"]
     return [[*run, "--policy", policy] for policy in ("none", "vdnn", "vdnn++", "best")] + [
         [*run, "--policy", "vdnn", "--density", "0.3"]]
+
+
+def budgets():
+    """Returns training within shares of the memory that it takes, by tidepool and by PyTorch's own ways."""
+    shares = ("1.0", "0.7", "0.5", "0.35")
+    return [script("budgets.py", network, *words) for network in ("gpt2-medium", "resnet-50")
+            for words in (("compiled", *shares), ("offload", *shares), ("checkpoint",), ("save_on_cpu",),
+                          ("activation_memory_budget", "0.8", "0.5", "0.2"))]
 
 
 def part_b(pack, work, files):
@@ -104,6 +112,8 @@ def part_b(pack, work, files):
         cudnn("cudnn_half", 60, "--type", "half", "alexnet-grouped:256", "resnet-50:32"),
         cudnn("cudnn_all", 80, "--policy", "all", "alexnet-grouped:256"),
         # cuDNN measures all algorithms in the first step: 22 s of ResNet-50 on an H200, and more of a U-Net.
+        # A process trains plainly, and then at each share of that memory.
+        Step("budgets", 280, budgets(), least=60, each=140, needs=("torch", "compiler")),
         Step("benchmark_mode", 60, [snapshot("resnet50", "--benchmark")], least=30, needs=("torch",)),
     ]
 

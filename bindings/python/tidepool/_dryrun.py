@@ -11,7 +11,7 @@ import pathlib
 import pickle
 import sys
 import tempfile
-from typing import Any, Callable, Dict, List, Optional, TypeVar, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar, Union
 
 from . import _native
 from ._answers import Answer, parse
@@ -54,11 +54,11 @@ class _Tool:
         self.ask("report", snapshot, "-o", file)
 
 
-def folder() -> pathlib.Path:
-    """Returns the folder with the parts of dry runs: of an installation, or of a build tree."""
+def folder(part: str = "cudart_host") -> pathlib.Path:
+    """Returns the folder of dry runs that has this part: of an installation, or of a build tree."""
     places = (_PACKAGE / "lib" / "tidepool" / "dryrun", _PACKAGE.parent.parent / "dryrun")
     for place in places:
-        if (place / "cudart_host").is_dir():
+        if (place / part).is_dir():
             return place
     raise _native.Error(f"{_PACKAGE} has no stand-in for the CUDA runtime, expected a build with the CUDA Toolkit 13")
 
@@ -74,6 +74,16 @@ def _parts(place: pathlib.Path) -> Any:
         sys.modules[name] = module
         spec.loader.exec_module(module)
     return importlib.import_module(name + ".main")
+
+
+def write_graph(step: Callable[[], Any], path: Path) -> Dict[str, Any]:
+    """Runs a training step on the GPU and writes its task graph, for tidepool.torch.graph()."""
+    main = _parts(folder("tidepool_dryrun"))
+    try:
+        found: Dict[str, Any] = importlib.import_module("tidepool_dryrun.live").write(step, path)
+    except main.DryRunError as error:
+        raise _native.Error(str(error)) from None
+    return found
 
 
 def _is_of_main(function: Any) -> bool:
@@ -122,15 +132,19 @@ def _seconds_of(time: Union[float, str]) -> float:
     return _native.parse_seconds(time) if isinstance(time, str) else float(time)
 
 
+def _text_of_ranks(ranks: Union[int, str, Sequence[int]]) -> str:
+    return str(ranks) if isinstance(ranks, (int, str)) else ",".join(map(str, ranks))
+
+
 def is_inside() -> bool:
     """Returns whether this process is a program of a dry run."""
     return _FOLDER in os.environ
 
 
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
-           devices: int = 1, steps: int = 3, time_limit: Union[float, str] = 300, initialize: bool = True, density: float = 0.5,
-           cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None, report: Optional[Path] = None,
-           graph: Optional[Path] = None) -> DryRun:
+           devices: Optional[int] = None, world: Optional[int] = None, ranks: Union[int, str, Sequence[int]] = "", steps: int = 3, time_limit: Union[float, str] = 300,
+           initialize: bool = True, density: float = 0.5, cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None,
+           report: Optional[Path] = None, graph: Optional[Path] = None, front: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -139,7 +153,8 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit`, seconds or text such as
     "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
     is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
-    decides otherwise. `snapshot`, `report` and `graph` are files to write. Raises the exception of the function, `InputError` for
+    decides otherwise. `world` is the number of ranks of a job of which only `ranks` run: a number, several, or "representative".
+    `snapshot`, `report`, `graph` and `front` are files to write. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
@@ -156,9 +171,9 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
-                             devices=devices, steps=steps, time_limit_seconds=_seconds_of(time_limit),
+                             devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
-                             report=os.fspath(report or ""), graph=os.fspath(graph or ""))
+                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""))
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())

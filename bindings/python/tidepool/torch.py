@@ -22,21 +22,18 @@ compile() trains a model in less memory, with or without enable():
 import contextlib
 import ctypes
 import gzip
-import hashlib
+import importlib.metadata
 import os
 import pathlib
-import shlex
-import shutil
-import subprocess
-import tempfile
 import warnings
 
 import torch
 
-from . import _c_api
-from ._torch_compile import _backend as _training, _options as _training_options, _private as _of_torch
+from . import _c_api, _dryrun, _torch_build
+from ._torch_compile import _options as _training_options
+from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "owners", "plans", "pool", "record", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "offload", "owners", "plans", "pool", "record", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -65,10 +62,6 @@ def _c():
     return _c_api.library()
 
 
-def _c_library_path():
-    return pathlib.Path(_c()._name).resolve()
-
-
 def _check(status):
     if status != 0:
         raise RuntimeError("tidepool: " + _c().tidepool_last_error().decode(errors="replace"))
@@ -87,124 +80,29 @@ def _check_options(options):
 # The compiled allocator ---------------------------------------------------------------------------
 
 
-def _first_folder(what, candidates, file):
-    for folder in candidates:
-        if folder is not None and (pathlib.Path(folder) / file).exists():
-            return pathlib.Path(folder)
-    raise ImportError(f"{what} not found: no {file} in " +
-                      ", ".join(str(folder) for folder in candidates if folder is not None))
-
-
-def _sources():
-    here = pathlib.Path(__file__).resolve().parent
-    return _first_folder("the sources of the allocator", [
-        os.environ.get("TIDEPOOL_TORCH_SOURCES"), here / "torch_allocator",
-        here.parent.parent / "torch"], "module.cc")
-
-
-def _include_folders():
-    here = pathlib.Path(__file__).resolve().parent
-    packages = pathlib.Path(torch.__file__).parent.parent
-    torch_include = pathlib.Path(torch.__file__).parent / "include"
-    nvcc = shutil.which("nvcc")
-    cuda = _first_folder("the headers of the CUDA Toolkit", [
-        os.environ.get("CUDA_HOME") and pathlib.Path(os.environ["CUDA_HOME"]) / "include",
-        packages / "nvidia" / f"cu{torch.version.cuda.split('.')[0]}" / "include",
-        nvcc and pathlib.Path(nvcc).resolve().parent.parent / "include",
-        "/usr/local/cuda/include",
-    ], "cuda_runtime_api.h")
-    pools = _first_folder("tidepool's header", [
-        os.environ.get("TIDEPOOL_INCLUDE"), here / "include", here.parent.parent.parent / "include",
-        "/usr/local/include", "/usr/include",
-    ], "tidepool/c_api.h")
-    # NVIDIA's wheels lack two headers of the toolkit, which come last.
-    return [pools], [torch_include, torch_include / "torch/csrc/api/include", cuda, _sources() / "cuda_crt"]
-
-
-def _cache_folder():
-    root = os.environ.get("TIDEPOOL_CACHE")
-    if root:
-        return pathlib.Path(root)
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(home) / "tidepool"
-
-
-def _compile_command(output):
-    own, system = _include_folders()
-    libraries = pathlib.Path(torch.__file__).parent / "lib"
-    pools = _c_library_path()
-    abi = int(torch.compiled_with_cxx11_abi())
-    return [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O2", "-fPIC", "-shared",
-            "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-            *(f"-I{folder}" for folder in own), *(f"-isystem{folder}" for folder in system),
-            str(_sources() / "module.cc"), "-o", str(output), f"-L{libraries}", "-ltorch_python",
-            "-ltorch_cuda", "-ltorch_cpu", "-lc10_cuda", "-lc10", str(pools), _runtime_path(),
-            "-Wl,--no-undefined,--allow-shlib-undefined", f"-Wl,-rpath,{pools.parent}",
-            f"-Wl,-rpath,{libraries}"]
-
-
-def _runtime_path():
-    """Returns the path of the CUDA runtime that PyTorch has loaded."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        for line in maps:
-            path = line.rstrip("\n").partition("/")
-            if path[2].rpartition("/")[2].startswith("libcudart.so."):
-                return "/" + path[2]
-    raise ImportError("PyTorch has loaded no libcudart.so; a version with CUDA is needed")
-
-
-def _compiled():
-    """Returns the path of the allocator for this version of PyTorch, compiled if need be."""
-    digest = hashlib.sha256()
-    for source in [*sorted(_sources().glob("*.[ch]*")), _sources().parent / "support" / "private_pool.h"]:
-        if source.name != "pluggable.cc":  # of a library that is built before
-            digest.update(source.read_bytes())
-    digest.update(" ".join(_compile_command("")).encode())
-    name = f"torch-{torch.__version__}-{digest.hexdigest()[:16]}.so"
-    path = _cache_folder() / name
-    if path.exists():
-        return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Several processes may compile at a time: each writes a file of its own.
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        output = pathlib.Path(folder) / name
-        try:
-            subprocess.run(_compile_command(output), capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            said = getattr(error, "stderr", "") or error
-            raise ImportError(f"the allocator did not compile: {said}"[:4000]) from error
-        output.replace(path)
-    return path
-
-
-def _raise(error):
-    if error is not None:
-        raise RuntimeError(error.decode(errors="replace"))
-
-
 class _Compiled:
     """The class that derives from PyTorch's allocator."""
 
     def __init__(self, options):
-        self.library = ctypes.CDLL(str(_compiled()))
+        self.library = ctypes.CDLL(str(_torch_build.compiled("allocator")))
         for name in ("enable", "enable_pinned", "pool", "has_pool", "time_pairs"):
             getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
-        _raise(self.library.tidepool_torch_enable(options.encode()))
+        _torch_build.check(self.library.tidepool_torch_enable(options.encode()))
 
     def enable_pinned(self):
-        _raise(self.library.tidepool_torch_enable_pinned())
+        _torch_build.check(self.library.tidepool_torch_enable_pinned())
 
     def pool(self, device):
         """Returns the pool of a device, or None if it has none yet."""
         has_pool = ctypes.c_int()
-        _raise(self.library.tidepool_torch_has_pool(device, ctypes.byref(has_pool)))
+        _torch_build.check(self.library.tidepool_torch_has_pool(device, ctypes.byref(has_pool)))
         return self.make_pool(device) if has_pool.value else None
 
     def make_pool(self, device):
         pool = ctypes.c_void_p()
-        _raise(self.library.tidepool_torch_pool(device, ctypes.byref(pool)))
+        _torch_build.check(self.library.tidepool_torch_pool(device, ctypes.byref(pool)))
         return pool
 
 
@@ -213,7 +111,7 @@ class _Compiled:
 
 def _pluggable_path():
     named = os.environ.get("TIDEPOOL_TORCH_LIBRARY")
-    pools = _c_library_path().parent
+    pools = _torch_build.pools_library().parent
     candidates = [pathlib.Path(named)] if named else [
         pools / "libtidepool_torch.so", pools.parent / "torch" / "libtidepool_torch.so"]
     for path in candidates:
@@ -377,7 +275,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
         where PyTorch's own rounds up to powers of two.
     method: "compiled" (default), PyTorch's own class, which a C++ compiler makes once for each version of PyTorch, or
         "pluggable", which needs no compiler and has no graphs, no snapshots and no torch.OutOfMemoryError.
-    Other options are those of tidepool_pool_create in c_api.h: initial, memory, remap, ...
+    Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
 
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
     CUDA device; ValueError for wrong options; ImportError where the method does not work.
@@ -533,19 +431,42 @@ def record(path, device=None):
 
 # Training in less memory --------------------------------------------------------------------------
 
-Plan = _training.Plan
-BudgetError = _training.BudgetError
-_of_torch.register("tidepool", _training.backend)
+def _training():
+    """Returns the backend of torch.compile. Its import takes a second, since it imports torch._dynamo."""
+    from ._torch_compile import _backend, _private
+
+    _private.register("tidepool", _backend.backend)
+    return _backend
+
+
+def _has_entry_point():
+    """Returns whether torch.compile finds the backend by itself: in an installed package, but not in a source tree."""
+    points = importlib.metadata.entry_points()
+    of_group = points.select(group=_GROUP) if hasattr(points, "select") else points.get(_GROUP, ())
+    return any(point.name == "tidepool" for point in of_group)
+
+
+_GROUP = "torch_dynamo_backends"
+if not _has_entry_point():
+    _training()
+
+
+def __getattr__(name):
+    if name == "Plan":
+        return _training().Plan
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def compile(model, *, budget, fullgraph=False, **options):
-    """Returns torch.compile(model) for training steps that take at most `budget` bytes of the device, or "23GiB".
+    """Returns torch.compile(model) for training steps in which PyTorch reserves at most `budget` bytes, or "23GiB".
 
-    The budget counts all tensors of the process, weights and optimizer state too. Operators run again in the backward
+    The budget counts all of the process, weights and optimizer state too. Operators run again in the backward
     pass, and data leaves for the host, where that costs least; losses and gradients stay the same to the last bit.
     Each shape of inputs has a plan of its own. torch.compile(model, backend="tidepool", options={"budget": budget})
     is the same with PyTorch's choice about shapes.
 
+    slab: whether tensors of the step have planned addresses, which needs a C++ compiler once. Without them the budget
+        limits the bytes of tensors, and PyTorch reserves more.
     link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
     time_limit: seconds of a search, 8 by default.
 
@@ -554,14 +475,59 @@ def compile(model, *, budget, fullgraph=False, **options):
     """
     given = {"budget": budget, **options}
     _training_options.check(given)
+    _training()
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
+
+
+def graph(step, path):
+    """Calls step(), one training step with its optimizer, and writes its task graph into the file (.gz: compressed).
+
+    The graph is that of `tidepool dryrun --graph`, with the times of events on the current GPU: `tidepool schedule` and the other commands on
+    schedules take it. Call it after a first step, which makes the state of the optimizer. All that the step does not free counts as held by the
+    program. A recording of PyTorch's memory history that the program began ends.
+
+    Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph.
+    """
+    return _dryrun.write_graph(step, path)
 
 
 def plans():
     """Returns the plans that compile() and the backend have made in this process, oldest first."""
-    return list(_training.plans)
+    return list(_training().plans)
 
 
 def fallbacks():
     """Returns how many graphs run without a schedule, as a dict by reason."""
-    return dict(_training.fallbacks)
+    return dict(_training().fallbacks)
+
+
+def offload(model, *, budget, link=None):
+    """Returns a context in which training steps of a model that is not compiled take at most `budget` bytes, or "23GiB".
+
+        with tidepool.torch.offload(model, budget="23GiB") as training:
+            for x, y in loader:
+                loss = criterion(model(x), y)
+                loss.backward()
+                ...
+
+    Stages are the members of the model's outermost torch.nn.ModuleLists and Sequentials. Each keeps its data, sends it to
+    the host, or runs again in the backward pass. The first step of each shape of inputs is measured; `training.prediction`
+    then has `peak_bytes` and `seconds`, and `training.modes` the mode of each stage. The budget counts all tensors of the
+    process between the begin of the forward pass and the end of the backward pass.
+
+    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
+
+    ValueError for wrong options. The second step, and a later one that finds more tensors, raises BudgetError if the
+    budget is too small.
+    """
+    from ._torch_offload._training import offload as begin
+
+    return begin(model, budget, link)
+
+
+if __name__ == "__main__":
+    import sys
+
+    from tidepool._torch_offload import _run
+
+    _run.main(sys.argv[1:])

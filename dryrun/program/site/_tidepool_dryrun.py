@@ -21,6 +21,7 @@ import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 import _tidepool_steps as steps
+import _tidepool_world as world
 
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
@@ -48,6 +49,7 @@ class Run:
         self.error = None
         self.error_frame = None
         self.assumptions = None
+        self.world = world.of_environment(self)  # of which this process is one rank without its peers, or None
         self.is_written = False
         self.lock = threading.Lock()
 
@@ -72,7 +74,8 @@ class Run:
         self.steps = max(self.steps, self.steps_of[optimizer])
         if self.most_steps and self.steps >= self.most_steps:
             self.write("steps")
-            ranks.wait_for_others(self.folder)
+            if self.world is None:
+                ranks.wait_for_others(self.folder)
             self.end("steps")
 
     # The optimizer that made most steps divides the program into steps.
@@ -104,7 +107,7 @@ class Run:
     def write(self, reason):
         with self.lock:
             torch = sys.modules.get("torch")
-            if self.is_written or not self.is_own() or torch is None:
+            if self.is_written or not self.is_own() or torch is None or (self.world and self.world.helps):
                 return
             self.is_written = True
             try:
@@ -116,6 +119,7 @@ class Run:
         answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
                   "torch": torch.__version__, "cuda": torch.version.cuda,
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
+                  "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
                   "error_frame": self.error_frame, "devices": [],
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
@@ -193,7 +197,8 @@ def stack_of_error(trace):
     """Returns the stack of an error like stack_of_caller."""
     frames = []
     while trace is not None:
-        frames.insert(0, f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        if os.path.dirname(trace.tb_frame.f_code.co_filename) != HERE:
+            frames.insert(0, f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
         trace = trace.tb_next
     return frames
 
@@ -288,7 +293,7 @@ def enter(run, torch):
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_GRAPH"):
-        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"))
+        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), steps.clock_of(torch))
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))
@@ -297,7 +302,9 @@ def enter(run, torch):
     watch_errors(run)
     watch_signals(run, torch)
     ranks.watch_spawned(run)
-    ranks.send_objects_exactly(torch)
+    if run.world:
+        run.world.enter(torch)
+    ranks.send_objects_exactly(torch, run.world)
     atexit.register(lambda: run.write("end"))
 
 

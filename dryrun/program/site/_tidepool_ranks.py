@@ -73,8 +73,9 @@ def on_host_too(torch):
     return OnHostToo()
 
 
-def send_objects_exactly(torch):
-    """Lets the functions that send objects find their values, which kernels compute among others."""
+def send_objects_exactly(torch, world):
+    """Lets the functions that send objects find their values, which kernels compute among others. `world` is that of a rank without
+    peers, or None."""
     distributed = torch.distributed
     if not distributed.is_available():
         return
@@ -85,7 +86,7 @@ def send_objects_exactly(torch):
         def call(*args, **kwargs):
             hold(1)
             try:
-                with mode():
+                with mode(), world.objects(function.__name__) if world else contextlib.nullcontext():
                     return function(*args, **kwargs)
             finally:
                 hold(0)

@@ -113,6 +113,10 @@ class Recording:
         """Returns the bytes that are live now, as they were asked for."""
         return self._statistics(device)["requested_bytes"]["all"]["current"]
 
+    def peak_bytes(self, device):
+        """Returns the most bytes that were live since the program reset this figure."""
+        return self._statistics(device)["allocated_bytes"]["all"]["peak"]
+
     def _statistics(self, device):
         return self.torch._C._cuda_memoryStats(device)
 

@@ -10,6 +10,8 @@ import sys
 import weakref
 
 MOST_OPERATORS = 1_000_000
+BEGIN = 4  # of position and time in the notes of an operator, before those of its end
+LARGEST = "-largest"  # of the file of the step that takes most memory
 HERE = os.path.dirname(__file__)
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
@@ -18,9 +20,9 @@ STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which do
 
 class Steps:
     """Notes the operators between two steps of an optimizer. `recording` knows the requests for memory, by which operators are
-    placed: a position is the number of requests and frees so far."""
+    placed: a position is the number of requests and frees so far. `clock` returns the time of a device in nanoseconds."""
 
-    def __init__(self, torch, recording, path):
+    def __init__(self, torch, recording, path, clock):
         self.torch = torch
         self.recording = recording
         self.path = path
@@ -30,10 +32,11 @@ class Steps:
         self.optimizers = weakref.WeakSet()
         self.is_in_step = 0  # calls of `step` of optimizers
         self.before = None  # the names of the operators of the step before
-        self.clock = clock_of(torch)
+        self.peak = 0  # live bytes, of all steps so far
+        self.clock = clock
         self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
         from torch.optim.optimizer import register_optimizer_step_pre_hook
-        register_optimizer_step_pre_hook(self.updates_begin)
+        self.hook = register_optimizer_step_pre_hook(self.updates_begin)
 
     def updates_begin(self, optimizer, *_):
         self.optimizers.add(optimizer)
@@ -55,15 +58,25 @@ class Steps:
             self.mode.begin_step()
         elif self.recording.has_begun and not modes_of_program():
             self.mode = mode_of(self)
+            self.has_new_peak()
             self.mode.__enter__()
         self.gradients = {}
         self.layers.begin()
 
     def keep(self, number, mode):
-        """Writes the step, in the place of the one before."""
+        """Writes the step, in the place of the one before. A step that takes more memory than all before stays beside later ones."""
         names = [one[0] for one in mode.operators]
-        step = {"number": number, "device": mode.device, "begin": mode.begin, "end": self.recording.position(mode.device),
-                "clock": (mode.begin_clock, self.clock(mode.device)), "operators": mode.operators, "left_out": mode.left_out,
+        step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, names)}
+        self.before = names
+        replace(self.path, step)
+        if self.has_new_peak() and not self.checkpoints:  # a step before these is as the program has it
+            replace(self.path + LARGEST, step)
+
+    def notes(self, mode):
+        """Returns the operators of the step that ends now, and the names of its memory."""
+        end = self.recording.position(mode.device)
+        return {"device": mode.device, "begin": mode.begin, "end": end,
+                "clock": (mode.begin_clock, self.clock(mode.device)), "operators": with_ends(mode.operators, end), "left_out": mode.left_out,
                 "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
                                for parameter in parameters_of(optimizer)}, **self.layers.weights()},
                 "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
@@ -71,11 +84,19 @@ class Steps:
                            for optimizer in self.optimizers for parameter, state in optimizer.state.items()
                            for name, value in state.items() if isinstance(value, self.torch.Tensor) and value.is_cuda},
                 "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
-                "models": self.layers.models(), "differs_from_before": None if self.before is None else difference(self.before, names)}
-        self.before = names
-        with open(self.path + ".new", "wb") as file:
-            pickle.dump(step, file)
-        os.replace(self.path + ".new", self.path)
+                "models": self.layers.models()}
+
+    def has_new_peak(self):
+        """Returns whether more memory was live than at the end of any step before."""
+        before, self.peak = self.peak, max(self.peak, self.recording.peak_bytes(self.mode.device))
+        return self.peak > before
+
+
+def replace(path, contents):
+    """Writes an object in the place of the one before."""
+    with open(path + ".new", "wb") as file:
+        pickle.dump(contents, file)
+    os.replace(path + ".new", path)
 
 
 def parameters_of(optimizer):
@@ -189,6 +210,22 @@ def is_of_program(name):
     return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or os.path.dirname(name) == HERE)
 
 
+def has_other_code():
+    """Returns whether code between two operators may ask for memory: that of the compiler does."""
+    return "torch._dynamo" in sys.modules
+
+
+def with_ends(operators, end):
+    """Returns the operators with the positions of their ends: where none was taken, which takes as long as a small operator, all up to the
+    next operator are frees. `end` is that of the step."""
+    found = []
+    for operator in reversed(operators):
+        begin, (own, clock) = operator[BEGIN:BEGIN + 2]
+        found.append((*operator[:BEGIN + 1], (end if own is None else own, clock), *operator[BEGIN + 2:]))
+        end = begin[0]
+    return found[::-1]
+
+
 def mode_of(steps):
     """Returns a mode of PyTorch that notes each operator."""
     torch = steps.torch
@@ -246,7 +283,7 @@ def mode_of(steps):
                 return function(*arguments, **named)
             begin = position(device), clock(device)
             result = function(*arguments, **named)
-            end = position(device), clock(device)
+            end = position(device) if has_other_code() else None, clock(device)
             if len(self.operators) >= MOST_OPERATORS:
                 self.left_out += 1
                 return result

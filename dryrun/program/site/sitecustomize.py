@@ -24,6 +24,7 @@ _load("_tidepool_pinned")
 _load("_tidepool_ranks")
 _load("_tidepool_recording")
 _load("_tidepool_steps")
+_load("_tidepool_world")
 _load("_tidepool_dryrun").begin()
 
 # The one that Python would have found without this one.

@@ -4,10 +4,8 @@ import json
 import pathlib
 import subprocess
 
-from . import convolutions, no_answer, plain, where
+from . import convolutions, no_answer, outside, plain, where
 from .errors import DryRunError
-
-CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
 
 
 class Tool:
@@ -34,8 +32,10 @@ def processes(folder):
     for path in sorted(pathlib.Path(folder).glob("process-*.json")):
         process = json.loads(path.read_text())
         (held, _), devices = plain.held(path.with_name(path.stem.replace("process", "memory")))
+        communicators = path.with_name(path.stem.replace("process", "communicators"))
         asked = process["pinned"]["peak_bytes"] or held
-        read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices})
+        read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
+                     "communicators": communicators})
     return sorted(read, key=lambda one: one["rank"])
 
 
@@ -45,8 +45,8 @@ def largest_of(ranks):
                                         rank["peak_reserved_bytes"] + rank["other_bytes"], rank["peak_live_bytes"]))
 
 
-def of_rank(process, tool):
-    """Returns the memory of each device that a process used."""
+def of_rank(process, tool, around):
+    """Returns the memory of each device that a process used on the machine `around` it."""
     held = {number: peak for number, (peak, _) in enumerate(process["held"]) if peak}
     ranks = []
     for device in process["devices"]:
@@ -56,6 +56,8 @@ def of_rank(process, tool):
     ranks.sort(key=lambda rank: rank["device"])
     if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
         ranks.append(without_pytorch(process, 0, 0))
+    for rank in ranks:
+        rank["outside"] = outside.answer(process["communicators"], rank["device"], around)
     return ranks
 
 
@@ -115,9 +117,9 @@ def text_of_error(process):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan."""
+    """Returns the pool of a rank with a plan; 0 where nothing was allocated."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
-    return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
+    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]), default=0)
 
 
 def add_lines_below(rank):
@@ -128,8 +130,9 @@ def add_lines_below(rank):
 
 
 def available_bytes(rank, memory_bytes):
-    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
-    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"])
+    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets. The context and NCCL
+    are taken to need the least that was measured."""
+    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - outside.counted_bytes(rank["outside"])[0])
 
 
 def fits(rank, memory_bytes, tool):
@@ -140,6 +143,8 @@ def fits(rank, memory_bytes, tool):
     available = available_bytes(rank, memory_bytes)
     if rank["reserved_range"][1] <= available:
         return True
+    if rank["snapshot"] is None:  # no allocator gives memory back
+        return False
     replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", available)
     return replay["served"]
 
@@ -167,8 +172,21 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
-def collect(folder, finished, gpu, memory_bytes, tool):
-    """Returns the answer of a run, or raises DryRunError where it has none."""
+def check_world(read, world, finished):
+    """Raises DryRunError where a rank of a world took no part in one, or left no answer."""
+    if world is None or any(process["out_of_memory"] or process["error"] for process in read):
+        return
+    missing = sorted(set(world.ranks) - {process["rank"] for process in read})
+    if missing and finished.failed:
+        raise DryRunError(f"rank {missing[0]} left no answer: it {no_answer.ended(finished.status)}")
+    if not any(process["has_group"] for process in read):
+        raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")
+
+
+def collect(folder, finished, around, memory_bytes, tool, world=None):
+    """Returns the answer of a run on the machine `around` it, or raises DryRunError where it has none. `world` is that of the ranks, if
+    they are some of many."""
+    gpu = around.gpu.title
     read = processes(folder)
     failure = no_answer.text_of(folder, "failure")
     if failure:
@@ -176,7 +194,11 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     refusal = no_answer.text_of(folder, "refusal")
     if refusal:
         raise DryRunError(refusal)
-    answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
+    check_world(read, world, finished)
+    waits = no_answer.text_of(folder, "waits")
+    if waits and finished.ran_out_of_time:
+        raise DryRunError(f"the program ran out of time: {waits}, expected a longer --time-limit, or a program in which it comes")
+    answer = None if read else plain.collect(folder, finished, around, memory_bytes)
     if answer:
         return answer
     if not read:
@@ -185,7 +207,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
         process["out_of_memory"] = process["out_of_memory"] or refused_outside(process)
     if finished.failed and not any(process["error"] or process["out_of_memory"] for process in read):
         give_up(read)
-    ranks = [rank for process in read for rank in of_rank(process, tool)]
+    ranks = [rank for process in read for rank in of_rank(process, tool, around)]
     failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
     if error and not failed:
@@ -200,11 +222,11 @@ def collect(folder, finished, gpu, memory_bytes, tool):
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
-            "steps": max(rank["steps"] for rank in ranks),
+            "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
-            "stranded_bytes": largest["stranded_bytes"],
+            "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
             "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
@@ -212,4 +234,4 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
-            "remedies": [], "graph": None, "ranks": ranks}
+            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

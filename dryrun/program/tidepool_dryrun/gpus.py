@@ -31,12 +31,16 @@ class Gpu:
 
     @property
     def link_bytes_per_second(self):
-        """The rate of copies from and to the host, through 16 lanes of PCI Express 3, 4 or 5, as lib/training/models/gpus.cc has them."""
-        return {7: 12e9, 8: 24e9}.get(self.capability // 10, 48e9)
+        return link_of(self.capability)
 
     @property
     def memory_bytes(self):
         return int(self.memory_gib * GIB)
+
+
+def link_of(capability):
+    """Returns the rate of copies from and to the host, through 16 lanes of PCI Express 3, 4 or 5, as lib/training/models/gpus.cc has them."""
+    return {7: 12e9, 8: 24e9}.get(capability // 10, 48e9)
 
 
 GPUS = {

@@ -10,11 +10,14 @@ import json
 import pathlib
 import pickle
 
+from . import modules
 from .errors import DryRunError
 
 BLOCK = 512  # bytes: PyTorch takes whole ones
 EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided", "empty_permuted")
+LARGEST = "-largest"  # of the file of the step that takes most memory
 OUTSIDE = "outside"  # the name of tasks between two operators
+MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
 OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False}  # code that PyTorch's dispatcher does not see
 
@@ -112,12 +115,17 @@ class Graph:
         if self.replay.requested != step["requested_bytes"]:
             raise DryRunError(f"the record of memory has {self.replay.requested} bytes at the end of step {step['number']}, and PyTorch "
                               f"{step['requested_bytes']}: there is no graph")
+        self.end_backward()
         self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
         for task in self.tasks:
-            task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
             self.take_from_host(task)
             self.divide_updates(task)
+        self.operators = len(self.tasks)
+        if self.operators > MOST_TASKS:
+            modules.join(self, MOST_TASKS)
+        for task in self.tasks:
+            task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
         for datum in self.data:
             hold(datum)
         self.find_workspaces()
@@ -175,6 +183,12 @@ class Graph:
             if datum.death is datum.writer:  # it lived in the task alone: a workspace
                 datum.writer.writes.remove(datum)
 
+    def end_backward(self):
+        """Lets all tasks after the last one of the backward pass belong to the update, such as those that limit the norm of gradients."""
+        last = max((task.number for task in self.tasks if task.phase == "backward"), default=len(self.tasks))
+        for task in self.tasks[last + 1:]:
+            task.phase = "update"
+
     def find_kinds(self):
         step = self.step
         names = {address: ("input", name) for address, name in step["buffers"].items()}
@@ -219,6 +233,9 @@ class Graph:
             elif task.phase == "forward" and task.flags["may_rerun"] and task.most_live + rounded(datum.bytes) <= self.peak:
                 self.data.append(divide(datum, task, self.free_name(f"{datum.name}.{task.number}")))
                 task.most_live += rounded(datum.bytes)
+
+    def is_joined(self):
+        return len(self.tasks) < self.operators
 
     def find_workspaces(self):
         change = [0] * (len(self.tasks) + 1)
@@ -274,24 +291,26 @@ def set_kind(datum, kind):
         datum.kind, datum.homes = "input", {"after": "device"} if lives else {}
 
 
-def text(graph, name, gpu):
-    """Returns the file of a graph, in the form that tidepool writes."""
+def text(graph, name, gpu, seconds=lambda task: task.seconds):
+    """Returns the file of a graph, in the form that tidepool writes. `seconds` returns the time of a task."""
     data = [{"name": datum.name, "bytes": datum.bytes, "kind": datum.kind, **datum.homes} for datum in graph.data]
-    tasks = [entry for task in graph.tasks for entry in entries_of(task)]
+    tasks = [entry for task in graph.tasks for entry in entries_of(task, seconds(task))]
     # The result of a task that makes no data is the program's: a number that it reads, or memory that it lets go.
     results = [task for task in tasks if not task["writes"] and not task["updates"]]
     for task in results:
         task["writes"] = [f"{task['name']} done"]
         data.append({"name": task["writes"][0], "bytes": 1, "kind": "activation"})
+    if graph.is_joined():
+        name += f" ({graph.operators} operators joined by modules)"
     head = json.dumps({"tidepool_graph": 2, "name": name, "batch": 0, "gpu": gpu.title, "link": gpu.link_bytes_per_second})[1:-1]
     return (f"{{{head},\n \"data\": [\n  " + ",\n  ".join(map(json.dumps, data)) + "],\n \"tasks\": [\n  " +
             ",\n  ".join(map(json.dumps, tasks)) + "]}\n")
 
 
-def entries_of(task):
+def entries_of(task, seconds):
     """Returns the tasks of the file for a task: changes for later steps, and the end of memory that the program held, are tasks of their
     own, so that it may run again without them."""
-    entries = [] if task.is_left_out else [entry(task, task.name, task.reads, task.writes, task.updates, task.seconds)]
+    entries = [] if task.is_left_out else [entry(task, task.name, task.reads, task.writes, task.updates, seconds)]
     if task.statistics:
         entries.append(entry(task, f"{task.name} statistics", [], [], task.statistics))
     if task.held:
@@ -311,12 +330,23 @@ def entry(task, name, reads, writes, updates, seconds=0):
 
 
 def step_of(rank):
-    """Returns the step that the process of a rank noted, or raises DryRunError."""
+    """Returns the step that the process of a rank noted, and the requests and frees of its device, or raises DryRunError. The step is the
+    last one, or that which takes most memory where later ones take less."""
     snapshot = pathlib.Path(rank["snapshot"] or "none")
     path = snapshot.with_name(snapshot.stem.replace("process", "step"))
     if not path.exists():
         raise DryRunError(f"the program took {rank['steps']} step{'' if rank['steps'] == 1 else 's'} of an optimizer of PyTorch, so there is "
                           "no task graph: expected 2 complete ones, of which the first makes the state of the optimizer")
+    step = read_step(path, rank)
+    events = events_of(snapshot, step["device"])
+    largest = path.with_name(path.name + LARGEST)
+    if largest.exists() and peak_of(step, events) < (1 - NAMED_DIFFERENCE) * rank["peak_live_bytes"]:
+        other = {**read_step(largest, rank), "in_place_of": step["number"]}
+        step = max(step, other, key=lambda one: peak_of(one, events))
+    return step, events
+
+
+def read_step(path, rank):
     step = pickle.loads(path.read_bytes())
     if step["left_out"]:
         count = step["left_out"] + len(step["operators"])
@@ -328,21 +358,30 @@ def step_of(rank):
     return step
 
 
+def peak_of(step, events):
+    """Returns the most live bytes of a step."""
+    replay = Replay(events)
+    replay.advance(step["begin"])
+    return replay.advance(step["end"])[2]
+
+
 def events_of(snapshot, device):
     with open(snapshot, "rb") as file:
-        events = pickle.load(file)["device_traces"][device]
+        return requests_of(pickle.load(file)["device_traces"][device])
+
+
+def requests_of(events):
+    """Returns the requests and frees among the events of a device."""
     return [event for event in events if event["action"] in ("alloc", "free_completed")]
 
 
 def make(rank):
     """Returns the graph of the step that the process of a rank noted."""
-    step = step_of(rank)
-    return Graph(step, events_of(rank["snapshot"], step["device"]))
+    return Graph(*step_of(rank))
 
 
-def write(rank, name, gpu, peak, file):
-    """Writes the graph of a rank into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
-    graph = make(rank)
+def write(graph, name, gpu, peak, file):
+    """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     contents = text(graph, name, gpu).encode()
     pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
     begin, end = graph.step["clock"]
@@ -356,6 +395,8 @@ def notes(graph, peak):
     if abs(graph.peak_bytes - peak) > NAMED_DIFFERENCE * peak:
         place = "outside of this step" if graph.peak < peak else "less than in the graph"
         found.append(f"the peak of the run, {peak} bytes, is {place}, which has {graph.peak_bytes}")
+    if "in_place_of" in step:
+        found.append(f"step {step['number']} takes more memory than step {step['in_place_of']}, the last one")
     if step["differs_from_before"]:
         other = step["differs_from_before"]
         found.append(f"step {step['number']} has {other['operators']} operators and the one before {other['before']}: they differ from "
@@ -364,6 +405,8 @@ def notes(graph, peak):
         found.append("the step has no backward pass")
     if len(step["models"]) > 1:
         found.append(f"the step runs {len(step['models'])} models: {', '.join(step['models'])}")
+    if graph.is_joined():
+        found.append(f"{graph.operators} operators are joined to {len(graph.tasks)} tasks, each a module or a part of it")
     outside = sum(task.seconds for task in graph.tasks if task.operator == OUTSIDE)
     if outside > NAMED_DIFFERENCE * (step["clock"][1] - step["clock"][0]) / 1e9:
         found.append("code that PyTorch's dispatcher does not see, such as compiled kernels, is a task between two operators: it may not "

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import fit, gpus, graph, program, remedies, target, text
+from . import batches, fit, front, gpus, graph, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -21,7 +21,9 @@ class Orders:
     tool: str = "tidepool"  # the program
     gpu: str = "h100"
     memory_bytes: "int | None" = None  # None: that of the GPU
-    devices: int = 1
+    devices: "int | None" = None  # GPUs; None: one, or those of the ranks of a node
+    world: "int | None" = None  # ranks of the job, of which some run
+    ranks: str = ""  # those that run
     steps: int = 3
     time_limit_seconds: float = 300
     fit: str = ""  # empty: one run
@@ -31,8 +33,14 @@ class Orders:
     snapshot: str = ""
     report: str = ""
     graph: str = ""  # the file of the task graph
+    front: str = ""  # the file of the picture of time against memory
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
+
+    @property
+    def records_steps(self):
+        """Whether the program notes the operators of its steps."""
+        return bool(self.graph or self.front)
 
 
 class DryRun:
@@ -40,27 +48,32 @@ class DryRun:
 
     def __init__(self, orders, tool=None):
         self.orders = orders
-        self.command = orders.command
-        if orders.graph and orders.steps == 1:
-            raise ValueError("--graph with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
+        self.world, self.command = world.find(orders)
+        of_step = "--graph" if orders.graph else "--front" if orders.front else ""
+        if of_step and orders.steps == 1:
+            raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
                              "state of the optimizer")
-        if orders.graph and orders.fit:
-            raise ValueError("--graph with --fit, expected one of them: the graph is that of one run")
+        if of_step and orders.fit:
+            raise ValueError(f"{of_step} with --fit, expected one of them: the graph is that of one run")
         gpu = gpus.find(orders.gpu)
         memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
         if memory_bytes <= 0:
             raise ValueError(f"memory of {memory_bytes} bytes, expected more than 0")
-        self.machine = program.Machine(gpu, memory_bytes, orders.devices)
+        devices = self.world.per_node if self.world else orders.devices or 1
+        self.machine = program.Machine(gpu, memory_bytes, devices)
         self.tool = tool or answers.Tool(orders.tool)
-        self.target = target.find(orders.command)
+        self.target = target.find(self.command)
 
     def answer(self, command, folder, orders=None, machine=None):
         """Runs the command and returns the answer, which has files in the folder. Further runs have orders and a machine of their own."""
         orders, machine = orders or self.orders, machine or self.machine
-        own = program.environment(self.target, machine, orders.stand_in, folder, orders)
+        own = program.environment(self.target, machine, orders.stand_in, folder, orders, self.world is not None)
         program.check_loads(self.target, own)
-        finished = program.run(command, own, orders.time_limit_seconds)
-        return answers.collect(folder, finished, machine.gpu.title, machine.memory_bytes, self.tool)
+        started = self.world.start(command, folder) if self.world else command
+        finished = program.run(started, own, orders.time_limit_seconds)
+        has_nodes = self.world is not None and self.world.nodes > 1
+        around = outside.Around(machine.gpu, machine.devices, has_nodes, self.orders.memory_bytes is None)
+        return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
 
 
 def keep_files(run, answer, title):
@@ -70,8 +83,8 @@ def keep_files(run, answer, title):
     if (orders.snapshot or orders.report) and rank["snapshot"] is None:
         raise DryRunError("a program that takes no memory through PyTorch has no snapshot and no report, expected neither --snapshot "
                           "nor --report")
-    if orders.graph and rank["snapshot"] is None:
-        raise DryRunError("a program that takes no memory through PyTorch has no task graph, expected no --graph")
+    if orders.records_steps and rank["snapshot"] is None:
+        raise DryRunError("a program that takes no memory through PyTorch has no task graph, expected neither --graph nor --front")
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:
@@ -79,12 +92,26 @@ def keep_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, orders.report)
-    if orders.graph and answer["fits"]:
-        answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, answer["peak_live_bytes"], orders.graph)
-    if not (answer["fits"] or answer["interrupted"] or answer["ran_out_of_time"]) and answer["torch"]:
-        explain(run, answer, title)
+    step = graph.make(rank) if orders.records_steps and answer["fits"] else None
+    if step:
+        write_graph(run, step, answer, answer, title)
+    if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
+        if answer["fits"]:
+            answer["larger_batch"] = batches.larger(run.command, answer, step)
+        else:
+            explain(run, answer, title)
     for one in answer["ranks"]:
         del one["snapshot"]
+
+
+def write_graph(run, step, answer, needed, title):
+    """Writes the files of the task graph of a step that the options name. `needed` is the answer of the run that the step belongs to."""
+    name, peak = text.program_name(title), needed["peak_live_bytes"]
+    if run.orders.graph:
+        answer["graph"] = graph.write(step, name, run.machine.gpu, peak, run.orders.graph)
+    if run.orders.front:
+        ratio = min(1.0, peak / needed["reserved_range"][1])  # PyTorch is assumed to reserve as much more in less memory
+        answer["front"] = front.write(run, step, ratio, name)
 
 
 def explain(run, answer, title):
@@ -94,12 +121,12 @@ def explain(run, answer, title):
         try:
             needed, rank = further.need()
         except DryRunError:
-            if run.orders.graph:
+            if run.orders.records_steps:
                 raise
             return
         answer["needed_bytes"] = needed["reserved_range"][1]
-        if run.orders.graph:
-            answer["graph"] = graph.write(rank, text.program_name(title), run.machine.gpu, needed["peak_live_bytes"], run.orders.graph)
+        if run.orders.records_steps:
+            write_graph(run, further.graph or graph.make(rank), answer, needed, title)
         answer["remedies"] = further.find()
 
 

@@ -4,7 +4,7 @@ import os
 import pathlib
 import struct
 
-from . import no_answer
+from . import no_answer, outside
 from .errors import DryRunError
 
 ENTRY = struct.Struct("=qq")  # the most bytes that were held, and the last request that was refused for good
@@ -29,7 +29,8 @@ def records(folder):
     for rank, path in enumerate(files(folder)):
         for device, (peak, refused) in enumerate(held(path)[1]):
             if peak or refused:
-                found.append({"rank": rank, "device": device, "peak": peak, "refused": refused})
+                found.append({"rank": rank, "device": device, "peak": peak, "refused": refused,
+                              "communicators": path.with_name(path.name.replace("memory", "communicators"))})
     return found
 
 
@@ -44,12 +45,19 @@ def rank_answer(record, memory_bytes):
             "snapshot": None}
 
 
-def collect(folder, finished, gpu, memory_bytes):
-    """Returns the answer of a run, or None where a process used PyTorch or none took memory of a device. Raises DryRunError
-    where the program failed."""
+def with_outside(rank, communicators, around):
+    """Returns the entry of a rank with the memory that the runtime does not count. The rest has to hold the peak."""
+    beside = outside.answer(communicators, rank["device"], around)
+    fits = rank["fits"] and rank["peak_live_bytes"] + outside.counted_bytes(beside)[0] <= rank["memory_bytes"]
+    return {**rank, "outside": beside, "fits": fits}
+
+
+def collect(folder, finished, around, memory_bytes):
+    """Returns the answer of a run on the machine `around` it, or None where a process used PyTorch or none took memory of a device.
+    Raises DryRunError where the program failed."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
-    ranks = [rank_answer(record, memory_bytes) for record in records(folder)]
+    ranks = [with_outside(rank_answer(record, memory_bytes), record["communicators"], around) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
         raise DryRunError(OWN_RUNTIME)
@@ -59,10 +67,11 @@ def collect(folder, finished, gpu, memory_bytes):
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     pinned = sum(held(path)[0][0] for path in files(folder))
-    return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
-            "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "stranded_bytes": 0, "fits": not refused, "out_of_memory": refused[0] if refused else None,
+    return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "memory_bytes": memory_bytes, "world": None, "steps": 0,
+            "peak_live_bytes": peak, "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
+            "other_bytes": 0, "stranded_bytes": 0, "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
+            "fits": all(rank["fits"] for rank in ranks), "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "needed_bytes": None,
-            "remedies": [], "graph": None, "ranks": ranks}
+            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

@@ -95,8 +95,14 @@ def preloaded(target, folders):
     return sorted(names - other_runtimes)
 
 
-def environment(target, machine, stand_in, out, orders):
-    """Returns the environment of the program. `orders` are those of the command, or of a further run."""
+# The threads that watch ranks ask the store about each other.
+ALONE = {"NCCL_HOST_PEERS": "missing", "TORCH_NCCL_ENABLE_MONITORING": "0", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+         "TORCH_NCCL_PROPAGATE_ERROR": "0", "TORCH_DISTRIBUTED_DEBUG": "OFF"}
+
+
+def environment(target, machine, stand_in, out, orders, is_alone=False):
+    """Returns the environment of the program. `orders` are those of the command, or of a further run. A rank is alone if its peers
+    have no processes."""
     folders = library_folders(target, stand_in)
     own = dict(os.environ)
 
@@ -131,10 +137,12 @@ def environment(target, machine, stand_in, out, orders):
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if orders.cudnn_workspace_bytes is not None:
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
-    if orders.graph:
+    if orders.records_steps:
         own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(orders.checkpoints))
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
+    if is_alone:
+        own.update(ALONE)
     # Launchers would all choose the same port, for runs side by side too.
     port = str(free_port())
     own.setdefault("MASTER_PORT", port)  # programs that start their own processes

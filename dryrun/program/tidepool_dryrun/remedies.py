@@ -2,22 +2,19 @@
 """Changes that would make a program fit: checked by further dry runs, or computed from the task graph of its step."""
 import contextlib
 import dataclasses
-import math
 import pathlib
-import re
 import tempfile
 import time
 
 from . import answer as answers
-from . import graph, what_if
+from . import batches, graph, what_if
 from .errors import DryRunError
 
 MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
-MOST_MEMORY = 1 << 46  # bytes, which a process can address
+MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 MOST_RUNS = 2  # with other batches
 SEARCH = "5s"  # for a schedule
-BATCH = re.compile(r"(?P<name>-{0,2}(?!.*(?:eval|val|test))(?:[\w.-]*[-_.])?(?:batch|batch[-_]?size|bs))(?:=(?P<value>\d+))?", re.IGNORECASE)
 
 
 class Remedies:
@@ -53,7 +50,8 @@ class Remedies:
         return answer, answers.largest_of(answer["ranks"])
 
     def with_enough(self, checkpoints=()):
-        memory_bytes = min(MORE_MEMORY * self.run.machine.memory_bytes, MOST_MEMORY)
+        machine = self.run.machine
+        memory_bytes = min(MORE_MEMORY * machine.memory_bytes, MOST_MEMORY // machine.devices)
         answer, rank = self.dry_run(memory_bytes=memory_bytes, checkpoints=checkpoints)
         if answer["out_of_memory"]:
             raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")
@@ -81,7 +79,7 @@ class Remedies:
 
     def smaller_batch(self):
         """Returns the largest batch that was tried and fits, or None. The memory of two batches tells which to try."""
-        word = batch_of(self.run.command)
+        word = batches.of(self.run.command)
         if word is None or word[1] < 2:
             return None
         name, batch = word
@@ -89,11 +87,11 @@ class Remedies:
         value, best = batch // 2, None
         with contextlib.suppress(DryRunError):
             for _ in range(MOST_RUNS):
-                answer, rank = self.dry_run(with_batch(self.run.command, value))
+                answer, rank = self.dry_run(batches.with_value(self.run.command, value))
                 runs[value] = answer["reserved_range"][1]
                 if answer["fits"] and (best is None or value > best[0]):
                     best = value, answer["peak_live_bytes"], rank
-                value = next_batch(runs, batch, self.memory, best and best[0])
+                value = batches.following(runs, batch, self.memory, best and best[0])
                 if value is None:
                     break
         if best is None:
@@ -102,8 +100,8 @@ class Remedies:
         slowdown = None
         if self.graph:
             with contextlib.suppress(DryRunError):
-                slowdown = seconds_of(graph.step_of(rank)) / value / (seconds_of(self.graph.step) / batch)
-        return {**self.row(f"batch {value} in place of {batch}", peak, slowdown, " ".join(with_batch([name, str(batch)], value)), True),
+                slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
+        return {**self.row(f"batch {value} in place of {batch}", peak, slowdown, " ".join(batches.with_value([name, str(batch)], value)), True),
                 "fits": True}
 
     def blocks_again(self):
@@ -149,42 +147,3 @@ class Remedies:
 
 def seconds_of(step):
     return (step["clock"][1] - step["clock"][0]) / 1e9
-
-
-def batch_of(command):
-    """Returns the words before the batch of a command and the batch, or None where no word or more than one names it."""
-    found = []
-    for word, following in zip(command, [*command[1:], ""]):
-        match = BATCH.fullmatch(word)
-        if match and match["value"]:
-            found.append((word, int(match["value"])))
-        elif match and word.startswith("-") and following.isdecimal():
-            found.append((word, int(following)))
-    return found[0] if len(found) == 1 else None
-
-
-def with_batch(command, value):
-    """Returns the command with another batch."""
-    words, is_next = [], False
-    for word, following in zip(command, [*command[1:], ""]):
-        match = BATCH.fullmatch(word)
-        if is_next:
-            words.append(str(value))
-        elif match and match["value"]:
-            words.append(f"{match['name']}={value}")
-        else:
-            words.append(word)
-        is_next = bool(match and not match["value"] and word.startswith("-") and following.isdecimal())
-    return words
-
-
-def next_batch(runs, batch, memory, best):
-    """Returns the next batch to try, or None. `runs` has the reserved bytes of each batch: memory is taken to grow by equal steps."""
-    values = sorted(runs)
-    least, most = values[0], values[-1]
-    slope = (runs[most] - runs[least]) / (most - least)
-    guess = most if slope <= 0 else math.floor((memory - runs[least]) / slope) + least
-    guess = max(best + 1 if best else 1, min(guess, batch - 1))
-    while guess in runs and guess > (best or 0) + 1:
-        guess -= 1
-    return None if guess in runs else guess

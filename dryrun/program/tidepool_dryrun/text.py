@@ -2,7 +2,9 @@
 """The answer for people."""
 import os
 
-from .answer import CONTEXT_TEXT, available_bytes, largest_of
+from . import outside
+from .answer import available_bytes, largest_of
+from .front import LIKE_NEW, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
@@ -72,12 +74,28 @@ def verdict(answer):
         at = f" at {refused['frame']}" if refused["frame"] else ""
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
     most = answer["reserved_range"][1]
-    if not answer["fits"]:
-        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
+    beside = surroundings(rank["outside"])
     available = available_bytes(rank, answer["memory_bytes"])
+    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    if not answer["fits"]:
+        if most <= available + least_beside:
+            return f"no: {size(most)} of {memory} leave no room for {beside}"
+        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
     if most > available:
-        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare for {CONTEXT_TEXT}"
-    return f"yes, {size(available - most)} of {memory} to spare besides {CONTEXT_TEXT}"
+        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
+    left = available - most
+    if left < most_beside - least_beside:
+        return f"perhaps: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
+    return f"yes, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
+
+
+def surroundings(found):
+    """Returns the memory outside of PyTorch's allocator, as measurements had it."""
+    context = f"{size_range(*found['context_bytes'])} of context"
+    if not found["communicators"]:
+        return context
+    count = "1 communicator" if found["communicators"] == 1 else f"{found['communicators']} communicators"
+    return f"{context} and {size_range(*found['nccl_bytes'])} of NCCL ({count})"
 
 
 def assumptions(places):
@@ -126,7 +144,19 @@ def lines(answer, command):
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program}, {answer['gpu']} assumed)")
+    rows = world_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
+
+
+def world_of(answer):
+    """Returns the row of the ranks that ran of a larger job."""
+    world = answer["world"]
+    if world is None:
+        return []
+    ranks = sorted({one["rank"] for one in answer["ranks"]})
+    named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+    stages = ", first and last: the program made no pipeline stages of PyTorch" if world["representative"] and not world["stages"] else ""
+    return [("ran", f"{named} of {world['size']}{stages}; peers are taken to hold the same data")]
 
 
 def rows_of_runtime(answer):
@@ -157,6 +187,14 @@ def remedies(answer):
     return rows
 
 
+def larger_batch(found):
+    """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
+    if found is None or found["batch"] == found["in_place_of"]:
+        return []
+    most = "at least" if found["is_least"] else "about"
+    return [("larger batch", f"{most} {found['batch']} in place of {found['in_place_of']}, {found['how']} (--fit finds the largest)")]
+
+
 def memory_of(remedy):
     return "no schedule" if remedy["peak_bytes"] is None else f"{size(remedy['peak_bytes'])} live"
 
@@ -178,6 +216,22 @@ def graph(found):
     return [("graph", head), *(("", note) for note in found["notes"])]
 
 
+def front(found):
+    """Returns the rows of the front, which is null without the option."""
+    if found is None:
+        return []
+    ends = [f"{size(one['memory_bytes'])} at {one['slowdown']:.2f} x the time" for one in (found["points"][0], found["points"][-1])]
+    rows = [("front", f"{found['file']}: from {ends[0]} to {ends[1]}")]
+    short = [f"{card['name']} {'no schedule' if card['slowdown'] is None else format(card['slowdown'], '.2f') + ' x'}"
+             for card in found["gpus"] if card["slowdown"] != 1]
+    whole = [card["name"] for card in found["gpus"] if card["slowdown"] == 1]
+    parts = short + [f"{whole[0]} and larger ones 1.00 x"] if whole else short
+    rows.append(("trains on", " · ".join(parts)))
+    name = smallest(found["gpus"])
+    return rows + [("", f"{name} is the smallest at {LIKE_NEW} x or less of its time with enough memory" if name else "none at "
+                    f"{LIKE_NEW} x or less of its time with enough memory")]
+
+
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
@@ -191,13 +245,13 @@ def rows_of_pytorch(answer):
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
-    rows += remedies(answer)
+    rows += larger_batch(answer["larger_batch"]) + remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
     rows += pinned(answer)
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
-    rows += graph(answer["graph"])
+    rows += graph(answer["graph"]) + front(answer["front"])
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
     return rows

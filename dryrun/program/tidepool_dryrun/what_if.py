@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory and time of a training step after a change, computed from its graph."""
+import math
 import re
 
 from .graph import rounded
 
 LEAST_SMALL_STATE = 4096  # elements: 8-bit optimizers keep the state of smaller weights in 32 bits
+COPIES = ("_to_copy", "copy_", "clone")  # operators with a result that has as many elements as what they read
 SMALL_BLOCK = 256  # elements of 8-bit state that share a factor of 32 bits
 
 
@@ -42,6 +44,43 @@ def bytes_of(graph, kind):
     return sum(datum.bytes for datum in graph.data if datum.kind == kind)
 
 
+def growing(graph):
+    """Returns the identities of the data that grows with the batch: inputs, and data computed from them. Gradients of weights do not, nor
+    does one in another type, of which they are copies."""
+    found = {id(datum) for datum in graph.data if datum.homes.get("before") == "host"}
+    for task in graph.tasks:
+        if task.phase == "update":
+            continue
+        used = task.reads + task.updates
+        if not used or any(id(datum) in found for datum in used):
+            found.update(id(datum) for datum in task.writes if datum.kind != "weight-gradient")
+    for task in reversed(graph.tasks):
+        if task.phase == "backward" and task.operator in COPIES and any(id(datum) not in found for datum in task.writes + task.updates):
+            found.difference_update(id(datum) for datum in task.reads if datum.kind == "gradient")
+    return found
+
+
+def largest_batch(graph, batch, budget):
+    """Returns the largest batch of which the step takes at most `budget` bytes, or None where no data grows with it. Data and
+    workspaces that depend on the batch grow in proportion."""
+    grows = growing(graph)
+    fixed, grown = [0] * (len(graph.tasks) + 1), [0] * (len(graph.tasks) + 1)
+    for datum in graph.data:
+        begin, end = life(graph, datum)
+        change = grown if id(datum) in grows else fixed
+        change[begin] += rounded(datum.bytes)
+        change[end + 1] -= rounded(datum.bytes)
+    most, fixed_bytes, grown_bytes = math.inf, 0, 0
+    for position, task in enumerate(graph.tasks):
+        fixed_bytes += fixed[position]
+        grown_bytes += grown[position]
+        is_update = task.phase == "update"
+        of_batch = grown_bytes + (0 if is_update else task.workspace)
+        if of_batch:
+            most = min(most, (budget - fixed_bytes - (task.workspace if is_update else 0)) / of_batch)
+    return math.floor(most * batch) if grows else None
+
+
 def state_on_host(graph, link):
     """Returns peak and slowdown where the host updates the weights: gradients go there, and weights come back."""
     copied = bytes_of(graph, "weight-gradient") + sum(datum.bytes for datum in graph.data if datum.kind == "weight" and
@@ -65,26 +104,38 @@ def small_state(graph):
 
 
 def block_of(layer, depth):
-    """Returns the block that a layer is in, or None: "blocks.3" of "blocks.3.attention", with `depth` numbers in its name."""
-    found = re.match(r"(?:.*?(?:^|\.)\d+(?=\.|$)){%d}" % depth, layer)
+    """Returns the block that a layer is in, or None: "blocks.3" of "blocks.3.attention", with `depth` parts that end in numbers."""
+    found = re.match(r"(?:.*?\d+(?=\.|$)){%d}" % depth, layer)
     return found and found[0]
 
 
-def blocks(graph, depth):
-    """Returns the tasks of the first forward pass by blocks, in their order. A block has modules inside. Blocks with equal names but for
-    numbers are of one kind: of several, the one with most tasks counts."""
-    kinds = {}
+def forward_passes(graph):
+    """Returns the number of the forward pass of each task before the backward pass of the last one. Micro-batches have one each."""
+    numbers, number, is_backward = {}, 0, False
     for task in graph.tasks:
         if task.phase == "backward":
-            break
-        block = block_of(task.layer, depth)
+            is_backward = True
+        elif task.phase == "forward":
+            number += is_backward
+            is_backward = False
+            numbers[task.number] = number
+    return numbers
+
+
+def blocks(graph, depth):
+    """Returns the forward tasks by blocks, in their order: for each block a list for each forward pass. A block has modules inside.
+    Blocks with equal names but for numbers are of one kind: of several, the one with most tasks counts."""
+    kinds, passes = {}, forward_passes(graph)
+    for task in graph.tasks:
+        block = block_of(task.layer, depth) if task.number in passes else None
         if block and not task.is_left_out:
-            kinds.setdefault(re.sub(r"\d+", "*", block), {}).setdefault(block, []).append(task)
+            kind = kinds.setdefault(re.sub(r"\d+", "*", block), {})
+            kind.setdefault(block, {}).setdefault(passes[task.number], []).append(task)
     for kind in kinds.values():
-        for block in [name for name, tasks in kind.items() if all(task.layer == name for task in tasks)]:
+        for block in [name for name, runs in kind.items() if all(task.layer == name for tasks in runs.values() for task in tasks)]:
             del kind[block]
-    found = max(kinds.values(), key=lambda one: sum(map(len, one.values())), default={})
-    return found if len(found) > 1 else {}
+    found = max(kinds.values(), key=lambda kind: sum(len(tasks) for runs in kind.values() for tasks in runs.values()), default={})
+    return {block: list(runs.values()) for block, runs in found.items()} if len(found) > 1 else {}
 
 
 def needed_again(block, tasks):
@@ -101,33 +152,43 @@ class Checkpoints:
 
     def __init__(self, graph, chosen):
         self.graph = graph
-        self.block_of = {task.number: block for block, tasks in chosen.items() for task in tasks}
+        # The run of a block in one forward pass.
+        runs = {(block, number): tasks for block, of_block in chosen.items() for number, tasks in enumerate(of_block)}
+        self.block_of = {task.number: run for run, tasks in runs.items() for task in tasks}
         self.inner = {id(datum): self.block_of[datum.writer.number] for datum in graph.data if self.is_inner(datum)}
         self.order, self.again, self.place = [], {}, {}
-        self.put_in_order(chosen)
+        self.put_in_order(runs)
 
     def is_inner(self, datum):
         """Returns whether a datum is made in a block and used by no forward task outside of it."""
         block = datum.writer and datum.death and self.block_of.get(datum.writer.number)
         return bool(block) and all(self.block_of.get(task.number) == block for task in datum.users if task.phase == "forward")
 
-    def put_in_order(self, chosen):
+    def put_in_order(self, runs):
         """Places the tasks, and those that run again before the first backward task that needs them."""
         for task in self.graph.tasks:
             if task.phase != "forward":
                 for datum in task.reads + task.updates:
                     block = self.inner.get(id(datum))
                     if block and block not in self.again:
-                        tasks = needed_again(block, chosen[block])
+                        tasks = needed_again(block[0], runs[block])
                         self.again[block] = {one.number: len(self.order) + at for at, one in enumerate(tasks)}
                         self.order += tasks
             self.place[task.number] = len(self.order)
             self.order.append(task)
 
+    def is_filled_again(self, datum):
+        """Returns whether a block fills memory that is freed in the forward pass, such as that of gathered weights: the backward pass has its
+        own."""
+        return (datum.death is not None and datum.death.phase == "forward" and
+                any(task.number in self.block_of and datum in task.updates for task in datum.users))
+
     def lives(self, datum):
         begin, end = life(self.graph, datum)
         block = self.inner.get(id(datum))
         again = self.again.get(block)
+        if self.is_filled_again(datum):
+            return [(self.place[begin], self.place[end])]
         if again is None or begin not in again:
             users = [self.again.get(self.block_of.get(task.number), {}).get(task.number, 0) for task in datum.users]
             return [(self.place[begin], max([self.place[end], *users]))]

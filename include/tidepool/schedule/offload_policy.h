@@ -223,9 +223,6 @@ struct OffloadPolicyInfo {
 //   fixed addresses. All data has memory of its own for the whole iteration, but gradients of
 //   layers take two chunks in turn, or more where more are live. The set kDynamic takes the fastest
 //   algorithms that fit; other sets, orders, placements and densities have no effect.
-// - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms", "recompute", "pofo": the policies of
-//   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
-//   lower rate of the link, and weights stay on the device.
 // - "modnn": Chen et al., "moDNN: Memory Optimal Deep Neural Network Training on Graphics
 //   Processing Units", IEEE TPDS 30(3), 2019, and DATE 2018: Algorithm 1, on any graph. It runs in
 //   all memory from LeastMemory on, with fixed addresses. Data at home on the device after the
@@ -236,6 +233,9 @@ struct OffloadPolicyInfo {
 //   on the host, these alone are made. "recompute" and "pofo" take seconds where the chain of the
 //   graph is longer than 32 operations, and are left out then. The same seed gives the same
 //   schedule, unless the time limit ends a search or a plan before its work ends.
+// - "greedy", "vdnn-ratio", "tflms", "dynprog", "autoswap", "recompute", "pofo": the policies of
+//   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
+//   lower rate of the link, and weights stay on the device.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 

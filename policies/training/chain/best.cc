@@ -26,10 +26,6 @@ using transfers::TransferProblem;
 // Limits the work of the search over sets, in seconds of a usual core, also for a longer time
 // limit.
 constexpr double kSecondsForSets = 0.25;
-using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
-                                                  const ChainPolicyOptions& options);
-constexpr MakeOne kTransferring[] = {MakeGreedy, MakeVdnnRatio, MakeTflms, MakeDynprog,
-                                     MakeAutoswap};
 
 // The bytes [begin, end) of an activation that an absence moves; end -1: all of it.
 struct Moved {
@@ -184,9 +180,10 @@ void BestChain::Keep(const std::vector<TransferAction>& actions, double seconds)
 void BestChain::TryPolicies() {
   if (options_.copies.latency_seconds > 0) return;
   const Chain chain = WithRateOfCopies(chain_, options_.copies, false);
-  for (const MakeOne make : kTransferring) {
+  for (const ChainPolicy& policy : ChainPolicies()) {
+    if (!policy.only_sends()) continue;
     if (IsDone() || IsLate()) return;
-    absl::StatusOr<ChainSchedule> made = make(chain, options_);
+    absl::StatusOr<ChainSchedule> made = policy.make(chain, options_);
     if (made.ok() && made->seconds < best_.seconds) best_ = *std::move(made);
   }
 }

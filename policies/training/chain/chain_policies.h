@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain policies by name. Each is a function in a file of its own, and has a line in the
-// registry. The chain is valid, and each of its operations alone fits into the memory.
+// The table of chain policies. Each policy is a function in a file of its own and a row of the
+// table in chain_policy_registry.cc; `best`, offload policies and the command line iterate over it.
 #ifndef TIDEPOOL_POLICIES_TRAINING_CHAIN_CHAIN_POLICIES_H_
 #define TIDEPOOL_POLICIES_TRAINING_CHAIN_CHAIN_POLICIES_H_
 
+#include <cstdint>
+#include <string_view>
+
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "policies/training/transfers/copy_rates.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -22,6 +26,25 @@ inline transfers::CopyRates RatesOf(const Chain& chain, const ChainCopies& copie
 inline double DensityOf(const ChainCopies& copies) {
   return copies.compressor.exists() ? copies.density : -1;
 }
+
+// The chain of a policy's function is valid, and each of its operations alone fits the memory.
+struct ChainPolicy {
+  using Make = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
+                                                 const ChainPolicyOptions& options);
+
+  std::string_view name;
+  std::string_view description;  // for people, without the name
+  Make make = nullptr;
+  // Returns a memory in which the policy has a schedule. No search follows it where it is exact.
+  std::int64_t (*enough)(const Chain& chain) = nullptr;
+  bool recomputes = false;    // operations run again
+  bool takes_copies = false;  // of any kind: both ways at once, parts, latency, a compressor
+
+  // Whether it moves whole activations, one at a time, and runs each operation once.
+  bool only_sends() const { return !recomputes && !takes_copies; }
+};
+// Returns the policies, quick ones before slow ones.
+absl::Span<const ChainPolicy> ChainPolicies();
 
 absl::StatusOr<ChainSchedule> MakeGreedy(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyOptions& options);

@@ -19,17 +19,7 @@
 namespace tidepool {
 namespace {
 
-using Make = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
-                                               const ChainPolicyOptions& options);
-
-struct NamedChainPolicy {
-  const char* name;
-  Make make;
-  // Returns a memory in which the policy has a schedule. No search follows it where it is exact.
-  std::int64_t (*enough)(const Chain& chain);
-  bool recomputes = false;
-  bool takes_copies = false;
-};
+using chain_policies::ChainPolicy;
 
 std::int64_t EnoughForPofo(const Chain& chain) {
   const chain_policies::RecomputeModel model(chain);
@@ -42,15 +32,23 @@ std::int64_t EnoughWithLatency(const Chain& chain) {
   return std::min(LeastChainMemory(chain), chain_policies::PersistentMemory(chain));
 }
 
-constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
-    {"greedy", chain_policies::MakeGreedy, LeastChainMemory},
-    {"dynprog", chain_policies::MakeDynprog, LeastChainMemory},
-    {"vdnn-ratio", chain_policies::MakeVdnnRatio, LeastChainMemory},
-    {"autoswap", chain_policies::MakeAutoswap, LeastChainMemory},
-    {"tflms", chain_policies::MakeTflms, ChainPeak},
-    {"best", chain_policies::MakeBest, LeastChainMemory, false, true},
-    {"pofo", chain_policies::MakePofo, EnoughForPofo, true},
-    {"recompute", chain_policies::MakeRecompute, chain_policies::PersistentMemory, true},
+constexpr auto kChainPolicies = std::to_array<ChainPolicy>({
+    {"greedy", "the first activations of a chain leave", chain_policies::MakeGreedy,
+     LeastChainMemory},
+    {"vdnn-ratio", "activations of a chain leave by seconds per byte",
+     chain_policies::MakeVdnnRatio, LeastChainMemory},
+    {"tflms", "the first n activations of a chain leave, and come k operations ahead",
+     chain_policies::MakeTflms, ChainPeak},
+    {"dynprog", "the best set of a chain's activations leaves", chain_policies::MakeDynprog,
+     LeastChainMemory},
+    {"autoswap", "activations of a chain leave by four scores", chain_policies::MakeAutoswap,
+     LeastChainMemory},
+    {"recompute", "tasks of a chain run again, and nothing leaves", chain_policies::MakeRecompute,
+     chain_policies::PersistentMemory, true},
+    {"pofo", "activations of a chain leave, or their tasks run again", chain_policies::MakePofo,
+     EnoughForPofo, true},
+    {"best", "the fastest that a search finds: data is sent, or made again",
+     chain_policies::MakeBest, LeastChainMemory, false, true},
 });
 
 absl::Status UnknownPolicy(std::string_view name) {
@@ -100,10 +98,10 @@ ChainPolicyOptions WithCompressorThatPays(const Chain& chain, ChainPolicyOptions
   return options;
 }
 
-absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copies) {
+absl::Status CheckCopies(const ChainPolicy& policy, const ChainCopies& copies) {
   if (policy.takes_copies || copies == ChainCopies()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "policy '", policy.name,
+      "policy '", std::string(policy.name),
       "' knows one transfer at a time, whole activations, no latency and no compressor, expected "
       "best for others"));
 }
@@ -145,15 +143,15 @@ LargestNeed FindLargestNeed(const Chain& chain, bool recomputes) {
 }
 
 // Returns the policy with this name, with arguments that it takes.
-absl::StatusOr<NamedChainPolicy> CheckedPolicy(std::string_view name, const Chain& chain,
-                                               const ChainPolicyOptions& options) {
+absl::StatusOr<ChainPolicy> CheckedPolicy(std::string_view name, const Chain& chain,
+                                          const ChainPolicyOptions& options) {
   const auto* found = std::find_if(kChainPolicies.begin(), kChainPolicies.end(),
-                                   [&](const NamedChainPolicy& one) { return one.name == name; });
+                                   [&](const ChainPolicy& one) { return one.name == name; });
   if (found == kChainPolicies.end()) return UnknownPolicy(name);
   if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
   if (absl::Status status = CheckCopies(*found, options.copies); !status.ok()) return status;
   if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
-  NamedChainPolicy policy = *found;
+  ChainPolicy policy = *found;
   const bool is_best = policy.takes_copies;
   if (is_best && options.recomputes && chain_policies::CheckRecomputedLength(chain).ok()) {
     policy.recomputes = true;
@@ -164,16 +162,22 @@ absl::StatusOr<NamedChainPolicy> CheckedPolicy(std::string_view name, const Chai
 
 }  // namespace
 
+namespace chain_policies {
+
+absl::Span<const ChainPolicy> ChainPolicies() { return kChainPolicies; }
+
+}  // namespace chain_policies
+
 std::vector<std::string> ChainPolicyNames() {
   std::vector<std::string> names;
   names.reserve(kChainPolicies.size());
-  for (const NamedChainPolicy& policy : kChainPolicies) names.emplace_back(policy.name);
+  for (const ChainPolicy& policy : kChainPolicies) names.emplace_back(policy.name);
   return names;
 }
 
 absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Chain& chain,
                                                 const ChainPolicyOptions& options) {
-  const absl::StatusOr<NamedChainPolicy> policy = CheckedPolicy(name, chain, options);
+  const absl::StatusOr<ChainPolicy> policy = CheckedPolicy(name, chain, options);
   if (!policy.ok()) return policy.status();
   const LargestNeed largest = FindLargestNeed(chain, policy->recomputes);
   if (largest.bytes > chain.memory_bytes) return NeedsMore(largest, chain);
@@ -192,7 +196,7 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Cha
 
 absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view name, const Chain& chain,
                                                const ChainPolicyOptions& options) {
-  const absl::StatusOr<NamedChainPolicy> policy = CheckedPolicy(name, chain, options);
+  const absl::StatusOr<ChainPolicy> policy = CheckedPolicy(name, chain, options);
   if (!policy.ok()) return policy.status();
   if (policy->recomputes) {
     absl::Status status = chain_policies::CheckRecomputedLength(chain);

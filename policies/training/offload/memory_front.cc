@@ -318,9 +318,10 @@ class FrontMaker {
   }
 
   // Rounds of one size keep the addresses of the search. Those of two sizes need the planner, since
-  // weights have one place in all.
+  // weights have one place in all. A batch that is not known, 0, is one round.
   const OffloadPolicy& BestFor(const FrontSubBatch& sub_batch) const {
-    return batch_ % sub_batch.samples() == 0 ? best_with_addresses_ : best_in_pages_;
+    const bool has_rest = batch_ > 0 && batch_ % sub_batch.samples() != 0;
+    return has_rest ? best_in_pages_ : best_with_addresses_;
   }
 
   void Try(const OffloadPolicy& policy, const FrontSubBatch& sub_batch, std::int64_t memory) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a schedule by the name of a policy.
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/text/nearest.h"
+#include "policies/training/chain/chain_policies.h"
 #include "policies/training/offload/base_policy.h"
 #include "policies/training/offload/best_policy.h"
 #include "policies/training/offload/chained_policy.h"
@@ -33,7 +34,7 @@ constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
 constexpr auto kBest = OffloadPolicy::Options::kBest;
 constexpr auto kModnn = OffloadPolicy::Options::kModnn;
 
-constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
+constexpr OffloadPolicy kPolicies[] = {
     {"none", "all data stays on the device", kLayerwise, offload_policies::MakePooled,
      offload_policies::MakeStaying},
     {"vdnn", "each layer waits for the copies that it overlaps with", kLayerwise,
@@ -41,26 +42,27 @@ constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
     {"vdnn++", "no layer waits for copies", kLayerwise, offload_policies::MakePooled},
     {"base", "the papers' manager: all data has memory of its own, gradients take chunks in turn",
      kLayerwise, nullptr, nullptr, offload_policies::MakeBase},
-    {"greedy", "the first activations of a chain leave", kGraphChain, nullptr,
-     offload_policies::MakeChained},
-    {"dynprog", "the best set of a chain's activations leaves", kGraphChain, nullptr,
-     offload_policies::MakeChained},
-    {"vdnn-ratio", "activations of a chain leave by seconds per byte", kGraphChain, nullptr,
-     offload_policies::MakeChained},
-    {"autoswap", "activations of a chain leave by four scores", kGraphChain, nullptr,
-     offload_policies::MakeChained},
-    {"tflms", "the first n activations of a chain leave, and come k operations ahead", kGraphChain,
-     nullptr, offload_policies::MakeChained},
-    {"recompute", "tasks of a chain run again, and nothing leaves", kGraphChain, nullptr,
-     offload_policies::MakeRecomputing},
-    {"pofo", "activations of a chain leave, or their tasks run again", kGraphChain, nullptr,
-     offload_policies::MakeRecomputing},
     {"modnn", "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
      kModnn, nullptr, nullptr, nullptr, offload_policies::MakeModnn,
      offload_policies::ChooseModnnSubBatch},
     {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
      offload_policies::MakeBest},
-});
+};
+
+// Returns those, and every policy of chains but its own `best`.
+const std::vector<OffloadPolicy>& AllPolicies() {
+  static const auto* const policies = [] {
+    auto* all = new std::vector<OffloadPolicy>(std::begin(kPolicies), std::end(kPolicies));
+    for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
+      if (policy.takes_copies) continue;
+      all->push_back(
+          {policy.name, policy.description, kGraphChain, nullptr,
+           policy.recomputes ? offload_policies::MakeRecomputing : offload_policies::MakeChained});
+    }
+    return all;
+  }();
+  return *policies;
+}
 
 PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
   if (policy.options == kGraphChain) return GraphChainOptions();
@@ -70,7 +72,7 @@ PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
 }
 
 absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
-  for (const OffloadPolicy& policy : kOffloadPolicies) {
+  for (const OffloadPolicy& policy : AllPolicies()) {
     if (name == policy.name) return &policy;
   }
   const std::vector<std::string> names = text::NearestFirst(name, OffloadPolicyNames());
@@ -80,7 +82,7 @@ absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
 
 std::vector<std::string> NamesOfPagedPolicies() {
   std::vector<std::string> names;
-  for (const OffloadPolicy& policy : kOffloadPolicies) {
+  for (const OffloadPolicy& policy : AllPolicies()) {
     if (policy.ForRounds() != nullptr) names.emplace_back(policy.name);
   }
   return names;
@@ -88,7 +90,7 @@ std::vector<std::string> NamesOfPagedPolicies() {
 
 std::vector<std::string> NamesOfChainPolicies() {
   std::vector<std::string> names;
-  for (const OffloadPolicy& policy : kOffloadPolicies) {
+  for (const OffloadPolicy& policy : AllPolicies()) {
     if (policy.options == kGraphChain) names.emplace_back(policy.name);
   }
   return names;
@@ -197,8 +199,8 @@ std::string_view GradientReductionName(GradientReduction reduction) {
 
 std::vector<OffloadPolicyInfo> OffloadPolicies() {
   std::vector<OffloadPolicyInfo> policies;
-  policies.reserve(kOffloadPolicies.size());
-  for (const OffloadPolicy& policy : kOffloadPolicies) {
+  policies.reserve(AllPolicies().size());
+  for (const OffloadPolicy& policy : AllPolicies()) {
     policies.push_back({.name = std::string(policy.name),
                         .description = std::string(policy.description),
                         .options = DefaultsOf(policy),
@@ -209,8 +211,8 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
 
 std::vector<std::string> OffloadPolicyNames() {
   std::vector<std::string> names;
-  names.reserve(kOffloadPolicies.size());
-  for (const OffloadPolicy& policy : kOffloadPolicies) names.emplace_back(policy.name);
+  names.reserve(AllPolicies().size());
+  for (const OffloadPolicy& policy : AllPolicies()) names.emplace_back(policy.name);
   return names;
 }
 

@@ -3,9 +3,11 @@
 
 #include <stop_token>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "policies/training/chain/chain_policies.h"
 #include "policies/training/offload/base_policy.h"
 #include "policies/training/offload/chained_policy.h"
 #include "policies/training/offload/in_pages.h"
@@ -46,7 +48,18 @@ absl::StatusOr<Schedule> PoolInPages(std::string_view policy, const TaskGraph& g
                        request.placing.alignment);
 }
 
-void MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const ScheduleRequest& request,
+// Returns the policies of chains that run operations again, or the ones that do not.
+std::vector<Other> OthersOnChains(bool recompute) {
+  std::vector<Other> others;
+  for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
+    if (recompute ? !policy.recomputes : !policy.only_sends()) continue;
+    others.push_back({policy.name, recompute ? MakeRecomputing : MakeChained, {}, true});
+  }
+  return others;
+}
+
+// Returns whether `take` wants more schedules.
+bool MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const ScheduleRequest& request,
              const TakeSchedule& take) {
   ScheduleRequest own = request;
   const std::stop_token stop = StopOf(request.options);
@@ -55,8 +68,9 @@ void MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const Sched
     own.options = other.options;
     if (other.is_chain) own.options = GraphChainOptions{.chain = {.stop = stop}};
     const absl::StatusOr<Schedule> schedule = other.make(other.policy, graph, own);
-    if (schedule.ok() && !take(*schedule)) return;
+    if (schedule.ok() && !take(*schedule)) return false;
   }
+  return true;
 }
 
 // Returns whether the chain of a graph is short enough for programs of cubic time and more.
@@ -74,21 +88,15 @@ void MakeSending(const TaskGraph& graph, const ScheduleRequest& request, const T
       {"base", BaseInPages},
       {"base", BaseInPages, LayerwiseOptions{.algorithms = AlgorithmChoice::kLeastMemory}},
       {"vdnn++", PoolInPages},
-      {"vdnn++", PoolInPages, LayerwiseOptions{.set = OffloadSet::kAll}},
-      {"greedy", MakeChained, {}, true},
-      {"dynprog", MakeChained, {}, true},
-      {"vdnn-ratio", MakeChained, {}, true},
-      {"autoswap", MakeChained, {}, true},
-      {"tflms", MakeChained, {}, true}};
-  MakeAll(others, graph, request, take);
+      {"vdnn++", PoolInPages, LayerwiseOptions{.set = OffloadSet::kAll}}};
+  if (!MakeAll(others, graph, request, take)) return;
+  MakeAll(OthersOnChains(/*recompute=*/false), graph, request, take);
 }
 
 void MakeRunningAgain(const TaskGraph& graph, const ScheduleRequest& request,
                       const TakeSchedule& take) {
   if (!HasShortChain(graph)) return;
-  const Other others[] = {{"recompute", MakeRecomputing, {}, true},
-                          {"pofo", MakeRecomputing, {}, true}};
-  MakeAll(others, graph, request, take);
+  MakeAll(OthersOnChains(/*recompute=*/true), graph, request, take);
 }
 
 }  // namespace tidepool::offload_policies

@@ -3,12 +3,17 @@
 #include "dryrun/nccl/nccl.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "dryrun/nccl/communicator_record.h"
 #include "tests/dryrun/runtime/fixture.h"
 
 namespace tidepool {
@@ -352,6 +357,137 @@ TEST_P(NcclTest, ChecksArguments) {
   EXPECT_EQ(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommInitRank(&comm, 1, ncclUniqueId{}, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
+}
+
+// One rank of 1,024 without processes of the others, which are taken to bring the same.
+class AloneTest : public NcclTest {
+ protected:
+  static constexpr int kWorld = 1024;
+
+  static std::string NotesOf(pid_t process) {
+    return testing::TempDir() + "/communicators-" + std::to_string(process);
+  }
+
+  // The library keeps the file open until its end.
+  static void TearDownTestSuite() { unlink(NotesOf(getpid()).c_str()); }
+
+  static void OnRankAlone(int rank, const std::function<void(const Rank&)>& body) {
+    ASSERT_EQ(setenv("NCCL_HOST_PEERS", "missing", 1), 0);
+    ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+    Rank own = {rank, nullptr, NewStream(), NewMemory(1 << 17)};
+    EXPECT_EQ(ncclCommInitRank(&own.comm, kWorld, NewId(), rank), ncclSuccess);
+    body(own);
+    EXPECT_EQ(ncclCommDestroy(own.comm), ncclSuccess);
+    EXPECT_EQ(cudaStreamDestroy(own.stream), cudaSuccess);
+    EXPECT_EQ(cudaFree(own.memory), cudaSuccess);
+    EXPECT_EQ(unsetenv("NCCL_HOST_PEERS"), 0);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Data, AloneTest, ::testing::Values(0, 1));
+
+TEST_P(AloneTest, CollectivesEndAndHaveItsOwnValues) {
+  OnRankAlone(3, [](const Rank& own) {
+    int number = 0;
+    EXPECT_EQ(ncclCommCount(own.comm, &number), ncclSuccess);
+    EXPECT_EQ(number, kWorld);
+    EXPECT_EQ(ncclCommUserRank(own.comm, &number), ncclSuccess);
+    EXPECT_EQ(number, 3);
+    const int* const from = own.Give<int>({5, 6});
+    int* const to = own.Output<int>();
+    ASSERT_EQ(ncclAllReduce(from, to, 2, ncclInt32, ncclSum, own.comm, own.stream), ncclSuccess);
+    EXPECT_EQ(own.Take(to, 2), (std::vector<int>{5 * kWorld, 6 * kWorld}));
+    ASSERT_EQ(ncclAllReduce(from, to, 2, ncclInt32, ncclMax, own.comm, own.stream), ncclSuccess);
+    EXPECT_EQ(own.Take(to, 2), (std::vector<int>{5, 6}));
+    ASSERT_EQ(ncclAllGather(from, to, 2, ncclInt32, own.comm, own.stream), ncclSuccess);
+    const std::vector<int> gathered = own.Take(to, 2 * kWorld);
+    EXPECT_EQ(gathered[0], 5);
+    EXPECT_EQ(gathered[2 * kWorld - 1], 6);
+    // The buffer of a missing root is this rank's own.
+    ASSERT_EQ(ncclBcast(to, 2, ncclInt32, 0, own.comm, own.stream), ncclSuccess);
+    EXPECT_EQ(own.Take(to, 2), (std::vector<int>{5, 6}));
+  });
+}
+
+TEST_P(AloneTest, MessagesOfMissingPeers) {
+  OnRankAlone(1, [](const Rank& own) {
+    const int* const from = own.Give<int>({1, 2, 3});
+    int* const to = own.Output<int>();
+    // An exchange among three ranks: each brings this one's message to itself.
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int peer = 0; peer < 3; ++peer) {
+      EXPECT_EQ(ncclSend(from + peer, 1, ncclInt32, peer, own.comm, own.stream), ncclSuccess);
+      EXPECT_EQ(ncclRecv(to + peer, 1, ncclInt32, peer, own.comm, own.stream), ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+    EXPECT_EQ(own.Take(to, 3), (std::vector<int>{2, 2, 2}));
+    // A message that nothing of this rank answers is zero.
+    ASSERT_EQ(ncclRecv(to, 2, ncclInt32, 7, own.comm, own.stream), ncclSuccess);
+    EXPECT_EQ(own.Take(to, 3), (std::vector<int>{0, 0, 2}));
+    ncclComm_t made = nullptr;
+    EXPECT_EQ(ncclCommSplit(own.comm, 0, 1, &made, nullptr), ncclInvalidUsage);
+    EXPECT_STREQ(ncclGetLastError(own.comm), "a rank without its peers does not know their colors");
+  });
+}
+
+// NCCL makes messages of an exchange among all, and a ring for a sum.
+TEST_P(AloneTest, AnExchangeIsNotedWithItsPeers) {
+  const std::string folder = testing::TempDir();
+  ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
+  OnRankAlone(1, [](const Rank& own) {
+    ASSERT_EQ(ncclAlltoAll(own.memory, own.Output<int>(), 1, ncclInt32, own.comm, own.stream),
+              ncclSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  });
+  OnRankAlone(2, [](const Rank& own) {
+    ASSERT_EQ(ncclAllReduce(own.memory, own.memory, 1, ncclInt32, ncclSum, own.comm, own.stream),
+              ncclSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  });
+  EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
+  const std::string path = NotesOf(getpid());
+  cudart_host::CommunicatorEntry entry = {};
+  FILE* const file = fopen(path.c_str(), "rb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fread(&entry, sizeof(entry), 1, file), 1);
+  fclose(file);
+  EXPECT_EQ((std::vector<int>{entry.ranks, entry.peers, entry.has_collective, entry.is_live}),
+            (std::vector<int>{kWorld, kWorld - 1, 1, 0}));
+}
+
+// The entries of the file, of which the test has one for each communicator that it makes.
+TEST_P(AloneTest, CommunicatorsAreNoted) {
+  const std::string folder = testing::TempDir();
+  ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    using cudart_host::CommunicatorRecord;
+    CommunicatorRecord& record = CommunicatorRecord::Get();
+    const std::size_t first = record.Add(8, 0);
+    record.SetPeers(first, 7);
+    record.SetPeers(first, 2);
+    record.SetCollective(record.Add(2, 0));
+    record.Remove(first);
+    record.Add(8, 0);  // in the place of the first one
+    record.Add(8, 1);
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  const std::string path = NotesOf(child);
+  using cudart_host::CommunicatorEntry;
+  CommunicatorEntry entries[4] = {};
+  FILE* const file = fopen(path.c_str(), "rb");
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(fread(entries, sizeof(CommunicatorEntry), 4, file), 3);
+  fclose(file);
+  EXPECT_EQ((std::vector<int>{entries[0].ranks, entries[0].peers, entries[0].is_live}),
+            (std::vector<int>{8, 7, 1}));
+  EXPECT_EQ((std::vector<int>{entries[0].has_collective, entries[1].has_collective}),
+            (std::vector<int>{0, 1}));
+  EXPECT_EQ((std::vector<int>{entries[1].ranks, entries[2].ranks, entries[2].device}),
+            (std::vector<int>{2, 8, 1}));
+  EXPECT_EQ(unlink(path.c_str()), 0);
+  EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
 }
 
 TEST_P(NcclTest, TwoRanksNeedTwoDevices) {

@@ -10,12 +10,14 @@ import pathlib
 import pickle
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import gpus, graph, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -92,6 +94,17 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(tasks[3]["updates"], ["l.weight", "l.weight.momentum"])
         self.assertFalse(tasks[2]["may_rerun"])
         self.assertEqual((found["gpu"], found["link"]), ("NVIDIA H100 80GB HBM3", 48e9))
+
+    # Chains are graphs with all of the forward pass first.
+    def test_the_update_begins_behind_the_backward_pass(self):
+        program = Program()
+        program.begin()
+        for number in (0, 10):
+            program.run("mm", makes=(number + 1,))
+            program.run("mm", "backward", uses=(number + 1,), makes=(number + 2,))
+        program.run("norm", uses=(2, 12), makes=(20,))
+        program.run("sgd", "update", uses=(20,))
+        self.assertEqual([task["phase"] for task in program.file()["tasks"]], ["forward", "backward", "forward", "backward", "update", "update"])
 
     def test_each_datum_has_a_name_of_its_own(self):
         program = Program()
@@ -227,6 +240,26 @@ class GraphTest(unittest.TestCase):
                 with self.assertRaisesRegex(DryRunError, error):
                     graph.make(rank)
 
+    def test_a_step_that_takes_more_is_taken_in_place_of_the_last_one(self):
+        program, steps = Program(), []
+        for number, scratch in ((2, 5), (3, 1)):
+            program.operators = []
+            program.begin()
+            program.run("mm", "backward", makes=(number,), scratch=scratch)
+            program.graph()
+            steps.append({**program.step, "number": number})
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = pathlib.Path(folder, "process-7.pickle")
+            snapshot.write_bytes(pickle.dumps({"device_traces": [program.events]}))
+            for name, step in zip(("step-7-largest", "step-7"), steps):
+                pathlib.Path(folder, name).write_bytes(pickle.dumps(step))
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 6 * BLOCK}
+            found = graph.make(rank)
+            self.assertEqual((found.step["number"], found.peak), (2, 6 * BLOCK))
+            self.assertEqual(graph.notes(found, found.peak), ["step 2 takes more memory than step 3, the last one"])
+            rank["peak_live_bytes"] = 3 * BLOCK
+            self.assertEqual(graph.make(rank).step["number"], 3)
+
     def test_writes_a_file_by_its_name(self):
         program = Program()
         program.begin()
@@ -237,10 +270,10 @@ class GraphTest(unittest.TestCase):
             snapshot = pathlib.Path(folder, "process-7.pickle")
             snapshot.write_bytes(pickle.dumps({"device_traces": [[*program.events, {"action": "segment_alloc", "size": 1 << 30}]]}))
             pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
-            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0}
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 2 * BLOCK}
             files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
             for file in files:
-                answer = graph.write(rank, "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
+                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
             self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
                                       "notes": []})
             self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
@@ -276,6 +309,53 @@ def blocks(count, names="blocks.{}"):
     program.run("adam", "update", uses=tuple(2000 + number for number in range(count)), scratch=20,
                 changes=tuple(first + number for number in range(count) for first in (1000, 1100, 1200)), layer="")
     return program.graph()
+
+
+class ModulesTest(unittest.TestCase):
+    def joined(self, most):
+        with unittest.mock.patch.object(graph, "MOST_TASKS", most):
+            return blocks(4)
+
+    def test_operators_of_a_module_are_one_task(self):
+        whole, found = blocks(4), self.joined(12)
+        # The input, the first two operators and the result of each block, the loss, the backward pass and the update.
+        self.assertEqual([task.layer for task in whole.tasks][1:4], ["blocks.0.norm", "blocks.0.mm", "blocks.0"])
+        self.assertEqual([(task.operator, task.phase, task.layer) for task in found.tasks],
+                         [("input", "forward", ""), *(("module", "forward", f"blocks.{number}") for number in range(4)),
+                          ("loss", "forward", ""), ("module", "backward", ""), ("adam", "update", "")])
+        self.assertEqual([task.number for task in found.tasks], list(range(8)))
+        self.assertAlmostEqual(what_if.seconds(found), what_if.seconds(whole))
+        self.assertTrue(found.tasks[1].may_rerun())
+        # A block keeps the result of its product and its own, and its first result is a part of its workspace.
+        self.assertEqual(([datum.bytes for datum in found.tasks[1].writes], found.tasks[1].workspace), ([BLOCK, BLOCK], BLOCK))
+        self.assertEqual([datum.name for datum in found.tasks[1].reads], ["0.weight", "d12"])
+        self.assertEqual((whole.peak, found.peak), (whole.peak_bytes, whole.peak))
+        self.assertGreaterEqual(found.peak_bytes, found.peak)
+
+    def test_inner_modules_come_first(self):
+        self.assertEqual(len(self.joined(24).tasks), 24)
+        self.assertEqual([task.layer for task in self.joined(20).tasks][1:4], ["blocks.0.norm", "blocks.0.mm", "blocks.0"])
+        self.assertEqual([(task.operator, task.phase) for task in self.joined(4).tasks],
+                         [("module", "forward"), ("module", "backward"), ("adam", "update")])
+
+    def test_the_file_and_the_notes_say_so(self):
+        found = self.joined(12)
+        self.assertEqual(json.loads(graph.text(found, "net", gpus.find("h100")))["name"], "net (24 operators joined by modules)")
+        self.assertIn("24 operators are joined to 8 tasks, each a module or a part of it", graph.notes(found, found.peak_bytes))
+        self.assertEqual(json.loads(graph.text(blocks(4), "net", gpus.find("h100")))["name"], "net")
+
+    def test_each_use_of_the_file_is_of_data_that_it_has(self):
+        for most in (20, 12, 4):
+            found = json.loads(graph.text(self.joined(most), "net", gpus.find("h100")))
+            made = {name for task in found["tasks"] for name in task["writes"]}
+            self.assertEqual(len(made), sum(len(task["writes"]) for task in found["tasks"]))
+            older = {datum["name"] for datum in found["data"]} - made
+            known = set(older)
+            for task in found["tasks"]:
+                self.assertLessEqual({*task["reads"], *task["updates"]}, known, task["name"])
+                self.assertEqual(len({*task["reads"], *task["updates"]}), len(task["reads"]) + len(task["updates"]))
+                known.update(task["writes"])
+            self.assertEqual(known, {datum["name"] for datum in found["data"]})
 
 
 class WhatIfTest(unittest.TestCase):
@@ -317,10 +397,52 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(lives["d0"], [(0, again + 1)])
         self.assertEqual(lives["d1"], [(1, 3), (again, again + 2)])
 
+    # Code that the dispatcher does not see makes the memory, and the backward pass gathers the weight once more.
+    def test_a_gathered_weight_does_not_stay_for_a_block_that_runs_again(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        for x in (0, 10):
+            layer = f"blocks.{x // 10}"
+            program.take(x + 5)
+            program.run("gather", changes=(x + 5,), layer=layer, may_rerun=False)
+            program.run("mm", uses=(x + 1, x + 5), makes=(x + 2,), layer=f"{layer}.mm")
+            program.run("gelu", uses=(x + 2,), makes=(x + 11,), layer=layer)
+            program.free(x + 5)
+        for x in (10, 0):
+            program.run("gather", "backward", makes=(x + 6,), layer="")
+            program.run("backward", "backward", uses=(x + 2, x + 6), layer="")
+            program.free(x + 2, x + 6)
+        found = program.graph()
+        step = what_if.Checkpoints(found, what_if.blocks(found, 1))
+        gathered = [datum for datum in found.data if datum.begin and datum.begin.operator == "outside"]
+        self.assertEqual([len(step.lives(datum)) for datum in gathered], [1, 1])
+        self.assertEqual([step.lives(datum)[0][1] - step.lives(datum)[0][0] for datum in gathered], [3, 3])
+
+    def test_blocks_run_again_in_each_micro_batch(self):
+        program = Program()
+        program.begin()
+        for first in (0, 100):
+            program.run("input", makes=(first + 1,), layer="")
+            for x in (first, first + 10):
+                program.run("mm", uses=(x + 1,), makes=(x + 2,), layer=f"blocks.{x % 100 // 10}.mm")
+                program.run("gelu", uses=(x + 2,), makes=(x + 11,), layer=f"blocks.{x % 100 // 10}")
+            for x in (first + 10, first):
+                program.run("backward", "backward", uses=(x + 1, x + 2), layer="")
+                program.free(x + 2, x + 11)
+            program.free(first + 1)
+        found = program.graph()
+        self.assertEqual({block: [len(tasks) for tasks in runs] for block, runs in what_if.blocks(found, 1).items()},
+                         {"blocks.0": [2, 2], "blocks.1": [2, 2]})
+        self.assertEqual(what_if.peak([(*what_if.life(found, datum), datum.bytes) for datum in found.data], [0] * len(found.tasks)), 5 * BLOCK)
+        made = what_if.checkpoints(found, BLOCK)
+        self.assertEqual((len(made["blocks"]), made["of"], made["peak"]), (1, 2, 4 * BLOCK))
+
     def test_blocks_may_be_in_stages(self):
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}"), 1)), ["stages.0", "stages.1", "stages.2"])
         self.assertEqual(list(what_if.blocks(blocks(3, "stages.{}.0"), 2)), ["stages.0.0", "stages.1.0", "stages.2.0"])
         self.assertEqual(list(what_if.blocks(blocks(2, "{}"), 1)), ["0", "1"])
+        self.assertEqual(list(what_if.blocks(blocks(2, "layers.layer_{}"), 1)), ["layers.layer_0", "layers.layer_1"])
         self.assertEqual(what_if.blocks(blocks(2, "net"), 1), {})
         of_layers = blocks(2, "{}")
         for task in of_layers.tasks:
@@ -342,6 +464,71 @@ class WhatIfTest(unittest.TestCase):
         self.assertIsNone(what_if.small_state(found))
 
 
+class Tool:
+    """Answers as the command line does: each GPU takes a fifth more time, and none fits in less than 7.5 GiB."""
+
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, command, file, *options):
+        found = json.loads(pathlib.Path(file).read_text())
+        options = dict(zip(options[::2], options[1::2]))
+        self.asked.append((command, found, options))
+        if command == "front":
+            return {"points": [{"memory_bytes": 3 << 30, "overhead": 1.25}, {"memory_bytes": 9 << 30, "overhead": 1.0}]}
+        seconds = sum(task["algorithms"][0]["seconds"] for task in found["tasks"])
+        return {"fits": options["--memory"] >= 15 << 29, "seconds": 1.2 * seconds, "ideal_seconds": seconds}
+
+
+class FrontTest(unittest.TestCase):
+    def front(self):
+        program, tool = Program(), Tool()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.take(2, 10 << 10)
+        program.operators[-1] = (*program.operators[-1][:5], (len(program.events), program.now), *program.operators[-1][6:])
+        program.run("add", "backward", uses=(1, 2), makes=(3,))
+        run = types.SimpleNamespace(tool=tool, orders=types.SimpleNamespace(front="f.svg"),
+                                    machine=types.SimpleNamespace(gpu=gpus.find("h100")))
+        return front.write(run, program.graph(), 0.5, "net"), tool
+
+    def test_asks_for_the_gpus_without_room_for_the_step(self):
+        found, tool = self.front()
+        self.assertEqual(found["points"], [{"memory_bytes": 3 << 30, "slowdown": 1.25}, {"memory_bytes": 9 << 30, "slowdown": 1.0}])
+        self.assertEqual((tool.asked[0][0], tool.asked[0][2]["--svg"]), ("front", "f.svg"))
+        cards = {card["name"]: card["slowdown"] for card in found["gpus"]}
+        self.assertEqual(list(cards)[:4], ["t4", "v100", "l4", "a10g"])
+        # Live data may take half of the memory: 10 GiB lie between that of an L4 and that of an RTX 4090.
+        self.assertEqual([cards[name] for name in ("t4", "v100", "l4", "rtx-4090", "h100")], [None, 1.2, 1.0, 1.0, 1.0])
+        self.assertEqual(len(tool.asked), 3)
+
+    def test_times_are_scaled_to_another_gpu(self):
+        _, tool = self.front()
+        v100 = next(graph for _, graph, options in tool.asked if graph["gpu"] == "Tesla V100-SXM2-16GB")
+        seconds = {task["operation"]: task["algorithms"][0]["seconds"] for task in v100["tasks"]}
+        self.assertAlmostEqual(seconds["mm"], 1e-3 * 989 / 125)
+        self.assertAlmostEqual(seconds["add"], 1e-3 * 3350 / 900)
+
+    def test_names_the_smallest_gpu(self):
+        cards = [{"name": "t4", "memory_bytes": 1, "slowdown": None}, {"name": "v100", "memory_bytes": 2, "slowdown": 1.2},
+                 {"name": "l4", "memory_bytes": 3, "slowdown": 1.05}, {"name": "h100", "memory_bytes": 4, "slowdown": 1.0}]
+        self.assertEqual(front.smallest(cards), "l4")
+        self.assertIsNone(front.smallest(cards[:2]))
+        found = {"file": "f.svg", "gpus": cards, "points": [{"memory_bytes": 3 << 30, "slowdown": 1.25}, {"memory_bytes": 9 << 30, "slowdown": 1.0}]}
+        self.assertEqual(text.front(found),
+                         [("front", "f.svg: from 3.0 GiB at 1.25 x the time to 9.0 GiB at 1.00 x the time"),
+                          ("trains on", "t4 no schedule · v100 1.20 x · l4 1.05 x · h100 and larger ones 1.00 x"),
+                          ("", "l4 is the smallest at 1.1 x or less of its time with enough memory")])
+        self.assertEqual(text.front({**found, "gpus": cards[:2]})[1:],
+                         [("trains on", "t4 no schedule · v100 1.20 x"), ("", "none at 1.1 x or less of its time with enough memory")])
+        self.assertEqual(text.front(None), [])
+
+    def test_is_of_one_run_of_two_steps(self):
+        for options, error in (({"steps": 1}, "--front with --steps 1, expected 2 or more"), ({"fit": "batch=1..2"}, "--front with --fit")):
+            with self.assertRaisesRegex(ValueError, error):
+                main.DryRun(main.Orders(command=["true"], stand_in="", front="f.svg", **options))
+
+
 class BatchTest(unittest.TestCase):
     def test_one_word_names_the_batch(self):
         for words, batch, changed in (("t.py --batch-size 48", 48, "t.py --batch-size 7"), ("t.py --batch_size=12 x", 12, "t.py --batch_size=7 x"),
@@ -349,24 +536,89 @@ class BatchTest(unittest.TestCase):
                                       ("t.py --batch 4 --eval-batch 8", 4, "t.py --batch 7 --eval-batch 8"),
                                       ("t.py trainer.batch_size=16", 16, "t.py trainer.batch_size=7")):
             with self.subTest(words):
-                self.assertEqual(remedies.batch_of(words.split())[1], batch)
-                self.assertEqual(remedies.with_batch(words.split(), 7), changed.split())
+                self.assertEqual(batches.of(words.split())[1], batch)
+                self.assertEqual(batches.with_value(words.split(), 7), changed.split())
         for words in ("t.py", "t.py --batches 4", "t.py --micro-batch 4 --batch 8", "t.py --batch auto", "t.py batch 4"):
-            self.assertIsNone(remedies.batch_of(words.split()), words)
+            self.assertIsNone(batches.of(words.split()), words)
 
     def test_the_memory_of_two_batches_tells_the_next(self):
         # 10 bytes for each sample, and 100 besides.
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 345, 16), 24)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
-        self.assertIsNone(remedies.next_batch({32: 420, 24: 340, 25: 350}, 32, 345, 24))
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 185, None), 8)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 260}, 32, 50, None), 1)
-        self.assertEqual(remedies.next_batch({32: 420, 16: 420}, 32, 430, 16), 31)
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 345, 16), 24)
+        self.assertEqual(batches.following({32: 420, 16: 260, 24: 340}, 32, 345, 24), 25)
+        self.assertIsNone(batches.following({32: 420, 24: 340, 25: 350}, 32, 345, 24))
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 185, None), 8)
+        self.assertEqual(batches.following({32: 420, 16: 260}, 32, 50, None), 1)
+        self.assertEqual(batches.following({32: 420, 16: 420}, 32, 430, 16), 31)
+
+
+    def larger(self, step, memory, live, words="t.py --batch 4", **categories):
+        rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
+                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False}}
+        answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, live], "memory_bytes": memory}
+        return batches.larger(words.split(), answer, step)
+
+    def test_all_but_weights_and_state_grows_without_a_graph(self):
+        found = self.larger(None, 1000, 500, weights=100)
+        self.assertEqual(found, {"batch": 9, "in_place_of": 4, "is_least": True, "how": "computed as if all but weights and optimizer state grew"})
+        self.assertEqual(self.larger(None, 1 << 30, 500, weights=100)["batch"], 16 * 4)
+        self.assertEqual(self.larger(None, 500, 500)["batch"], 4)
+        self.assertIsNone(self.larger(None, 1000, 500, words="t.py"))
+
+    # An input from the host and the result grow, not the copy of the weight in another type and its gradient.
+    def test_the_graph_tells_what_grows(self):
+        program = Program()
+        program.take(1)
+        program.step.update(weights={1: "weight"}, gradients={9: "weight"})
+        program.begin()
+        program.run("copy", makes=(2,), from_host=True)
+        program.run("_to_copy", uses=(1,), makes=(3,))
+        program.run("mm", uses=(2, 3), makes=(4,), scratch=2)
+        program.run("mm", "backward", uses=(4, 2), makes=(8,))
+        program.free(4)
+        program.run("_to_copy", "backward", uses=(8,), makes=(9,))
+        program.free(8, 2, 3)
+        program.run("sgd", "update", uses=(9,), changes=(1,), scratch=7)
+        step = program.graph()
+        grows = what_if.growing(step)
+        self.assertEqual([datum.name for datum in step.data if id(datum) in grows], ["d1", "d3"])
+        # While the first product runs: the weight and its copy, and an input, a result and two blocks of workspace that grow. In the update: the weight,
+        # its gradient and a workspace.
+        self.assertEqual(step.peak, 9 * BLOCK)
+        self.assertEqual(what_if.largest_batch(step, 4, 14 * BLOCK), 12)
+        self.assertEqual(what_if.largest_batch(step, 4, 9 * BLOCK), 7)
+        found = self.larger(step, 14 * BLOCK, 9 * BLOCK)
+        self.assertEqual((found["batch"], found["is_least"], found["how"]), (12, False, "computed from the task graph"))
+        self.assertTrue(self.larger(step, 14 * BLOCK, 10 * BLOCK)["is_least"], "the peak is outside of the step")
+
+
+class RemediesTest(unittest.TestCase):
+    # The address space has room for so much memory of all GPUs together.
+    def test_enough_memory_is_less_on_many_gpus(self):
+        tried = []
+
+        def dry_run(memory_bytes, checkpoints):
+            tried.append(memory_bytes)
+            return {"out_of_memory": None}, None
+
+        for devices in (1, 8):
+            one = object.__new__(remedies.Remedies)
+            one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 80 << 30, devices))
+            one.dry_run = dry_run
+            one.with_enough()
+        self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
 
 
 class TextTest(unittest.TestCase):
+    def test_prints_how_large_a_batch_may_be(self):
+        found = {"batch": 12, "in_place_of": 4, "is_least": False, "how": "computed from the task graph"}
+        self.assertEqual(text.larger_batch(found),
+                         [("larger batch", "about 12 in place of 4, computed from the task graph (--fit finds the largest)")])
+        self.assertIn("at least 12", text.larger_batch({**found, "is_least": True})[0][1])
+        self.assertEqual(text.larger_batch({**found, "batch": 4}) + text.larger_batch(None), [])
+
     def test_prints_what_would_make_a_program_fit(self):
-        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30}
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
+                "outside": {"counts": False}}
         answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30

@@ -22,7 +22,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text, where  # noqa: E402
+from tidepool_dryrun import answer, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -32,6 +32,41 @@ class SourceTest(unittest.TestCase):
         self.assertTrue(sources)
         for source in sources:
             ast.parse(source.read_text(), str(source), feature_version=(3, 9))
+
+
+class OutsideTest(unittest.TestCase):
+    """Measured figures lie in the ranges."""
+
+    def nccl(self, gpu, ranks, peers=0, **around):
+        return outside.communicator(ranks, peers, True, outside.Around(gpus.GPUS[gpu], 8, **around))[:2]
+
+    def check(self, measured, found):
+        self.assertTrue(found[0] <= measured <= found[1], (measured, found))
+
+    def test_contexts(self):
+        mib = 1 << 20
+        for gpu, measured in (("h200", 526.8 * mib), ("h200", 770.8 * mib), ("rtx-3090", 256 * mib), ("l40s", 426 * mib), ("v100", 287_047_680)):
+            self.check(measured, outside.context(gpus.GPUS[gpu])[:2])
+        with unittest.mock.patch.dict(os.environ, CUDA_MODULE_LOADING="EAGER"):
+            self.check(666_632_192, outside.context(gpus.GPUS["v100"])[:2])
+        for gpu in gpus.GPUS.values():
+            least, most, _ = outside.context(gpu)
+            self.assertLess(least, most)
+
+    def test_communicators(self):
+        mib = 1 << 20
+        self.check(544 * mib, self.nccl("a100-40", 2))
+        self.check(688 * mib, self.nccl("a100-40", 4))
+        self.check(576 * mib, self.nccl("b200", 8))
+        self.check(512 * mib, self.nccl("b200", 1))
+        # 1.06 and 4.34 GB of eight H100, with the context, before and after the first exchange among all.
+        context = outside.context(gpus.GPUS["h100"])
+        for measured, peers in ((1_060_000_000, 0), (4_340_000_000, 7)):
+            least, most = self.nccl("h100", 8, peers)
+            self.check(measured, (context[0] + least, context[1] + most))
+        self.assertEqual(self.nccl("h100", 1024, 0, has_nodes=True)[1] - self.nccl("h100", 1024)[1], 512 * mib)
+        self.assertEqual(outside.communicator(8, 0, False, outside.Around(gpus.GPUS["h100"], 8))[0], 0)
+        self.assertEqual(self.nccl("h100", 1024, 1023), self.nccl("h100", 8, 7))
 
 
 class FitTest(unittest.TestCase):
@@ -238,8 +273,9 @@ class AnswerTest(unittest.TestCase):
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
 
-    def collect(self, memory_bytes=1000, tool=None):
-        return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, tool or StubTool())
+    def collect(self, memory_bytes=1000, tool=None, counts=False, of_world=None):
+        around = outside.Around(gpus.GPUS["h100"], 8, False, counts)
+        return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool(), of_world)
 
     def hold(self, process, *entries):
         """Writes the memory that a process held: of pinned memory of the host, and of each device."""
@@ -278,13 +314,19 @@ class AnswerTest(unittest.TestCase):
         self.assertTrue(found["fits"] and found["dry_run"])
         self.assertIsNone(found["out_of_memory"])
         lines = text.lines(found, "train.py")
-        self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 assumed)")
+        self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 80GB HBM3 assumed)")
         self.assertEqual(lines[1].split("   ")[-1], "a.py:1 f 50 bytes · weights 40 bytes")
         self.assertEqual(lines[-3:], ["  rank  device  peak live   reserved  fits",
                                       "     0       0   90 bytes  100 bytes  yes",
                                       "     1       0   90 bytes  101 bytes  yes"])
         # A plan takes a search, so there is one for the largest rank alone.
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
+
+    def test_a_plan_of_nothing_takes_no_memory(self):
+        self.write()
+        tool = StubTool()
+        tool.ask = lambda *arguments, own=tool.ask: {"policies": []} if arguments[0] == "size" and "planned" in arguments else own(*arguments)
+        self.assertEqual(self.collect(tool=tool)["planned_bytes"], 0)
 
     def test_names_the_line_of_a_library_below(self):
         frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
@@ -303,12 +345,58 @@ class AnswerTest(unittest.TestCase):
             found = self.collect(memory_bytes, tool)
             return found["fits"], text.lines(found, "x")[3].split("fits")[1].strip()
 
-        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides some 0.5 GiB of context (not predicted)"))
+        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides 526.0 MiB to 771.0 MiB of context"))
         self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
-                                              "spare for some 0.5 GiB of context (not predicted)"))
+                                              "spare besides 526.0 MiB to 771.0 MiB of context"))
         tool.least_memory = 111
         self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
                                                "and then runs out of memory"))
+
+    def test_ranks_of_a_world_have_to_take_part(self):
+        of_world = world.World(1024, (0, 3), 8)
+        self.write(3, has_group=True)
+        self.assertEqual(self.collect(of_world=of_world)["world"], {"size": 1024, "representative": False, "stages": None})
+        self.finished = program.Finished(-9, False, False)
+        with self.assertRaisesRegex(DryRunError, "rank 0 left no answer: it was ended by SIGKILL"):
+            self.collect(of_world=of_world)
+        self.write(0, has_group=False)
+        self.write(3, has_group=False)
+        with self.assertRaisesRegex(DryRunError, "--world 1024, but the program made no process group"):
+            self.collect(of_world=of_world)
+
+    def test_a_rank_that_waits_for_another_is_named(self):
+        self.write()
+        pathlib.Path(self.folder.name, "waits-3").write_text("rank 3 waits in recv_object_list for a value of rank 2")
+        self.collect()
+        self.finished = program.Finished(0, True, False)
+        with self.assertRaisesRegex(DryRunError, "ran out of time: rank 3 waits in recv_object_list for a value of rank 2"):
+            self.collect()
+
+    # The memory that a GPU keeps for itself is a range: a program does not fit where the least leaves too little.
+    def test_fits_beside_the_context_and_nccl(self):
+        self.write()
+        context = outside.context(gpus.GPUS["h100"])
+        pathlib.Path(self.folder.name, "communicators-0").write_bytes(
+            outside.ENTRY.pack(8, 0, 0, 1, 1) + outside.ENTRY.pack(2, 0, 1, 0, 1) + outside.ENTRY.pack(8, 1, 0, 1, 1) + b"half")
+        found = self.collect()["outside"]
+        self.assertEqual((found["context_bytes"], found["communicators"]), (list(context[:2]), 2))
+        self.assertEqual([one["ranks"] for one in found["nccl"]], [8, 2])
+        self.assertEqual(found["nccl_bytes"], [sum(one["bytes"][end] for one in found["nccl"]) for end in (0, 1)])
+        least, most = (context[end] + found["nccl_bytes"][end] for end in (0, 1))
+        self.assertFalse(self.collect(least + 94, counts=True)["fits"])
+        self.assertIn("of NCCL (2 communicators)", text.verdict(self.collect(least + 94, counts=True)))
+        self.assertRegex(text.verdict(self.collect(least + 94, counts=True)), "^no: 100 bytes of .* leave no room for")
+        self.assertTrue(self.collect(least + 100, counts=True)["fits"])
+        self.assertRegex(text.verdict(self.collect(least + 100, counts=True)), "^perhaps: 100 bytes of")
+        self.assertRegex(text.verdict(self.collect(most + 100, counts=True)), "^yes, 0 bytes to ")
+        # Other code than PyTorch's allocator has no cache to give back.
+        self.write(devices=[])
+        self.hold(0, (0, 0), (100, 0))
+        self.assertFalse(self.collect(least + 99, counts=True)["fits"])
+        self.assertTrue(self.collect(least + 100, counts=True)["fits"])
+        self.write()
+        # Nothing is taken from memory that the program is given.
+        self.assertTrue(self.collect(100)["fits"])
 
     def test_out_of_memory_does_not_fit(self):
         self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})

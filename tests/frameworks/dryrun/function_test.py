@@ -21,11 +21,37 @@ def train(width, steps=5):
         optimizer.zero_grad()
 
 
+def writes_its_graph(file):
+    import torch
+
+    import tidepool.torch
+
+    model = torch.nn.Linear(512, 512).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        model(torch.zeros(64, 512).cuda()).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    found = tidepool.torch.graph(step, file)
+    assert found["file"] == file and found["notes"] == [] and found["tasks"] > 5, found
+
+
 def fails_on_the_gpu():
     import torch
 
     x = torch.zeros(10, device="cuda")
     raise KeyError(len(x))
+
+
+def takes_as_many_mebibytes_as_its_rank():
+    import torch
+    import torch.distributed
+
+    torch.distributed.init_process_group("nccl")
+    torch.empty(torch.distributed.get_rank() << 20, dtype=torch.uint8, device="cuda")
 
 
 def uses_no_gpu():
@@ -40,6 +66,12 @@ def check(width):
 
 
 class FunctionTest(unittest.TestCase):
+    def test_a_function_writes_the_graph_of_its_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "step.json")
+            tidepool.dryrun(writes_its_graph, str(file), steps=0)
+            self.assertIn('"tidepool_graph": 2', file.read_text())
+
     def test_says_what_a_function_needs(self):
         with tempfile.TemporaryDirectory() as folder:
             snapshot, report = pathlib.Path(folder, "snapshot.pickle"), pathlib.Path(folder, "report.html")
@@ -52,6 +84,13 @@ class FunctionTest(unittest.TestCase):
         self.assertGreaterEqual(answer.peak_live_bytes, 4 * 4 * 2048 * 2048)
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
+
+    def test_some_ranks_of_many(self):
+        answer = tidepool.dryrun(takes_as_many_mebibytes_as_its_rank, world=16, ranks=[3, 12], time_limit="10m")
+        self.assertEqual([(rank.rank, rank.peak_live_bytes) for rank in answer.ranks], [(3, 3 << 20), (12, 12 << 20)])
+        self.assertEqual(answer.world.size, 16)
+        with self.assertRaisesRegex(tidepool.InputError, "rank 16 is outside of a world of 16 ranks"):
+            tidepool.dryrun(train, 8, world=16, ranks=16)
 
     def test_writes_the_graph_of_a_step(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,9 @@ import unittest
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
-PROGRAMS = (("gpt",), ("resnet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
+PARTS = str(pathlib.Path(TOOL).resolve().parents[1] / "dryrun")
+RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
+PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
             ("resnet", "--ema", "--optimizer", "RMSprop"))
 
@@ -65,6 +67,14 @@ class GraphTest(unittest.TestCase):
                 self.assertLessEqual({"input", "weight", "activation", "gradient", "weight-gradient", "optimizer-state"}, kinds)
                 self.assertEqual({task["phase"] for task in graph["tasks"]}, {"forward", "backward", "update"})
 
+    # The second step has new buckets of gradients beside the old ones.
+    def test_a_rank_of_several_takes_the_memory_of_its_run(self):
+        torchrun = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", RANKS, "ddp")
+        done = self.run_program("--devices", "2", command=torchrun)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+
     def test_tells_where_operators_belong(self):
         found, graph = self.answer("gpt")
         data = {datum["name"]: datum for datum in graph["data"]}
@@ -91,7 +101,12 @@ class GraphTest(unittest.TestCase):
         self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
 
     def test_can_be_scheduled_in_less_memory(self):
-        found, _ = self.answer("gpt", "--batch", "16")
+        picture = self.folder / "front.svg"
+        found, _ = self.answer("gpt", "--batch", "16", options=("--front", str(picture)))
+        self.assertIn("<svg", picture.read_text())
+        points = [one["slowdown"] for one in found["front"]["points"]]
+        self.assertEqual(points, sorted(points, reverse=True))
+        self.assertEqual({card["slowdown"] for card in found["front"]["gpus"]}, {1.0})
         memory = int(0.8 * found["peak_live_bytes"])
         schedule = ask("schedule", str(self.file), "--policy", "best", "--memory", str(memory), "--time-limit", "1s")
         self.assertTrue(schedule["fits"])
@@ -112,6 +127,24 @@ class GraphTest(unittest.TestCase):
         for key in ("peak_live_bytes", "peak_reserved_bytes", "steps"):
             self.assertEqual(found[key], plain[key], key)
         self.assertEqual(found["ranks"][0]["top"], plain["ranks"][0]["top"])
+
+    # Events of the stand-in have the times of its clock.
+    def test_a_program_writes_the_graph_of_its_own_step(self):
+        program = str(pathlib.Path(__file__).parent / "live.py")
+        file = self.folder / "own.json"
+        subprocess.run([TOOL, "dryrun", "--steps", "0", "--", PYTHON, program, PARTS, str(file)], capture_output=True, check=True)
+        found = json.loads(file.read_text())
+        done = self.run_program(command=(PYTHON, program, PARTS))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with gzip.open(self.file) as whole:
+            expected = json.loads(whole.read())
+        # Memory that is older than the step comes in the order of addresses.
+        for uses in ("reads", "writes", "updates"):
+            self.assertEqual([len(task.pop(uses)) for task in found["tasks"]], [len(task.pop(uses)) for task in expected["tasks"]])
+        self.assertEqual(found["tasks"], expected["tasks"])
+        self.assertEqual(sorted((datum["bytes"], datum["kind"]) for datum in found["data"]),
+                         sorted((datum["bytes"], datum["kind"]) for datum in expected["data"]))
+        self.assertEqual((found["gpu"], found["link"]), (expected["gpu"], expected["link"]))
 
     def test_refuses_what_has_no_graph(self):
         use = "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\nweight.grad = torch.zeros_like(weight)\n"
@@ -150,6 +183,16 @@ class GraphTest(unittest.TestCase):
         # The program with as many checkpoints takes the memory that was told.
         with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
         self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
+
+    def test_tells_how_much_larger_the_batch_may_be(self):
+        found, _ = self.answer("gpt", "--batch", "8", options=("--memory", "1GiB"))
+        batch = found["larger_batch"]
+        self.assertEqual((batch["in_place_of"], batch["is_least"]), (8, False))
+        words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch["batch"] * 9 // 10))
+        plain = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        self.assertGreater(plain["peak_reserved_bytes"], 0.8 * (1 << 30))
+        self.assertTrue(plain["larger_batch"]["is_least"])
+        self.assertLess(plain["larger_batch"]["batch"], 1.1 * batch["batch"])
 
     def test_a_step_without_backward_pass_is_told(self):
         path = self.folder / "program.py"

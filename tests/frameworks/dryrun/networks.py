@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 parser = argparse.ArgumentParser()
-parser.add_argument("network", choices=("gpt", "resnet", "lstm", "mlp"))
+parser.add_argument("network", choices=("gpt", "resnet", "convnext", "unet", "lstm", "mlp"))
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--width", type=int, default=256)
 parser.add_argument("--layers", type=int, default=3)
@@ -82,6 +82,47 @@ class ResNet(nn.Module):
         return functional.cross_entropy(self.head(self.blocks(x).mean((2, 3))), y)
 
 
+class ConvNextBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.depthwise, self.norm = nn.Conv2d(width, width, 7, padding=3, groups=width), nn.LayerNorm(width)
+        self.layers = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        return x + self.layers(self.norm(self.depthwise(x).permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+
+
+class ConvNext(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches, self.head = nn.Conv2d(3, 64, 4, 4), nn.Linear(64, 1000)
+        self.blocks = nn.Sequential(*[ConvNextBlock(64) for _ in range(options.layers)])
+
+    def forward(self, x, y):
+        return functional.cross_entropy(self.head(self.blocks(self.patches(x)).mean((2, 3))), y)
+
+
+class UNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down = nn.ModuleList([self.block(3, 32), self.block(32, 64), self.block(64, 128)])
+        self.up = nn.ModuleList([nn.ConvTranspose2d(128, 64, 2, 2), nn.ConvTranspose2d(64, 32, 2, 2)])
+        self.join, self.head = nn.ModuleList([self.block(128, 64), self.block(64, 32)]), nn.Conv2d(32, 1000, 1)
+
+    @staticmethod
+    def block(inputs, width):
+        return nn.Sequential(nn.Conv2d(inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True))
+
+    def forward(self, x, y):
+        kept = []
+        for block in self.down:
+            kept.append(block(functional.max_pool2d(kept[-1], 2) if kept else x))
+        x = kept.pop()
+        for up, join in zip(self.up, self.join):
+            x = join(torch.cat([kept.pop(), up(x)], 1))
+        return functional.cross_entropy(self.head(x).mean((2, 3)), y)
+
+
 class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -102,14 +143,14 @@ class Mlp(nn.Module):
 
 
 def batch():
-    if options.network == "resnet":
+    if options.network in ("resnet", "convnext", "unet"):
         return torch.zeros(options.batch, 3, 128, 128).cuda(), torch.zeros(options.batch, dtype=torch.long).cuda()
     if options.network == "mlp":
         return torch.zeros(options.batch, options.width).cuda(), torch.zeros(options.batch, options.width).cuda()
     return tuple(torch.zeros(options.batch, options.length, dtype=torch.long).cuda() for _ in range(2))
 
 
-model = {"gpt": Gpt, "resnet": ResNet, "lstm": Lstm, "mlp": Mlp}[options.network]().cuda()
+model = {"gpt": Gpt, "resnet": ResNet, "convnext": ConvNext, "unet": UNet, "lstm": Lstm, "mlp": Mlp}[options.network]().cuda()
 optimizer = getattr(torch.optim, options.optimizer)(model.parameters(), lr=1e-3)
 scaler = torch.amp.GradScaler("cuda", enabled=options.type == "float16")
 averages = [parameter.detach().clone() for parameter in model.parameters()] if options.ema else []

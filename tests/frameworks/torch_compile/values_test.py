@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training in a budget gives the values of eager PyTorch, on tensors of the CPU that play the part of a device."""
+import collections
 import contextlib
 import copy
 import os
@@ -186,6 +187,61 @@ def buffers_are_read_before_they_change():
 
 def random_operators_do_not_run_again():
     check(chain_of(lambda: torch.nn.Dropout(0.5)), [(1e6, 0.75, False, True)])  # though copies take far longer
+
+
+# Addresses ------------------------------------------------------------------------------------------
+
+
+class _MadeUpCosts:
+    """Requests of operators that make a temporary tensor before each result, and free it at the end."""
+
+    def requests_of(self, node):
+        from tidepool._torch_compile._costs import Request, round_up, tensors_of
+
+        results = [Request(round_up(tensor.untyped_storage().nbytes()), 2 * i + 1, i)
+                   for i, tensor in enumerate(tensors_of(node.meta["val"]))]
+        temporary = [Request(4096, 2 * i, None) for i in range(len(results))]
+        return [each for pair in zip(temporary, results) for each in pair] + [Request(0, 2 * i, None) for i in range(len(results))]
+
+
+def planned_addresses_do_not_overlap():
+    from tidepool._torch_compile import _backend, _places
+
+    found = []
+    write = _backend.write
+
+    def write_and_plan(joint, captured, actions):
+        requests = _places.requests_of(captured, actions, _MadeUpCosts())
+        found.append((captured, actions, requests, _places.plan(requests)))
+        return write(joint, captured, actions)
+
+    _backend.write = write_and_plan
+    all_of_it = plan_of(GPT)
+    for link, kind in ((1e12, "prefetch"), (1e6, "run")):
+        GPT.train(within(share_of(all_of_it, 0.5), link=link), 1)
+        captured, actions, requests, places = found[-1]
+        assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
+        _check_places(captured, requests, places)
+
+
+def _check_places(captured, requests, places):
+    offsets = [*places.forward[1], *places.backward[1]]
+    assert [request.bytes for request in requests] == [*places.forward[0], *places.backward[0]]
+    assert max(offset + request.bytes for offset, request in zip(offsets, requests)) <= places.height
+    live = []
+    for request, offset in sorted(zip(requests, offsets), key=lambda each: each[0].lower):
+        assert request.lower < request.upper
+        live = [each for each in live if each[0] > request.lower]
+        assert all(begin + size <= offset or offset + request.bytes <= begin for _, begin, size in live)
+        live.append((request.upper, offset, request.bytes))
+    ends = max(request.upper for request in requests)
+    at_the_end = [request for request in requests if request.upper > ends - 2 * len(captured.backward_results)]
+    assert sum(request.bytes for request in at_the_end) >= captured.gradient_bytes
+    assert places.height < 1.1 * max(_live_at(requests, request.lower) for request in requests) + (4 << 20)
+
+
+def _live_at(requests, time):
+    return sum(request.bytes for request in requests if request.lower <= time < request.upper)
 
 
 # PyTorch's private names ---------------------------------------------------------------------------
@@ -440,7 +496,7 @@ def wrong_options_are_refused():
     for options, part in (({"budget": "some"}, "budget: 'some' is not a size"), ({"budget": 0}, "budget 0, expected"),
                           ({"budget": None}, "needs a budget"), ({"budget": -1}, "budget -1"),
                           ({"budget": True}, "budget True"), ({"budget": 1.5}, "whole number"),
-                          ({"budget": float("nan")}, "budget nan"), ({"budget": 1, "time_limit": 0}, "time_limit 0"),
+                          ({"budget": float("nan")}, "budget nan"), ({"budget": 1, "time_limit": 0}, "time_limit 0"), ({"budget": 1, "slab": 1}, "slab 1"),
                           ({"budget": 1, "bugdet": 1}, "did you mean 'budget'"), ({"budget": 1, "link": "x"}, "link: 'x'")):
         raises(ValueError, part, lambda: tidepool_torch.compile(model, **options))
     raises(Exception, "needs a budget", lambda: torch.compile(model, backend="tidepool")(*models.tokens(4)))
@@ -453,4 +509,4 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places")])

@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The backend: compiles each graph of a program to run within the budget."""
 import collections
+import contextlib
 import dataclasses
 import itertools
 import time
 import warnings
 import weakref
-from typing import Any, Callable, List, Mapping, Optional
+from typing import Any, Callable, ContextManager, List, Mapping, Optional, Tuple
 
 import torch
 from functorch.compile import default_partition
 
-from . import _capture, _costs, _operators, _options, _private, _sharing
+from . import _capture, _costs, _link, _operators, _optimizers, _options, _places, _private, _sharing, _slab
 from ._emit import write
+from ._options import BudgetError
 from ._order import Problem, carry_out
 from ._search import search
 
 __all__ = ["BudgetError", "Plan", "backend", "fallbacks", "plans"]
-
-
-class BudgetError(RuntimeError):
-    """A budget in which a step cannot run."""
-
-    def __init__(self, message: str, smallest: int):
-        super().__init__(message)
-        self.smallest = smallest  # bytes of the smallest budget that works
 
 
 @dataclasses.dataclass
@@ -34,7 +28,8 @@ class Plan:
     device: str
     budget: int
     outside_bytes: int  # the most that the schedule does not move: weights, inputs, optimizer state; each step updates it
-    graph_bytes: int  # of the graph's data and workspaces at the peak
+    graph_bytes: int  # of the graph's data and workspaces at the peak; of the slab, if the plan has one
+    slab_bytes: int  # of the piece of memory in which its tensors have planned addresses; 0 without one
     least_bytes: int  # of the task of the graph that needs the most
     live_at_border: int  # bytes of the graph's data between the forward and the backward pass
     seconds: float  # of the step
@@ -70,7 +65,16 @@ fallbacks: "collections.Counter[str]" = collections.Counter()  # graphs that run
 
 
 def _allocated(device: torch.device) -> int:
-    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+    """Returns the bytes of all tensors, without free bytes of a slab."""
+    if device.type != "cuda":
+        return 0
+    slab = _slab.figures_of(device)
+    return torch.cuda.memory_allocated(device) - slab.bytes + slab.live_bytes
+
+
+def _reserved(device: torch.device) -> int:
+    """Returns the bytes that PyTorch's allocator reserves beside the slab."""
+    return torch.cuda.memory_reserved(device) - _slab.figures_of(device).bytes
 
 
 def _most_allocated(device: torch.device) -> int:
@@ -88,6 +92,16 @@ class _Outside:
         """Returns the bytes to expect. The CPU has no count of its tensors, so there they are the graph's own inputs."""
         now = _allocated(device) if device.type == "cuda" else captured.outside_bytes
         return max(self.most, now + captured.tangent_bytes + captured.clone_bytes)
+
+    def estimate_reserved(self, captured: _capture.Captured, device: torch.device, to_come: int) -> int:
+        """Returns the bytes to expect that PyTorch's allocator reserves beside the slab.
+
+        to_come: bytes that nothing has asked for yet.
+        """
+        torch.cuda.empty_cache()  # the blocks of measured operators
+        to_come += captured.tangent_bytes + captured.clone_bytes
+        to_come += _slab.figures_of(device).live_bytes if captured.kept_outside else 0
+        return max(self.most, _reserved(device) + to_come)
 
 
 class _Watch:
@@ -139,6 +153,8 @@ class _Job:
     def __init__(self, budget: int):
         self.budget = budget
         self._graphs: "List[weakref.ref[_Region]]" = []
+        self.is_divided = False  # whether a forward pass began before the backward pass of the one before: then no slab
+        self.waits: Optional[Plan] = None  # the plan of a forward pass whose backward pass has not begun
         self.is_overdrawn = False  # in the step in which the graphs got shares
 
     def add(self, region: "_Region") -> None:
@@ -151,11 +167,20 @@ class _Job:
 
     def begin(self, region: "_Region") -> None:
         """Begins a step if a graph is the first of the program."""
+        device = region.compiled.planner.device
+        if self.is_divided and device is not None and _slab.figures_of(device).bytes > 0:
+            _slab.resize(device, 0)  # not yet, if tensors of the last step live in it
         graphs = self.graphs()
         if self.is_overdrawn and graphs and graphs[0] is region:
             self.is_overdrawn = False
             for one in graphs:
                 one.outside.most = 0
+
+    def begin_forward(self, device: Optional[torch.device]) -> None:
+        """Finds out whether passes nest. A forward pass without a backward pass has left nothing in the slab."""
+        waits, self.waits = self.waits, None
+        if waits is not None and device is not None and 2 * _slab.figures_of(device).live_bytes > waits.live_at_border:
+            self.is_divided = True
 
     def share(self, graph: "_Region", needs: _sharing.Needs, outside: int) -> int:
         """Returns the memory of a graph, and makes those before it leave that to it; 0 if they cannot."""
@@ -193,6 +218,9 @@ def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetErr
                        f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors", smallest)
 
 
+_MOST_SEARCHES = 3  # of a schedule that fits with its addresses
+
+
 class _Planner:
     """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
 
@@ -202,7 +230,11 @@ class _Planner:
         self.outside = region.outside
         self.job = region.job
         self.plan: Optional[Plan] = None
+        self.places: Optional[_places.Places] = None
         self.needs: Any = None
+        self.costs: Any = None
+        self.gradient_bytes = 0
+        self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
         self.device: Optional[torch.device] = None
 
     def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
@@ -223,26 +255,74 @@ class _Planner:
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
-        link = self.options.link or _costs.link_rate(device)
-        captured = _capture.capture(joint, forward_count, _costs.costs_of(device), link, self.outside.between)
-        outside = self.outside.estimate(captured, device)
+        self.job.begin_forward(device)
+        has_slab = self.options.slab and not self.job.is_divided and _slab.is_there(device)
+        self.costs = _costs.costs_of(device, has_slab)
+        with _private.real_tensors():
+            link = self.options.link or _link.link_rate(device)
+        captured = _capture.capture(joint, forward_count, self.costs, link, 0 if has_slab else self.outside.between,
+                                    self.region.keeps_gradients)
+        self.gradient_bytes = captured.gradient_bytes
         self.needs = _sharing.needs_of(captured.document, _capture.BORDER, _capture.least_memory(captured)[0])
-        if self.options.budget - outside < self.needs.least:
-            outside = self._shared(captured, outside)
-        schedule, answer = self._search(captured, outside)
+        outside = self._outside(captured, has_slab)
+        answer, order, self.places = self._searched(captured, outside, has_slab)
         planned = time.perf_counter()
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
-        order = carry_out(schedule["steps"], Problem(captured.document, self.options.budget - outside, _capture.BORDER))
         written = write(joint, captured, order.actions)
+        slab_bytes = self.places.height if self.places is not None else 0
         self.plan = Plan(
-            device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=order.peak,
-            least_bytes=self.needs.least, live_at_border=order.live_at_border,
+            device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=slab_bytes or order.peak,
+            slab_bytes=slab_bytes, least_bytes=self.needs.least, live_at_border=order.live_at_border,
             seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
             copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
         plans.append(self.plan)
         return written.forward, written.backward
+
+    def _outside(self, captured: _capture.Captured, has_slab: bool) -> int:
+        """Returns the bytes to expect beside the graph's data."""
+        if has_slab:
+            return self._outside_of_slab(captured)
+        outside = self.outside.estimate(captured, self.device)
+        return self._shared(captured, outside) if self.options.budget - outside < self.needs.least else outside
+
+    def _outside_of_slab(self, captured: _capture.Captured) -> int:
+        if self.region.has_stepped():
+            return self.outside.estimate_reserved(captured, self.device, 0)
+        to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
+        # The thread of the backward pass calls libraries too.
+        outside = self.outside.estimate_reserved(captured, self.device, to_come + self.costs.lasting_bytes)
+        if is_known or self.options.budget - outside >= self.needs.least:
+            return outside
+        # The size of an optimizer that does not exist is no reason to refuse a budget.
+        return self.outside.estimate_reserved(captured, self.device, 0)
+
+    def _searched(self, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
+        """Returns the answer of the search, the order of actions, and their places in a slab or None.
+
+        A slab may be higher than the data that is live in it. Then the search gets less memory.
+        """
+        room = memory = self.options.budget - outside
+        best = None
+        if room < self.needs.least:
+            raise _refuse(captured, self.options.budget, outside)
+        for _ in range(_MOST_SEARCHES):
+            schedule, answer = search(captured.document, memory, self.options.time_limit)
+            if schedule is None and best is None:
+                raise _refuse(captured, self.options.budget, outside)
+            if schedule is None:
+                break
+            order = carry_out(schedule["steps"], Problem(captured.document, memory, _capture.BORDER))
+            if not has_slab:
+                return answer, order, None
+            places = _places.plan(_places.requests_of(captured, order.actions, self.costs))
+            if best is None or places.height < best[2].height:
+                best = answer, order, places
+            if places.height <= room:
+                break
+            memory = int(memory * room / places.height * 0.998)
+        return best
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once the graphs before it leave memory to it, from the next step on."""
@@ -252,12 +332,6 @@ class _Planner:
         warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
                       "The first step may exceed it", RuntimeWarning, stacklevel=2)
         return self.options.budget - memory
-
-    def _search(self, captured: _capture.Captured, outside: int) -> Any:
-        schedule, answer = search(captured.document, self.options.budget - outside, self.options.time_limit)
-        if schedule is None:
-            raise _refuse(captured, self.options.budget, outside)
-        return schedule, answer
 
 
 # Running --------------------------------------------------------------------------------------------
@@ -277,17 +351,54 @@ class _Compiled:
     def watch(self) -> Optional[_Watch]:
         """Returns the watch of the passes; None where there is no plan, or no count of the device's memory."""
         plan, device = self.planner.plan, self.planner.device
-        if self._watch is None and plan is not None and device is not None and device.type == "cuda":
+        if self._watch is None and plan is not None and not plan.slab_bytes and device is not None and device.type == "cuda":
             self._watch = _Watch(plan, device, self.planner.outside, self.planner.job)
         return self._watch
 
     def _forward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        if self.planner.places is not None:
+            slab = _SlabRun(self.planner)
+            return _guarded(module, self.planner.device, slab.begin_forward, slab.end_forward,
+                            slab.passes(self.planner.places.forward))
         watch = self.watch()
         return _guarded(module, self.planner.device, watch and watch.begin, watch and watch.end_forward)
 
     def _backward(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        if self.planner.places is not None:
+            slab = _SlabRun(self.planner)
+            return _guarded(module, self.planner.device, slab.begin_backward, None, slab.passes(self.planner.places.backward))
         watch = self.watch()
         return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
+
+
+class _SlabRun:
+    """Runs the passes of a plan in the slab of its device."""
+
+    def __init__(self, planner: _Planner):
+        self.planner = planner
+
+    def begin_forward(self) -> None:
+        job, plan = self.planner.job, self.planner.plan
+        job.begin_forward(self.planner.device)
+        device = self.planner.device
+        slab = _slab.figures_of(device)
+        # Graphs of several shapes share the slab, if the budget has room for the largest one.
+        wanted = max([plan.slab_bytes, *(region.compiled.planner.plan.slab_bytes for region in job.graphs())])
+        if job.is_divided or plan.outside_bytes + wanted > plan.budget:
+            wanted = plan.slab_bytes
+        is_done = slab.bytes == wanted or _slab.resize(device, wanted)
+        self.planner.had_slab = is_done or slab.bytes >= plan.slab_bytes
+
+    def end_forward(self) -> None:
+        self.planner.job.waits = self.planner.plan
+
+    def begin_backward(self) -> None:
+        self.planner.job.waits = None
+
+    def passes(self, requests: Tuple[List[int], List[int]]) -> Callable[[], ContextManager[None]]:
+        """Returns a function that makes a context in which a pass gets its places."""
+        planned = _slab.Pass(*requests)
+        return lambda: planned.followed(self.planner.device)
 
 
 class _Region:
@@ -297,12 +408,23 @@ class _Region:
         self.module = module
         self.options = options
         self.outside = _Outside()
+        self.keeps_gradients = False  # whether gradients are there when a step begins
+        self.calls = 0
+        self.emptied_at = -_OFTEN  # the last call that gave PyTorch's cache back
+        _optimizers.watch()
+        self.first_step = _optimizers.steps()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
         self.compiled = _Compiled(self, inputs)
         self.job.add(self)
 
+    def has_stepped(self) -> bool:
+        """Returns whether an optimizer has made a step since the first call."""
+        return _optimizers.steps() > self.first_step
+
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
+        if self.compiled.planner.places is not None:
+            return self._is_slab_outgrown()
         watch = self.compiled.watch()
         if watch is None:
             return False
@@ -311,21 +433,58 @@ class _Region:
         watch.plan.outside_bytes = max(watch.plan.outside_bytes, self.outside.most)
         return watch.plan.peak_bytes > watch.plan.budget or self.outside.between > self.compiled.between
 
+    def _is_slab_outgrown(self) -> bool:
+        """Returns whether a slab of another size is due, for the memory that PyTorch's allocator reserves beside it."""
+        planner = self.compiled.planner
+        plan, device = planner.plan, planner.device
+        if self.job.is_divided:
+            return True
+        if self.job.waits is None and not self.keeps_gradients and planner.gradient_bytes > _SMALL:
+            self.keeps_gradients = 2 * _slab.figures_of(device).live_bytes > planner.gradient_bytes
+            if self.keeps_gradients:
+                return True
+        if not planner.had_slab:
+            torch.cuda.empty_cache()  # its requests were served beside the slab
+            return False
+        return self._is_more_reserved(plan, device)
+
+    def _is_more_reserved(self, plan: Plan, device: torch.device) -> bool:
+        most = plan.outside_bytes + plan.budget // 100
+        earlier = self.outside.most if self.keeps_gradients else 0  # gradients come and go
+        self.outside.most = max(earlier, _reserved(device))
+        if self.outside.most > most and self.calls - self.emptied_at > _OFTEN:
+            # An evaluation may have left it. Memory that each step takes is here again soon.
+            self.emptied_at = self.calls
+            torch.cuda.empty_cache()
+            self.outside.most = max(earlier, _reserved(device))
+        is_known = self.has_stepped() and not self.keeps_gradients
+        if is_known and plan.overhead > 1 and self.outside.most < plan.outside_bytes - plan.budget // 30:
+            return True
+        plan.outside_bytes = max(0 if is_known else plan.outside_bytes, min(self.outside.most, most))
+        return self.outside.most > most
+
     def __call__(self, *arguments: Any) -> Any:
         self.job.begin(self)
+        self.calls += 1
         if self._is_outgrown():
             self.compiled = _Compiled(self, list(arguments))
         return self.compiled.call(*arguments)
 
 
+_OFTEN = 4  # calls within which memory that comes again belongs to the steps
+_SMALL = 1 << 20  # bytes of gradients that may stay in a slab
+
+
 def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin: Optional[Callable[[], None]],
-             end: Optional[Callable[[], None]]) -> Callable[[List[Any]], Any]:
+             end: Optional[Callable[[], None]],
+             context: Callable[[], ContextManager[None]] = contextlib.nullcontext) -> Callable[[List[Any]], Any]:
     """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
     def run(arguments: List[Any]) -> Any:
         if begin is not None:
             begin()
         try:
-            results = module.forward(arguments)
+            with context():
+                results = module.forward(arguments)
         except BaseException:
             if device is not None and device.type == "cuda":
                 _operators.join(device)

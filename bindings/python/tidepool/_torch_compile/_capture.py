@@ -42,6 +42,9 @@ class Captured:
     outside_bytes: int  # bytes of parameters and inputs
     tangent_bytes: int  # bytes of tangents, which exist from the border on
     clone_bytes: int  # bytes of the inputs that are cloned because the step changes them
+    trained_bytes: int  # bytes of the inputs that take a gradient
+    gradient_bytes: int  # bytes of the backward pass's results
+    kept_outside: Set[str]  # results of the backward pass that are no data of the schedule
 
     @property
     def tasks(self):
@@ -184,7 +187,8 @@ def _is_random(node):
 class _Maker:
     """Makes the tasks and data of a graph."""
 
-    def __init__(self, graph, device, costs, forward_results, backward_results):
+    def __init__(self, graph, device, costs, forward_results, backward_results, gradients_outside):
+        self.gradients_outside = gradients_outside
         self.storages = _Storages(graph, device)
         self.costs = costs
         self.ends = set(self.storages.inside(backward_results))
@@ -197,6 +201,9 @@ class _Maker:
 
     def names_of(self, nodes):
         return sorted({self.names[key] for key in self.storages.inside(nodes)})
+
+    def _bytes(self, key):
+        return round_up(1) if self.gradients_outside and key in self.ends else self.storages.bytes[key]
 
     def _kind(self, key, phase):
         if phase == "forward":
@@ -211,7 +218,7 @@ class _Maker:
             return
         for key in kept:
             self.names[key] = self.storages.maker[key].name
-            self.data.append(_datum(self.names[key], self.storages.bytes[key], self._kind(key, phase)))
+            self.data.append(_datum(self.names[key], self._bytes(key), self._kind(key, phase)))
         seconds, workspace = self.costs.of(node, sum(self.storages.bytes[key] for key in made))
         workspace += sum(self.storages.bytes[key] for key in made if key not in kept)
         reads = self.names_of(node.all_input_nodes) + ([_TANGENTS] if phase == "backward" else [])
@@ -229,10 +236,11 @@ def _datum(name, size, kind):
     return {"name": name, "bytes": size, "kind": kind}
 
 
-def capture(module, forward_count, costs=None, link=50e9, between=0):
+def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_outside=False):
     """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
 
     between: bytes that the caller takes between the passes, tangents included.
+    gradients_outside: whether the program keeps gradients beyond the step, so that they count as memory of others.
     Raises Unsupported for a graph that cannot be put into another order.
     """
     graph = module.graph
@@ -240,7 +248,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0):
     device = device_of(graph)
     results = list(next(node for node in graph.nodes if node.op == "output").args[0])
     forward_results, backward_results = results[:forward_count], results[forward_count:]
-    maker = _Maker(graph, device, costs or Costs(device), forward_results, backward_results)
+    maker = _Maker(graph, device, costs or Costs(device), forward_results, backward_results, gradients_outside)
     forward, backward = _divide(list(maker.storages.made_by), forward_results)
     for node in forward:
         maker.add(node, "forward")
@@ -260,7 +268,10 @@ def capture(module, forward_count, costs=None, link=50e9, between=0):
         maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
         views=maker.storages.views, mutated=mutated, outside_bytes=_bytes_outside(inputs),
         tangent_bytes=tangent_bytes,
-        clone_bytes=_bytes_outside(mutated))
+        clone_bytes=_bytes_outside(mutated),
+        trained_bytes=_bytes_outside(node for node in inputs if getattr(node.meta["val"], "requires_grad", False)),
+        gradient_bytes=sum(maker.storages.bytes[key] for key in maker.ends),
+        kept_outside={maker.names[key] for key in maker.ends if gradients_outside and key in maker.names})
 
 
 # The least memory -----------------------------------------------------------------------------------

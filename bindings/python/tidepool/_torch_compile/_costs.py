@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times and workspaces of operators, and the rate of the link.
+"""Times and workspaces of operators.
 
 On a GPU each operator runs on empty tensors, once for each shape; elsewhere the times are assumed.
 """
 import functools
+from typing import NamedTuple, Optional
 
 import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten
 
-from . import _private
+from . import _private, _slab
 
-__all__ = ["Costs", "link_rate", "round_up", "tensors_of"]
+__all__ = ["Costs", "Request", "round_up", "tensors_of"]
 
 # Assumed for tensors of the CPU, which play the part of a GPU.
 _OPERATIONS_PER_SECOND = 400e12
 _BYTES_PER_SECOND = 2.5e12
 _LAUNCH_SECONDS = 5e-6
-_LINK_BYTES_PER_SECOND = 50e9
 
 _BLOCK = 512  # bytes to which PyTorch's allocator rounds requests
 
@@ -65,23 +65,57 @@ def _filled(leaf):
     return torch.zeros(elements, dtype=leaf.dtype, device=leaf.device).as_strided(leaf.size(), leaf.stride())
 
 
-class Costs:
-    """The times and workspaces of operators on one device, each measured once."""
+class Request(NamedTuple):
+    """A request for memory that an operator makes, or the free of one."""
 
-    def __init__(self, device):
+    bytes: int  # 0 for a free
+    request: int  # its number
+    result: Optional[int]  # which of the operator's results it is for; None for a temporary one
+
+
+class _Measured(NamedTuple):
+    seconds: float
+    taken: int  # bytes at the peak, results included
+    requests: tuple  # of Request
+
+
+def _taken(notes):
+    """Returns the bytes at the peak of noted requests."""
+    live = peak = 0
+    sizes = {}
+    for note in notes:
+        sizes.setdefault(note.request, note.bytes)
+        live += note.bytes or -sizes[note.request]
+        peak = max(peak, live)
+    return peak
+
+
+class Costs:
+    """The times, workspaces and requests of operators on one device, each measured once."""
+
+    def __init__(self, device, with_requests=False):
         self._device = device
+        self._with_requests = with_requests
         self._measured = {}
+        self.lasting_bytes = 0  # that libraries keep for the thread that calls them first
         self.failures = []  # operators that could not run alone, for which the time is assumed
 
     def of(self, node, result_bytes):
         """Returns the seconds of a node and its workspace: the bytes beside its results while it runs."""
         if self._device.type != "cuda":
             return assumed_seconds(node), 0
+        measured = self._measured_of(node, result_bytes)
+        return measured.seconds, max(0, measured.taken - result_bytes)
+
+    def requests_of(self, node):
+        """Returns the requests that a node makes, in order; none where they are not known."""
+        return self._measured_of(node, 0).requests
+
+    def _measured_of(self, node, result_bytes):
         key = _signature(node)
         if key not in self._measured:
             self._measured[key] = self._measure(node, result_bytes)
-        seconds, taken = self._measured[key]
-        return seconds, max(0, taken - result_bytes)
+        return self._measured[key]
 
     def _measure(self, node, result_bytes):
         try:
@@ -90,46 +124,50 @@ class Costs:
                 return self._run(node)
         except Exception as error:
             self.failures.append(f"{node.name}: {error}")
-            return assumed_seconds(node), result_bytes
+            return _Measured(assumed_seconds(node), result_bytes, ())
 
     def _run(self, node):
-        """Runs a node's operator twice on zeros. The first run pays for handles, plans and their memory."""
+        """Runs a node's operator on zeros. The first run pays for handles, plans and their memory."""
+        torch.cuda.empty_cache()  # else blocks of all shapes would pile up beyond the budget
         arguments, keywords = fx.node.map_arg((node.args, node.kwargs), lambda argument: _filled(argument.meta["val"]))
-        node.target(*arguments, **keywords)
+
+        def run():
+            return node.target(*arguments, **keywords)
+
+        if self._with_requests:
+            self.lasting_bytes += _lasting(run)
+        else:
+            run()
         before = torch.cuda.memory_allocated(self._device)
         torch.cuda.reset_peak_memory_stats(self._device)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        node.target(*arguments, **keywords)
+        run()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) * 1e-3, torch.cuda.max_memory_allocated(self._device) - before
+        seconds = begin.elapsed_time(end) * 1e-3
+        if not self._with_requests:
+            return _Measured(seconds, torch.cuda.max_memory_allocated(self._device) - before, ())
+        result, notes = _slab.noted(run)
+        return _Measured(seconds, _taken(notes), _requests(notes, result))
+
+
+def _lasting(run):
+    """Runs an operator for the first time, and returns the bytes that it keeps beside its results."""
+    result, notes = _slab.noted(run)
+    return sum(request.bytes for request in _requests(notes, result)
+               if request.result is None and request.request not in {note.request for note in notes if not note.bytes})
+
+
+def _requests(notes, result):
+    """Returns noted requests with the results that they are for."""
+    addresses = {tensor.untyped_storage().data_ptr(): i for i, tensor in reversed(list(enumerate(tensors_of(result))))}
+    freed = {note.request for note in notes if not note.bytes}
+    return tuple(Request(note.bytes, note.request, None if note.request in freed else addresses.get(note.address))
+                 for note in notes)
 
 
 @functools.lru_cache(maxsize=None)
-def costs_of(device):
-    """Returns the costs of a device, which all plans of the process share."""
-    return Costs(device)
-
-
-@functools.lru_cache(maxsize=None)
-def link_rate(device):
-    """Returns the bytes a second of the slower direction between a device and pinned memory."""
-    if device.type != "cuda":
-        return _LINK_BYTES_PER_SECOND
-    size = 32 << 20
-    with _private.real_tensors():
-        here = torch.empty(size, dtype=torch.uint8, device=device)
-        host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-        return size / max(_copy_seconds(host, here), _copy_seconds(here, host))
-
-
-def _copy_seconds(target, source):
-    """Returns the time of the second of two copies."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    target.copy_(source, non_blocking=True)
-    begin.record()
-    target.copy_(source, non_blocking=True)
-    end.record()
-    end.synchronize()
-    return max(begin.elapsed_time(end) * 1e-3, 1e-9)
+def costs_of(device, with_requests=False):
+    """Returns the costs of a device, which all plans of the process share. The requests need a slab."""
+    return Costs(device, with_requests)

@@ -5,6 +5,14 @@ import difflib
 from typing import Any, Mapping, Optional
 
 
+class BudgetError(RuntimeError):
+    """A budget in which a step cannot run."""
+
+    def __init__(self, message: str, smallest: int):
+        super().__init__(message)
+        self.smallest = smallest  # bytes of the smallest budget that works
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """The options of torch.compile(..., backend="tidepool", options=...), checked."""
@@ -12,9 +20,10 @@ class Options:
     budget: int  # bytes of the device
     link: Optional[float]  # bytes a second in each direction; None: measured
     time_limit: float  # seconds of a search
+    slab: bool  # whether tensors of the step have planned addresses, so that the budget is what PyTorch reserves
 
 
-_KNOWN = ("budget", "link", "time_limit")
+_KNOWN = ("budget", "link", "slab", "time_limit")
 
 
 def _parse_bytes(name: str, text: str) -> int:
@@ -59,8 +68,11 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
     link = given.get("link")
     if isinstance(link, str) and link.endswith("/s"):
         link = link[:-2]
+    slab = given.get("slab", True)
+    if not isinstance(slab, bool):
+        raise ValueError(f"slab {slab!r}, expected True or False")
     return Options(budget=_bytes("budget", given["budget"]), link=None if link is None else float(_bytes("link", link)),
-                   time_limit=_seconds(given.get("time_limit", 8)))
+                   time_limit=_seconds(given.get("time_limit", 8)), slab=slab)
 
 
 def size_text(size: float) -> str:

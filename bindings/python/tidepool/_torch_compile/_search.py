@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from typing import Any, Dict, Optional, Tuple
 
-__all__ = ["search"]
+__all__ = ["run_plan", "search"]
 
 Answer = Dict[str, Any]
 
@@ -47,3 +47,16 @@ def _run_tool(document: Answer, memory: int, time_limit: float) -> Tuple[Optiona
         if ran.returncode not in (0, 2):
             raise RuntimeError(f"tidepool schedule failed: {ran.stderr.strip()}")
         return (json.loads(schedule.read_text(encoding="utf-8")) if ran.returncode == 0 else None), json.loads(ran.stdout)
+
+
+def run_plan(lifetimes: pathlib.Path, output: pathlib.Path, seconds: float) -> None:
+    """Writes offsets for a lifetime CSV to `output`, found in a search of at most `seconds`."""
+    try:
+        from tidepool import read_trace
+    except ImportError:
+        ran = subprocess.run([_tool(), "plan", str(lifetimes), f"--time-limit={seconds}s", "-o", str(output)],
+                             capture_output=True, text=True, check=False)
+        if ran.returncode != 0:
+            raise RuntimeError(f"tidepool plan failed: {ran.stderr.strip()}") from None
+        return
+    read_trace(str(lifetimes)).plan(output, time_limit=seconds)

@@ -129,6 +129,16 @@ TEST(MemoryFrontTest, AGraphHasItsBatchAndTasksMayRunAgain) {
   EXPECT_TRUE(std::none_of(without.points.begin(), without.points.end(), runs_again));
 }
 
+// Graphs of programs do not know their batch.
+TEST(MemoryFrontTest, ABatchThatIsNotKnownIsOneRound) {
+  TaskGraph graph = GraphAt(FrontFamily("resnet-18"), 8).value();
+  graph.batch = 0;
+  const MemoryFront front = MakeFront(graph, ScheduleRequest(), LittleWork(3)).value();
+  ExpectFront(front);
+  EXPECT_GT(front.points.size(), 1);
+  for (const FrontPoint& point : front.points) EXPECT_EQ(point.made.rounds, 1);
+}
+
 TEST(MemoryFrontTest, SeveralDevicesDivideTheBatchAndTheirMemoryIsOne) {
   ScheduleRequest request = FrontRequest(16);
   request.devices = 2;

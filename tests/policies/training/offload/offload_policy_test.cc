@@ -46,8 +46,8 @@ std::vector<std::string> DataOf(const TaskGraph& graph, const Schedule& schedule
 
 TEST(OffloadPolicy, NamesAreFound) {
   EXPECT_THAT(OffloadPolicyNames(),
-              ElementsAre("none", "vdnn", "vdnn++", "base", "greedy", "dynprog", "vdnn-ratio",
-                          "autoswap", "tflms", "recompute", "pofo", "modnn", "best"));
+              ElementsAre("none", "vdnn", "vdnn++", "base", "modnn", "best", "greedy", "vdnn-ratio",
+                          "tflms", "dynprog", "autoswap", "recompute", "pofo"));
   EXPECT_EQ(*OffloadSetFromName("all"), OffloadSet::kAll);
   EXPECT_EQ(*OffloadSetFromName("conv"), OffloadSet::kConvolutions);
   EXPECT_EQ(*OffloadSetFromName("aconv"), OffloadSet::kAlternateConvolutions);

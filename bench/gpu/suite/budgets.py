@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps of a network within budgets of memory, on a GPU or in a dry run: bytes and seconds. Prints a line of JSON for each row.
+
+The network trains plainly first. A budget is a share of the memory that PyTorch's tensors took then.
+usage: budgets.py gpt2-medium|resnet-50 plain|compiled|offload|checkpoint|save_on_cpu|activation_memory_budget [SHARE...]
+                  [--batch N] [--steps N] [--link RATE]
+"""
+import argparse
+import contextlib
+import gc
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+parser = argparse.ArgumentParser()
+parser.add_argument("model", choices=("gpt2-small", "gpt2-medium", "resnet-50"))
+parser.add_argument("way", choices=("plain", "compiled", "offload", "checkpoint", "save_on_cpu", "activation_memory_budget"))
+parser.add_argument("shares", nargs="*", type=float, help="of the memory; for activation_memory_budget its value")
+parser.add_argument("--batch", type=int)
+parser.add_argument("--steps", type=int, default=7)
+parser.add_argument("--link", help="of tidepool's plans; measured by default, but a dry run has no link to measure")
+options = parser.parse_args()
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "frameworks" / "torch_compile"))
+import torch
+from torch._functorch import config as functorch
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+import models
+import tidepool.torch as tidepool_torch
+from tidepool._torch_compile import _slab
+from tidepool._torch_offload._training import stages_of
+
+DEVICE = torch.device("cuda", 0)
+BATCHES = {"gpt2-small": 8, "gpt2-medium": 8, "resnet-50": 64}
+
+
+def with_checkpoints(model):
+    """Lets each stage of a model run again, to its end: the exception of an early stop is lost in dry runs."""
+    def wrapped(forward):
+        def run(*arguments):
+            with set_checkpoint_early_stop(False):
+                return checkpoint(forward, *arguments, use_reentrant=False)
+        return run
+
+    for stage in stages_of(model):
+        stage.forward = wrapped(stage.forward)
+    return model
+
+
+def called(model, way, share, budget):
+    """Returns the function that runs the model, and the context of its steps."""
+    if way == "compiled":
+        return tidepool_torch.compile(model, budget=budget, link=options.link), contextlib.nullcontext()
+    if way == "offload":
+        return model, tidepool_torch.offload(model, budget=budget, link=options.link)
+    if way == "checkpoint":
+        return with_checkpoints(model), contextlib.nullcontext()
+    if way == "save_on_cpu":
+        return model, torch.autograd.graph.save_on_cpu(pin_memory=True)
+    if way == "activation_memory_budget":
+        functorch.activation_memory_budget = share
+        return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
+    return model, contextlib.nullcontext()
+
+
+def train(way, share=None, budget=None):
+    """Returns the row of some steps: bytes of the last one, its optimizer included, and the median of the later seconds."""
+    torch._dynamo.reset()  # else it keeps the last model
+    gc.collect()
+    if _slab.figures_of(DEVICE).bytes:
+        _slab.resize(DEVICE, 0)
+    torch.cuda.empty_cache()
+    torch.manual_seed(0)
+    make, data = models.LARGE[options.model]
+    model = make().cuda().bfloat16()
+    batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda()
+             for tensor in data(options.batch or BATCHES[options.model])]
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    call, context = called(model, way, share, budget)
+    seconds = []
+    with context as training:
+        for step in range(options.steps):
+            torch.cuda.synchronize()
+            if step == options.steps - 1:
+                torch.cuda.reset_peak_memory_stats()
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            loss = call(*batch)
+            loss.backward()
+            end.record()
+            optimizer.step()
+            optimizer.zero_grad()
+            del loss
+            torch.cuda.synchronize()
+            seconds.append(begin.elapsed_time(end) * 1e-3)
+    row = {"model": options.model, "way": way, "share": share, "budget": budget, "peak_bytes": torch.cuda.max_memory_allocated(),
+           "reserved_bytes": torch.cuda.max_memory_reserved(), "seconds": statistics.median(seconds[-3:])}
+    plan = tidepool_torch.plans()[-1] if way == "compiled" else training.prediction if way == "offload" else None
+    if plan is not None:
+        row |= {"predicted_bytes": plan.peak_bytes, "predicted_seconds": plan.seconds}
+    return row
+
+
+def main():
+    plain = train("plain")
+    print(json.dumps(plain), flush=True)
+    if options.way == "plain":
+        return
+    for share in options.shares or [None]:
+        try:
+            row = train(options.way, share, None if share is None else int(share * plain["peak_bytes"]))
+        except Exception as error:  # the next share may do
+            row = {"model": options.model, "way": options.way, "share": share, "error": str(error)[:500]}
+        print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that optimizers take in their first step: their state, and temporary tensors.
+
+It does not exist when the first step is planned. PyTorch does not tell it, so the sizes are those of its own optimizers.
+"""
+import functools
+import gc
+from typing import Any, Iterator, Tuple
+
+import torch
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+__all__ = ["bytes_to_come", "steps", "watch"]
+
+_steps = 0
+
+
+def _count(*_: Any) -> None:
+    global _steps
+    _steps += 1
+
+
+@functools.lru_cache(maxsize=None)
+def watch() -> None:
+    """Counts the steps of all optimizers from now on."""
+    register_optimizer_step_post_hook(_count)
+
+
+def steps() -> int:
+    """Returns how many steps optimizers have made since `watch`."""
+    return _steps
+
+
+def _tensors_of_state(optimizer: Optimizer, group: Any) -> int:
+    """Returns how many tensors like each parameter the state of a group has. For other optimizers it is Adam's."""
+    if isinstance(optimizer, torch.optim.SGD):
+        return int(bool(group.get("momentum")))
+    if isinstance(optimizer, (torch.optim.Adagrad, torch.optim.RMSprop)):
+        return 1 + int(bool(group.get("momentum"))) + int(bool(group.get("centered")))
+    return 2 + int(bool(group.get("amsgrad")))
+
+
+def _temporary_tensors(group: Any) -> int:
+    """Returns how many tensors like each parameter a step takes for a time: by default it updates all of them at once."""
+    return 0 if group.get("fused") or group.get("foreach") is False else 1
+
+
+def _needs(device: torch.device) -> Iterator[int]:
+    for optimizer in gc.get_objects():
+        if not issubclass(type(optimizer), Optimizer):
+            continue
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.device == device:
+                    state = 0 if optimizer.state.get(parameter) else _tensors_of_state(optimizer, group)
+                    yield (state + _temporary_tensors(group)) * parameter.untyped_storage().nbytes()
+
+
+def bytes_to_come(device: torch.device, trained_bytes: int) -> Tuple[int, bool]:
+    """Returns the bytes that the first step of the optimizers will take beside gradients, and whether they exist already.
+
+    trained_bytes: of the parameters, which count where there is no optimizer yet.
+    """
+    needs = list(_needs(device))
+    return (sum(needs), True) if needs else (2 * trained_bytes, False)

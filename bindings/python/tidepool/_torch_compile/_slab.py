@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The slab: one piece of a device's memory, in which the requests of planned passes have planned offsets.
+
+An allocator around PyTorch's (bindings/torch/slab) serves them, compiled for the installed version of PyTorch on first
+use. A request that is not as planned, or comes while its place is taken, goes on to PyTorch's allocator.
+"""
+import contextlib
+import ctypes
+import functools
+import warnings
+from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
+
+import torch
+
+__all__ = ["Figures", "Note", "Pass", "figures_of", "is_there", "noted", "resize"]
+
+
+class Note(NamedTuple):
+    """A request for memory, or the free of one."""
+
+    bytes: int  # rounded up; 0 for a free
+    request: int  # its number
+    address: int
+
+
+class Figures(NamedTuple):
+    """Figures of a slab. Sizes are bytes."""
+
+    bytes: int
+    live_bytes: int
+    served: int  # requests that got their planned offset
+    deviations: int  # requests that did not, and planned ones that did not come
+
+
+@functools.lru_cache(maxsize=None)
+def _library() -> Any:
+    """Returns the compiled library, or None with a warning if it does not compile."""
+    from .. import _torch_build
+
+    try:
+        library = ctypes.CDLL(str(_torch_build.compiled("slab")))
+        for name in ("install", "resize", "begin", "end", "figures", "begin_notes", "end_notes"):
+            getattr(library, f"tidepool_slab_{name}").restype = ctypes.c_char_p
+        _torch_build.check(library.tidepool_slab_install())
+    except (ImportError, OSError, RuntimeError) as error:
+        warnings.warn(f"tidepool: PyTorch's allocator reserves more than the budget, since tensors have no planned addresses: {error}",
+                      RuntimeWarning, stacklevel=2)
+        return None
+    return library
+
+
+def is_there(device: torch.device) -> bool:
+    """Returns whether tensors of a device can have planned addresses. The first call compiles the library."""
+    return device.type == "cuda" and _library() is not None
+
+
+def _call(name: str, *arguments: Any) -> None:
+    from .. import _torch_build
+
+    _torch_build.check(getattr(_library(), f"tidepool_slab_{name}")(*arguments))
+
+
+def resize(device: torch.device, size: int) -> bool:
+    """Gives a device's slab a size, or its memory back for 0. Returns False, without a change, while a tensor lives in it."""
+    done = ctypes.c_int()
+    _call("resize", device.index, ctypes.c_int64(size), ctypes.byref(done))
+    return bool(done.value)
+
+
+def figures_of(device: torch.device) -> Figures:
+    """Returns the figures of a device's slab; zeros where no slab was made."""
+    figures = (ctypes.c_int64 * 4)()
+    if device.type == "cuda" and _library.cache_info().currsize and _library() is not None:
+        _call("figures", device.index, figures)
+    return Figures(*figures)
+
+
+def noted(function: Callable[[], Any]) -> Tuple[Any, List[Note]]:
+    """Calls a function, and returns its result and the requests of the calling thread meanwhile."""
+    count = ctypes.c_int64()
+    _call("begin_notes")
+    try:
+        result = function()
+    finally:
+        _call("end_notes", ctypes.byref(count))
+    fields = (ctypes.c_int64 * (3 * count.value))()
+    _library().tidepool_slab_read_notes(fields)
+    return result, [Note(*fields[i:i + 3]) for i in range(0, len(fields), 3)]
+
+
+class Pass:
+    """The requests of one pass in order: bytes, rounded up, and offsets in the slab, -1 for none."""
+
+    def __init__(self, sizes: Sequence[int], offsets: Sequence[int]):
+        self._sizes = (ctypes.c_int64 * len(sizes))(*sizes)
+        self._offsets = (ctypes.c_int64 * len(offsets))(*offsets)
+
+    @contextlib.contextmanager
+    def followed(self, device: torch.device) -> Iterator[None]:
+        """Serves the requests of the calling thread by the plan."""
+        _call("begin", device.index, ctypes.c_int64(len(self._sizes)), self._sizes, self._offsets)
+        try:
+            yield
+        finally:
+            _call("end")

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the stages of a model by modes, within a budget. The first step of each shape is measured."""
+import contextlib
+import dataclasses
+import functools
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+from torch import nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+from .._torch_compile import _options
+from .._torch_compile._link import link_rate
+from ._chain import AGAIN, AGAIN_FROM_HOST, LEAST, SEND, Chain, Phase, Prediction, Stage, predict, search
+from ._copies import Bundle, Streams, bytes_of
+
+__all__ = ["Prediction", "Training", "stages_of"]
+
+_MOST_CORRECTIONS = 4  # of a prediction, by steps with a plan
+
+
+def stages_of(model: nn.Module) -> List[nn.Module]:
+    """Returns the modules that are stages: the members of the outermost lists and sequences of two or more modules.
+
+    A model without any has its children as stages.
+    """
+    stages: List[nn.Module] = []
+
+    def visit(module: nn.Module) -> None:
+        for child in module.children():
+            if isinstance(child, (nn.ModuleList, nn.Sequential)) and len(child) > 1:
+                stages.extend(child)
+            else:
+                visit(child)
+
+    if isinstance(model, (nn.ModuleList, nn.Sequential)):
+        return list(model)
+    visit(model)
+    return stages or list(model.children())
+
+
+def _tensors(values: Any) -> List[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def _signature(values: Any) -> Tuple[Any, ...]:
+    return tuple((tuple(tensor.size()), tensor.dtype) for tensor in _tensors(values))
+
+
+def _has_other_hooks() -> bool:
+    """Returns whether hooks of others get saved tensors now, such as those of a checkpoint around a stage.
+
+    Versions that do not tell have no such hooks, as far as is known.
+    """
+    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    return top is not None and top(True) is not None
+
+
+@contextlib.contextmanager
+def _own_buffers(module: nn.Module) -> Iterator[None]:
+    """Lets a module change copies of its buffers: a second run must not count twice in running statistics."""
+    kept = [(each, name, buffer) for each in module.modules() for name, buffer in each._buffers.items() if buffer is not None]
+    for each, name, buffer in kept:
+        each._buffers[name] = buffer.clone()
+    try:
+        yield
+    finally:
+        for each, name, buffer in kept:
+            each._buffers[name] = buffer
+
+
+class _Repeatable:
+    """The forward function of a stage for torch.utils.checkpoint, which calls it again."""
+
+    def __init__(self, module: nn.Module, forward: Callable[..., Any]):
+        self.module = module
+        self.forward = forward
+        self.has_run = False
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        with _own_buffers(self.module) if self.has_run else contextlib.nullcontext():
+            self.has_run = True
+            return self.forward(*arguments, **keywords)
+
+
+# Measuring ------------------------------------------------------------------------------------------
+
+
+class _Clock:
+    """Times and memory of a device between two calls."""
+
+    def __init__(self, device: torch.device):
+        self.is_cuda = device.type == "cuda"
+        self.device = device
+
+    def now(self) -> Any:
+        if not self.is_cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self.device))
+        return event
+
+    def seconds(self, begin: Any, end: Any) -> float:
+        if not self.is_cuda:
+            return end - begin
+        end.synchronize()
+        return begin.elapsed_time(end) * 1e-3
+
+    def live(self) -> int:
+        return torch.cuda.memory_allocated(self.device) if self.is_cuda else 0
+
+    def peak(self) -> int:
+        return torch.cuda.max_memory_allocated(self.device) if self.is_cuda else 0
+
+    def reset(self) -> None:
+        if self.is_cuda:
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+
+class _Measure:
+    """The phases of one step."""
+
+    def __init__(self, clock: _Clock, gradient_bytes: int):
+        self.clock = clock
+        self.gradient_bytes = gradient_bytes  # that existed at the begin
+        self.begin = clock.live()
+        self.phases: List[Tuple[str, int, int, Any, Any]] = []  # kind, stage, peak, begin, end
+        self.stages: Dict[int, Tuple[Bundle, int]] = {}  # bundle, bytes of inputs
+        self.open: Optional[Tuple[str, int, Any]] = None
+        self.is_whole = False
+        self.enter("other", -1)
+
+    def enter(self, kind: str, stage: int) -> None:
+        self.close()
+        self.clock.reset()
+        self.open = (kind, stage, self.clock.now())
+
+    def close(self) -> None:
+        if self.open is not None:
+            kind, stage, begin = self.open
+            self.phases.append((kind, stage, self.clock.peak() - self.begin, begin, self.clock.now()))
+            self.open = None
+
+    def chain(self, count: int, link: float) -> Chain:
+        phases = [Phase(kind, stage, peak, self.clock.seconds(begin, end)) for kind, stage, peak, begin, end in self.phases]
+        seconds = {phase.stage: phase.seconds for phase in phases if phase.kind == "forward"}
+        stages = [Stage(self.stages[i][0].bytes(), self.stages[i][1], seconds[i]) for i in range(count)]
+        return Chain(stages, phases, link)
+
+
+@dataclasses.dataclass
+class _Plan:
+    """The measured chain and the modes of the steps of one shape."""
+
+    stages: Tuple[Any, ...] = ()  # the modules that ran, in order
+    chain: Optional[Chain] = None
+    modes: List[str] = dataclasses.field(default_factory=list)
+    gradient_bytes: int = 0  # that existed when the step was measured
+    correction: int = 0  # bytes by which steps took more than predicted
+    corrections: int = 0
+    base: int = 0  # bytes at the begin of the step, in the plan
+    prediction: Optional[Prediction] = None
+    is_stale: bool = False  # whether a step took another amount than predicted
+
+
+class _Step:
+    """One forward pass of the model, and its backward pass."""
+
+    def __init__(self, training: "Training", plan: _Plan, measure: Optional[_Measure]):
+        self.training = training
+        self.plan = plan
+        self.measure = measure
+        self.bundles: List[Optional[Bundle]] = []
+        self.modules: List[nn.Module] = []
+        self.pending: Dict[int, Bundle] = {}  # stages that have sent data, which is not free yet
+        self.is_in_backward = False
+
+    # Forward ----------------------------------------------------------------------------------------
+
+    def mode(self, number: int, module: nn.Module) -> str:
+        if self.measure is not None:
+            return SEND
+        is_known = number < len(self.plan.modes) and self.plan.stages[number] is module
+        return self.plan.modes[number] if is_known else LEAST
+
+    def run(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+        number = len(self.bundles)
+        mode = self.mode(number, module)
+        self.modules.append(module)
+        self.bundles.append(None)
+        self._release(number - 2)
+        bundle = Bundle(self.training.streams, self.training.stays) if mode in (SEND, AGAIN_FROM_HOST) else None
+        self.bundles[number] = bundle
+        if self.measure is not None:
+            self.measure.stages[number] = (bundle, sum(map(bytes_of, _tensors((arguments, keywords)))))
+            self.measure.enter("forward", number)
+        hooks = saved_tensors_hooks(bundle.pack, bundle.unpack) if bundle is not None else contextlib.nullcontext()
+        with hooks:
+            if mode in (AGAIN, AGAIN_FROM_HOST):
+                # The exception of an early stop is lost in some operators, such as dropout on CUDA.
+                with set_checkpoint_early_stop(False):
+                    results = checkpoint(_Repeatable(module, forward), *arguments, use_reentrant=False, **keywords)
+            else:
+                results = forward(*arguments, **keywords)
+        if bundle is not None:
+            self.pending[number] = bundle
+        if self.measure is not None:
+            self.measure.close()
+            self._release(number)
+            self.measure.enter("other", -1)
+        for tensor in _tensors(results):
+            if tensor.requires_grad and not tensor.is_leaf:
+                tensor.register_hook(lambda _, number=number: self.begin_backward(number))
+        return results
+
+    def _release(self, last: int) -> None:
+        """Frees the data on the device of stages up to `last` that were sent."""
+        for number in [each for each in self.pending if each <= last]:
+            self.pending.pop(number).release()
+
+    # Backward ---------------------------------------------------------------------------------------
+
+    def begin_backward(self, number: int) -> None:
+        """Called when the gradient of a stage's result is there."""
+        if not self.is_in_backward:
+            self.is_in_backward = True
+            torch.autograd.Variable._execution_engine.queue_callback(self.end_backward)
+        self._release(len(self.bundles))
+        if self.measure is None:
+            for each in (number, number - 1):
+                self._fetch(each)
+            return
+        self.measure.close()
+        self._fetch(number)
+        if self.bundles[number] is not None:
+            self.bundles[number].arrive()
+        self.measure.enter("backward", number)
+
+    def _fetch(self, number: int) -> None:
+        if 0 <= number < len(self.bundles) and self.bundles[number] is not None:
+            self.bundles[number].fetch()
+            if self.measure is None:
+                self.bundles[number] = None  # once; the tensors of the graph hold it
+
+    def end_backward(self) -> None:
+        self.is_in_backward = False
+        if self.measure is not None:
+            self.measure.close()
+            self.measure.is_whole = True
+        self.training.end_backward(self)
+
+
+# The context ----------------------------------------------------------------------------------------
+
+
+class Training:
+    """Training of a model within a budget, by `with tidepool.torch.offload(model, budget=...) as training`.
+
+    Not thread-safe: one thread calls the model.
+    """
+
+    def __init__(self, model: nn.Module, budget: int, link: Optional[float]):
+        self.model = model
+        self.budget = budget
+        self.link = link
+        self._stages = stages_of(model)
+        self._plans: Dict[Any, _Plan] = {}
+        self._plan: Optional[_Plan] = None  # of the last step
+        self._step: Optional[_Step] = None  # whose forward pass runs
+        self._measured: Optional[Tuple[_Plan, _Step]] = None
+        self._watched: Optional[_Plan] = None  # whose peak counts from the begin of its step
+
+    # Plans -------------------------------------------------------------------------------
+
+    @property
+    def prediction(self) -> Optional[Prediction]:
+        """The memory and the time of the last step's plan; None before the second step."""
+        return self._plan.prediction if self._plan is not None else None
+
+    @property
+    def modes(self) -> List[Tuple[str, str]]:
+        """The name of each stage and its mode: "keep", "send", "again", or "again from host"."""
+        if self._plan is None:
+            return []
+        names = {module: name for name, module in self.model.named_modules()}
+        return [(names[module], mode) for module, mode in zip(self._plan.stages, self._plan.modes)]
+
+    # Begin and end ----------------------------------------------------------------------------------
+
+    def __enter__(self) -> "Training":
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        if not tensors:
+            raise ValueError("tidepool: the model has no parameters")
+        devices = {tensor.device for tensor in tensors}
+        if len(devices) > 1:
+            raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}), expected one")
+        self.device = next(iter(devices))
+        if "forward" in self.model.__dict__:
+            raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
+        self.streams = Streams(self.device)
+        self.clock = _Clock(self.device)
+        self._link = self.link or link_rate(self.device)
+        self._wrap(self.model, self._begin)
+        for stage in self._stages:
+            if "forward" not in stage.__dict__:
+                self._wrap(stage, self._run_stage)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for module in [self.model, *self._stages]:
+            if getattr(module.__dict__.get("forward"), "tidepool_training", None) is self:
+                del module.forward
+        self.streams.join()
+        self._step = self._measured = None
+
+    def _wrap(self, module: nn.Module, call: Callable[..., Any]) -> None:
+        forward = module.forward
+
+        @functools.wraps(forward)
+        def wrapped(*arguments: Any, **keywords: Any) -> Any:
+            return call(module, forward, arguments, keywords)
+
+        wrapped.tidepool_training = self  # type: ignore[attr-defined]
+        module.forward = wrapped  # type: ignore[method-assign]
+
+    # Steps ------------------------------------------------------------------------------------------
+
+    def _begin(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+        if not torch.is_grad_enabled() or self._step is not None:
+            return forward(*arguments, **keywords)
+        # After an error in the last step, its copies still use memory that is free.
+        self.streams.join()
+        self.stays = {tensor.untyped_storage().data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())}
+        signature = _signature((arguments, keywords)), self.model.training
+        plan = self._plan = self._plans.setdefault(signature, _Plan())
+        measure = None
+        self._finish_measure()
+        if plan.chain is None:
+            measure = _Measure(self.clock, self._gradient_bytes())
+        else:
+            self._fit(plan)
+        self._step = _Step(self, plan, measure)
+        if measure is not None:
+            self._measured = plan, self._step
+        try:
+            return forward(*arguments, **keywords)
+        finally:
+            self._step = None
+
+    def _run_stage(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
+        if self._step is None or not torch.is_grad_enabled() or _has_other_hooks():
+            return forward(*arguments, **keywords)
+        return self._step.run(module, forward, arguments, keywords)
+
+    def _gradient_bytes(self) -> int:
+        return sum(bytes_of(parameter.grad) for parameter in self.model.parameters() if parameter.grad is not None)
+
+    def _finish_measure(self) -> None:
+        """Takes the figures of a measured step, if its backward pass came to its end."""
+        measured, self._measured = self._measured, None
+        if measured is None or not measured[1].measure.is_whole:
+            return
+        plan, step = measured
+        plan.stages = tuple(step.modules)
+        plan.chain = step.measure.chain(len(step.modules), self._link)
+        plan.gradient_bytes = step.measure.gradient_bytes
+
+    # Search -----------------------------------------------------------------------------------------
+
+    def _base(self, plan: _Plan) -> int:
+        """Returns the bytes at the begin of a step, with the gradients that the measured step had then."""
+        if self.device.type == "cuda":
+            return self.clock.live() - self._gradient_bytes() + plan.gradient_bytes
+        return sum(map(bytes_of, (*self.model.parameters(), *self.model.buffers())))
+
+    def _fit(self, plan: _Plan) -> None:
+        """Finds modes for the memory that there is, when that is less than in the plan."""
+        base = self._base(plan)
+        if plan.prediction is None or plan.is_stale or base > plan.base:
+            self._search(plan, base)
+        if self.device.type == "cuda" and plan.corrections < _MOST_CORRECTIONS:
+            self.clock.reset()
+            self._watched = plan
+
+    def _search(self, plan: _Plan, base: int) -> None:
+        memory = self.budget - base - plan.correction
+        modes = search(plan.chain, memory)
+        if modes is None:
+            smallest = predict(plan.chain, [LEAST] * len(plan.stages)).peak_bytes + base + plan.correction
+            size = _options.size_text
+            raise _options.BudgetError(
+                f"tidepool: a budget of {size(self.budget)} ({self.budget} bytes) is too small. The smallest that works is "
+                f"{size(smallest)} ({smallest} bytes), of which {size(base)} are there at the begin of a step", smallest)
+        plan.modes, plan.base = modes, base
+        peak, seconds = predict(plan.chain, modes)
+        plan.prediction = Prediction(peak + base + plan.correction, seconds)
+        plan.is_stale = False
+
+    def end_backward(self, step: _Step) -> None:
+        """Corrects the prediction by the peak of a step."""
+        plan, self._watched = self._watched, None
+        if plan is None or step.plan is not plan:
+            return
+        off = self.clock.peak() - plan.prediction.peak_bytes
+        plan.corrections += 1
+        if abs(off) > plan.prediction.peak_bytes // 200:
+            plan.correction += off
+            plan.prediction = plan.prediction._replace(peak_bytes=self.clock.peak())
+            plan.is_stale = True
+
+
+def offload(model: nn.Module, budget: Any, link: Any = None) -> Training:
+    """Returns the context of tidepool.torch.offload()."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"tidepool: offload() takes a torch.nn.Module, not {type(model).__name__}")
+    options = _options.check({"budget": budget, **({} if link is None else {"link": link})})
+    return Training(model, options.budget, options.link)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a GPU that lies outside of PyTorch's allocator: the context with its modules, and NCCL's communicators. Only a driver and
+NCCL know the bytes, so these are ranges of public measurements, with their sources.
+
+Not counted: memory that extensions take from the CUDA runtime, which the dry run sees itself.
+"""
+import dataclasses
+import os
+import struct
+
+MIB = 1 << 20
+# Ranks, device, peers with messages, whether a collective ran, and whether it is there: dryrun/nccl/communicator_record.h.
+ENTRY = struct.Struct("=iiiii")
+
+# Bytes that PyTorch and its libraries add to a context with modules that are loaded when a kernel of theirs first runs: on an H200 the
+# context alone took 526.8 MiB, and 686.8 to 770.8 MiB lay outside of the allocator in trainings of GPT-2 and ResNet-50 (PyTorch 2.11,
+# driver 580; bench/results).
+MODULES = 244 * MIB
+# All modules at once: 666,632,192 bytes in the place of 287,047,680 (pytorch#86509).
+EAGER_MODULES = 666_632_192 - 287_047_680
+MEASURED_MULTIPROCESSORS = 132  # of that H200
+HOPPER = (526 * MIB, 771 * MIB)
+
+# Communicators that have run a collective. NCCL takes buffers of 10 and 2 MiB for each channel and peer (nccl#1685), and has 2 channels at
+# least.
+LEAST_CONNECTION = 2 * 12 * MIB
+ONE_RANK = (0, 512 * MIB)  # nothing by default, 536,870,912 bytes on eight B300 (nccl#2363, #2366)
+TWO_RANKS = 544 * MIB  # on A100s with NVLink (nccl#964)
+MORE_RANKS = 688 * MIB  # the same; 576 MiB on eight GB200 (sglang#30908)
+LEAST_OF_NVLINK = 240 * MIB  # eight H100: 1.06 GB before the first exchange, with the context (nccl#1685), less the largest context
+NETWORK = 512 * MIB  # the buffer that all messages to other nodes share (nccl#2363)
+PEER = 469_000_000  # for each GPU of a node with messages: 3.28 GB more at the first exchange among eight H100 (nccl#1685)
+NVLINK_NAMES = ("H100 80GB HBM3", "H200", "B200", "A100-SXM4", "V100-SXM2")
+
+
+@dataclasses.dataclass
+class Around:
+    """The machine of a run."""
+    gpu: object  # a gpus.Gpu
+    per_node: int = 1  # GPUs
+    has_nodes: bool = False  # whether the job has several
+    counts: bool = True  # whether the memory is that of the whole GPU: no one has left room by --memory
+
+
+def context(gpu):
+    """Returns the least and the most bytes of a context with PyTorch's modules, and the source."""
+    major = gpu.capability // 10
+    if major >= 10:
+        share = max(1.0, gpu.multiprocessors / MEASURED_MULTIPROCESSORS)
+        found = 256 * MIB, int(HOPPER[1] * share), "no GPU of this kind: from an RTX 3090's to an H200's by multiprocessors"
+    elif major == 9:
+        found = *HOPPER, "an H200 without and with PyTorch 2.11, driver 580"
+    elif major == 8:
+        found = 256 * MIB, 426 * MIB + MODULES, "256 MiB on an RTX 3090 (InvokeAI#9413), 426 MiB on an RTX 6000 Ada (unsloth-zoo#1053), and PyTorch's modules"
+    else:
+        found = 273 * MIB, 636 * MIB, "pytorch#86509, with lazy and eager loading"
+    if os.environ.get("CUDA_MODULE_LOADING", "").upper() == "EAGER":
+        return found[0] + EAGER_MODULES, found[1] + EAGER_MODULES, f"{found[2]}; pytorch#86509 for all modules at once"
+    return found
+
+
+def communicator(ranks, peers, has_collective, around):
+    """Returns the least and the most bytes of a communicator, of which a rank exchanges messages with some peers, and the source. Without
+    a collective NCCL connects no ring, from version 2.22 on."""
+    if ranks == 1:
+        return *ONE_RANK, "nccl#2363, #2366"
+    has_nvlink = any(name in around.gpu.title for name in NVLINK_NAMES)
+    least = LEAST_OF_NVLINK if has_nvlink and ranks > 2 else LEAST_CONNECTION
+    least = least if has_collective else 0
+    most = TWO_RANKS if ranks == 2 else MORE_RANKS
+    near = min(peers, around.per_node - 1)
+    least, most = least + near * LEAST_CONNECTION, most + near * PEER
+    if around.has_nodes:
+        most += NETWORK
+    return least, most, "nccl#964, #1685, #2363, sglang#30908"
+
+
+def entries(path, device):
+    """Returns the communicators of a process on a device: ranks, peers with messages, and whether a collective ran."""
+    contents = path.read_bytes() if path.exists() else b""
+    whole = contents[:len(contents) // ENTRY.size * ENTRY.size]
+    return [(ranks, peers, has_collective) for ranks, number, peers, has_collective, _ in ENTRY.iter_unpack(whole) if number == device]
+
+
+def answer(path, device, around):
+    """Returns the memory outside of PyTorch's allocator as answers have it. `path` is the record of the communicators of a process."""
+    least, most, source = context(around.gpu)
+    found = []
+    for entry in entries(path, device):
+        *bytes_, of = communicator(*entry, around)
+        found.append({"ranks": entry[0], "peers": entry[1], "bytes": bytes_, "source": of})
+    return {"context_bytes": [least, most], "context_source": source,
+            "nccl_bytes": [sum(one["bytes"][end] for one in found) for end in (0, 1)], "communicators": len(found), "nccl": found,
+            "counts": around.counts}
+
+
+def counted_bytes(outside):
+    """Returns the least and the most bytes that a program's memory has to leave free."""
+    if not outside["counts"]:
+        return 0, 0
+    return tuple(outside["context_bytes"][end] + outside["nccl_bytes"][end] for end in (0, 1))

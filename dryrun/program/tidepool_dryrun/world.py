@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank, or some, of a job of many: the ranks that a command line asks for, and the program that a launcher would start."""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import sys
+
+from . import target
+
+STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
+MOST_PER_NODE = 8  # GPUs of a node that nothing else says
+REPRESENTATIVE = "representative"
+LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
+# Options of torchrun that no value follows.
+FLAGS = {"standalone", "no-python", "module", "m", "run-path", "use-env"}
+OTHER_LAUNCHERS = ("accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
+
+
+@dataclasses.dataclass
+class World:
+    size: int
+    ranks: "tuple[int, ...]"  # those asked for
+    per_node: int  # ranks, and GPUs
+    adds_stages: bool = False  # whether one rank of each pipeline stage is asked for too, where the program makes stages
+
+    @property
+    def nodes(self):
+        return self.size // self.per_node
+
+    def answer(self, folder):
+        """Returns the world as answers have it."""
+        note = pathlib.Path(folder) / "stages"
+        return {"size": self.size, "representative": self.adds_stages, "stages": json.loads(note.read_text()) if note.exists() else None}
+
+    def start(self, command, folder):
+        """Returns the command that starts the ranks of the program."""
+        orders = {"size": self.size, "ranks": self.ranks, "per_node": self.per_node, "folder": str(folder), "adds_stages": self.adds_stages}
+        return [sys.executable, "-I", str(STARTER), json.dumps(orders), *command]
+
+
+@dataclasses.dataclass
+class Launch:
+    """The numbers and the program of a command with torchrun."""
+    nodes: str = "1"
+    per_node: str = "1"
+    program: list = dataclasses.field(default_factory=list)
+
+
+def launch_of(command):
+    """Returns the Launch of a command that is torchrun's, or None."""
+    own = os.path.basename(command[0])
+    if own == "torchrun":
+        return read_launch([target.interpreter_of(target.program_of(command)) or sys.executable], command[1:])
+    if re.match(r"python[0-9.]*$", own) and "-m" in command:
+        at = command.index("-m")
+        if command[at + 1:at + 2] and command[at + 1] in LAUNCHERS:
+            return read_launch(command[:at], command[at + 2:])
+    return None
+
+
+def read_launch(python, words):
+    """Reads torchrun's own options, which end at the program. `python` begins the command of a script."""
+    found, flags = Launch(), set()
+    words = list(words)
+    while words and words[0].startswith("-"):
+        name, _, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
+        if name in FLAGS:
+            flags.add(name)
+            continue
+        if not value:
+            if not words:
+                raise ValueError(f"--{name} of torchrun has no value, expected one")
+            value = words.pop(0)
+        if name == "nnodes":
+            found.nodes = value
+        elif name == "nproc-per-node":
+            found.per_node = value
+    if not words:
+        raise ValueError("torchrun without a program, expected one after its options")
+    if flags & {"module", "m"}:
+        python = [*python, "-m"]
+    found.program = words if "no-python" in flags else [*python, *words]
+    return found
+
+
+def nodes_of(text):
+    """Returns the number of nodes that torchrun's option says."""
+    least, _, most = text.partition(":")
+    if most and most != least:
+        raise ValueError(f"--nnodes {text} is an elastic job, expected one number of nodes: its ranks are known only then")
+    return whole(least, "--nnodes")
+
+
+def whole(text, option):
+    if not re.fullmatch(r"[0-9]+", text) or int(text) == 0:
+        raise ValueError(f"{option} {text}, expected a whole number from 1 on")
+    return int(text)
+
+
+def find(orders):
+    """Returns the World that the options ask for and the command of one rank, or None and the command as it is."""
+    if orders.world is None and not orders.ranks:
+        return None, orders.command
+    launch = launch_of(orders.command)
+    if launch is None:
+        check_program(orders.command[0])
+    size, per_node = size_of(orders, launch)
+    if size % per_node != 0:
+        raise ValueError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
+    ranks, adds_stages = ranks_of(orders.ranks or "0", size)
+    return World(size, ranks, per_node, adds_stages), launch.program if launch else orders.command
+
+
+def check_program(program):
+    name = os.path.basename(program)
+    if name in OTHER_LAUNCHERS:
+        raise ValueError(f"{name} starts ranks of its own, expected the program of one rank (python train.py) or torchrun, of which "
+                          "--world needs the options alone")
+
+
+def size_of(orders, launch):
+    """Returns the ranks of the world and of each node."""
+    if launch is None:
+        if orders.world is None:
+            raise ValueError(f"--ranks {orders.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
+                              "--nproc-per-node")
+        return orders.world, orders.devices or min(orders.world, MOST_PER_NODE)
+    if launch.per_node in ("auto", "gpu"):
+        per_node = orders.devices or MOST_PER_NODE
+    else:
+        per_node = whole(launch.per_node, "--nproc-per-node")
+    size = nodes_of(launch.nodes) * per_node
+    if orders.world not in (None, size):
+        raise ValueError(f"--world {orders.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
+                          f"{size}: expected one of them, or equal numbers")
+    if orders.devices is not None and orders.devices != per_node:
+        raise ValueError(f"--devices {orders.devices}, but torchrun starts {per_node} ranks on each node, expected no --devices: each rank "
+                          "has a GPU")
+    return size, per_node
+
+
+def ranks_of(text, size):
+    """Returns the ranks that a text names, and whether those of pipeline stages come on top."""
+    if text == REPRESENTATIVE:
+        return tuple(sorted({0, size - 1})), True
+    ranks = []
+    for word in text.split(","):
+        if not re.fullmatch(r"[0-9]+", word):
+            raise ValueError(f"--ranks {text}: '{word}' is no rank, expected numbers with commas between them, or {REPRESENTATIVE}")
+        if int(word) >= size:
+            raise ValueError(f"rank {word} is outside of a world of {size} ranks, expected 0 to {size - 1}")
+        ranks.append(int(word))
+    return tuple(sorted(set(ranks))), False

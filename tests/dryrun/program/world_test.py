@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of many, as far as it needs no PyTorch: its options and torchrun's, the processes of ranks, and the store.
+
+world_test.py SOURCE
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
+
+import _tidepool_world  # noqa: E402
+
+from tidepool_dryrun import main, world  # noqa: E402
+
+PYTHON = sys.executable
+
+
+def found(command, **orders):
+    return world.find(main.Orders(command=command, stand_in="", **orders))
+
+
+class FindTest(unittest.TestCase):
+    def refused(self, expected, command=("python", "train.py"), **orders):
+        with self.assertRaisesRegex(ValueError, expected):
+            found(list(command), **orders)
+
+    def test_a_program_of_one_rank_stays_as_it_is(self):
+        one, command = found(["python", "train.py", "--ranks"], world=1024, ranks="3")
+        self.assertEqual((one.size, one.ranks, one.per_node, one.nodes), (1024, (3,), 8, 128))
+        self.assertEqual(command, ["python", "train.py", "--ranks"])
+        self.assertEqual(found(["python", "train.py"], world=4)[0].ranks, (0,))
+        self.assertEqual(found(["python", "train.py"], world=4)[0].per_node, 4)
+        self.assertEqual(found(["python", "train.py"], world=12, devices=6)[0].nodes, 2)
+
+    def test_without_options_all_ranks_run(self):
+        command = ["torchrun", "--nproc-per-node", "8", "train.py"]
+        self.assertEqual(found(command, devices=8), (None, command))
+
+    def test_several_ranks(self):
+        self.assertEqual(found(["a"], world=1024, ranks="1023,0,511,0")[0].ranks, (0, 511, 1023))
+        one = found(["a"], world=1024, ranks="representative")[0]
+        self.assertEqual((one.ranks, one.adds_stages), ((0, 1023), True))
+
+    def test_reads_the_options_of_torchrun(self):
+        words = ["--nnodes=128", "--nproc_per_node", "8", "--rdzv-backend", "c10d", "--rdzv-endpoint=host:29500", "--standalone"]
+        run = ["-m", "torch.distributed.run"]
+        one, command = found([PYTHON, *run, *words, "train.py", "--batch", "4"], ranks="1000")
+        self.assertEqual((one.size, one.per_node), (1024, 8))
+        self.assertEqual(command, [PYTHON, "train.py", "--batch", "4"])
+        self.assertEqual(found([PYTHON, "-u", *run, *words, "-m", "train", "-m"], ranks="0")[1], [PYTHON, "-u", "-m", "train", "-m"])
+        self.assertEqual(found([PYTHON, *run, "--no-python", *words, "./train.sh"], ranks="0")[1], ["./train.sh"])
+        self.assertEqual(found([PYTHON, *run, "--nproc-per-node=gpu", "train.py"], ranks="0", devices=6)[0].size, 6)
+
+    def test_the_script_torchrun_names_its_interpreter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "torchrun")
+            script.write_text(f"#!{PYTHON}\n")
+            script.chmod(0o755)
+            self.assertEqual(found([str(script), "--nproc-per-node=2", "train.py"], ranks="1")[1], [PYTHON, "train.py"])
+
+    def test_bad_input_is_named(self):
+        torchrun = (PYTHON, "-m", "torch.distributed.run")
+        self.refused("rank 8 is outside of a world of 8 ranks, expected 0 to 7", world=8, ranks="0,8")
+        self.refused("'x' is no rank", world=8, ranks="0,x")
+        self.refused("'' is no rank", world=8, ranks="0,")
+        self.refused("--ranks 3 without --world", ranks="3")
+        self.refused("12 ranks on nodes of 8 GPUs, expected a number that divides the ranks", world=12)
+        self.refused("accelerate starts ranks of its own", ("accelerate", "launch", "train.py"), world=8)
+        self.refused("--world 8, but torchrun starts 2 nodes of 8 ranks, which are 16", (*torchrun, "--nnodes", "2", "--nproc-per-node", "8", "a.py"),
+                     world=8)
+        self.refused("--nnodes 1:4 is an elastic job", (*torchrun, "--nnodes", "1:4", "a.py"), world=8)
+        self.refused("--nproc-per-node x, expected a whole number", (*torchrun, "--nproc-per-node", "x", "a.py"), world=8)
+        self.refused("--nnodes of torchrun has no value", (*torchrun, "--nnodes"), world=8)
+        self.refused("torchrun without a program", (*torchrun, "--nnodes=2"), world=8)
+        self.refused("--devices 2, but torchrun starts 4 ranks", (*torchrun, "--nproc-per-node=4", "a.py"), ranks="0", devices=2)
+
+
+class StartTest(unittest.TestCase):
+    """The ranks write their environment into files."""
+    PROGRAM = """
+import os, pathlib, sys, time
+folder, rank = pathlib.Path(sys.argv[1]), os.environ["RANK"]
+role = "helps" if "TIDEPOOL_DRYRUN_HELPS" in os.environ else "asked"
+names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+(folder / f"ran-{role}-{rank}").write_text(" ".join(os.environ[name] for name in names))
+"""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def start(self, program, ranks, size=16, per_node=8, adds_stages=False):
+        one = world.World(size, ranks, per_node, adds_stages)
+        command = one.start([PYTHON, "-c", self.PROGRAM + program, str(self.folder)], self.folder)
+        return subprocess.run(command, check=False, timeout=60).returncode
+
+    def ran(self):
+        return sorted(path.name for path in self.folder.glob("ran-*"))
+
+    def test_each_rank_has_its_environment(self):
+        self.assertEqual(self.start("", (0, 11)), 0)
+        self.assertEqual(self.ran(), ["ran-asked-0", "ran-asked-11"])
+        self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1")
+
+    def test_a_rank_whose_value_is_needed_runs_until_it_has_sent_it(self):
+        status = self.start("""
+if role == "asked":
+    (folder / "need-5").touch()
+    while not (folder / "ran-helps-5").exists(): time.sleep(0.01)
+else:
+    while True: time.sleep(0.01)
+""", (2,))
+        self.assertEqual(status, 0)
+        self.assertEqual(self.ran(), ["ran-asked-2", "ran-helps-5"])
+
+    def test_the_end_of_a_rank_is_noted(self):
+        status = self.start("""
+if role == "helps": sys.exit(7)
+(folder / "need-5").touch()
+while not (folder / "ended-5").exists(): time.sleep(0.01)
+sys.exit(3)
+""", (2,))
+        self.assertEqual(status, 3)
+
+    def test_the_signal_of_a_rank_is_its_status(self):
+        self.assertEqual(self.start("os.kill(os.getpid(), 9)", (1,)), -9)
+
+    def test_stages_of_a_pipeline_are_added(self):
+        self.start("""
+if rank == "0": (folder / "stages").write_text("[0, 4, 8, 12]")
+""", (0, 15), adds_stages=True)
+        self.assertEqual(self.ran(), [f"ran-asked-{rank}" for rank in sorted(map(str, (0, 4, 8, 12, 15)))])
+
+
+class StoreTest(unittest.TestCase):
+    def setUp(self):
+        self.store = _tidepool_world.LocalStore(3)
+
+    def test_keeps_what_this_rank_sets(self):
+        self.store.set("a", "b")
+        self.assertEqual(self.store.get("a"), b"b")
+        self.assertEqual((self.store.add("n", 2), self.store.add("n", 3)), (2, 5))
+        self.assertEqual(self.store.compare_set("a", "b", "c"), b"c")
+        self.assertEqual(self.store.compare_set("a", "b", "d"), b"c")
+        self.assertTrue(self.store.delete_key("a"))
+        self.assertFalse(self.store.check(["a"]))
+
+    def test_answers_for_other_ranks_with_its_own(self):
+        self.store.set("host of rank3", "here")
+        self.assertEqual(self.store.get("host of rank17"), b"here")
+        self.assertEqual(len(self.store.get("default_pg/0//cuda//0")), 128)
+        self.assertEqual(len(self.store.get("default_pg/0//cuda//0:1")), 128)
+        self.store.wait(["anything"])
+        with self.assertRaisesRegex(RuntimeError, "waits for the key 'name' of a store"):
+            self.store.get("name")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of many beside the same rank of a full run, with the tool and an interpreter that has PyTorch.
+
+world_test.py TOOL PYTHON
+"""
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
+PROGRAM = str(pathlib.Path(__file__).parent / "parallel.py")
+TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node")
+WAYS = ["all_to_all", "ddp", "fsdp1", "fsdp2", "hsdp", "messages", "objects", "pipeline", "tensor", "zero"]
+
+
+def dry_run(*arguments):
+    return subprocess.run([TOOL, "dryrun", "--json", *arguments], capture_output=True, text=True, check=False)
+
+
+def answer(*arguments):
+    """Returns the JSON, and the bytes that each rank and way allocated and reserved at most, as the program prints them."""
+    done = dry_run(*arguments)
+    assert done.returncode == 0, done.stderr
+    peaks = re.findall(r"^PEAK (\d+) (\w+) (\d+) (\d+)$", done.stderr, re.MULTILINE)
+    return json.loads(done.stdout), {(int(rank), way): (int(live), int(reserved)) for rank, way, live, reserved in peaks}
+
+
+class WorldTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def program(self, lines):
+        path = self.folder / "program.py"
+        path.write_text("import torch, torch.distributed as dist\n" + lines)
+        return (PYTHON, str(path))
+
+    # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
+    # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
+    @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
+    def test_a_rank_alone_takes_what_it_takes_among_all(self):
+        full, of_all = answer("--steps", "0", "--devices", "4", "--", *TORCHRUN, "4", PROGRAM)
+        some, alone = answer("--steps", "0", "--ranks", "0,3", "--", *TORCHRUN, "4", PROGRAM)
+        self.assertEqual(some["world"]["size"], 4)
+        self.assertEqual([(rank["rank"], rank["device"]) for rank in some["ranks"]], [(0, 0), (3, 3)])
+        self.assertEqual(sorted(alone), [(rank, way) for rank in (0, 3) for way in WAYS])
+        for place in alone:
+            self.assertEqual(alone[place][0], of_all[place][0], place)
+        for place, (_, reserved) in alone.items():
+            self.assertLess(abs(reserved / of_all[place][1] - 1), 0.1, place)
+        for rank in some["ranks"]:
+            self.assertEqual(rank["peak_live_bytes"], full["ranks"][rank["rank"]]["peak_live_bytes"])
+
+    def test_a_rank_of_a_large_world(self):
+        with socket.socket() as taken:  # no rank opens a port
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            with unittest.mock.patch.dict(os.environ, MASTER_PORT=str(port)):
+                found, _ = answer("--world", "1024", "--rank", "1000", "--", PYTHON, PROGRAM, "fsdp2")
+        self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
+        self.assertEqual(found["steps"], 2)
+
+    # A group that is bound to a device would have its parts split off by NCCL, which needs all ranks.
+    def test_groups_and_their_values(self):
+        found, _ = answer("--steps", "0", "--world", "16", "--rank", "3", "--", *self.program(
+            "from torch.distributed.device_mesh import init_device_mesh\n"
+            "torch.cuda.set_device(3)\n"
+            "dist.init_process_group('cpu:gloo,cuda:nccl', device_id=torch.device('cuda', 3))\n"
+            "mesh = init_device_mesh('cuda', (8, 2), mesh_dim_names=('a', 'b'))\n"
+            "assert mesh.get_coordinate() == (1, 1) and mesh['b'].get_group().size() == 2\n"
+            "part = dist.split_group(split_ranks=[list(range(4)), list(range(4, 16))])\n"
+            "assert (part.rank(), part.size()) == (3, 4)\n"
+            "dist.all_reduce(torch.ones(3, device='cuda'), group=part)\n"
+            "host = dist.new_group(backend='gloo')\n"
+            "def values(call, *tensors, **named):\n"
+            "    call(*tensors, group=host, **named)\n"
+            "    return tensors[0].tolist() if isinstance(tensors[0], torch.Tensor) else [one.tolist() for one in tensors[0]]\n"
+            "assert values(dist.all_reduce, torch.ones(1)) == [16]\n"
+            "assert values(dist.all_gather, [torch.empty(1) for _ in range(16)], torch.ones(1)) == [[1]] * 16\n"
+            "assert values(dist.broadcast, torch.ones(1), src=0) == [1]\n"
+            "assert values(dist.scatter, torch.ones(1), None, src=0) == [0]\n"
+            "assert values(dist.recv, torch.ones(1), src=0) == [0]\n"
+            "assert values(dist.all_to_all_single, torch.empty(16), torch.arange(16.0)) == [3] * 16\n"
+            "dist.monitored_barrier(host)\n"
+            "dist.destroy_process_group()\n"))
+        self.assertEqual([one["ranks"] for one in found["outside"]["nccl"]], [16, 8, 2, 4])  # each as soon as its group is made
+
+    def test_a_value_that_no_rank_sends_is_named(self):
+        done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
+            "dist.init_process_group('nccl')\n"
+            "if dist.get_rank() == 1: dist.recv_object_list([None], src=0, device=torch.device('cuda'))\n"))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr.splitlines()[-1], r"RuntimeError at .*program.py:3: recv_object_list waits for a value of rank 0, which has ended")
+
+    def test_a_program_of_another_world_is_refused(self):
+        done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
+            "dist.init_process_group('nccl', init_method='tcp://localhost:1', rank=1, world_size=2)\n"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the program made a group of 2 ranks as rank 1 of it, expected rank 1 of 4", done.stderr.splitlines()[-1])
+        done = dry_run("--world", "4", "--", *self.program("torch.multiprocessing.spawn(print, nprocs=4)\n"))
+        self.assertIn("the program starts ranks of its own, but runs as rank 0 of 4", done.stderr.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    unittest.main()

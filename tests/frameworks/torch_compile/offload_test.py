@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training within a budget without torch.compile: values on the CPU, and memory with `--memory` under `tidepool dryrun`."""
+import contextlib
+import copy
+import gc
+import pathlib
+import subprocess
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
+import torch
+
+import isolated
+import models
+import tidepool.torch as tidepool_torch
+from tidepool._torch_offload import _chain
+
+torch.set_num_threads(1)
+GPT = lambda: models.GPT(layers=6)
+SLOW_LINK, FAST_LINK = 1e6, 1e12
+
+
+def train(model, batch, steps=4, budget=None, link=FAST_LINK, step=None):
+    """Returns losses, weights and buffers after some steps, and the context of offload()."""
+    torch.manual_seed(1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    context = contextlib.nullcontext() if budget is None else tidepool_torch.offload(model, budget=budget, link=link)
+    with context as training:
+        for _ in range(steps):
+            loss = (step or (lambda: model(*batch)))()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+    return [*losses, *(tensor.detach() for tensor in (*model.parameters(), *model.buffers()))], training
+
+
+def is_same(a, b):
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b))
+
+
+def smallest_of(model, batch):
+    try:
+        train(copy.deepcopy(model), batch, budget=1)
+    except tidepool_torch.BudgetError as error:
+        return error.smallest
+    raise AssertionError("a budget of one byte was not refused")
+
+
+def check(make, data, link, expected, share=0.3):
+    """Checks that values stay the same within a budget between the smallest one and that of all data."""
+    model, batch = make(), data()
+    plain, _ = train(copy.deepcopy(model), batch)
+    _, all_of_it = train(copy.deepcopy(model), batch, budget=1 << 40)
+    most, least = all_of_it.prediction.peak_bytes, smallest_of(model, batch)
+    assert {mode for _, mode in all_of_it.modes} == {_chain.KEEP}, all_of_it.modes
+    budget = int(least + share * (most - least))
+    got, training = train(copy.deepcopy(model), batch, budget=budget, link=link)
+    assert is_same(plain, got)
+    assert training.prediction.peak_bytes <= budget, (training.prediction, budget)
+    assert expected in {mode for _, mode in training.modes}, training.modes
+    assert training.prediction.seconds > 0
+    assert all("forward" not in module.__dict__ for module in model.modules())
+    got, training = train(copy.deepcopy(model), batch, budget=least, link=link)
+    assert is_same(plain, got) and {mode for _, mode in training.modes} != {_chain.KEEP}, training.modes
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def a_gpt_with_dropout_sends_data():
+    check(GPT, lambda: models.tokens(4), FAST_LINK, _chain.SEND)
+
+
+def a_gpt_with_dropout_runs_again():
+    check(GPT, lambda: models.tokens(4), SLOW_LINK, _chain.AGAIN)
+
+
+def a_resnet_with_batch_norm_and_relu_in_place_sends_data():
+    check(models.ResNet, lambda: models.images(4), FAST_LINK, _chain.SEND)
+
+
+def a_resnet_with_batch_norm_and_relu_in_place_runs_again():
+    check(models.ResNet, lambda: models.images(4), SLOW_LINK, _chain.AGAIN)
+
+
+def checkpoints_that_are_there_already():
+    model, batch = models.GPT(layers=6, checkpoints=True), models.tokens(4)
+    plain, _ = train(copy.deepcopy(model), batch)
+    got, training = train(model, batch, budget="1GiB")
+    assert is_same(plain, got) and training.modes == []  # their stages are theirs
+
+
+def a_second_shape_is_measured_too():
+    model = GPT()
+    batches = [models.tokens(4), models.tokens(2)]
+
+    def both(model):
+        turns = iter(batches * 3)
+        return lambda: model(*next(turns))
+
+    plain = copy.deepcopy(model)
+    expected, _ = train(plain, None, 6, step=both(plain))
+    budget = smallest_of(model, batches[0]) * 2
+    got, training = train(model, None, 6, budget, step=both(model))
+    assert is_same(expected, got) and len(training._plans) == 2
+
+
+# Bad input and errors -----------------------------------------------------------------------------
+
+
+def a_step_after_an_error_in_the_backward_pass():
+    model, batch = GPT(), models.tokens(4)
+    plain, _ = train(copy.deepcopy(model), batch, 3)
+    smallest = smallest_of(model, batch)
+    fails = [False]
+
+    def maybe_fail(gradient):
+        if fails[0]:
+            raise KeyError("an error of the program")
+
+    def hook(module, inputs, output):
+        if output.requires_grad:
+            output.register_hook(maybe_fail)
+
+    model.layers[2].up.register_forward_hook(hook)
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    torch.manual_seed(1)
+    with tidepool_torch.offload(model, budget=smallest, link=FAST_LINK):
+        for number in range(3):
+            state = torch.get_rng_state()
+            for fails[0] in (True, False) if number else (False,):
+                torch.set_rng_state(state)
+                try:
+                    loss = model(*batch)
+                    loss.backward()
+                except KeyError:
+                    assert fails[0]
+                    optimizer.zero_grad()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+    assert is_same(plain[:3], losses)
+
+
+def saved_tensors_that_change_are_refused():
+    class Changing(torch.nn.Module):
+        def forward(self, x):
+            y = x.exp()  # saves its result
+            y.add_(1)
+            return y
+
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), Changing(), Changing(), torch.nn.Linear(64, 64))
+    with tidepool_torch.offload(model, budget="1GiB"):
+        try:
+            model(torch.randn(4, 64)).sum().backward()
+        except RuntimeError as error:
+            assert "modified by an inplace operation" in str(error), error
+        else:
+            raise AssertionError("a saved tensor that changed was not refused")
+
+
+def hooks_of_others_serve_their_tensors():
+    model, batch = GPT(), models.tokens(4)
+    plain, _ = train(copy.deepcopy(model), batch)
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor.numel())
+        return tensor.clone()
+
+    def step(model):
+        def run():
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                return model(*batch)
+        return run
+
+    got, _ = train(model, batch, budget=smallest_of(GPT(), batch), step=step(model))
+    assert packed and is_same(plain, got)
+
+
+def a_second_backward_pass():
+    gradients = []
+    model, batch = GPT(), models.tokens(4)
+    for budget in (None, smallest_of(model, batch)):
+        copied = copy.deepcopy(model)
+        torch.manual_seed(2)
+        with tidepool_torch.offload(copied, budget=budget, link=FAST_LINK) if budget else contextlib.nullcontext():
+            for _ in range(2):
+                copied.zero_grad()
+                loss = copied(*batch)
+                loss.backward(retain_graph=True)
+                loss.backward()
+        gradients.append([parameter.grad for parameter in copied.parameters()])
+    assert is_same(*gradients)
+
+
+def evaluation_runs_as_it_is():
+    model, batch = GPT().eval(), models.tokens(4)
+    with tidepool_torch.offload(model, budget=1) as training, torch.no_grad():
+        model(*batch)
+        model(*batch)
+    assert training.prediction is None
+
+
+def wrong_arguments_are_refused():
+    model = GPT()
+    for arguments, error, part in (((model, "some"), ValueError, "budget: 'some' is not a size"),
+                                   ((model, 0), ValueError, "budget 0"), ((1, 1), TypeError, "not int"),
+                                   ((torch.nn.ReLU(), 1), ValueError, "no parameters")):
+        try:
+            with tidepool_torch.offload(arguments[0], budget=arguments[1]):
+                pass
+        except error as raised:
+            assert part in str(raised), raised
+        else:
+            raise AssertionError(part)
+    with tidepool_torch.offload(model, budget=1):
+        try:
+            tidepool_torch.offload(model, budget=1).__enter__()
+        except RuntimeError as raised:
+            assert "replaced already" in str(raised), raised
+        else:
+            raise AssertionError("a model was taken twice")
+
+
+PROGRAM = """
+import sys
+import torch
+from torch import nn
+
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(4):
+    loss = nn.functional.mse_loss(model(torch.randn(512, 64)), torch.zeros(512, 8))
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+with torch.no_grad():
+    model(torch.randn(1, 64))
+print(sys.argv[1:], __name__, loss.item())
+"""
+
+
+def programs_stay_as_they_are():
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "train.py").write_text(PROGRAM)
+
+        def run(*arguments, **environment):
+            return subprocess.run([sys.executable, *arguments, "--rate", "3"], cwd=folder, capture_output=True, text=True,
+                                  env={**os.environ, **environment}, check=False)
+
+        plain = run("train.py")
+        assert "['--rate', '3'] __main__" in plain.stdout, plain
+        for ran in (run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py"),
+                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="1.6MB")):
+            assert ran.stdout == plain.stdout, ran
+            assert "tidepool: Sequential: " in ran.stderr and " predicted of 1.53 MiB" in ran.stderr, ran.stderr
+            assert "send" in ran.stderr or "again" in ran.stderr, ran.stderr
+
+
+def wrong_calls_of_the_command_are_refused():
+    import io
+
+    from tidepool._torch_offload import _run
+
+    for arguments, part in ((["train.py"], "give --budget 23GiB, or set TIDEPOOL_BUDGET"), (["--budget", "x", "train.py"], "'x'"),
+                            (["--budget", "1GiB", "no.py"], "no file no.py")):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            try:
+                _run._arguments(arguments)
+            except SystemExit as ended:
+                assert ended.code == 2 and part in said.getvalue(), said.getvalue()
+            else:
+                raise AssertionError(part)
+
+
+def an_import_leaves_torch_dynamo_alone():
+    """An installed package has an entry point, which a folder of metadata stands for here."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        metadata = pathlib.Path(folder) / "tidepool-0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tidepool\nVersion: 0\n")
+        (metadata / "entry_points.txt").write_text(
+            "[torch_dynamo_backends]\ntidepool = tidepool._torch_compile._backend:backend\n")
+        program = ("import sys; sys.path.append(sys.argv[1]); import tidepool.torch; assert 'torch._dynamo' not in sys.modules; "
+                   "from tidepool._torch_offload import _training; assert 'torch._dynamo' not in sys.modules; tidepool.torch.Plan")
+        subprocess.run([sys.executable, "-c", program, folder], check=True)
+
+
+# The search ---------------------------------------------------------------------------------------
+
+
+def a_chain_of(count, link):
+    """A chain of stages that save 10, from inputs of 2, with passes of 1 and 2 seconds."""
+    phases = [_chain.Phase("forward", i, 10, 1.0) for i in range(count)]
+    phases += [_chain.Phase("other", -1, 1, 0.0)]
+    phases += [_chain.Phase("backward", i, 12, 2.0) for i in reversed(range(count))]
+    return _chain.Chain([_chain.Stage(10, 2, 1.0)] * count, phases, link)
+
+
+def predictions_of_a_chain():
+    chain = a_chain_of(4, 10.0)
+    assert _chain.predict(chain, [_chain.KEEP] * 4) == (3 * 10 + 12, 12.0)
+    # Inputs of three stages, and the fourth with its data.
+    assert _chain.predict(chain, [_chain.AGAIN] * 4) == (4 * 2 + 12, 16.0)
+    # A copy takes as long as a forward pass, and half as long as a backward pass.
+    peak, seconds = _chain.predict(chain, [_chain.SEND] * 4)
+    assert peak == 12 + 10 and seconds > 12
+    assert _chain.predict(chain, [_chain.SEND] * 2 + [_chain.KEEP] * 2) == (10 + 12, 12.0)
+
+
+def searches_of_a_chain():
+    for link, memory, modes in ((10.0, 42, {_chain.KEEP}), (10.0, 35, {_chain.KEEP, _chain.SEND}), (1e-3, 35, {_chain.KEEP, _chain.AGAIN})):
+        chain = a_chain_of(4, link)
+        found = _chain.search(chain, memory)
+        assert set(found) == modes and _chain.predict(chain, found).peak_bytes <= memory, found
+    least = _chain.predict(a_chain_of(4, 10.0), [_chain.LEAST] * 4).peak_bytes
+    assert _chain.search(a_chain_of(4, 10.0), least) is not None
+    assert _chain.search(a_chain_of(4, 10.0), least - 1) is None
+
+
+# Memory, under a dry run --------------------------------------------------------------------------
+
+
+def peaks_keep_to_the_budget():
+    for name, make, data, shares in (
+            ("gpt", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.7, 0.5, 0.35)),
+            ("resnet", lambda: models.ResNet(32, (3, 4, 6, 3), 1000), lambda: models.images(128, 128, 1000), (None, 0.7, 0.5))):
+        most = None
+        for share in shares:
+            gc.collect()
+            torch.cuda.empty_cache()
+            model = make().cuda().bfloat16()
+            batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda() for tensor in data()]
+            optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+            budget = 1 << 40 if share is None else int(share * most)
+            with tidepool_torch.offload(model, budget=budget, link="50GB/s") as training:
+                for _ in range(6):
+                    torch.cuda.reset_peak_memory_stats()
+                    model(*batch).backward()
+                    peak = torch.cuda.max_memory_allocated()
+                    optimizer.step()
+                    optimizer.zero_grad()
+            predicted = training.prediction.peak_bytes
+            modes = [mode for _, mode in training.modes]
+            print(f"{name:8} budget {budget / 2**30:8.3f}  peak {peak / 2**30:.3f}  predicted {predicted / 2**30:.3f} GiB "
+                  f"({peak / predicted - 1:+.2%})  {training.prediction.seconds * 1e3:.2f} ms  "
+                  + ", ".join(f"{modes.count(mode)} {mode}" for mode in sorted(set(modes))), flush=True)
+            assert peak <= budget and abs(peak - predicted) <= 0.03 * predicted, (peak, predicted, budget)
+            most = most or peak
+            del model, optimizer, training
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--memory"]:
+        peaks_keep_to_the_budget()
+    else:
+        isolated.run([value for name, value in list(globals().items())
+                      if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
+                      and name not in ("GPT", "train", "is_same", "smallest_of", "check", "a_chain_of", "peaks_keep_to_the_budget")])
