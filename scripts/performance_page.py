@@ -393,6 +393,17 @@ def best_sweep(results):
                    comparisons=f"{comparisons:,}", table=table(["mean gap (memories that fit)", *columns], rows))
 
 
+def practical_sweep(results):
+    labels = ("before, one core", "before, a third of a core", "now, one core", "now, a third of a core")
+    rows = []
+    for label, command in zip(labels, results.commands):
+        summaries = {name: figures for name, *figures in results.fields(r"(fixed|pages|fixed / pages): (\d+) memories, mean ([\d.]+), most ([\d.]+)", command)}
+        rows.append([label, *summaries["fixed"], *summaries["fixed / pages"][1:]])
+    head = ["searches for 2 s", "memories that fit", "time / ideal, mean", "most", "fixed / pages, mean", "most"]
+    ratio = (float(rows[2][4]) - 1) * 100
+    return Figures(source=results.link(), table=table(head, rows), mean=rows[2][2], shared=rows[3][2], ratio=f"{ratio:.1f}")
+
+
 def gpt2_medium(results):
     found = {}
     for line in results.lines:
@@ -516,7 +527,7 @@ def gpu_programs(results):
 # Functions that take other files than the one of their own name.
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
 FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-           chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, gpt2_medium, llama_layer_sweep,
+           chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, gpt2_medium, llama_layer_sweep,
            machine_options, python_package, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 
 

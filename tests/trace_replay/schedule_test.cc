@@ -263,6 +263,28 @@ TEST_F(ScheduleCommand, GivesTheBestSoFarWhenItIsInterrupted) {
   EXPECT_EQ(simulated["interrupted"], false);
 }
 
+// A sweep over policies needs no special case.
+TEST_F(ScheduleCommand, TakesATimeLimitWithEveryPolicy) {
+  for (const std::string& policy : OffloadPolicyNames()) {
+    const Outcome outcome =
+        Run({"schedule", path_, "--memory", "4GiB", "--policy", policy, "--time-limit", "100ms"});
+    EXPECT_EQ(outcome.status, 0) << policy << outcome.err;
+  }
+}
+
+// Schedules that run tasks again may beat the bound of an order without them.
+TEST_F(ScheduleCommand, BoundsWhatWasAskedFor) {
+  const std::vector<std::string> best = {"schedule", path_, "--memory", "4GiB", "--policy", "best"};
+  const json answer = Json(best);
+  EXPECT_LE(answer["rerun_lower_bound_seconds"], answer["lower_bound_seconds"]);
+  EXPECT_GT(answer["rerun_lower_bound_seconds"], 0);
+  EXPECT_THAT(Run(best).out, HasSubstr("lower bound where tasks run again"));
+  std::vector<std::string> once = best;
+  once.insert(once.end(), {"--recompute", "off"});
+  EXPECT_TRUE(Json(once)["rerun_lower_bound_seconds"].is_null());
+  EXPECT_THAT(Run(once).out, HasSubstr("proved in this order of tasks"));
+}
+
 TEST_F(ScheduleCommand, PrintsTheGapToTheBoundForEveryPolicy) {
   for (const std::string& policy : OffloadPolicyNames()) {
     const std::vector<std::string> arguments = {"schedule", path_,      "--memory",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,8 +46,26 @@ nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
 }
 
 std::string RatioTextOf(double seconds, double lower_bound) {
-  if (IsProved(seconds, lower_bound)) return "1.000x, proved: no schedule is faster";
+  if (IsProved(seconds, lower_bound))
+    return "1.000x, proved in this order of tasks";
   return lower_bound > 0 ? RatioText(seconds / lower_bound) : "-";
+}
+
+// Returns a lower bound of all schedules that were asked for, if those may run tasks again and the
+// schedule itself does not. The bound of its own order holds for it alone.
+std::optional<double> BoundWithReruns(const OffloadCommandOptions& options,
+                                      const ScheduledGraph& scheduled) {
+  const Schedule& schedule = *scheduled.schedule;
+  const bool may_run_again = options.policy == "best" && options.schedule.empty() &&
+                             scheduled.offload.recompute != "off" && schedule.rounds.empty();
+  if (!may_run_again) return std::nullopt;
+  Schedule twice = schedule;
+  twice.steps.clear();
+  for (const ScheduleStep& step : schedule.steps) {
+    twice.steps.push_back(step);
+    if (step.kind == StepKind::kRun) twice.steps.push_back(step);
+  }
+  return LowerBoundSeconds(scheduled.graphs, twice, scheduled.offload.machine);
 }
 
 std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
@@ -205,6 +224,32 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
       LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
+  std::vector<std::vector<std::string>> rows = {
+      {"iteration", MillisecondsText(timeline.seconds)},
+      {"  ideal, all data in memory", MillisecondsText(ideal)},
+      {"  slowdown", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
+      {"  lower bound for this order of tasks", MillisecondsText(lower_bound)},
+      {"    iteration by bound", RatioTextOf(timeline.seconds, lower_bound)},
+      {"computing", MillisecondsText(timeline.compute_seconds)},
+      {"stalled", MillisecondsText(stalled)},
+      {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
+      {"  for memory", MillisecondsText(SecondsOf(timeline, Reason::kMemory))},
+      {"  for copies at the end of a layer",
+       MillisecondsText(SecondsOf(timeline, Reason::kSynchronize))},
+      {absl::StrCat("copied to the host, ", CountOf(schedule, false), " buffers"),
+       SizeText(timeline.bytes_out)},
+      {"  compressed", CountText(CountOf(schedule, true))},
+      {"  kept on the device, host memory full", CountText(timeline.stayed)},
+      {"copied to the device", SizeText(timeline.bytes_in)},
+      {"peak on the device", SizeText(timeline.peak_device_bytes)},
+      {"peak on the host", SizeText(timeline.peak_host_bytes)},
+      {"pool", SizeText(timeline.pool_bytes)},
+      {"  fragmentation", absl::StrFormat("%.1f %%", FragmentationOf(timeline) * 100)}};
+  if (const std::optional<double> bound = BoundWithReruns(options, scheduled); bound.has_value()) {
+    constexpr std::ptrdiff_t kAfterTheBound = 5;
+    rows.insert(rows.begin() + kAfterTheBound,
+                {"  lower bound where tasks run again", MillisecondsText(*bound)});
+  }
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
@@ -212,28 +257,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
             << SizeText(MemoryOf(scheduled)) << ",\n  " << LinkLine(options, scheduled)
             << (scheduled.ended_by == EndedBy::kInterrupt ? ",\n  the best before the interrupt\n\n"
                                                           : "\n\n")
-            << TableText(
-                   {{"iteration", MillisecondsText(timeline.seconds)},
-                    {"  ideal, all data in memory", MillisecondsText(ideal)},
-                    {"  slowdown", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
-                    {"  lower bound for this order of tasks", MillisecondsText(lower_bound)},
-                    {"    iteration by bound", RatioTextOf(timeline.seconds, lower_bound)},
-                    {"computing", MillisecondsText(timeline.compute_seconds)},
-                    {"stalled", MillisecondsText(stalled)},
-                    {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
-                    {"  for memory", MillisecondsText(SecondsOf(timeline, Reason::kMemory))},
-                    {"  for copies at the end of a layer",
-                     MillisecondsText(SecondsOf(timeline, Reason::kSynchronize))},
-                    {absl::StrCat("copied to the host, ", CountOf(schedule, false), " buffers"),
-                     SizeText(timeline.bytes_out)},
-                    {"  compressed", CountText(CountOf(schedule, true))},
-                    {"  kept on the device, host memory full", CountText(timeline.stayed)},
-                    {"copied to the device", SizeText(timeline.bytes_in)},
-                    {"peak on the device", SizeText(timeline.peak_device_bytes)},
-                    {"peak on the host", SizeText(timeline.peak_host_bytes)},
-                    {"pool", SizeText(timeline.pool_bytes)},
-                    {"  fragmentation",
-                     absl::StrFormat("%.1f %%", FragmentationOf(timeline) * 100)}});
+            << TableText(rows);
 }
 
 void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
@@ -303,6 +327,9 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   const double lower_bound =
       LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
   json["lower_bound_seconds"] = lower_bound;
+  const std::optional<double> bound_with_reruns = BoundWithReruns(options, scheduled);
+  json["rerun_lower_bound_seconds"] =
+      bound_with_reruns.has_value() ? nlohmann::ordered_json(*bound_with_reruns) : nullptr;
   json["ratio"] = RatioJson(timeline.seconds, lower_bound);
   json["proved"] = IsProved(timeline.seconds, lower_bound);
   json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;

@@ -78,8 +78,8 @@ struct GraphChainOptions {
 // The options of "best".
 struct BestOptions {
   // The limit for the whole answer, more than 0: all searches, and the plans of addresses.
-  // Schedules of other policies take milliseconds more. The clock ends each kind of search no
-  // sooner than its share of the work, and that of the kinds before it, is due.
+  // Schedules of other policies take milliseconds more. A longer limit finds all that a shorter one
+  // does.
   double time_limit_seconds = 2;
   // The work of all searches and plans, in seconds of a usual core; 0: the time limit. A
   // longer time limit lets the work end first, so that the schedule depends on no clock.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/btree_map.h"
 #include "lib/training/schedule/rounds.h"
 
@@ -126,7 +127,14 @@ class StayFinder {
   std::int64_t EndOfRun(std::size_t at) const {
     if (workspaces_ == WorkspaceLife::kOneStep) return static_cast<std::int64_t>(at) + 1;
     const ScheduleStep& run = schedule_.steps[at];
+    const GraphTask& task = graph_->tasks[run.index];
+    const auto uses = [&](std::size_t data) {
+      return absl::c_linear_search(task.reads, data) || absl::c_linear_search(task.updates, data) ||
+             absl::c_linear_search(task.writes, data);
+    };
     const auto is_later = [&](const ScheduleStep& step) {
+      const bool gives_back = step.kind == StepKind::kFree || step.kind == StepKind::kDrop;
+      if (gives_back && step.device == device_ && uses(step.index)) return true;
       return step.kind == StepKind::kAllocate || step.kind == StepKind::kSynchronize ||
              (step.kind == StepKind::kRun && step.device == device_ && step.stream == run.stream);
     };

@@ -36,7 +36,8 @@ struct DeviceStays {
 
 enum class WorkspaceLife : std::uint8_t {
   kOneStep,   // copies in of the steps after a task may have its workspace, and wait for it
-  kWholeRun,  // until the next step that comes after the end of the task
+  kWholeRun,  // until the next step that comes after the end of the task, where steps are in the
+              // order of their times
 };
 
 // Returns the stays on a device of a valid schedule. A repeated round, and the iteration, find data

@@ -2,7 +2,6 @@
 #include "policies/training/offload/best_maker.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -17,7 +16,9 @@
 #include "policies/training/offload/option_names.h"
 #include "policies/training/offload/other_schedules.h"
 #include "policies/training/offload/send_high_stays.h"
+#include "policies/training/transfers/faster_algorithms.h"
 #include "policies/training/transfers/graph_steps.h"
+#include "policies/training/transfers/rerun_search.h"
 #include "policies/training/transfers/work_budget.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
@@ -93,11 +94,11 @@ double BestMaker::WorkSeconds() const {
   return options_.work_seconds > 0 ? options_.work_seconds : options_.time_limit_seconds;
 }
 
-// Returns the rest of a part of the time limit; 0 at a stop. Notes that nothing is left.
-double BestMaker::SecondsLeft(double until) const {
+// Returns the rest of the time limit; 0 at a stop. Notes that nothing is left.
+double BestMaker::SecondsLeft() const {
   if (options_.stop.stop_requested()) return 0;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  const double left = std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
+  const double left = std::max(options_.time_limit_seconds - passed.count(), 0.0);
   if (left == 0 && options_.was_late != nullptr) *options_.was_late = true;
   return left;
 }
@@ -109,29 +110,46 @@ double BestMaker::SendingWork(double seconds) const {
   return transfers::WorkOf(seconds) / 2 * faster;
 }
 
-Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
-  // Both clocks run from here on.
-  WorkBudget choosing(transfers::WorkOf(WorkSeconds()) * share / 2, SecondsLeft(until_) / 2,
-                      options_.stop);
-  WorkBudget sending(SendingWork(WorkSeconds() * share), SecondsLeft(until_), options_.stop);
+// Takes some seconds of work, as far as they are left.
+double BestMaker::Take(double work) {
+  const double taken = std::clamp(work_left_, 0.0, work);
+  work_left_ -= work;
+  return taken;
+}
+
+WorkBudget BestMaker::BudgetOf(double work) const { return {work, SecondsLeft(), options_.stop}; }
+
+void BestMaker::NoteEnd(const WorkBudget& budget) const {
+  if (budget.is_late() && options_.was_late != nullptr) *options_.was_late = true;
+}
+
+Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) const {
+  WorkBudget choosing(transfers::WorkOf(work) / 2, SecondsLeft() / 2, options_.stop);
+  WorkBudget sending = BudgetOf(SendingWork(work));
   Iteration iteration = transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
-  if ((choosing.is_late() || sending.is_late()) && options_.was_late != nullptr) {
-    *options_.was_late = true;
-  }
+  NoteEnd(choosing);
+  NoteEnd(sending);
   return iteration;
 }
 
-// Searches with some choices of algorithms, in a share of the time.
-Iteration BestMaker::Search(double share) const {
-  Iteration best;
-  const std::vector<Algorithms> choices = PromisingAlgorithms(graph_, search_);
-  for (const Algorithms& algorithms : choices) {
-    Iteration next = SearchWith(algorithms, share / static_cast<double>(choices.size()));
-    if (best.actions.empty() || next.seconds < best.seconds) best = std::move(next);
+// Changes the data that is sent in an iteration, and the tasks that run again.
+void BestMaker::Improve(double work, Iteration& iteration) {
+  const bool has_whole_data = search_.problem.part_bytes == 0;
+  if (search_.recomputes && has_whole_data) {
+    work /= 2;
+    WorkBudget changing = BudgetOf(transfers::WorkOf(work));
+    transfers::ChangeReruns(
+        graph_, search_.problem, search_.seed,
+        [&](std::size_t done) { return changing.Take(done); }, iteration);
+    NoteEnd(changing);
   }
-  return best;
+  WorkBudget sending = BudgetOf(SendingWork(work));
+  transfers::SendOtherData(
+      search_.seed, [&](std::size_t done) { return sending.Take(done); }, iteration);
+  NoteEnd(sending);
+  transfers::UseFasterAlgorithms(graph_, search_.problem, iteration);
 }
 
 std::string BestMaker::MemoryText() const {
@@ -192,7 +210,7 @@ void BestMaker::Keep(const Schedule& schedule) {
 absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& late,
                                                                schedule::PlanEffort effort) {
   const std::int64_t memory = memory_bytes();
-  effort.most_seconds = SecondsLeft(until_);
+  effort.most_seconds = SecondsLeft();
   effort.whole_seconds = 0;
   effort.stop = options_.stop;
   effort.workspaces = schedule::WorkspaceLife::kWholeRun;
@@ -218,7 +236,6 @@ void BestMaker::KnowConcurrent(const Schedule& schedule) {
   constexpr double kPlanShare = 0.1;  // of the work
   Know(schedule);
   if (WantsPages()) return;
-  until_ = 1;
   HeightOfTaken(InPages(schedule),
                 {.work_seconds = WorkSeconds() * kPlanShare, .seed = options_.seed});
 }
@@ -260,7 +277,6 @@ bool BestMaker::TakeOther(const Schedule& schedule) {
 // Searches longer for the addresses of other policies' schedules.
 void BestMaker::TakeLate() {
   if (late_.empty()) return;
-  until_ = 1;
   plan_seconds_ = WorkSeconds() * kLatePlanShare / static_cast<double>(late_.size());
   for (const Schedule& schedule : std::exchange(late_, {})) TakeOther(schedule);
 }
@@ -274,8 +290,7 @@ void BestMaker::TakeModnn() {
   if (schedule.ok()) TakeKnown(*std::move(schedule));
 }
 
-// Other policies come first, because they take little time. Each kind of search has the same share
-// whether others run or not. So parts and tasks that run again never make a schedule slower.
+// Other policies come first, because they take little time.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
@@ -289,158 +304,160 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   return std::move(fastest_);
 }
 
-std::vector<BestMaker::SearchKind> BestMaker::SearchKinds() const {
-  // Pages need no plan, so the first search of each kind has all the work.
-  if (WantsPages()) {
-    return {
-        {.shares = {.first = 0.36, .most_tries = 2, .until = 0.6}},
-        {.in_parts = true, .shares = {.first = 0.12, .most_tries = 2, .until = 0.7}},
-        {.recomputes = true, .shares = {.first = 0.3, .again = 0.25, .most_tries = 2, .until = 1}},
-        {.recomputes = true,
-         .in_parts = true,
-         .shares = {.first = 0.15, .most_tries = 2, .until = 1}}};
-  }
-  // Single parts that stay lie in the way of addresses: repairs need the work more.
-  return {{.shares = {.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6}},
-          {.in_parts = true,
-           .shares = {.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 1, .until = 0.7}},
-          {.recomputes = true,
-           .shares = {.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1}},
-          {.recomputes = true,
-           .in_parts = true,
-           .shares = {.first = 0.1, .again = 0.02, .plan = 0.01, .most_tries = 3, .until = 1}}};
+std::vector<BestMaker::Kind> BestMaker::Kinds() const {
+  // Single parts that stay lie in the way of addresses: whole data needs the work more.
+  constexpr Shares kInParts = {.lead = 0.04, .tries = 0.02};
+  std::vector<Kind> kinds(4);
+  kinds[0].shares = {.lead = 0.12, .tries = 0.04, .repair = 0.16};
+  kinds[1].shares = kinds[3].shares = kInParts;
+  kinds[2].shares = {.lead = 0.28, .tries = 0.08, .repair = 0.2};
+  kinds[1].in_parts = kinds[3].in_parts = true;
+  kinds[2].recomputes = kinds[3].recomputes = true;
+  return kinds;
 }
 
+// Searches in rounds, each with twice the work of the one before it. Limits only end the search: a
+// longer one finds all that a shorter one does, and a slower machine gets as far as it comes. Less
+// work than that of the first round is divided among the kinds too.
 void BestMaker::SearchOwn() {
-  for (const SearchKind& kind : SearchKinds()) {
-    if (IsFastest()) return;
-    if (kind.recomputes && !options_.recomputes) continue;
-    if (kind.in_parts && options_.part_bytes == 0) continue;
-    search_.recomputes = kind.recomputes;
-    search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
-    until_ = kind.shares.until;
-    if (WantsPages()) {
-      TakeInPages(kind.shares);
+  constexpr double kFirstWork = 2.0 / 15;  // four rounds have the work of the default limit
+  std::vector<Kind> kinds = Kinds();
+  work_left_ = WorkSeconds();
+  const double first = std::min(kFirstWork, work_left_);
+  for (double work = first; !HasEnded() && !IsFastest(); work *= 2) {
+    SearchRound(work, kinds);
+    ++search_.seed;
+  }
+}
+
+// Each kind has the same share whether others are asked for or not. So parts and tasks that run
+// again never make a schedule slower. A much slower kind leaves its share to the next.
+void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
+  constexpr double kMuchSlower = 1.1;
+  double left = 0;
+  for (Kind& kind : kinds) {
+    const double share = kind.shares.Sum();
+    const bool is_asked =
+        (!kind.recomputes || options_.recomputes) && (!kind.in_parts || options_.part_bytes > 0);
+    if (!is_asked || HasEnded() || IsFastest()) {
+      Take(work * share);
+    } else if (!kind.choices[0].empty() && kind.lead.seconds > seconds_ * kMuchSlower) {
+      left += share;
+    } else {
+      Advance(kind, work * (1 + std::exchange(left, 0) / share));
+    }
+  }
+  Take(work * left);
+}
+
+void BestMaker::Advance(Kind& kind, double work) {
+  search_.recomputes = kind.recomputes;
+  search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
+  search_.problem.reserve_bytes = 0;
+  if (WantsPages()) {
+    ImproveLead(kind, Take(work * kind.shares.Sum()));
+    if (kind.lead.seconds < kNever) Keep(StepsOf(kind.lead));
+    return;
+  }
+  ImproveLead(kind, Take(work * kind.shares.lead));
+  TakeWithReserve(kind, Take(work * kind.shares.tries));
+  TakeRepaired(kind, Take(work * kind.shares.repair));
+}
+
+// Searches from the start for an iteration that may use the whole memory, and goes on from the
+// fastest one so far. Data leaves for short times too where the graph is short, or nothing else
+// makes room.
+void BestMaker::ImproveLead(Kind& kind, double work) {
+  constexpr std::size_t kShortGraph = 512;
+  const bool is_short = graph_.tasks.size() <= kShortGraph;
+  FindLead(kind, false, is_short ? work / 4 : work / 2);
+  if (is_short || kind.lead.seconds == kNever) FindLead(kind, true, work / 4);
+  search_.problem.sends_for_short_times = kind.sends_for_short_times;
+  if (kind.lead.seconds < kNever) Improve(work / 2, kind.lead);
+}
+
+void BestMaker::FindLead(Kind& kind, bool sends_for_short_times, double work) {
+  search_.problem.sends_for_short_times = sends_for_short_times;
+  std::vector<Algorithms>& choices = kind.choices[sends_for_short_times ? 1 : 0];
+  if (choices.empty()) choices = PromisingAlgorithms(graph_, search_);
+  for (const Algorithms& algorithms : choices) {
+    Iteration next = SearchWith(algorithms, work / static_cast<double>(choices.size()));
+    if (next.seconds >= kind.lead.seconds) continue;
+    kind.lead = std::move(next);
+    kind.sends_for_short_times = sends_for_short_times;
+  }
+}
+
+// Returns the lead with some bytes in reserve.
+Iteration BestMaker::LeadWithReserve(const Kind& kind, std::int64_t bytes, double work) {
+  Iteration iteration = kind.lead;
+  if (bytes == 0) return iteration;
+  search_.problem.reserve_bytes = bytes;
+  transfers::Refit(graph_, search_.problem, iteration);
+  if (iteration.seconds < kNever) Improve(work, iteration);
+  search_.problem.reserve_bytes = 0;
+  return iteration;
+}
+
+// Takes the lead with more and more memory in reserve until a plan of addresses fits, and then with
+// less again.
+void BestMaker::TakeWithReserve(Kind& kind, double work) {
+  constexpr int kLeastTries = 2;
+  constexpr int kMostTries = 8;  // until one fits
+  constexpr double kOfATry = 0.1;
+  constexpr double kFaster = 0.999;
+  kind.planned = Iteration();
+  if (kind.lead.seconds * kFaster >= seconds_) return;
+  MemoryCuts cuts(memory_bytes(), kind.reserve_bytes);
+  plan_work_ = work;
+  const auto goes_on = [&](int tries) {
+    if (IsFastest() || SecondsLeft() == 0 || tries == kMostTries) return false;
+    if (cuts.next() > memory_bytes()) return false;
+    return tries < kLeastTries || kind.planned.runs.empty() || plan_work_ > 0;
+  };
+  for (int tries = 0; goes_on(tries); ++tries) {
+    Iteration iteration = LeadWithReserve(kind, cuts.next(), work * kOfATry);
+    plan_work_ -= work * kOfATry;
+    const bool may_be_faster = iteration.seconds * kFaster < seconds_;
+    if (may_be_faster && !PlanWithReserve(kind, work * kOfATry, std::move(iteration), cuts))
       continue;
-    }
-    TakeWithAddresses(kind.shares);
-    if (!kind.recomputes && !kind.in_parts) {
-      TakeRepaired({.first = 0.04, .again = 0.01, .plan = 0.02, .all = 0.36, .until = 0.7});
-    }
+    if (cuts.next() == 0) return;
+    cuts.Suffices();  // only a smaller reserve makes it faster
   }
 }
 
-// Searches without plans of addresses. Then the tasks that run again may change together with the
-// data that is sent. These changes fill the memory, which leaves little room for plans of
-// addresses.
-void BestMaker::TakeInPages(const Shares& shares) {
-  int tries = 0;
-  Iteration iteration = SearchWithoutReserve(shares, tries);
-  if (iteration.seconds == kNever) return;
-  Keep(StepsOf(iteration));
-  if (shares.again == 0 || IsFastest() || SecondsLeft(until_) == 0) return;
-  search_.runs_again = std::move(iteration.runs_again);
-  search_.changes_together = true;
-  iteration = Search(shares.again);
-  search_.changes_together = false;
-  if (iteration.seconds < kNever) Keep(StepsOf(iteration));
+// Plans the addresses of an iteration with the reserve of the next cut. Returns whether they fit.
+bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration, MemoryCuts& cuts) {
+  absl::StatusOr<Planned> planned =
+      PlanNear({.work_seconds = work, .seed = search_.seed}, iteration, {});
+  const bool fits = planned.ok() && planned->plan.fits;
+  if (!fits) cuts.Exceeds(planned.ok() ? planned->plan.height : 2 * memory_bytes());
+  kind.reserve_bytes = std::min(cuts.next(), memory_bytes() / 2);
+  if (!fits || iteration.seconds >= kind.planned.seconds) return fits;
+  kind.planned = std::move(iteration);
+  kind.planned_offsets = std::move(planned->plan.offsets);
+  return true;
 }
 
-// Searches with more and more memory in reserve until a plan of addresses fits, and then with less
-// again.
-void BestMaker::TakeWithAddresses(const Shares& shares) {
-  // So near to the time without a reserve, repairs come nearer still in less work than tries.
-  constexpr double kNear = 1.05;
-  constexpr int kTriesBeforeRepairs = 5;
-  OwnTries tries(memory_bytes());
-  Iteration iteration = SearchWithoutReserve(shares, tries.done);
-  if (iteration.seconds == kNever) return;
-  tries.fastest = iteration.seconds;
-  if (search_.problem.part_bytes == 0 && !search_.recomputes) first_ = iteration;
-  while (TakeIteration(shares, std::move(iteration), tries) && ++tries.done < shares.most_tries) {
-    const bool is_near = seconds_ < tries.fastest * kNear;
-    if (is_near && tries.done >= kTriesBeforeRepairs) break;
-    search_.problem.reserve_bytes = tries.cuts.next();
-    iteration = Search(shares.again);
+// Repairs the lead if its plan does not fit. Each plan goes on from the one before it, also from
+// that of the round before. Then improves it, or that with a reserve, as far as plans fit.
+void BestMaker::TakeRepaired(Kind& kind, double work) {
+  constexpr double kOfAPlan = 1.0 / 16;
+  constexpr double kFaster = 0.998;
+  if (kind.lead.seconds >= seconds_ || IsFastest()) return;
+  plan_work_ = work;
+  const schedule::PlanEffort effort = {.work_seconds = work * kOfAPlan, .seed = search_.seed};
+  if (kind.lead.seconds < kind.repaired_from * kFaster || kind.repaired.seconds >= seconds_) {
+    kind.repaired = kind.lead;
+    kind.repaired_from = kind.lead.seconds;
+    kind.repaired_offsets.clear();
   }
-}
-
-// Returns an iteration that may use the whole memory. If no data that may leave makes room, data
-// leaves for short times too. Counts a search that found none.
-Iteration BestMaker::SearchWithoutReserve(const Shares& shares, int& tries) {
-  search_.runs_again.clear();
-  search_.problem.reserve_bytes = 0;
-  search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
-  Iteration iteration = Search(shares.first);
-  if (iteration.seconds < kNever || ++tries >= shares.most_tries) return iteration;
-  search_.problem.least_absence_runs = 1;
-  return Search(shares.first);
-}
-
-// Plans an iteration's addresses, and keeps it if it is the fastest. Returns whether one with
-// another reserve may be faster.
-bool BestMaker::TakeIteration(const Shares& shares, Iteration iteration, OwnTries& tries) {
-  constexpr double kFaster = 0.99;
-  constexpr double kEnough = 1.001;  // of the time without a reserve
-  if (IsFastest()) return false;
-  // Only a smaller reserve makes the schedule faster.
-  if (iteration.seconds == kNever || iteration.seconds * kFaster >= seconds_) {
-    const bool has_reserve = search_.problem.reserve_bytes > 0;
-    if (has_reserve) tries.cuts.Suffices();
-    return has_reserve;
-  }
-  const std::int64_t height = HeightOfTaken(
-      StepsOf(iteration), {.work_seconds = WorkSeconds() * shares.plan,
-                           .seed = options_.seed + static_cast<std::uint64_t>(tries.done)});
-  if (height > memory_bytes()) {
-    tries.cuts.Exceeds(height);
-  } else if (seconds_ <= tries.fastest * kEnough) {
-    return false;
-  } else {
-    tries.cuts.Suffices();
-  }
-  search_.runs_again = std::move(iteration.runs_again);
-  AllowShortAbsences(shares, tries);
-  return SecondsLeft(until_) > 0 && tries.cuts.next() <= memory_bytes();
-}
-
-// Lets data leave for short times too if half of the tries found no plan that fits.
-void BestMaker::AllowShortAbsences(const Shares& shares, const OwnTries& tries) {
-  const bool is_late =
-      tries.done + 1 >= shares.most_tries / 2 || tries.cuts.next() > memory_bytes() / 2;
-  if (is_late && seconds_ == kNever) search_.problem.least_absence_runs = 1;
-}
-
-// Returns the first iteration, or one in which data at home on the device stays, if that takes
-// hardly longer. Plans without its many moves are lower.
-Iteration BestMaker::FirstToRepair(double share) {
-  constexpr double kHardlyLonger = 1.005;
-  search_.problem.reserve_bytes = 0;
-  search_.problem.sends_data_at_home = false;
-  Iteration staying = Search(share);
-  search_.problem.sends_data_at_home = true;
-  return staying.seconds < first_.seconds * kHardlyLonger ? staying : first_;
-}
-
-// Repairs schedules without a reserve if their plans do not fit, while the data that is away is
-// improved further. Each plan goes on from the one before it.
-void BestMaker::TakeRepaired(const RepairShares& shares) {
-  if (first_.runs.empty() || IsFastest()) return;
-  until_ = shares.until;
-  Iteration base = FirstToRepair(shares.first);
-  schedule::StayOffsets near;
-  schedule::PlanEffort effort = {.work_seconds = WorkSeconds() * shares.plan,
-                                 .seed = options_.seed};
-  repair_seconds_ = WorkSeconds() * shares.all;
-  while (repair_seconds_ > 0 && SecondsLeft(until_) > 0) {
-    Iteration iteration = base;
-    if (Repair(effort, iteration, near)) Tighten(effort, std::move(iteration), near);
-    if (IsFastest()) return;
-    const double seconds = WorkSeconds() * shares.again;
-    repair_seconds_ -= seconds;
-    WorkBudget sending(SendingWork(seconds), SecondsLeft(until_), options_.stop);
-    transfers::SendOtherData(
-        ++effort.seed, [&](std::size_t done) { return sending.Take(done); }, base);
+  if (Repair(effort, kind.repaired, kind.repaired_offsets)) {
+    Tighten(effort, kind.repaired, kind.repaired_offsets);
+  } else if (!kind.planned.runs.empty()) {
+    Iteration iteration = kind.planned;
+    transfers::Refit(graph_, search_.problem, iteration);
+    Tighten(effort, std::move(iteration), kind.planned_offsets);
   }
 }
 
@@ -449,11 +466,10 @@ void BestMaker::TakeRepaired(const RepairShares& shares) {
 absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effort,
                                                        const Iteration& iteration,
                                                        const schedule::StayOffsets& near) {
-  constexpr double kSecondsOfAStep = 5e-6;  // of work beside the plan
+  constexpr double kSecondsOfAStep = 2e-6;  // of work beside the plan
   absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, StepsOf(iteration), machine_);
   if (!late.ok()) return late.status();
-  repair_seconds_ -=
-      effort.work_seconds + kSecondsOfAStep * static_cast<double>(late->steps.size());
+  plan_work_ -= effort.work_seconds + kSecondsOfAStep * static_cast<double>(late->steps.size());
   if (!near.empty()) effort.near = &near;
   absl::StatusOr<schedule::FixedSchedule> plan = KeepPlanned(*late, effort);
   if (!plan.ok()) return plan.status();
@@ -464,9 +480,9 @@ absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effo
 // none that is faster than the fastest schedule so far.
 bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
                        schedule::StayOffsets& near) {
-  constexpr int kMostPlans = 6;
+  constexpr int kMostPlans = 12;
   for (int plans = 0; plans < kMostPlans && iteration.seconds < seconds_; ++plans) {
-    if (repair_seconds_ <= 0) return false;
+    if (plan_work_ <= 0) return false;
     const bool is_first = near.empty();
     absl::StatusOr<Planned> planned = PlanNear(effort, iteration, near);
     if (!planned.ok()) return false;
@@ -474,8 +490,8 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
     if (planned->plan.fits) return true;
     if (is_first) continue;  // plans that go on from this one leave fewer bytes out
     const auto go_on = [&](std::size_t work) {
-      repair_seconds_ -= static_cast<double>(work) / SendingWork(1);
-      return repair_seconds_ > 0 && SecondsLeft(until_) > 0;
+      plan_work_ -= static_cast<double>(work) / SendingWork(1);
+      return plan_work_ > 0 && SecondsLeft() > 0;
     };
     if (!SendHighStays(planned->late, planned->plan.high_stays, go_on, iteration)) return false;
     transfers::FindTimes(iteration);
@@ -492,7 +508,7 @@ void BestMaker::Tighten(schedule::PlanEffort effort, Iteration iteration,
   constexpr int kMostFails = 20;      // one after the other
   constexpr int kMostChanges = 2000;
   effort.work_seconds *= kShortPlan;
-  for (int fails = 0; fails < kMostFails && repair_seconds_ > 0 && SecondsLeft(until_) > 0;) {
+  for (int fails = 0; fails < kMostFails && plan_work_ > 0 && SecondsLeft() > 0;) {
     Iteration next = iteration;
     if (IsFastest() || !transfers::ChangeForLess(next.made.problem, iteration.seconds * kFaster,
                                                  kMostChanges, ++effort.seed, next.is_away)) {

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_BEST_MAKER_H_
 #define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_BEST_MAKER_H_
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "policies/training/offload/algorithm_choices.h"
 #include "policies/training/offload/memory_cuts.h"
 #include "policies/training/transfers/iteration_search.h"
+#include "policies/training/transfers/work_budget.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
@@ -41,33 +43,33 @@ class BestMaker {
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
 
-  // Parts of the work for one kind of search.
+  // Parts of a round's work for one kind of iteration.
   struct Shares {
-    double first = 0;    // of the first search
-    double again = 0;    // of each later one, with memory in reserve; in pages, of ChangeReruns
-    double plan = 0;     // of the plan of each schedule
-    int most_tries = 1;  // searches, each with a plan; in pages, until one finds an iteration
-    double until = 1;    // of the time limit, since its begin: at least the parts so far
+    double lead = 0;    // of the search for an iteration that may use the whole memory
+    double tries = 0;   // of that with memory in reserve, and of plans of addresses
+    double repair = 0;  // of repairs where its plan does not fit
+
+    double Sum() const { return lead + tries + repair; }
   };
-  struct SearchKind {
+  // A kind of iteration, and the state of its search after the rounds so far.
+  struct Kind {
     bool recomputes = false;
     bool in_parts = false;
     Shares shares;
-  };
-  // Searches of one kind with fixed addresses.
-  struct OwnTries {
-    explicit OwnTries(std::int64_t memory_bytes) : cuts(memory_bytes) {}
 
-    int done = 0;             // searches before the one that runs
-    double fastest = kNever;  // the time without a reserve
-    MemoryCuts cuts;
-  };
-  struct RepairShares {
-    double first = 0;  // of the search in which data at home stays
-    double again = 0;  // of each improvement of the data that is away
-    double plan = 0;   // of the plan of each schedule
-    double all = 0;    // of all plans, their schedules and these improvements
-    double until = 1;
+    // To begin with, without and with data that leaves for short times; empty: not searched so far.
+    std::array<std::vector<Algorithms>, 2> choices;
+    transfers::Iteration lead;           // the fastest that may use the whole memory
+    bool sends_for_short_times = false;  // in the lead
+    // The least reserve with a plan that fits, or the next one to try.
+    std::int64_t reserve_bytes = 0;
+    // The fastest iteration of this round with a reserve and a plan that fits.
+    transfers::Iteration planned;
+    schedule::StayOffsets planned_offsets;
+    // A lead that is repaired, and its time before.
+    transfers::Iteration repaired;
+    schedule::StayOffsets repaired_offsets;
+    double repaired_from = kNever;
   };
   struct Planned {
     Schedule late;
@@ -77,15 +79,16 @@ class BestMaker {
   void TakeKnown(Schedule schedule);
   void TakeModnn();
   bool TakeOther(const Schedule& schedule);
-  std::vector<SearchKind> SearchKinds() const;
+  std::vector<Kind> Kinds() const;
   void SearchOwn();
-  void TakeInPages(const Shares& shares);
-  void TakeWithAddresses(const Shares& shares);
-  transfers::Iteration SearchWithoutReserve(const Shares& shares, int& tries);
-  bool TakeIteration(const Shares& shares, transfers::Iteration iteration, OwnTries& tries);
-  void AllowShortAbsences(const Shares& shares, const OwnTries& tries);
-  void TakeRepaired(const RepairShares& shares);
-  transfers::Iteration FirstToRepair(double share);
+  void SearchRound(double work, std::vector<Kind>& kinds);
+  void Advance(Kind& kind, double work);
+  void ImproveLead(Kind& kind, double work);
+  void FindLead(Kind& kind, bool sends_for_short_times, double work);
+  transfers::Iteration LeadWithReserve(const Kind& kind, std::int64_t bytes, double work);
+  void TakeWithReserve(Kind& kind, double work);
+  bool PlanWithReserve(Kind& kind, double work, transfers::Iteration iteration, MemoryCuts& cuts);
+  void TakeRepaired(Kind& kind, double work);
   absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
                                    const transfers::Iteration& iteration,
                                    const schedule::StayOffsets& near);
@@ -102,10 +105,14 @@ class BestMaker {
   bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
   double SecondsOf(const Schedule& schedule) const;
   double WorkSeconds() const;
-  double SecondsLeft(double until = 1) const;
+  double SecondsLeft() const;
   double SendingWork(double seconds) const;
-  transfers::Iteration Search(double share) const;
-  transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
+  double Take(double work);
+  bool HasEnded() const { return work_left_ < 1e-9 || SecondsLeft() == 0; }
+  transfers::WorkBudget BudgetOf(double work) const;
+  void NoteEnd(const transfers::WorkBudget& budget) const;
+  transfers::Iteration SearchWith(const Algorithms& algorithms, double work) const;
+  void Improve(double work, transfers::Iteration& iteration);
   std::string MemoryText() const;
   absl::Status DoesNotFit() const;
   absl::Status HasNoPlan() const;
@@ -124,9 +131,8 @@ class BestMaker {
   Schedule fastest_;                       // of the memory that the request asks for
   double seconds_ = kNever;                // of the fastest schedule
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
-  double until_ = 1;             // of the time limit: the end of the kind of search that runs
-  double repair_seconds_ = 0;    // of work that are left for repairs
-  transfers::Iteration first_;   // of whole data, without a reserve; empty: none fits
+  double work_left_ = 0;                   // seconds of work for all rounds
+  double plan_work_ = 0;         // seconds of work for plans that are left to a kind in a round
   std::vector<Schedule> late_;   // of other policies, with addresses that did not fit at once
   double plan_seconds_ = 0.005;  // of work, for a plan of another policy's schedule
   double bound_ = 0;             // no schedule is faster, with or without tasks that run again

@@ -13,9 +13,10 @@ namespace tidepool::offload_policies {
 // leaves at each, so the result of the bisection is approximate.
 class MemoryCuts {
  public:
-  explicit MemoryCuts(std::int64_t memory_bytes) : memory_(memory_bytes) {}
+  explicit MemoryCuts(std::int64_t memory_bytes, std::int64_t first = 0)
+      : memory_(memory_bytes), next_(first) {}
 
-  // Returns the bytes to cut next; 0 at first.
+  // Returns the bytes to cut next.
   std::int64_t next() const { return next_; }
 
   // The last cut has a plan that exceeds the memory.
@@ -41,7 +42,7 @@ class MemoryCuts {
   std::int64_t Middle() const { return low_ + (high_ - low_) / 2; }
 
   const std::int64_t memory_;
-  std::int64_t next_ = 0;
+  std::int64_t next_;
   std::int64_t step_ = memory_ / kPartOfStep;  // the least one to the next larger cut
   std::int64_t low_ = 0;                       // too little
   std::int64_t high_ = -1;                     // enough; -1: no cut so far

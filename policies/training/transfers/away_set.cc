@@ -271,8 +271,12 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
   std::vector<bool> set;
   set.reserve(problem.absences.size());
   for (const Absence& absence : problem.absences) set.push_back(absence.is_always_away());
-  AddUntilFits(problem, EagerOrder(problem), set.size(), set);
+  AddUntilFits(problem, set);
   return set;
+}
+
+void AddUntilFits(const TransferProblem& problem, std::vector<bool>& set) {
+  AddUntilFits(problem, EagerOrder(problem), set.size(), set);
 }
 
 void FitSet(const TransferProblem& problem, std::vector<bool>& set) {

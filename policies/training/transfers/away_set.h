@@ -17,8 +17,11 @@ namespace tidepool::transfers {
 // problem. Data at home on the device is taken last. O(operations + absences).
 std::vector<bool> EagerSet(const TransferProblem& problem);
 
-// Adds absences to a set in the order of EagerSet until all operations fit, where they can. Then
-// takes back those without which they still fit, in the opposite order.
+// Adds absences to a set in the order of EagerSet until all operations fit, where they can.
+// O(operations + absences).
+void AddUntilFits(const TransferProblem& problem, std::vector<bool>& set);
+
+// Does the same, and then takes back those without which they still fit, in the opposite order.
 // O((operations + absences) log operations).
 void FitSet(const TransferProblem& problem, std::vector<bool>& set);
 

@@ -25,12 +25,26 @@ GraphProblemMaker::GraphProblemMaker(const TaskGraph& graph, const GraphProblemO
          .is_at_home = is_there_before && datum.after == DataHome::kDevice,
          .is_old_gradient = ExistsBefore(datum) && datum.kind == DataKind::kWeightGradient});
   }
+  least_bytes_ = FindLeastBytes();
   for (const GraphTask& task : graph.tasks) AddTask(task);
   task_uses_of_.push_back(task_uses_.size());
   const bool has_updates =
       std::find(is_update_.begin(), is_update_.end(), true) != is_update_.end();
   sends_data_at_home_ = options.sends_data_at_home && has_updates;
   made_.problem.full_duplex = options.rates.full_duplex;
+}
+
+std::int64_t GraphProblemMaker::FindLeastBytes() const {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(data_.size());
+  for (const Datum& datum : data_) sizes.push_back(datum.bytes);
+  std::sort(sizes.begin(), sizes.end());
+  std::int64_t left = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) / kPartOfSmall;
+  for (const std::int64_t bytes : sizes) {
+    left -= bytes;
+    if (left < 0 || bytes >= kMostSmallBytes) return std::min(bytes, kMostSmallBytes);
+  }
+  return 0;
 }
 
 void GraphProblemMaker::AddTask(const GraphTask& task) {
@@ -46,6 +60,7 @@ void GraphProblemMaker::AddTask(const GraphTask& task) {
 }
 
 void GraphProblemMaker::Begin(std::size_t runs) {
+  least_runs_ = options_.sends_for_short_times ? 1 : std::min(kMostSoonRuns, 1 + runs / kSoonPart);
   before_ = dropped_ = 0;
   taken_.assign(runs + 1, 0);
   given_back_.assign(runs + 1, 0);
@@ -174,8 +189,8 @@ void GraphProblemMaker::AddAbsences(std::size_t data) {
     }
     if (k + 1 == uses.size()) break;
     absence.needed = uses[k + 1].run;
-    const bool is_short = absence.needed < absence.left + options_.least_absence_runs;
-    if (uses[k + 1].makes || is_short || datum.bytes < kLeastAbsenceBytes) continue;
+    const bool is_short = absence.needed < absence.left + least_runs_;
+    if (uses[k + 1].makes || is_short || datum.bytes < least_bytes_) continue;
     AddAbsence(data, absence, clean);
   }
   if (datum.ends_on_host && !clean) AddLeaving(data, absence);
@@ -192,11 +207,11 @@ void GraphProblemMaker::AddLeaving(std::size_t data, Absence absence) {
 // the first use and after the last. Rounds have no updates; their data stays.
 void GraphProblemMaker::AddAbsencesAtHome(std::size_t data) {
   const Datum& datum = data_[data];
-  if (!datum.is_at_home || !sends_data_at_home_ || datum.bytes < kLeastAbsenceBytes) return;
+  if (!datum.is_at_home || !sends_data_at_home_ || datum.bytes < least_bytes_) return;
   Absence absence = {.is_at_home = true};
   const auto add = [&](std::size_t needed) {
     absence.needed = needed;
-    if (needed >= absence.left + options_.least_absence_runs) AddAbsence(data, absence, false);
+    if (needed >= absence.left + least_runs_) AddAbsence(data, absence, false);
   };
   bool has_value = !LosesItsValue(data);
   for (const Use& use : UsesOf(data)) {

@@ -15,10 +15,14 @@
 
 namespace tidepool::transfers {
 
-// A smaller datum is never sent, and one that is needed again sooner only if the options ask for
-// it. Copies of such data take more time than they are worth, and there are many.
-inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
-inline constexpr std::size_t kLeastAbsenceRuns = 8;
+// Small data, and data that is needed again soon, does not leave: there are many such absences, and
+// each makes little room. Both limits are parts of the graph. The smallest data with a part of
+// kPartOfSmall of all bytes together is small, up to so many bytes. A datum is needed soon for less
+// than a part of kSoonPart of the runs, up to so many runs.
+inline constexpr std::int64_t kMostSmallBytes = std::int64_t{256} << 10;
+inline constexpr std::int64_t kPartOfSmall = 1000;
+inline constexpr std::size_t kMostSoonRuns = 8;
+inline constexpr std::size_t kSoonPart = 64;
 
 struct GraphProblemOptions {
   std::int64_t memory_bytes = 0;
@@ -35,7 +39,7 @@ struct GraphProblemOptions {
   std::int64_t part_bytes = 0;
   // Whether data at home on the device is sent, such as weights.
   bool sends_data_at_home = true;
-  std::size_t least_absence_runs = kLeastAbsenceRuns;  // 1 or more
+  bool sends_for_short_times = false;  // whether data that is needed again soon leaves too
 };
 inline constexpr std::int64_t kMostParts = 64;
 
@@ -80,8 +84,8 @@ struct GraphProblem {
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
 // use. Data at home on the host is away after its last use, and is sent if a run changed it. Two
-// uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are the ends of
-// an absence, or of one for each part. Data at home on the device, such as weights, may also be
+// uses of data that is not small, which is not needed again soon, are the ends of an absence, or of
+// one for each part. Data at home on the device, such as weights, may also be
 // away before its first use and after its last. That is not so in a graph without updates, which is
 // one round of several. A gradient of weights that an update reads takes no memory before the run
 // that writes it. No run reads its value of the iteration before.
@@ -129,6 +133,7 @@ class GraphProblemMaker {
     bool makes = false;
   };
 
+  std::int64_t FindLeastBytes() const;
   void AddTask(const GraphTask& task);
   void Begin(std::size_t runs);
   void FindUses(const std::vector<TaskRun>& runs);
@@ -163,6 +168,8 @@ class GraphProblemMaker {
 
   GraphProblemOptions options_;
   bool sends_data_at_home_ = false;
+  std::int64_t least_bytes_ = 0;  // of data that is not small
+  std::size_t least_runs_ = 1;    // of an absence
   std::vector<Datum> data_;
   std::vector<Algorithm> algorithms_;       // of the first task, of the second, ...
   std::vector<std::size_t> algorithms_of_;  // by task: the first

@@ -5,12 +5,13 @@
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <set>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
 #include "policies/training/transfers/faster_algorithms.h"
 #include "policies/training/transfers/rerun_order.h"
-#include "policies/training/transfers/rerun_search.h"
 #include "policies/training/transfers/transfer_bounds.h"
 #include "policies/training/transfers/transfer_dispatch.h"
 
@@ -57,6 +58,17 @@ class IterationSearch {
 
  private:
   using Reruns = std::vector<bool>;  // by task
+  static constexpr std::size_t kParts = 16;
+
+  // Tasks that run again at first.
+  struct Start {
+    double price = 0;
+    std::size_t part = 0;    // of kParts of the forward tasks
+    std::size_t stride = 0;  // between the cuts that stay
+    bool is_full =
+        false;  // of the full prices: all tasks up to `below`, and in the part to `price`
+    double below = 0;
+  };
 
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
@@ -71,8 +83,9 @@ class IterationSearch {
   void FindPrices();
   void TrySegments();
   Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
-  void TryPrices();
-  void TryCheapest();
+  void AddPrices();
+  void AddCheapest();
+  Reruns TasksOf(const Start& start) const;
   Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
   void Climb();
 
@@ -84,6 +97,7 @@ class IterationSearch {
   GraphProblemMaker whole_;  // problems of whole data
   Prices prices_;            // of the tasks alone
   Prices full_prices_;       // with the tasks that run again with them
+  std::vector<Start> starts_;
   std::unordered_set<Reruns> tried_;
   double best_seconds_ = kNever;
   Reruns best_reruns_;
@@ -162,55 +176,70 @@ IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::siz
 // Segments of about the same size need the least memory: that of one segment and of all cuts.
 void IterationSearch::TrySegments() {
   constexpr std::int64_t kMostSegments = 64;
-  constexpr std::size_t kParts = 8;
+  constexpr std::size_t kShares = 4;
   std::int64_t bytes = 0;
   for (std::size_t task = 0; task < order_.forward_tasks(); ++task) bytes += order_.KeptBytes(task);
   for (std::int64_t segments = 4; segments <= kMostSegments; segments *= 2) {
-    for (std::size_t part = 1; part <= kParts; ++part) {
+    for (std::size_t part = 1; part <= kShares; ++part) {
       if (!go_on_(graph_.tasks.size())) return;
-      TryOnce(InSegments(bytes / segments, order_.forward_tasks() * part / kParts));
+      TryOnce(InSegments(bytes / segments, order_.forward_tasks() * part / kShares));
     }
   }
 }
 
-void IterationSearch::TryPrices() {
+// Adds choices of tasks up to a price, and up to a part of the graph.
+void IterationSearch::AddPrices() {
   constexpr std::size_t kPrices = 12;
-  constexpr std::size_t kParts = 16;
   constexpr std::size_t kStrides = 4;
   for (std::size_t stride = 0; stride <= kStrides; ++stride) {
     for (const double price : prices_.Steps(kPrices)) {
       for (std::size_t part = 1; part <= kParts; ++part) {
-        if (!go_on_(graph_.tasks.size())) return;
-        TryOnce(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
+        starts_.push_back({.price = price, .part = part, .stride = stride});
       }
     }
   }
 }
 
-// The cheapest bytes first: all tasks below a price, and of the next ones those of the first part.
-void IterationSearch::TryCheapest() {
+// Adds choices of the cheapest bytes: all tasks below a price, and of the next ones those of the
+// first part.
+void IterationSearch::AddCheapest() {
   constexpr std::size_t kPrices = 12;
-  constexpr std::size_t kParts = 16;
   double below = 0;
   for (const double price : full_prices_.Steps(kPrices)) {
     for (std::size_t part = 1; part <= kParts; ++part) {
-      if (!go_on_(graph_.tasks.size())) return;
-      Reruns reruns(graph_.tasks.size());
-      for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
-        const bool is_first = task < order_.forward_tasks() * part / kParts;
-        reruns[task] = full_prices_.of_task[task] <= (is_first ? price : below);
-      }
-      TryOnce(reruns);
+      starts_.push_back({.price = price, .part = part, .is_full = true, .below = below});
     }
     below = price;
   }
 }
 
+IterationSearch::Reruns IterationSearch::TasksOf(const Start& start) const {
+  const std::size_t tasks = order_.forward_tasks() * start.part / kParts;
+  if (!start.is_full) return CheaperThan(start.price, tasks, start.stride);
+  Reruns reruns(graph_.tasks.size());
+  for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
+    reruns[task] = full_prices_.of_task[task] <= (task < tasks ? start.price : start.below);
+  }
+  return reruns;
+}
+
+// Climbs from the best choice so far, and tries another start after each step. Starts near each
+// other in their list are alike, so they come in steps of about its golden section.
 void IterationSearch::Climb() {
+  constexpr double kGolden = 0.618;
+  auto step = static_cast<std::size_t>(static_cast<double>(starts_.size()) * kGolden) + 1;
+  while (!starts_.empty() && std::gcd(step, starts_.size()) > 1) ++step;
   std::mt19937_64 random(options_.seed);
   Reruns current = best_reruns_;
   double current_seconds = best_seconds_;
-  while (go_on_(graph_.tasks.size())) {
+  for (std::size_t tries = 0; go_on_(graph_.tasks.size()); ++tries) {
+    if (tries % 2 == 0 && tries / 2 < starts_.size()) {
+      TryOnce(TasksOf(starts_[tries / 2 * step % starts_.size()]));
+      if (best_seconds_ >= current_seconds) continue;
+      current = best_reruns_;
+      current_seconds = best_seconds_;
+      continue;
+    }
     Reruns next = current;
     order_.ChangeAtRandom(random, next);
     if (next == current) continue;
@@ -224,29 +253,39 @@ void IterationSearch::Climb() {
 void IterationSearch::Choose() {
   Try(best_reruns_);
   if (!options_.recomputes) return;
-  const bool begins_there = !options_.runs_again.empty();
-  if (begins_there) Try(options_.runs_again);
   FindPrices();
   if (prices_.sorted.empty()) return;
   TrySegments();
-  if (!begins_there) {
-    TryPrices();
-    TryCheapest();
-  }
+  AddPrices();
+  AddCheapest();
   Climb();
 }
 
 Iteration IterationSearch::Search() {
-  if (options_.changes_together) {
-    best_reruns_ = options_.runs_again;
-  } else {
-    Choose();
-  }
+  Choose();
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
   iteration.runs_again = best_reruns_;
   iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
   return iteration;
+}
+
+// Returns the absences of another problem of the same runs in which the same bytes are away.
+std::vector<bool> SameAway(const Iteration& iteration, const GraphProblem& made) {
+  const auto key_of = [](const GraphProblem& problem, std::size_t g) {
+    const GraphProblem::Moved& moved = problem.moved[g];
+    return std::tuple(moved.data, moved.begin, problem.problem.absences[g].needed);
+  };
+  std::set<std::tuple<std::size_t, std::int64_t, std::size_t>> away;
+  for (std::size_t g = 0; g < iteration.is_away.size(); ++g) {
+    if (iteration.is_away[g]) away.insert(key_of(iteration.made, g));
+  }
+  std::vector<bool> set;
+  set.reserve(made.moved.size());
+  for (std::size_t g = 0; g < made.moved.size(); ++g) {
+    set.push_back(made.problem.absences[g].is_always_away() || away.contains(key_of(made, g)));
+  }
+  return set;
 }
 
 // Returns the set in which the search begins. It is that of a short search in which data at home on
@@ -286,9 +325,6 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                               : FirstSet(problem, bound, options.seed, go_on_sending);
   iteration.is_away = std::move(set);
   FindTimes(iteration);
-  if (options.changes_together && iteration.seconds < kNever) {
-    ChangeReruns(graph, algorithms, options, go_on, iteration);
-  }
   MakeRoomForAlgorithms(graph, options.problem, iteration);
   SendOtherData(options.seed, go_on_sending, iteration);
   UseFasterAlgorithms(graph, options.problem, iteration);
@@ -299,6 +335,18 @@ void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) 
   const TransferProblem& problem = iteration.made.problem;
   ImproveSet(problem, TransferBounds(problem).Of({}), seed, go_on, iteration.is_away);
   FindTimes(iteration);
+}
+
+void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
+  GraphProblem made = MakeGraphProblem(graph, iteration.runs, options);
+  iteration.is_away = SameAway(iteration, made);
+  iteration.made = std::move(made);
+  AddUntilFits(iteration.made.problem, iteration.is_away);
+  FindTimes(iteration);
+  Iteration less = iteration;
+  FitSet(less.made.problem, less.is_away);
+  FindTimes(less);
+  if (less.seconds < iteration.seconds) iteration = std::move(less);
 }
 
 void FindTimes(Iteration& iteration) {

@@ -17,12 +17,6 @@ struct IterationOptions {
   GraphProblemOptions problem = {};
   bool recomputes = true;
   std::uint64_t seed = 1;
-  // Tasks that run again in an iteration found before, in more memory for example: the search
-  // begins there. Empty: no such iteration.
-  std::vector<bool> runs_again = {};
-  // Changes the tasks of `runs_again`, which is not empty, together with the data that is sent,
-  // instead of choosing the tasks first. Data is whole, and `recomputes` does not matter.
-  bool changes_together = false;
 };
 
 struct Iteration {
@@ -40,7 +34,6 @@ struct Iteration {
 // a byte of results. These seconds are those of a task alone, or with the tasks that run again with
 // it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
 // far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
-// Where both change together, `go_on` holds for these changes (ChangeReruns).
 // Tasks have the given algorithms, or faster ones where the memory has room
 // (MakeRoomForAlgorithms). Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
@@ -52,6 +45,11 @@ void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration);
 
 // Finds the transfers and the time of an iteration in which other data is away than before.
 void FindTimes(Iteration& iteration);
+
+// Makes an iteration with times one of other options, such as less memory. Its runs stay, and so
+// does the data that is away, as far as the options let it. More leaves until all operations fit,
+// and then less while they do where that is faster. It takes infinitely long where they cannot.
+void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration);
 
 }  // namespace tidepool::transfers
 

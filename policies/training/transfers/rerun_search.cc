@@ -14,12 +14,12 @@ namespace {
 
 class RerunSearch {
  public:
-  RerunSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
-              const IterationOptions& options, Iteration& iteration)
+  RerunSearch(const TaskGraph& graph, const GraphProblemOptions& options, std::uint64_t seed,
+              Iteration& iteration)
       : tasks_(graph.tasks.size()),
-        order_(graph, algorithms),
-        maker_(graph, options.problem),
-        random_(options.seed),
+        order_(graph, AlgorithmsOf(iteration)),
+        maker_(graph, options),
+        random_(seed),
         iteration_(iteration),
         needed_(graph.data.size()) {}
 
@@ -29,6 +29,12 @@ class RerunSearch {
   }
 
  private:
+  static std::vector<std::size_t> AlgorithmsOf(const Iteration& iteration) {
+    std::vector<std::size_t> algorithms(iteration.runs_again.size());
+    for (const TaskRun& run : iteration.runs) algorithms[run.task] = run.algorithm;
+    return algorithms;
+  }
+
   bool CanChange() const {
     for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
       if (order_.CanRunAgain(task)) return true;
@@ -98,9 +104,9 @@ class RerunSearch {
 
 }  // namespace
 
-void ChangeReruns(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
-                  const IterationOptions& options, const GoOn& go_on, Iteration& iteration) {
-  RerunSearch(graph, algorithms, options, iteration).Run(go_on);
+void ChangeReruns(const TaskGraph& graph, const GraphProblemOptions& options, std::uint64_t seed,
+                  const GoOn& go_on, Iteration& iteration) {
+  RerunSearch(graph, options, seed, iteration).Run(go_on);
   FindTimes(iteration);
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <stop_token>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/policies/training/offload/expect_valid.h"
@@ -83,6 +85,86 @@ TEST(BestPolicy, SendsWeightsInAMemoryTooSmallForThemAll) {
       made.schedule.steps.begin(), made.schedule.steps.end(), [&](const ScheduleStep& step) {
         return step.kind == StepKind::kOffload && ExistsAfter(graph.data[step.index]);
       }));
+}
+
+GraphTask TaskOf(TaskPhase phase, double seconds, std::vector<std::size_t> reads,
+                 std::vector<std::size_t> writes) {
+  GraphTask task = {.name = "task", .phase = phase, .algorithms = {{"only", seconds, 0}}};
+  task.reads = std::move(reads);
+  task.writes = std::move(writes);
+  task.may_rerun = phase == TaskPhase::kForward;
+  return task;
+}
+
+// Three layers forward and backward, with data of some hundred units.
+TaskGraph ChainOf(std::int64_t unit) {
+  TaskGraph graph;
+  graph.name = "chain";
+  graph.batch = 1;
+  enum : std::size_t { kInput, kWeight, kOne, kTwo, kThree, kSlope3, kSlope2, kSlope1, kStep };
+  graph.data = {
+      {"input", 2 * unit, DataKind::kInput},     {"weight", unit, DataKind::kWeight},
+      {"one", 4 * unit, DataKind::kActivation},  {"two", 4 * unit, DataKind::kActivation},
+      {"three", unit, DataKind::kActivation},    {"slope3", unit, DataKind::kGradient},
+      {"slope2", 4 * unit, DataKind::kGradient}, {"slope1", 4 * unit, DataKind::kGradient},
+      {"step", unit, DataKind::kWeightGradient}};
+  graph.data[kInput].before = DataHome::kHost;
+  graph.data[kWeight].before = graph.data[kWeight].after = DataHome::kDevice;
+  graph.data[kStep].before = graph.data[kStep].after = DataHome::kDevice;
+  graph.tasks = {TaskOf(TaskPhase::kForward, 1, {kInput, kWeight}, {kOne}),
+                 TaskOf(TaskPhase::kForward, 2, {kOne}, {kTwo}),
+                 TaskOf(TaskPhase::kForward, 3, {kTwo}, {kThree}),
+                 TaskOf(TaskPhase::kBackward, 1, {kThree}, {kSlope3}),
+                 TaskOf(TaskPhase::kBackward, 3, {kSlope3, kTwo}, {kSlope2}),
+                 TaskOf(TaskPhase::kBackward, 2, {kSlope2, kOne}, {kSlope1}),
+                 TaskOf(TaskPhase::kBackward, 1, {kSlope1, kInput}, {kStep}),
+                 TaskOf(TaskPhase::kUpdate, 1, {kStep}, {})};
+  graph.tasks.back().updates = {kWeight};
+  return graph;
+}
+
+// Kilobytes over a slow link are as megabytes over a fast one.
+TEST(BestPolicy, SizesDoNotMatterInThemselves) {
+  constexpr std::int64_t kUnits = 14;
+  const auto seconds = [](std::int64_t unit, ScheduleMemory memory) {
+    ScheduleRequest request = RequestWith(kUnits * unit, true, 2);
+    MachineLink& link = request.machine.links.front();
+    link.out_bytes_per_second = link.in_bytes_per_second = static_cast<double>(unit) * 1.953125;
+    request.memory = memory;
+    const MadeSchedule made = MakeSchedule("best", ChainOf(unit), request).value();
+    ExpectValid(made);
+    EXPECT_TRUE(made.proved);
+    return Simulate(made)->seconds;
+  };
+  for (const ScheduleMemory memory : {ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+    const double large = seconds(kMiB, memory);
+    EXPECT_NEAR(seconds(512, memory), large, large * 1e-9);
+  }
+}
+
+// The memory is full to the byte, and the input comes back at another address, in that of a
+// workspace.
+TEST(BestPolicy, DataComesBackAtAnotherAddress) {
+  TaskGraph graph;
+  graph.name = "full";
+  graph.batch = 1;
+  graph.data = {
+      {"input", 4 * kMiB, DataKind::kInput},     {"one", 4 * kMiB, DataKind::kActivation},
+      {"two", kMiB, DataKind::kActivation},      {"slope2", kMiB, DataKind::kGradient},
+      {"slope1", 4 * kMiB, DataKind::kGradient}, {"step", kMiB, DataKind::kWeightGradient}};
+  graph.data[0].before = DataHome::kDevice;
+  graph.tasks = {TaskOf(TaskPhase::kForward, 1, {0}, {1}), TaskOf(TaskPhase::kForward, 1, {1}, {2}),
+                 TaskOf(TaskPhase::kBackward, 1, {2}, {3}),
+                 TaskOf(TaskPhase::kBackward, 1, {3, 1}, {4}),
+                 TaskOf(TaskPhase::kBackward, 0, {4, 0}, {5})};
+  graph.tasks[2].algorithms.front().workspace_bytes = 6 * kMiB;
+  ScheduleRequest request = RequestWith(13 * kMiB, false, 2);
+  MachineLink& link = request.machine.links.front();
+  link.out_bytes_per_second = link.in_bytes_per_second = 0.1 * static_cast<double>(kMiB);
+  request.memory = ScheduleMemory::kFixed;
+  const MadeSchedule made = MakeSchedule("best", graph, request).value();
+  ExpectValid(made);
+  EXPECT_NEAR(Simulate(made)->seconds, 81, 1e-9);  // of a search through all schedules
 }
 
 // The result of a softmax costs the time of the scores too, which nothing keeps. No schedule takes

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tests/training/schedule/small_schedule.h"
@@ -21,13 +22,19 @@ TaskGraph WithKeptGradient() {
   return graph;
 }
 
-GraphProblem ProblemOf(const TaskGraph& graph, std::size_t least_absence_runs = kLeastAbsenceRuns) {
+// Adds a datum that no task uses, beside which all others are small.
+TaskGraph BesideLargeData(TaskGraph graph) {
+  graph.data.push_back({.name = "large", .bytes = std::int64_t{1} << 40});
+  return graph;
+}
+
+GraphProblem ProblemOf(const TaskGraph& graph, bool sends_for_short_times = false) {
   std::vector<TaskRun> runs(graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
   return MakeGraphProblem(graph, runs,
                           {.memory_bytes = 10000,
                            .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
-                           .least_absence_runs = least_absence_runs});
+                           .sends_for_short_times = sends_for_short_times});
 }
 
 TEST(GraphProblem, GradientsOfTheIterationBeforeTakeNoMemory) {
@@ -50,9 +57,10 @@ TEST(GraphProblem, GradientsOfTheIterationBeforeFitBesideTheWeights) {
 }
 
 // Returns a graph of `idle` tasks between the uses of a kernel and its gradient, all large.
-TaskGraph WithLargeKernel(std::size_t idle = kLeastAbsenceRuns) {
+TaskGraph WithLargeKernel(std::size_t idle = 2) {
   TaskGraph graph = WithKeptGradient();
-  graph.data[testing::kKernel].bytes = graph.data[testing::kStep].bytes = kLeastAbsenceBytes;
+  graph = BesideLargeData(std::move(graph));
+  graph.data[testing::kKernel].bytes = graph.data[testing::kStep].bytes = kMostSmallBytes;
   for (const std::size_t at : {4, 3, 0}) {
     const GraphTask task = {.name = "idle", .algorithms = {{"only", 1, 0}}};
     graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(at), idle, task);
@@ -61,8 +69,8 @@ TaskGraph WithLargeKernel(std::size_t idle = kLeastAbsenceRuns) {
 }
 
 TEST(GraphProblem, DataAtHomeMayBeAwayBeforeBetweenAndAfterItsUses) {
-  constexpr std::size_t kIdle = kLeastAbsenceRuns;
-  const GraphProblem made = ProblemOf(WithLargeKernel());
+  constexpr std::size_t kIdle = 2;
+  const GraphProblem made = ProblemOf(WithLargeKernel(kIdle));
   const std::size_t end = made.problem.seconds.size();
   std::vector<std::vector<std::size_t>> found;
   for (std::size_t g = 0; g < made.moved.size(); ++g) {
@@ -83,14 +91,38 @@ TEST(GraphProblem, DataAtHomeMayBeAwayBeforeBetweenAndAfterItsUses) {
                                  ElementsAre(kStep, kBackRun + 1, kUpdateRun + 1, end)));
 }
 
-TEST(GraphProblem, DataIsAwayForAsFewRunsAsTheOptionsSay) {
-  const TaskGraph graph = WithLargeKernel(2);
-  const auto absences = [&](std::size_t least) {
-    return ProblemOf(graph, least).problem.absences.size();
+// A datum is needed soon within a part of the runs, and at most within 8.
+TEST(GraphProblem, DataLeavesForShortTimesWhereTheGraphIsShort) {
+  const auto absences = [](std::size_t idle, std::size_t tasks, bool sends_for_short_times) {
+    TaskGraph graph = WithLargeKernel(idle);
+    for (std::size_t task = graph.tasks.size(); task < tasks; ++task) {
+      graph.tasks.push_back({.name = "idle", .algorithms = {{"only", 1, 0}}});
+    }
+    return ProblemOf(graph, sends_for_short_times).problem.absences.size();
   };
-  EXPECT_EQ(absences(kLeastAbsenceRuns), 0);
-  EXPECT_EQ(absences(3), 1);  // of the kernel, between its convolution and its update
-  EXPECT_EQ(absences(2), 5);
+  constexpr std::size_t kLong = kSoonPart * kMostSoonRuns;
+  EXPECT_EQ(absences(1, 0, false), 5);
+  EXPECT_EQ(absences(1, kLong, false), 2);  // after the last uses
+  EXPECT_EQ(absences(1, kLong, true), 5);
+  EXPECT_EQ(absences(kMostSoonRuns, kLong, false), 5);
+}
+
+// Kilobytes leave a graph of kilobytes.
+TEST(GraphProblem, SmallDataHasASmallPartOfAllBytes) {
+  TaskGraph graph = WithLargeKernel();
+  const auto kernel_leaves = [&] {
+    const GraphProblem made = ProblemOf(graph);
+    return std::any_of(made.moved.begin(), made.moved.end(), [](const GraphProblem::Moved& moved) {
+      return moved.data == testing::kKernel;
+    });
+  };
+  EXPECT_TRUE(kernel_leaves());
+  graph.data[testing::kKernel].bytes = kMostSmallBytes - 1;
+  EXPECT_FALSE(kernel_leaves());
+  graph.data.pop_back();  // the large one
+  EXPECT_TRUE(kernel_leaves());
+  graph.data[testing::kKernel].bytes = 1;
+  EXPECT_FALSE(kernel_leaves());
 }
 
 TEST(GraphProblem, DataAtHomeStaysInRounds) {
@@ -116,7 +148,7 @@ TEST(GraphProblem, DataAtHomeOnTheHostComesAndGoes) {
   for (const std::size_t data : {testing::kKernel, testing::kStep}) {
     graph.data[data].before = graph.data[data].after = DataHome::kHost;
   }
-  const GraphProblem made = ProblemOf(graph);
+  const GraphProblem made = ProblemOf(BesideLargeData(std::move(graph)));
   EXPECT_THAT(made.dropped, ElementsAre());
   EXPECT_THAT(made.problem.absences,
               ElementsAre(Absence{.bytes = 512, .in_seconds = 512, .begins_away = true},
@@ -146,7 +178,7 @@ TEST(GraphProblem, DataAtHomeOnTheHostComesAndGoes) {
 TEST(GraphProblem, DataThatStaysAsOnTheHostIsNotSent) {
   TaskGraph graph = testing::SmallGraph();
   graph.data[testing::kBatch].before = graph.data[testing::kBatch].after = DataHome::kHost;
-  const GraphProblem made = ProblemOf(graph);
+  const GraphProblem made = ProblemOf(BesideLargeData(std::move(graph)));
   EXPECT_THAT(made.problem.absences,
               ElementsAre(Absence{.bytes = 1024, .in_seconds = 1024, .begins_away = true}));
   EXPECT_THAT(made.ends, ::testing::Contains(GraphProblem::End{2, testing::kBatch, true}));
@@ -160,7 +192,7 @@ TEST(GraphProblem, DependsOnNoProblemMadeBefore) {
       .reserve_bytes = 1000,
       .granule = 256,
       .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 2},
-      .part_bytes = kLeastAbsenceBytes / 4};
+      .part_bytes = kMostSmallBytes / 4};
   std::vector<TaskRun> all(graph.tasks.size());
   for (std::size_t task = 0; task < all.size(); ++task) all[task].task = task;
   std::vector<TaskRun> twice = all;

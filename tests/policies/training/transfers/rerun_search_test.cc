@@ -50,7 +50,7 @@ IterationOptions OptionsOf(std::int64_t memory_bytes) {
   IterationOptions options;
   options.problem = {.memory_bytes = memory_bytes,
                      .rates = {.out_bytes_per_second = rate, .in_bytes_per_second = rate},
-                     .least_absence_runs = 1};
+                     .sends_for_short_times = true};
   return options;
 }
 
@@ -68,8 +68,8 @@ Iteration WithoutReruns(const TaskGraph& graph, const IterationOptions& options)
 void Change(const TaskGraph& graph, const IterationOptions& options, int tries,
             Iteration& iteration) {
   ChangeReruns(
-      graph, Algorithms(graph.tasks.size()), options,
-      [&](std::size_t /*work*/) { return tries-- > 0; }, iteration);
+      graph, options.problem, options.seed, [&](std::size_t /*work*/) { return tries-- > 0; },
+      iteration);
 }
 
 // Returns the least time of all tasks that may run again and all data that may be away.
@@ -140,32 +140,29 @@ TEST(ChangeReruns, LeavesAnIterationWithItsOwnProblemAndTimes) {
   }
 }
 
-TEST(SearchIteration, ChangesTheGivenTasksTogetherWithTheDataThatIsSent) {
+// Less memory makes more data leave; as much as before changes nothing.
+TEST(Refit, KeepsTheRunsAndFitsTheMemory) {
   std::mt19937_64 random(63);
-  const GoOn never = [](std::size_t /*work*/) { return false; };
-  int faster = 0;
-  int all = 0;
+  int fits = 0;
   for (int i = 0; i < 100; ++i) {
     const TaskGraph graph = RandomChainGraph(random);
-    const Algorithms algorithms(graph.tasks.size());
-    IterationOptions options = OptionsOf(18 * kMiB);
-    options.runs_again.resize(graph.tasks.size());
-    options.changes_together = true;
-    const Iteration given = SearchIteration(graph, algorithms, options, never, never);
-    if (given.seconds == kNoTime) continue;
+    const IterationOptions options = OptionsOf(20 * kMiB);
+    Iteration iteration = WithoutReruns(graph, options);
+    if (iteration.seconds == kNoTime) continue;
+    Change(graph, options, 50, iteration);
     SCOPED_TRACE(i);
-    EXPECT_EQ(given.runs_again, options.runs_again);
-    int tries = 300;
-    const auto go_on = [&](std::size_t /*work*/) { return tries-- > 0; };
-    const Iteration changed = SearchIteration(graph, algorithms, options, go_on, never);
-    EXPECT_EQ(tries, -1);
-    EXPECT_LE(changed.seconds, given.seconds);
-    EXPECT_GE(changed.seconds, LeastSeconds(graph, options));
-    ++all;
-    faster += changed.seconds < given.seconds ? 1 : 0;
+    Iteration same = iteration;
+    Refit(graph, options.problem, same);
+    EXPECT_EQ(same.made, iteration.made);
+    EXPECT_EQ(same.seconds, iteration.seconds);
+    Iteration less = iteration;
+    const GraphProblemOptions less_memory = OptionsOf(18 * kMiB).problem;
+    Refit(graph, less_memory, less);
+    EXPECT_EQ(less.runs_again, iteration.runs_again);
+    EXPECT_EQ(less.made, MakeGraphProblem(graph, iteration.runs, less_memory));
+    fits += less.seconds < kNoTime ? 1 : 0;
   }
-  EXPECT_GT(all, 30);
-  EXPECT_GT(faster, all / 3);
+  EXPECT_GT(fits, 30);
 }
 
 TEST(ChangeReruns, LeavesAGraphWithoutForwardTasks) {

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time over the ideal of `best` for known networks in little memory, with fixed addresses and in
+// pages:
+//
+//     practical_sweep [--models NAME,...] [--percents N,...] [--seconds S] [--by-clock]
+//     [--no-others]
+//
+// The link has 24 GB/s in each direction. Memories are parts of the peak without a policy. Searches
+// end by the work of S seconds, so that no answer depends on the machine's load; with --by-clock
+// they end as those of the command line do. Every other policy is asked too.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool::bench {
+namespace {
+
+constexpr double kLinkRate = 24e9;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Network {
+  const char* name;
+  std::int64_t batch;
+  const char* gpu;
+};
+constexpr Network kNetworks[] = {{"gpt2-medium", 8, "a100"},    {"resnet-152", 64, "v100"},
+                                 {"densenet-201", 64, "v100"},  {"vgg-19", 128, "a100"},
+                                 {"inception-v3", 128, "a100"}, {"vit-l-16", 64, "a100"},
+                                 {"resnet-50", 32, "v100"}};
+
+struct Choices {
+  std::vector<std::string> models = {"gpt2-medium", "resnet-152",   "densenet-201",
+                                     "vgg-19",      "inception-v3", "vit-l-16"};
+  std::vector<int> percents = {20, 35, 50, 70, 90};
+  double seconds = 2;
+  bool by_clock = false;
+  bool without_others = false;
+};
+
+// The answer of a policy, with times over the ideal.
+struct Answer {
+  double slowdown = kNever;
+  double search_seconds = 0;
+};
+
+Answer Ask(const std::string& policy, const TaskGraph& graph, const ScheduleRequest& request) {
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
+  Answer answer;
+  answer.search_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!made.ok()) return answer;
+  const absl::StatusOr<Timeline> timeline = Simulate(*made);
+  if (timeline.ok()) answer.slowdown = timeline->seconds / made->ideal_seconds;
+  return answer;
+}
+
+ScheduleRequest RequestFor(std::int64_t memory_bytes) {
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = memory_bytes;
+  MachineLink& link = request.machine.links.front();
+  link.out_bytes_per_second = link.in_bytes_per_second = kLinkRate;
+  return request;
+}
+
+Answer AskBest(const Choices& choices, const TaskGraph& graph, std::int64_t memory_bytes,
+               ScheduleMemory memory) {
+  constexpr double kMostSeconds = 1000;
+  ScheduleRequest request = RequestFor(memory_bytes);
+  request.memory = memory;
+  BestOptions options = {.time_limit_seconds = choices.seconds};
+  if (!choices.by_clock) {
+    options.work_seconds = choices.seconds;
+    options.time_limit_seconds = kMostSeconds;
+  }
+  request.options = options;
+  return Ask("best", graph, request);
+}
+
+// Returns the fastest answer of all other policies with their default options.
+double FastestOther(const TaskGraph& graph, std::int64_t memory_bytes) {
+  double fastest = kNever;
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (policy.name == "best") continue;
+    fastest = std::min(fastest, Ask(policy.name, graph, RequestFor(memory_bytes)).slowdown);
+  }
+  return fastest;
+}
+
+// A figure over all memories that fit.
+class Figure {
+ public:
+  void Add(double value) {
+    if (value == kNever) return;
+    ++count_;
+    sum_ += value;
+    most_ = std::max(most_, value);
+  }
+  int count() const { return count_; }
+  double mean() const { return count_ > 0 ? sum_ / count_ : 0; }
+  double most() const { return most_; }
+
+ private:
+  int count_ = 0;
+  double sum_ = 0;
+  double most_ = 0;
+};
+
+class Sweep {
+ public:
+  explicit Sweep(const Choices& choices) : choices_(choices) {}
+
+  void Run() {
+    std::printf("%-14s %8s %9s %9s %9s %9s %9s\n", "network", "% of peak", "MiB", "fixed", "pages",
+                "others", "search s");
+    for (const Network& network : kNetworks) {
+      const auto& models = choices_.models;
+      if (std::find(models.begin(), models.end(), network.name) != models.end()) Run(network);
+    }
+    Print("fixed", fixed_);
+    Print("pages", paged_);
+    Print("fixed / pages", ratio_);
+    Print("search s", search_seconds_);
+    std::printf("slower than another policy: %d\nslower in more memory: %d\n", slower_than_others_,
+                slower_in_more_);
+  }
+
+ private:
+  void Run(const Network& network) {
+    const TaskGraph graph =
+        MakeModel(network.name, {.batch = network.batch, .gpu = network.gpu}).value();
+    const std::int64_t peak =
+        Simulate(MakeSchedule("none", graph, RequestFor(std::int64_t{1} << 50)).value())
+            ->peak_device_bytes;
+    double before = kNever;
+    for (const int percent : choices_.percents) {
+      const std::int64_t memory = peak / 100 * percent;
+      const Answer fixed = AskBest(choices_, graph, memory, ScheduleMemory::kFixed);
+      const Answer paged = AskBest(choices_, graph, memory, ScheduleMemory::kPaged);
+      const double other = choices_.without_others ? kNever : FastestOther(graph, memory);
+      std::printf("%-14s %8d %9.0f %9.4f %9.4f %9.4f %9.2f\n", network.name, percent,
+                  static_cast<double>(memory) / (1 << 20), fixed.slowdown, paged.slowdown, other,
+                  fixed.search_seconds);
+      std::fflush(stdout);
+      fixed_.Add(fixed.slowdown);
+      paged_.Add(paged.slowdown);
+      if (paged.slowdown < kNever) ratio_.Add(fixed.slowdown / paged.slowdown);
+      search_seconds_.Add(fixed.search_seconds);
+      slower_than_others_ += fixed.slowdown > other * (1 + kEqual) ? 1 : 0;
+      slower_in_more_ += fixed.slowdown > before * (1 + kEqual) ? 1 : 0;
+      before = fixed.slowdown;
+    }
+  }
+
+  static void Print(const char* name, const Figure& figure) {
+    std::printf("%s: %d memories, mean %.4f, most %.4f\n", name, figure.count(), figure.mean(),
+                figure.most());
+  }
+
+  static constexpr double kEqual = 1e-9;
+
+  const Choices& choices_;
+  Figure fixed_;
+  Figure paged_;
+  Figure ratio_;
+  Figure search_seconds_;
+  int slower_than_others_ = 0;
+  int slower_in_more_ = 0;
+};
+
+int Main(int argc, char** argv) {
+  Choices choices;
+  CLI::App app("Compares best with fixed addresses and in pages, in little memory");
+  app.add_option("--models", choices.models, "Networks")->delimiter(',');
+  app.add_option("--percents", choices.percents, "Memories, per cent of the peak, ascending")
+      ->delimiter(',');
+  app.add_option("--seconds", choices.seconds, "Seconds of work for each answer of best");
+  app.add_flag("--by-clock", choices.by_clock, "Let the clock end searches too");
+  app.add_flag("--no-others", choices.without_others, "Leave the other policies out");
+  CLI11_PARSE(app, argc, argv);
+  Sweep(choices).Run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tidepool::bench
+
+int main(int argc, char** argv) { return tidepool::bench::Main(argc, argv); }
