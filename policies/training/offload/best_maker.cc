@@ -361,6 +361,12 @@ void BestMaker::Advance(Kind& kind, double work) {
   }
   ImproveLead(kind, Take(work * kind.shares.lead));
   TakeWithReserve(kind, Take(work * kind.shares.tries));
+  if (seconds_ == kNever && !kind.sends_for_short_times) {
+    // Data that leaves for a few tasks may leave room for addresses.
+    kind.lead = Iteration();
+    FindLead(kind, true, work * kind.shares.lead / 4);
+    TakeWithReserve(kind, work * kind.shares.tries);
+  }
   TakeRepaired(kind, Take(work * kind.shares.repair));
 }
 
@@ -403,7 +409,7 @@ Iteration BestMaker::LeadWithReserve(const Kind& kind, std::int64_t bytes, doubl
 // less again.
 void BestMaker::TakeWithReserve(Kind& kind, double work) {
   constexpr int kLeastTries = 2;
-  constexpr int kMostTries = 8;  // until one fits
+  constexpr int kMostTries = 12;  // until one fits
   constexpr double kOfATry = 0.1;
   constexpr double kFaster = 0.999;
   kind.planned = Iteration();
@@ -428,8 +434,10 @@ void BestMaker::TakeWithReserve(Kind& kind, double work) {
 
 // Plans the addresses of an iteration with the reserve of the next cut. Returns whether they fit.
 bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration, MemoryCuts& cuts) {
+  // A plan in less work is hardly better than one without a search.
+  constexpr double kLeastWork = 0.005;
   absl::StatusOr<Planned> planned =
-      PlanNear({.work_seconds = work, .seed = search_.seed}, iteration, {});
+      PlanNear({.work_seconds = std::max(work, kLeastWork), .seed = search_.seed}, iteration, {});
   const bool fits = planned.ok() && planned->plan.fits;
   if (!fits) cuts.Exceeds(planned.ok() ? planned->plan.height : 2 * memory_bytes());
   kind.reserve_bytes = std::min(cuts.next(), memory_bytes() / 2);
