@@ -61,7 +61,9 @@ class Recording:
 
     def begin(self):
         self.has_begun = True
-        self._own(self.torch.cuda.memory._record_memory_history, max_entries=MOST_EVENTS, stacks="python")
+        # Not "all", with stacks of frees too: where an exception leaves an operator, the frees of its tensors make PyTorch lose the
+        # exception, such as the one by which a checkpoint ends its forward pass.
+        self._own(self.torch.cuda.memory._record_memory_history, context="alloc", max_entries=MOST_EVENTS, stacks="python")
 
     def whole(self):
         """Returns PyTorch's snapshot with all events."""

@@ -50,6 +50,22 @@ class DryRunTest(unittest.TestCase):
         done = subprocess.run([TOOL, "info", str(snapshot), "--json"], capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 
+    # PyTorch ends the second forward pass by an exception inside an operator.
+    def test_a_checkpoint_ends_its_second_pass_early(self):
+        found = answer(command=self.program(
+            "import torch\n"
+            "from torch.utils.checkpoint import checkpoint\n"
+            "block = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(1024, 256),\n"
+            "                            torch.nn.Dropout(0.1)).cuda()\n"
+            "optimizer = torch.optim.AdamW(block.parameters())\n"
+            "for _ in range(3):\n"
+            "    values = torch.randn(64, 256, device='cuda', requires_grad=True)\n"
+            "    for _ in range(2):\n"
+            "        values = checkpoint(block, values, use_reentrant=False)\n"
+            "    values.sum().backward()\n"
+            "    optimizer.step()\n"))
+        self.assertEqual((found["steps"], found["fits"]), (3, True))
+
     def test_says_what_a_program_needs(self):
         snapshot, report = self.folder / "snapshot.pickle", self.folder / "report.html"
         found = answer("--snapshot", str(snapshot), "--report", str(report))
