@@ -92,6 +92,14 @@ class OwnDevice final : public tidepool::Device {
   using Event = tidepool::Event;
 
   explicit OwnDevice(std::int64_t memory_bytes) : memory_bytes_(memory_bytes) {}
+  ~OwnDevice() override {
+    for (const auto& [id, stream] : streams_) stream.queue->Await(stream.queue->queued());
+    for (const Memory* rest : {&memory_, &pinned_}) {
+      for (const auto& [address, bytes] : *rest) std::free(address);
+    }
+    const std::lock_guard lock(all_mutex_);
+    std::erase_if(all_events_, [&](const auto& event) { return event.second.device == this; });
+  }
 
   std::string name() const override { return "own"; }
   std::int64_t memory_bytes() const override { return memory_bytes_; }
@@ -375,7 +383,7 @@ class OwnDevice final : public tidepool::Device {
   Memory memory_;
   Memory pinned_;
   Memory registered_;
-  std::map<std::uint64_t, OwnStream> streams_;  // last: its threads end before the rest goes
+  std::map<std::uint64_t, OwnStream> streams_;
 };
 
 #endif  // TIDEPOOL_EXAMPLES_OWN_DEVICE_H_
