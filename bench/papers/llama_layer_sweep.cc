@@ -63,9 +63,10 @@ struct Extreme {
   transfers::GraphProblem ProblemIn(const TaskGraph& graph, std::int64_t memory,
                                     const transfers::CopyRates& rates) const {
     return transfers::MakeGraphProblem(
-        graph, runs,
-        {.memory_bytes = memory, .granule = kGranule, .rates = rates, .sends_data_at_home = false});
+        graph, runs, {.memory_bytes = memory, .granule = kGranule, .rates = rates});
   }
+  // Weights stay, and all else that may leave does.
+  bool Sends(const transfers::Absence& absence) const { return offloads && !absence.is_at_home; }
 };
 
 Extreme MakeExtreme(const TaskGraph& graph, bool offloads) {
@@ -83,7 +84,7 @@ std::int64_t LeastMemory(const TaskGraph& graph, const Extreme& extreme) {
       extreme.ProblemIn(graph, 0, {.out_bytes_per_second = 1, .in_bytes_per_second = 1}).problem;
   std::vector<std::int64_t> bytes = problem.running_bytes;
   for (const transfers::Absence& absence : problem.absences) {
-    for (std::size_t k = absence.left; extreme.offloads && k < absence.needed; ++k) {
+    for (std::size_t k = absence.left; extreme.Sends(absence) && k < absence.needed; ++k) {
       bytes[k] -= absence.bytes;
     }
   }
@@ -111,7 +112,10 @@ double SecondsOf(const TaskGraph& graph, const Extreme& extreme, const Machine& 
       extreme.ProblemIn(graph, machine.devices.front().memory_bytes,
                         {.out_bytes_per_second = rate, .in_bytes_per_second = rate});
   std::vector<transfers::TransferAction> actions;
-  const std::vector<bool> is_away(made.problem.absences.size(), extreme.offloads);
+  std::vector<bool> is_away;
+  for (const transfers::Absence& absence : made.problem.absences) {
+    is_away.push_back(extreme.Sends(absence));
+  }
   if (transfers::TransferDispatcher(made.problem).Run(is_away, &actions) == kNever) return kNever;
   Schedule schedule = transfers::MakeSteps(graph, extreme.runs, made, actions);
   schedule.fingerprint = GraphFingerprint(graph);

@@ -14,7 +14,7 @@ TOOL, SLOW_CLOCK = sys.argv[1:]
 
 
 def slowdown(graph, memory, kind, limit, parts):
-    """Returns the time over the ideal of `best` on a machine that gives it one of so many parts of a core."""
+    """Returns the time over the ideal of `best` on a machine that gives it 1/`parts` of a core."""
     environment = dict(os.environ, LD_PRELOAD=SLOW_CLOCK, SLOW_CLOCK=str(parts))
     made = subprocess.run([TOOL, "schedule", graph, "--memory", memory, "--link", "24e9", "--policy", "best", "--memory-kind", kind,
                            "--time-limit", limit, "--json"], env=environment, capture_output=True, text=True)

@@ -41,8 +41,8 @@ class SlabAllocator final : public CUDAAllocator {
  public:
   explicit SlabAllocator(CUDAAllocator& inner) : inner_(inner) { the_allocator = this; }
 
-  // Gives the slab of a device so many bytes; 0 gives its memory back. Returns whether it was done:
-  // not while a request lives in it.
+  // Makes the slab of a device `bytes` large; 0 gives its memory back. Returns false, and changes
+  // nothing, while a request lives in it.
   bool Resize(DeviceIndex device, std::int64_t bytes);
   // Serves the requests of the calling thread on the device by a plan, until End.
   void Begin(DeviceIndex device, const PlannedPass& pass);

@@ -103,7 +103,7 @@ class Slab {
   }
 
  private:
-  // So far ahead it looks for requests that come where others were planned.
+  // The planned requests after the next one among which it looks for a request.
   static constexpr std::int64_t kLookAhead = 64;
 
   struct Live {
@@ -111,9 +111,9 @@ class Slab {
     std::vector<cudaStream_t> uses;
   };
 
-  // Returns the position of a request in the pass. A request that differs from the next planned one
-  // was not planned, such as the workspace that a library keeps. Two in a row that do are the next
-  // two of these sizes.
+  // Returns the position of a request in the pass, or its end for one that was not planned, such as
+  // the workspace that a library keeps. One that differs from the next planned request counts as
+  // such. Where the request after it differs too, the two are looked for side by side.
   std::int64_t Find(std::int64_t bytes) const {
     if (next_ < pass_.count && pass_.bytes[next_] == bytes) return next_;
     const std::int64_t end = std::min(next_ + kLookAhead, pass_.count);

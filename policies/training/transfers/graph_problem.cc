@@ -28,9 +28,7 @@ GraphProblemMaker::GraphProblemMaker(const TaskGraph& graph, const GraphProblemO
   least_bytes_ = FindLeastBytes();
   for (const GraphTask& task : graph.tasks) AddTask(task);
   task_uses_of_.push_back(task_uses_.size());
-  const bool has_updates =
-      std::find(is_update_.begin(), is_update_.end(), true) != is_update_.end();
-  sends_data_at_home_ = options.sends_data_at_home && has_updates;
+  has_updates_ = std::find(is_update_.begin(), is_update_.end(), true) != is_update_.end();
   made_.problem.full_duplex = options.rates.full_duplex;
 }
 
@@ -207,7 +205,7 @@ void GraphProblemMaker::AddLeaving(std::size_t data, Absence absence) {
 // the first use and after the last. Rounds have no updates; their data stays.
 void GraphProblemMaker::AddAbsencesAtHome(std::size_t data) {
   const Datum& datum = data_[data];
-  if (!datum.is_at_home || !sends_data_at_home_ || datum.bytes < least_bytes_) return;
+  if (!datum.is_at_home || !has_updates_ || datum.bytes < least_bytes_) return;
   Absence absence = {.is_at_home = true};
   const auto add = [&](std::size_t needed) {
     absence.needed = needed;

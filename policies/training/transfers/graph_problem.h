@@ -16,9 +16,9 @@
 namespace tidepool::transfers {
 
 // Small data, and data that is needed again soon, does not leave: there are many such absences, and
-// each makes little room. Both limits are parts of the graph. The smallest data with a part of
-// kPartOfSmall of all bytes together is small, up to so many bytes. A datum is needed soon for less
-// than a part of kSoonPart of the runs, up to so many runs.
+// each makes little room. Both limits follow from the graph. Small are the smallest data that have
+// 1/kPartOfSmall of all bytes together, but none of kMostSmallBytes or more. Soon is after fewer
+// runs than 1/kSoonPart of all, but never after kMostSoonRuns or more.
 inline constexpr std::int64_t kMostSmallBytes = std::int64_t{256} << 10;
 inline constexpr std::int64_t kPartOfSmall = 1000;
 inline constexpr std::size_t kMostSoonRuns = 8;
@@ -37,8 +37,6 @@ struct GraphProblemOptions {
   // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
   // has at most kMostParts parts.
   std::int64_t part_bytes = 0;
-  // Whether data at home on the device is sent, such as weights.
-  bool sends_data_at_home = true;
   bool sends_for_short_times = false;  // whether data that is needed again soon leaves too
 };
 inline constexpr std::int64_t kMostParts = 64;
@@ -167,7 +165,7 @@ class GraphProblemMaker {
   }
 
   GraphProblemOptions options_;
-  bool sends_data_at_home_ = false;
+  bool has_updates_ = false;
   std::int64_t least_bytes_ = 0;  // of data that is not small
   std::size_t least_runs_ = 1;    // of an absence
   std::vector<Datum> data_;

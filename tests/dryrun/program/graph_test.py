@@ -592,7 +592,7 @@ class BatchTest(unittest.TestCase):
 
 
 class RemediesTest(unittest.TestCase):
-    # The address space has room for so much memory of all GPUs together.
+    # The address space has room for 16 TiB of all GPUs together.
     def test_enough_memory_is_less_on_many_gpus(self):
         tried = []
 
