@@ -46,8 +46,7 @@ nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
 }
 
 std::string RatioTextOf(double seconds, double lower_bound) {
-  if (IsProved(seconds, lower_bound))
-    return "1.000x, proved in this order of tasks";
+  if (IsProved(seconds, lower_bound)) return "1.000x, proved in this order of tasks";
   return lower_bound > 0 ? RatioText(seconds / lower_bound) : "-";
 }
 
