@@ -40,10 +40,6 @@ struct CompressionAdvisorOptions {
   int threads = 0;                      // 0: the number that the profile recommends
   // The smallest share of the buffer that compression must save, 0 to 1.
   double least_saving = 0.05;
-  // The longest acceptable delay of the program compared with raw copies.
-  double most_delay_seconds = 0;
-  // The unit in which compressed data takes host memory (a page of a PagePool): 1 byte to 1 GiB.
-  std::int64_t granularity_bytes = std::int64_t{64} << 10;
 };
 
 enum class CompressionReason : std::uint8_t {

@@ -6,8 +6,8 @@
 // performance due to compression" (Shriram et al., IPDPS 2019, section V-C).
 //
 // A choice stands on a density c of each datum, with an error h. The band of the datum is
-// [c - h, c + h]: h is the error of the probe that found c (density_probe.h), or `least_error`
-// where that is more, or where c was assumed. A later estimate d with the error e has left the band
+// [c - h, c + h]: h is the error of the probe that found c (density_probe.h), or 0.02 where
+// that is more, or where c was assumed. A later estimate d with the error e has left the band
 // when [d - e, d + e] and the band have no common point. As long as no estimate leaves its band,
 // the choice stands.
 //
@@ -36,7 +36,6 @@ struct AdaptiveCompressionOptions {
   TimelineOptions placing = {};  // of the simulation
   // The share of nonzero words of each datum on which the schedule stands; empty: 1 for all.
   std::vector<double> densities = {};
-  double least_error = 0.02;  // 0 to 1
 };
 
 // Not thread-safe.
@@ -83,7 +82,6 @@ class TIDEPOOL_EXPORT AdaptiveCompression {
   Schedule schedule_;
   Machine machine_;
   TimelineOptions placing_;
-  double least_error_;
   std::vector<Band> bands_;  // by data
   std::int64_t noted_ = 0;
   std::int64_t choices_ = 0;

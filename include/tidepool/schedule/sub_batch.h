@@ -53,14 +53,12 @@ struct SubBatchOptions {
   SubBatchRule rule = SubBatchRule::kConsecutiveTasks;
   // The share of the tasks, without updates, that are consecutive: alpha, more than 0 and up to 1.
   double consecutive_share = 0.15;
-  // Whether sub-batches below the batch are multiples of 64, or powers of two below 64.
-  bool regular = true;
 
   friend bool operator==(const SubBatchOptions&, const SubBatchOptions&) = default;
 };
 
-// Returns the largest sub-batch up to `sub_batch` of the kind that options call regular: 200 ->
-// 192, 100 -> 64, 33 -> 32, 12 -> 8.
+// Returns the largest sub-batch up to `sub_batch` that is a multiple of 64, or a power of two below
+// 64: 200 -> 192, 100 -> 64, 33 -> 32, 12 -> 8.
 TIDEPOOL_EXPORT std::int64_t RegularSubBatch(std::int64_t sub_batch);
 
 struct SubBatchChoice {

@@ -13,6 +13,8 @@
 namespace tidepool {
 namespace {
 
+constexpr double kLeastError = 0.02;  // of a band
+
 // Returns the schedule without the offloads that the simulation left out for lack of room on the
 // host.
 Schedule WithoutStaying(Schedule schedule, const Schedule& resolved, std::size_t data) {
@@ -35,10 +37,6 @@ absl::StatusOr<AdaptiveCompression> AdaptiveCompression::Create(
       !status.ok()) {
     return status;
   }
-  if (!(options.least_error >= 0 && options.least_error <= 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the least error is ", options.least_error, ", expected 0 to 1"));
-  }
   return AdaptiveCompression(graph, WithoutStaying(schedule, simulated.resolved, graph.data.size()),
                              options, simulated.plan);
 }
@@ -50,8 +48,7 @@ AdaptiveCompression::AdaptiveCompression(const TaskGraph& graph, Schedule schedu
       schedule_(std::move(schedule)),
       machine_(options.machine),
       placing_(options.placing),
-      least_error_(options.least_error),
-      bands_(graph.data.size(), Band{.error = options.least_error}) {
+      bands_(graph.data.size(), Band{.error = kLeastError}) {
   placing_.plan = std::move(plan);
   for (std::size_t i = 0; i < options.densities.size(); ++i) {
     bands_[i].density = options.densities[i];
@@ -72,7 +69,7 @@ bool AdaptiveCompression::HasLeft(const Band& band) {
 void AdaptiveCompression::Renew() {
   for (Band& band : bands_) {
     if (!band.latest.has_value()) continue;
-    band = {.density = band.latest->density, .error = std::max(band.latest->error, least_error_)};
+    band = {.density = band.latest->density, .error = std::max(band.latest->error, kLeastError)};
   }
 }
 

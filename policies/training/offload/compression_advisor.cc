@@ -12,7 +12,8 @@
 namespace tidepool {
 namespace {
 
-constexpr std::int64_t kMostGranularity = std::int64_t{1} << 30;
+// Compressed data takes whole pages of the host (PagePoolOptions::page_bytes).
+constexpr std::int64_t kPageBytes = std::int64_t{64} << 10;
 
 absl::Status Wrong(std::string_view name, double value, std::string_view expected) {
   return absl::InvalidArgumentError(
@@ -32,12 +33,6 @@ absl::Status CheckAdvisorOptions(const CompressionAdvisorOptions& options) {
   }
   if (!IsBetween(options.least_saving, 0, 1)) {
     return Wrong("least saving", options.least_saving, "a share from 0 to 1");
-  }
-  if (!(options.most_delay_seconds >= 0)) {
-    return Wrong("delay", options.most_delay_seconds, "0 seconds or more");
-  }
-  if (options.granularity_bytes < 1 || options.granularity_bytes > kMostGranularity) {
-    return Wrong("granularity", static_cast<double>(options.granularity_bytes), "1 to 2^30 bytes");
   }
   return absl::OkStatus();
 }
@@ -62,8 +57,8 @@ absl::Status CheckCandidate(const CompressionCandidate& candidate) {
   return absl::OkStatus();
 }
 
-std::int64_t RoundedUp(std::int64_t bytes, std::int64_t granularity) {
-  return (bytes + granularity - 1) / granularity * granularity;
+std::int64_t InPages(std::int64_t bytes) {
+  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
 // Returns the delay of an event beyond its deadline, if compression caused it.
@@ -101,8 +96,7 @@ absl::StatusOr<CompressionAdvice> CompressionAdvisor::Advise(
   if (absl::Status status = CheckCandidate(candidate); !status.ok()) return status;
   const double highest = std::min(1.0, candidate.density + candidate.density_error);
   const auto held = [&](double density) {
-    return RoundedUp(CompressedBytes(profile_, candidate.bytes, candidate.word, density),
-                     options_.granularity_bytes);
+    return InPages(CompressedBytes(profile_, candidate.bytes, candidate.word, density));
   };
   const auto seconds = [&](TransferDirection direction) {
     return TransferSeconds(profile_, candidate.bytes, candidate.word, highest, direction,
@@ -126,9 +120,9 @@ absl::StatusOr<CompressionAdvice> CompressionAdvisor::Advise(
       static_cast<double>(advice.least_saved_bytes) <
           options_.least_saving * static_cast<double>(candidate.bytes)) {
     advice.reason = CompressionReason::kSavesTooLittle;
-  } else if (leave_delay > options_.most_delay_seconds) {
+  } else if (leave_delay > 0) {
     advice.reason = CompressionReason::kLeavesTooLate;
-  } else if (return_delay > options_.most_delay_seconds) {
+  } else if (return_delay > 0) {
     advice.reason = CompressionReason::kReturnsTooLate;
   } else {
     advice.reason = CompressionReason::kSaves;

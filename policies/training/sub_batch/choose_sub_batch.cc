@@ -65,7 +65,7 @@ class SubBatchSearch {
   // Returns the next smaller sub-batch that may be chosen.
   std::optional<std::int64_t> Below(std::int64_t sub_batch) const {
     while (--sub_batch >= Least()) {
-      if (options_.regular) sub_batch = std::max(RegularSubBatch(sub_batch), Least());
+      sub_batch = std::max(RegularSubBatch(sub_batch), Least());
       if (HasCosts(sub_batch)) return sub_batch;
     }
     return std::nullopt;

@@ -116,8 +116,7 @@ class AdaptiveRun : public ::testing::Test {
         AdaptiveCompression::Create(graph_, schedule, timeline,
                                     {.machine = options_.machine.machine,
                                      .placing = options_.machine.placing,
-                                     .densities = options_.densities,
-                                     .least_error = 0.05})
+                                     .densities = options_.densities})
             .value());
     executor_ = Create(timeline.resolved, 2).value();
   }
@@ -185,10 +184,10 @@ TEST_F(AdaptiveRun, ChoosesAgainWhenADensityLeavesItsBand) {
   EXPECT_EQ(Compressed(), kLayers - 1);
   EXPECT_NEAR(densities_[3].density, 0.3, 0.05);
   EXPECT_FALSE(Iterate(0.3));
-  EXPECT_FALSE(Iterate(0.32));  // probed, within the band
+  EXPECT_FALSE(Iterate(0.305));  // probed, within the band
   EXPECT_EQ(densities_.size(), kLayers);
   EXPECT_TRUE(densities_[3].is_exact);  // counted while it was compressed
-  EXPECT_FALSE(Iterate(0.32));
+  EXPECT_FALSE(Iterate(0.305));
   EXPECT_TRUE(Iterate(1));
   EXPECT_EQ(Compressed(), 0);
   EXPECT_FALSE(Iterate(1));

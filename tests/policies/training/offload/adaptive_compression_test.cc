@@ -40,8 +40,7 @@ class AdaptiveCompressionTest : public ::testing::Test {
     return AdaptiveCompression::Create(graph_, schedule, timeline,
                                        {.machine = options_.machine.machine,
                                         .placing = options_.machine.placing,
-                                        .densities = options_.densities,
-                                        .least_error = 0.02})
+                                        .densities = options_.densities})
         .value();
   }
 
@@ -139,9 +138,6 @@ TEST_F(AdaptiveCompressionTest, RefusesWhatCannotBe) {
   };
   EXPECT_THAT(error({.densities = {0.5}}), HasSubstr("1 densities, expected"));
   EXPECT_THAT(error({.densities = All(2)}), HasSubstr("expected 0 to 1"));
-  for (const double least : {-0.1, 1.1, std::nan("")}) {
-    EXPECT_THAT(error({.least_error = least}), HasSubstr("expected 0 to 1"));
-  }
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ Expected Slow(const CompressionProfile& profile, const CompressionAdvisorOptions
 
   Expected expected;
   const auto is_later = [&](double end, double deadline, double raw) {
-    const double lateness = end - std::max(deadline, raw) - options.most_delay_seconds;
+    const double lateness = end - std::max(deadline, raw);
     if (std::abs(lateness) <= band) expected.is_sure = false;
     return lateness > 0;
   };
@@ -95,8 +95,8 @@ Expected Slow(const CompressionProfile& profile, const CompressionAdvisorOptions
   const double payload = std::min(1.0, 1 / bits + density) * static_cast<double>(candidate.bytes);
   const double saved = static_cast<double>(candidate.bytes) - payload;
   const double needed = options.least_saving * static_cast<double>(candidate.bytes);
-  if (std::abs(saved - needed) <= static_cast<double>(options.granularity_bytes) +
-                                      0.01 * static_cast<double>(candidate.bytes)) {
+  if (std::abs(saved - needed) <=
+      static_cast<double>(64 << 10) + 0.01 * static_cast<double>(candidate.bytes)) {
     expected.is_sure = false;
   }
   if (saved < needed) {
@@ -128,7 +128,6 @@ CompressionAdvisorOptions OptionsOf(std::mt19937_64& random) {
   options.link_bytes_per_second = 1e9 * static_cast<double>(1 + random() % 64);
   options.threads = static_cast<int>(random() % 5);
   options.least_saving = static_cast<double>(random() % 6) / 10;
-  options.most_delay_seconds = random() % 2 == 0 ? 0 : static_cast<double>(random() % 50) * 1e-3;
   return options;
 }
 
@@ -255,11 +254,6 @@ TEST(CompressionAdvisor, RefusesWhatCannotBe) {
   }
   for (const double share : {-0.1, 1.1, nan}) {
     EXPECT_THAT(options_error({.least_saving = share}), HasSubstr("expected a share"));
-    EXPECT_THAT(options_error({.most_delay_seconds = share == 1.1 ? -1 : share}),
-                HasSubstr("expected 0 seconds"));
-  }
-  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1} << 31}) {
-    EXPECT_THAT(options_error({.granularity_bytes = bytes}), HasSubstr("expected 1 to 2^30"));
   }
   CompressionProfile profile;
   profile.threads = 0;

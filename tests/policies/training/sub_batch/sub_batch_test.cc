@@ -211,7 +211,7 @@ TEST(SubBatchChoice, KeepsToTheBatchesOfATable) {
 TEST(SubBatchChoice, DatesRuleCountsTheLargestTaskAlone) {
   const GraphFamily family = FamilyOf("vgg-16");
   for (const std::int64_t gigabytes : {8, 4, 2}) {
-    SubBatchOptions options = {.rule = SubBatchRule::kLargestTask, .regular = false};
+    SubBatchOptions options = {.rule = SubBatchRule::kLargestTask};
     const std::int64_t memory = gigabytes * kGigabyte;
     const std::int64_t by_date =
         ChooseSubBatch(family, 256, memory, 512, options).value().sub_batch;
