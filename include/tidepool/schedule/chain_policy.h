@@ -177,10 +177,11 @@ TIDEPOOL_EXPORT std::vector<double> FirstStarts(const ChainSchedule& schedule, C
 // Tasks run again as their parts do, so `made` must be made with ChainOptions::recomputation if any
 // does. Data leaves after its last use before it is made again, task by task, and steps have the
 // order of their times. So a simulation has the makespan of `schedule`, or a smaller one. An
-// activation that would come back before it has left is not moved. Errors are CheckChainSchedule's;
-// InvalidArgument for tasks that may not run again, for weights at home on the host, for copies of
-// parts, and for granules of other than 1 to 2^30 bytes; ResourceExhausted where sizes rounded up
-// to granules do not fit. O(steps log steps + uses).
+// activation that would come back before it has left is not moved. Where sizes rounded up to
+// granules need more than the memory, LowerSchedule refuses the result. Errors are
+// CheckChainSchedule's; InvalidArgument for tasks that may not run again, for weights at home on
+// the host, for copies of parts, and for granules of other than 1 to 2^30 bytes.
+// O(steps log steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph,
                                                        const GraphChain& made,
                                                        const ChainSchedule& schedule,

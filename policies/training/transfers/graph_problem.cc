@@ -25,7 +25,7 @@ GraphProblemMaker::GraphProblemMaker(const TaskGraph& graph, const GraphProblemO
          .is_at_home = is_there_before && datum.after == DataHome::kDevice,
          .is_old_gradient = ExistsBefore(datum) && datum.kind == DataKind::kWeightGradient});
   }
-  least_bytes_ = FindLeastBytes();
+  if (!options.has_all_absences) least_bytes_ = FindLeastBytes();
   for (const GraphTask& task : graph.tasks) AddTask(task);
   task_uses_of_.push_back(task_uses_.size());
   has_updates_ = std::find(is_update_.begin(), is_update_.end(), true) != is_update_.end();
@@ -58,7 +58,9 @@ void GraphProblemMaker::AddTask(const GraphTask& task) {
 }
 
 void GraphProblemMaker::Begin(std::size_t runs) {
-  least_runs_ = options_.sends_for_short_times ? 1 : std::min(kMostSoonRuns, 1 + runs / kSoonPart);
+  least_runs_ = options_.has_all_absences        ? 0
+                : options_.sends_for_short_times ? 1
+                                                 : std::min(kMostSoonRuns, 1 + runs / kSoonPart);
   before_ = dropped_ = 0;
   taken_.assign(runs + 1, 0);
   given_back_.assign(runs + 1, 0);

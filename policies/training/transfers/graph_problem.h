@@ -38,6 +38,7 @@ struct GraphProblemOptions {
   // has at most kMostParts parts.
   std::int64_t part_bytes = 0;
   bool sends_for_short_times = false;  // whether data that is needed again soon leaves too
+  bool has_all_absences = false;  // whether small data leaves too, and between two runs in a row
 };
 inline constexpr std::int64_t kMostParts = 64;
 

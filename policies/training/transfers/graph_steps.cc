@@ -140,8 +140,9 @@ void StepMaker::Take(const TransferAction& action) {
 
 Schedule StepMaker::Make(const std::vector<TransferAction>& actions) {
   Begin();
+  const double rounding = actions.empty() ? 0 : kEqualSeconds * actions.back().start_seconds;
   for (const TransferAction& action : actions) {
-    ReleaseUntil(action.start_seconds);
+    ReleaseUntil(action.start_seconds + rounding);
     Take(action);
   }
   ReleaseUntil(std::numeric_limits<double>::infinity());
