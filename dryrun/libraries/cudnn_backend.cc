@@ -2,6 +2,8 @@
 // Graphs of cuDNN 8 and 9: descriptors with attributes, of which those of convolutions are
 // understood. An engine stands for each algorithm. Other graphs have one engine, without a
 // workspace.
+#include <cudnn.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -24,55 +26,6 @@ using tidepool::cudart_host::OutputBytes;
 using tidepool::cudart_host::Pass;
 using tidepool::cudart_host::Run;
 namespace cudnn = tidepool::cudart_host::cudnn;
-
-// Names and types of cudnn_graph.h.
-enum Type : int {  // cudnnBackendDescriptorType_t
-  kEngine = 2,
-  kEngineConfig = 3,
-  kForward = 10,
-  kBackwardFilter = 11,
-  kBackwardData = 12,
-};
-enum Name : int {  // cudnnBackendAttributeName_t
-  kDilations = 102,
-  kStrides = 103,
-  kPaddings = 105,
-  kHeuristicsGraph = 201,
-  kHeuristicsResults = 202,
-  kConfigEngine = 300,
-  kPlanConfig = 401,
-  kPlanWorkspace = 402,
-  kForwardConvolution = 702,
-  kForwardW = 703,
-  kForwardX = 704,
-  kForwardY = 705,
-  kDataConvolution = 708,
-  kDataW = 709,
-  kDataX = 710,
-  kDataY = 711,
-  kFilterConvolution = 714,
-  kFilterW = 715,
-  kFilterX = 716,
-  kFilterY = 717,
-  kGraphOperations = 801,
-  kTensorType = 901,
-  kTensorSizes = 902,
-  kTensorStrides = 903,
-  kTensorIdentifier = 906,
-  kPackIdentifiers = 1000,
-  kPackPointers = 1001,
-  kEngineGraph = 1300,
-  kEngineIndex = 1301,
-  kEngineNotes = 1303,
-};
-enum Kind : int {  // cudnnBackendAttributeType_t
-  kDataType = 1,
-  kNumber = 3,
-  kPointer = 6,
-  kNote = 11,
-  kDescriptor = 15,
-};
-constexpr std::int32_t kTensorCoreNote = 0;  // CUDNN_NUMERICAL_NOTE_TENSOR_CORE
 
 struct Descriptor {
   int type = 0;
@@ -103,12 +56,21 @@ struct Names {
 
 std::optional<Names> NamesOf(int operation) {
   switch (operation) {
-    case kForward:
-      return Names{Pass::kForward, kForwardConvolution, kForwardW, kForwardX, kForwardY};
-    case kBackwardData:
-      return Names{Pass::kBackwardData, kDataConvolution, kDataW, kDataX, kDataY};
-    case kBackwardFilter:
-      return Names{Pass::kBackwardFilter, kFilterConvolution, kFilterW, kFilterX, kFilterY};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+      return Names{Pass::kForward, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return Names{Pass::kBackwardData, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return Names{Pass::kBackwardFilter, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
     default:
       return std::nullopt;
   }
@@ -116,8 +78,8 @@ std::optional<Names> NamesOf(int operation) {
 
 // Tensors of images have the stride 1 at the channels, or at the last direction.
 bool IsChannelsLast(const Descriptor& tensor) {
-  const std::vector<std::int64_t> strides = tensor.NumbersOf(kTensorStrides);
-  const std::vector<std::int64_t> sizes = tensor.NumbersOf(kTensorSizes);
+  const std::vector<std::int64_t> strides = tensor.NumbersOf(CUDNN_ATTR_TENSOR_STRIDES);
+  const std::vector<std::int64_t> sizes = tensor.NumbersOf(CUDNN_ATTR_TENSOR_DIMENSIONS);
   return strides.size() > 2 && strides[1] == 1 && (sizes[1] > 1 || strides.back() != 1);
 }
 
@@ -129,16 +91,16 @@ std::optional<Convolution> ConvolutionOf(const Descriptor& operation) {
   const Descriptor* const y = operation.PartOf(names->y);
   const Descriptor* const how = operation.PartOf(names->convolution);
   if (x == nullptr || w == nullptr || y == nullptr || how == nullptr) return std::nullopt;
-  const std::vector<std::int64_t> type = x->NumbersOf(kTensorType);
+  const std::vector<std::int64_t> type = x->NumbersOf(CUDNN_ATTR_TENSOR_DATA_TYPE);
   Convolution made = {.pass = names->pass,
                       .type = type.empty() ? cudnn::kFloat : static_cast<int>(type[0]),
                       .is_channels_last = IsChannelsLast(*x),
-                      .x = x->NumbersOf(kTensorSizes),
-                      .w = w->NumbersOf(kTensorSizes),
-                      .y = y->NumbersOf(kTensorSizes),
-                      .padding = how->NumbersOf(kPaddings),
-                      .stride = how->NumbersOf(kStrides),
-                      .dilation = how->NumbersOf(kDilations)};
+                      .x = x->NumbersOf(CUDNN_ATTR_TENSOR_DIMENSIONS),
+                      .w = w->NumbersOf(CUDNN_ATTR_TENSOR_DIMENSIONS),
+                      .y = y->NumbersOf(CUDNN_ATTR_TENSOR_DIMENSIONS),
+                      .padding = how->NumbersOf(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+                      .stride = how->NumbersOf(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
+                      .dilation = how->NumbersOf(CUDNN_ATTR_CONVOLUTION_DILATIONS)};
   const std::size_t directions = made.padding.size();
   const bool is_whole = directions > 0 && made.x.size() == directions + 2 &&
                         made.w.size() == made.x.size() && made.y.size() == made.x.size();
@@ -148,7 +110,7 @@ std::optional<Convolution> ConvolutionOf(const Descriptor& operation) {
 // Returns the convolution of a graph. Other operations around it are computed with it.
 std::optional<Convolution> ConvolutionOfGraph(const Descriptor* graph) {
   if (graph == nullptr) return std::nullopt;
-  const auto operations = graph->parts.find(kGraphOperations);
+  const auto operations = graph->parts.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   if (operations == graph->parts.end()) return std::nullopt;
   for (const auto& operation : operations->second) {
     if (std::optional<Convolution> found = ConvolutionOf(*operation)) return found;
@@ -158,7 +120,7 @@ std::optional<Convolution> ConvolutionOfGraph(const Descriptor* graph) {
 
 // Returns the tensor that the convolution of a graph writes, or null.
 const Descriptor* OutputOfGraph(const Descriptor* graph) {
-  const auto operations = graph->parts.find(kGraphOperations);
+  const auto operations = graph->parts.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   if (operations == graph->parts.end()) return nullptr;
   for (const auto& operation : operations->second) {
     const std::optional<Names> names = NamesOf(operation->type);
@@ -173,9 +135,9 @@ const Descriptor* OutputOfGraph(const Descriptor* graph) {
 // that is computed with it.
 void* MemoryOf(const Descriptor* tensor, const Descriptor& pack) {
   if (tensor == nullptr) return nullptr;
-  const std::vector<std::int64_t> identifier = tensor->NumbersOf(kTensorIdentifier);
-  const std::vector<std::int64_t> identifiers = pack.NumbersOf(kPackIdentifiers);
-  const std::vector<std::int64_t> pointers = pack.NumbersOf(kPackPointers);
+  const std::vector<std::int64_t> identifier = tensor->NumbersOf(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  const std::vector<std::int64_t> identifiers = pack.NumbersOf(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const std::vector<std::int64_t> pointers = pack.NumbersOf(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (std::size_t i = 0; i < std::min(identifiers.size(), pointers.size()); ++i) {
     if (identifier.empty() || identifiers[i] != identifier[0]) continue;
     void* memory = nullptr;
@@ -194,9 +156,10 @@ struct Choice {
 
 std::optional<Choice> ChoiceOfEngine(const Descriptor* engine) {
   if (engine == nullptr) return std::nullopt;
-  std::optional<Convolution> convolution = ConvolutionOfGraph(engine->PartOf(kEngineGraph));
+  std::optional<Convolution> convolution =
+      ConvolutionOfGraph(engine->PartOf(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
   if (!convolution.has_value()) return std::nullopt;
-  const std::vector<std::int64_t> number = engine->NumbersOf(kEngineIndex);
+  const std::vector<std::int64_t> number = engine->NumbersOf(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
   const std::vector<Algorithm> algorithms = OfferedAlgorithms(*convolution);
   const auto with = [&](std::int64_t kind) {
     return std::find_if(algorithms.begin(), algorithms.end(), [&](const Algorithm& one) {
@@ -209,8 +172,8 @@ std::optional<Choice> ChoiceOfEngine(const Descriptor* engine) {
 }
 
 const Descriptor* EngineOfPlan(const Descriptor& plan) {
-  const Descriptor* const config = plan.PartOf(kPlanConfig);
-  return config == nullptr ? nullptr : config->PartOf(kConfigEngine);
+  const Descriptor* const config = plan.PartOf(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  return config == nullptr ? nullptr : config->PartOf(CUDNN_ATTR_ENGINECFG_ENGINE);
 }
 
 std::optional<Choice> ChoiceOfPlan(const Descriptor& plan) {
@@ -220,9 +183,10 @@ std::optional<Choice> ChoiceOfPlan(const Descriptor& plan) {
 // Returns the configurations that the heuristics propose, the fastest first.
 std::vector<Descriptor> Configurations(const Descriptor& heuristics) {
   std::vector<std::int64_t> engines = {0};
-  const auto graph = heuristics.parts.find(kHeuristicsGraph);
+  const auto graph = heuristics.parts.find(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   if (graph == heuristics.parts.end()) return {};
-  if (const auto convolution = ConvolutionOfGraph(heuristics.PartOf(kHeuristicsGraph))) {
+  if (const auto convolution =
+          ConvolutionOfGraph(heuristics.PartOf(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH))) {
     engines.clear();
     for (const Algorithm& one : OfferedAlgorithms(*convolution)) {
       engines.push_back(static_cast<std::int64_t>(one.kind));
@@ -231,8 +195,11 @@ std::vector<Descriptor> Configurations(const Descriptor& heuristics) {
   std::vector<Descriptor> made;
   for (const std::int64_t number : engines) {
     const auto engine = std::make_shared<const Descriptor>(
-        Descriptor{kEngine, {{kEngineIndex, {number}}}, {{kEngineGraph, graph->second}}});
-    made.push_back({kEngineConfig, {}, {{kConfigEngine, {engine}}}});
+        Descriptor{CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                   {{CUDNN_ATTR_ENGINE_GLOBAL_INDEX, {number}}},
+                   {{CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph->second}}});
+    made.push_back(
+        {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, {}, {{CUDNN_ATTR_ENGINECFG_ENGINE, {engine}}}});
   }
   return made;
 }
@@ -264,21 +231,22 @@ std::int64_t Give(const std::vector<Descriptor>& given, std::int64_t wanted, voi
 }
 
 std::int64_t GiveDescriptors(const Descriptor& from, int name, std::int64_t wanted, void* values) {
-  if (name == kHeuristicsResults) return Give(Configurations(from), wanted, values);
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) return Give(Configurations(from), wanted, values);
   const Descriptor* const part = from.PartOf(name);
   return part == nullptr ? 0 : Give({*part}, wanted, values);
 }
 
 std::int64_t GiveNotes(const Descriptor& engine, std::int64_t wanted, void* values) {
   if (!HasTensorCoreNote(engine)) return 0;
-  if (values != nullptr && wanted > 0) *static_cast<std::int32_t*>(values) = kTensorCoreNote;
+  if (values != nullptr && wanted > 0)
+    *static_cast<std::int32_t*>(values) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
   return 1;
 }
 
 // Unknown numbers are zero.
 std::int64_t GiveNumbers(const Descriptor& from, int name, std::int64_t wanted, void* values) {
   std::vector<std::int64_t> numbers = from.NumbersOf(name);
-  if (name == kPlanWorkspace) numbers = {WorkspaceOfPlan(from)};
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) numbers = {WorkspaceOfPlan(from)};
   if (numbers.empty()) numbers = {0};
   const std::int64_t count = std::min(wanted, static_cast<std::int64_t>(numbers.size()));
   if (values == nullptr || count <= 0) return 0;
@@ -288,51 +256,61 @@ std::int64_t GiveNumbers(const Descriptor& from, int name, std::int64_t wanted, 
 
 }  // namespace
 
-TIDEPOOL_ANSWER int cudnnBackendCreateDescriptor(int type, void** made) {
+TIDEPOOL_ANSWER cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                           cudnnBackendDescriptor_t* made) {
   *made = new Held(std::make_shared<Descriptor>(Descriptor{type, {}, {}}));
-  return 0;
+  return CUDNN_STATUS_SUCCESS;
 }
-TIDEPOOL_ANSWER int cudnnBackendDestroyDescriptor(void* object) {
+TIDEPOOL_ANSWER cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t object) {
   delete static_cast<Held*>(object);
-  return 0;
+  return CUDNN_STATUS_SUCCESS;
 }
 
-TIDEPOOL_ANSWER int cudnnBackendSetAttribute(void* object, int name, int type, std::int64_t count,
-                                             const void* values) {
+TIDEPOOL_ANSWER cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t object,
+                                                       cudnnBackendAttributeName_t name,
+                                                       cudnnBackendAttributeType_t type,
+                                                       std::int64_t count, const void* values) {
   Descriptor& to = *HeldBy(object);
-  if (type == kNumber || type == kPointer) {
+  if (type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR) {
     static_assert(sizeof(void*) == sizeof(std::int64_t));
     const auto* const numbers = static_cast<const std::int64_t*>(values);
     to.numbers[name].assign(numbers, numbers + count);
-  } else if (type == kDataType) {
+  } else if (type == CUDNN_TYPE_DATA_TYPE) {
     const auto* const types = static_cast<const std::int32_t*>(values);
     to.numbers[name].assign(types, types + count);
-  } else if (type == kDescriptor) {
+  } else if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     auto* const* const objects = static_cast<void* const*>(values);
     std::vector<std::shared_ptr<const Descriptor>>& parts = to.parts[name];
     parts.clear();
     std::transform(objects, objects + count, std::back_inserter(parts), HeldBy);
   }
-  return 0;
+  return CUDNN_STATUS_SUCCESS;
 }
 
-TIDEPOOL_ANSWER int cudnnBackendGetAttribute(void* object, int name, int type, std::int64_t wanted,
-                                             std::int64_t* count, void* values) {
+TIDEPOOL_ANSWER cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const object,
+                                                       cudnnBackendAttributeName_t name,
+                                                       cudnnBackendAttributeType_t type,
+                                                       std::int64_t wanted, std::int64_t* count,
+                                                       void* values) {
   const Descriptor& from = *HeldBy(object);
   std::int64_t given = 0;
-  if (type == kDescriptor) given = GiveDescriptors(from, name, wanted, values);
-  if (type == kNote && name == kEngineNotes) given = GiveNotes(from, wanted, values);
-  if (type == kNumber) given = GiveNumbers(from, name, wanted, values);
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) given = GiveDescriptors(from, name, wanted, values);
+  if (type == CUDNN_TYPE_NUMERICAL_NOTE && name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
+    given = GiveNotes(from, wanted, values);
+  if (type == CUDNN_TYPE_INT64) given = GiveNumbers(from, name, wanted, values);
   if (count != nullptr) *count = given;
-  return 0;
+  return CUDNN_STATUS_SUCCESS;
 }
 
-TIDEPOOL_ANSWER int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+TIDEPOOL_ANSWER cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
+                                                  cudnnBackendDescriptor_t plan,
+                                                  cudnnBackendDescriptor_t pack) {
   const Descriptor& planned = *HeldBy(plan);
   const std::optional<Choice> choice = ChoiceOfPlan(planned);
-  if (!choice.has_value()) return 0;
-  const Descriptor* const output = OutputOfGraph(EngineOfPlan(planned)->PartOf(kEngineGraph));
-  Run("cudnnBackendExecute", static_cast<cudnn::Handle*>(handle)->stream, choice->algorithm.work,
-      MemoryOf(output, *HeldBy(pack)), OutputBytes(choice->convolution));
-  return 0;
+  if (!choice.has_value()) return CUDNN_STATUS_SUCCESS;
+  const Descriptor* const output =
+      OutputOfGraph(EngineOfPlan(planned)->PartOf(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  Run("cudnnBackendExecute", reinterpret_cast<cudnn::Handle*>(handle)->stream,
+      choice->algorithm.work, MemoryOf(output, *HeldBy(pack)), OutputBytes(choice->convolution));
+  return CUDNN_STATUS_SUCCESS;
 }
