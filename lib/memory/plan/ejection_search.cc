@@ -161,9 +161,9 @@ class Ejection {
     }
   }
 
-  bool Run(Budget& budget) {
+  bool Run(budget::Budget& budget) {
     while (!unplaced_.empty()) {
-      if (!budget.Step()) return false;
+      if (!budget.Take()) return false;
       ++step_;
       if (!PlaceOne(TakeUnplaced())) return false;
     }
@@ -264,7 +264,7 @@ class Ejection {
 
 std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
                                         const Offsets& start, const EjectionOptions& options,
-                                        Budget& budget) {
+                                        budget::Budget& budget) {
   Ejection ejection(instance, capacity, start, options);
   if (!ejection.Run(budget)) return std::nullopt;
   return ejection.TakeOffsets();

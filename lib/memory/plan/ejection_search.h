@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 
 namespace tidepool::plan {
@@ -27,7 +27,7 @@ struct EjectionOptions {
 // O(buffers placed around it).
 std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
                                         const Offsets& start, const EjectionOptions& options,
-                                        Budget& budget);
+                                        budget::Budget& budget);
 
 }  // namespace tidepool::plan
 

@@ -29,7 +29,7 @@ class Searcher {
 
   // The search counts addresses without those of obstacles.
   Searcher(const Instance& instance, Offset capacity, std::span<const Key> keys,
-           std::vector<double>& weights, Budget& budget)
+           std::vector<double>& weights, budget::Budget& budget)
       : instance_(instance),
         limits_(Limits(instance)),
         capacity_(static_cast<Offset>(capacity - ObstacleBytes(instance))),
@@ -200,7 +200,7 @@ class Searcher {
 
   // Adds a node, unless the unplaced buffers cannot fit.
   void Enter(Level& level, const Last& last) {
-    if (!budget_.Step()) {
+    if (!budget_.Take()) {
       is_stopped_ = true;
       return;
     }
@@ -366,7 +366,7 @@ class Searcher {
   const Offset capacity_;
   const std::span<const Key> keys_;
   std::vector<double>& weights_;
-  Budget& budget_;
+  budget::Budget& budget_;
   Offsets offsets_;
   std::deque<Level> levels_;  // of nested parts; a deque does not move them
   std::size_t memory_ = 0;
@@ -391,7 +391,8 @@ bool ExactSearch::IsFor(const Instance& instance) {
   return instance.is_aligned;
 }
 
-ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget) {
+ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys,
+                              budget::Budget& budget) {
   constexpr double kDecay = 0.9;
   for (double& weight : weights_) weight *= kDecay;
   if (static_cast<std::size_t>(instance_.count()) > kMostMemory || spans_ > kMostSpans) return {};

@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/order.h"
 
@@ -54,7 +54,7 @@ class ExactSearch {
   // any obstacle. `keys` is the order of ranks. A step of the budget is a node of the search tree.
   // The search stops when its budget or its memory is spent. It does not begin where buffers span
   // more than 10^9 sections in all, or on an unsupported instance.
-  ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget);
+  ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, budget::Budget& budget);
 
  private:
   const Instance& instance_;

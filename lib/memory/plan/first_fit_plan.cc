@@ -35,7 +35,7 @@ class OrderSearch {
     height_ = Height(instance, start);
   }
 
-  std::optional<Offsets> Run(Budget& budget) {
+  std::optional<Offsets> Run(budget::Budget& budget) {
     while (height_ > capacity_) {
       const std::vector<std::int32_t> before = order_;
       Change();
@@ -92,11 +92,12 @@ class OrderSearch {
 }  // namespace
 
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
-                                      const std::vector<std::int32_t>& order, Budget& budget) {
+                                      const std::vector<std::int32_t>& order,
+                                      budget::Budget& budget) {
   Offsets offsets(order.size(), -1);
   PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
   for (const std::int32_t buffer : order) {
-    if (!budget.Step()) return std::nullopt;
+    if (!budget.Take()) return std::nullopt;
     offsets[buffer] = LowestPlace(instance, placed, buffer);
     placed.Insert(buffer, offsets[buffer]);
   }
@@ -104,7 +105,8 @@ std::optional<Offsets> PlanByFirstFit(const Instance& instance,
 }
 
 std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
-                                      const Offsets& start, std::uint64_t seed, Budget& budget) {
+                                      const Offsets& start, std::uint64_t seed,
+                                      budget::Budget& budget) {
   return OrderSearch(instance, capacity, start, seed).Run(budget);
 }
 

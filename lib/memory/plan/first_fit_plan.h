@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 
 namespace tidepool::plan {
@@ -19,13 +19,15 @@ namespace tidepool::plan {
 // Returns the plan for `order`, which has every buffer once. Returns no value when the budget is
 // spent. A step of the budget places one buffer: O(buffers placed around it).
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
-                                      const std::vector<std::int32_t>& order, Budget& budget);
+                                      const std::vector<std::int32_t>& order,
+                                      budget::Budget& budget);
 
 // Returns a plan of at most `capacity` units. Changes the order of the offsets in `start`, a valid
 // plan, again and again: buffers that exceed the capacity move to the front. Each placed buffer
 // takes a step of the budget. Returns no value when the budget is spent.
 std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
-                                      const Offsets& start, std::uint64_t seed, Budget& budget);
+                                      const Offsets& start, std::uint64_t seed,
+                                      budget::Budget& budget);
 
 }  // namespace tidepool::plan
 

@@ -20,18 +20,18 @@ namespace {
 class Descent {
  public:
   Descent(const Instance& instance, std::int64_t goal, const LayeredOptions& options,
-          Deadline& deadline)
+          budget::Budget& whole)
       : instance_(instance),
         goal_(std::max(goal, instance.lower_bound)),
         seed_(options.seed),
         left_(static_cast<std::int64_t>(options.work / (instance.count() + instance.obstacles()))),
-        deadline_(deadline),
-        minimizer_(instance, options.seed, deadline) {
+        whole_(whole),
+        minimizer_(instance, options.seed, whole) {
     minimizer_.TryHeuristics(goal_);
   }
 
   Offsets Run() {
-    while (minimizer_.height() > goal_ && left_ > 0 && !deadline_.HasPassed()) {
+    while (minimizer_.height() > goal_ && left_ > 0 && !whole_.HasEnded()) {
       if (Try(NextCapacity())) {
         share_ = std::min(1.0, share_ * kLonger);
       } else {
@@ -57,10 +57,10 @@ class Descent {
 
   bool Try(std::int64_t capacity) {
     const std::int64_t steps = std::min(left_, kStepsOfATry);
-    Budget budget(deadline_, steps);
+    budget::Budget budget(whole_, steps);
     std::optional<Offsets> found =
         SearchByEjection(instance_, capacity, minimizer_.offsets(), {.seed = seed_++}, budget);
-    const std::int64_t taken = steps - budget.left();
+    const std::int64_t taken = steps - static_cast<std::int64_t>(budget.work_left());
     left_ -= found.has_value() ? taken : std::max(taken, kStepsOfAFailure);
     if (!found.has_value()) return false;
     minimizer_.Take(*std::move(found));
@@ -71,15 +71,15 @@ class Descent {
   const std::int64_t goal_;
   std::uint64_t seed_;
   std::int64_t left_;  // steps
-  Deadline& deadline_;
+  budget::Budget& whole_;
   Minimizer minimizer_;
   double share_ = 0.5;  // of the way to the goal that is tried next
 };
 
 class LayeredPlanner {
  public:
-  LayeredPlanner(const PlanProblem& problem, const LayeredOptions& options, Deadline& deadline)
-      : problem_(problem), options_(options), deadline_(deadline) {
+  LayeredPlanner(const PlanProblem& problem, const LayeredOptions& options, budget::Budget& whole)
+      : problem_(problem), options_(options), whole_(whole) {
     plan_.offsets.resize(problem.buffers.size());
   }
 
@@ -178,7 +178,7 @@ class LayeredPlanner {
     std::int64_t height = bottom;
     for (const Instance& instance : ToInstances(Layer(buffers))) {
       const std::int64_t goal = std::max<std::int64_t>(capacity - bottom, 0) / instance.unit;
-      const Offsets offsets = Descent(instance, goal, options_, deadline_).Run();
+      const Offsets offsets = Descent(instance, goal, options_, whole_).Run();
       for (std::size_t i = 0; i < offsets.size(); ++i) {
         plan_.offsets[buffers[instance.buffer[i]]] = bottom + offsets[i] * instance.unit;
       }
@@ -189,7 +189,7 @@ class LayeredPlanner {
 
   const PlanProblem& problem_;
   const LayeredOptions& options_;
-  Deadline& deadline_;
+  budget::Budget& whole_;
   Numbers fixed_;
   Numbers small_;
   Numbers large_;
@@ -199,8 +199,9 @@ class LayeredPlanner {
 
 }  // namespace
 
-Plan PlanInLayers(const PlanProblem& problem, const LayeredOptions& options, Deadline& deadline) {
-  return LayeredPlanner(problem, options, deadline).Make();
+Plan PlanInLayers(const PlanProblem& problem, const LayeredOptions& options,
+                  budget::Budget& whole) {
+  return LayeredPlanner(problem, options, whole).Make();
 }
 
 }  // namespace tidepool::plan

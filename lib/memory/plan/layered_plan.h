@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::plan {
@@ -23,9 +23,9 @@ struct LayeredOptions {
 };
 
 // Returns the lowest plan that heuristics and the ejection search find. Equal arguments give equal
-// plans unless the deadline passes. The problem is valid and has one stream, and one alignment of
+// plans unless the budget ends first. The problem is valid and has one stream, and one alignment of
 // all buffers that are not fixed.
-Plan PlanInLayers(const PlanProblem& problem, const LayeredOptions& options, Deadline& deadline);
+Plan PlanInLayers(const PlanProblem& problem, const LayeredOptions& options, budget::Budget& whole);
 
 }  // namespace tidepool::plan
 

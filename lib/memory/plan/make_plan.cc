@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/check_problem.h"
 #include "lib/memory/plan/planner.h"
 #include "tidepool/trace/plan.h"
@@ -20,10 +20,10 @@ absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& opt
   const auto start = std::chrono::steady_clock::now();
   if (absl::Status status = plan::CheckProblem(problem); !status.ok()) return status;
   if (absl::Status status = plan::CheckOptions(problem, options); !status.ok()) return status;
-  plan::Deadline deadline(options.time_limit_seconds, options.stop);
-  Plan plan = plan::MakePlanIn(problem, options, UINT64_MAX, deadline);
-  plan.timed_out = deadline.timed_out();
-  plan.stopped = deadline.is_stopped();
+  budget::Budget whole(options.time_limit_seconds, options.stop);
+  Plan plan = plan::MakePlanIn(problem, options, UINT64_MAX, whole);
+  plan.timed_out = whole.timed_out();
+  plan.stopped = whole.is_stopped();
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
     return absl::InternalError(absl::StrCat("the planner made an invalid plan: ", valid.message()));
   }

@@ -105,10 +105,10 @@ Offsets FirstPlan(const Instance& instance, SkylinePlanner& skyline) {
 
 }  // namespace
 
-Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline)
+Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, budget::Budget& whole)
     : instance_(instance),
       seed_(seed),
-      deadline_(deadline),
+      whole_(whole),
       at_goal_(instance, seed),
       between_(instance, seed),
       skyline_(instance),
@@ -143,7 +143,7 @@ bool Minimizer::IsForFirstFit() const { return instance_.obstacles() > 0 || inst
 void Minimizer::TryFirstFit(std::int64_t enough) {
   for (const KeyList& keys : FirstFitOrders()) {
     if (IsDone(enough)) return;
-    Budget budget(deadline_, instance_.count());
+    budget::Budget budget(whole_, instance_.count());
     std::optional<Offsets> found = PlanByFirstFit(instance_, OrderBy(instance_, keys), budget);
     if (found.has_value()) Take(*std::move(found));
   }
@@ -151,12 +151,12 @@ void Minimizer::TryFirstFit(std::int64_t enough) {
 }
 
 void Minimizer::Settle() {
-  for (std::int64_t before = height_ + 1; height_ < before && !deadline_.HasPassed();) {
+  for (std::int64_t before = height_ + 1; height_ < before && !whole_.HasEnded();) {
     before = height_;
     std::vector<std::int32_t> order(best_.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return best_[i]; });
-    Budget budget(deadline_, instance_.count());
+    budget::Budget budget(whole_, instance_.count());
     std::optional<Offsets> found = PlanByFirstFit(instance_, order, budget);
     if (found.has_value()) Take(*std::move(found));
   }
@@ -164,7 +164,7 @@ void Minimizer::Settle() {
 
 bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys) {
   const double share = instance_.obstacles() > 0 ? kExactShareAmongObstacles : 1;
-  Budget budget(deadline_, static_cast<std::int64_t>(steps_ * share));
+  budget::Budget budget(whole_, steps_ * share);
   ExactAnswer answer = search.Find(capacity, keys, budget);
   if (answer.kind == ExactAnswer::Kind::kInfeasible) lower_bound_ = capacity + 1;
   if (answer.kind != ExactAnswer::Kind::kFound) return false;
@@ -174,7 +174,7 @@ bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<c
 
 bool Minimizer::TryOrders(std::int64_t capacity) {
   if (!IsForFirstFit() || instance_.count() > kMostForOrderSearch) return false;
-  Budget budget(deadline_, static_cast<std::int64_t>(steps_));
+  budget::Budget budget(whole_, steps_);
   std::optional<Offsets> found =
       SearchByOrders(instance_, capacity, best_, seed_ + order_tries_++, budget);
   if (!found.has_value()) return false;
@@ -183,7 +183,7 @@ bool Minimizer::TryOrders(std::int64_t capacity) {
 }
 
 bool Minimizer::TryEjection(std::int64_t capacity) {
-  Budget budget(deadline_, static_cast<std::int64_t>(steps_ / kStepsPerEjection));
+  budget::Budget budget(whole_, steps_ / kStepsPerEjection);
   const EjectionOptions options = {.tenure = kTenures[tries_ % kTenures.size()],
                                    .seed = seed_ + tries_};
   ++tries_;

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/exact_search.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/skyline.h"
@@ -18,8 +18,8 @@ namespace tidepool::plan {
 // All heights are in the instance's units. Not thread-safe.
 class Minimizer {
  public:
-  // Makes the first plan. The instance and the deadline must outlive the minimizer.
-  Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline);
+  // Makes the first plan. The instance and the budget must outlive the minimizer.
+  Minimizer(const Instance& instance, std::uint64_t seed, budget::Budget& whole);
 
   // Takes another plan of the instance, if it is lower.
   void Take(Offsets offsets);
@@ -37,7 +37,7 @@ class Minimizer {
 
  private:
   std::int64_t Goal(std::int64_t enough) const;
-  bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
+  bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || whole_.HasEnded(); }
   void TryFirstFit(std::int64_t enough);
   // Returns whether a plan of `capacity` was found.
   bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
@@ -52,7 +52,7 @@ class Minimizer {
 
   const Instance& instance_;
   const std::uint64_t seed_;
-  Deadline& deadline_;
+  budget::Budget& whole_;
   ExactSearch at_goal_;  // separate, because weights learned at a capacity mislead at another
   ExactSearch between_;
   SkylinePlanner skyline_;

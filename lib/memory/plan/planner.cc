@@ -38,14 +38,15 @@ std::map<std::uint32_t, std::pair<PlanProblem, std::vector<std::size_t>>> Stream
 
 // Plans each stream's buffers alone, one stream above the other.
 Offsets PlanStreamsApart(const PlanProblem& problem, const Instance& instance,
-                         const ReuseTimes& reuse, const PlanOptions& options, Deadline& deadline) {
+                         const ReuseTimes& reuse, const PlanOptions& options,
+                         budget::Budget& whole) {
   constexpr std::uint64_t kRoundsOfAPart = 6;
   Offsets offsets(instance.buffer.size());
   const std::int64_t alignment = *std::ranges::max_element(instance.alignment);
   std::int64_t top = 0;
   for (const auto& [stream, content] : StreamsApart(problem, instance, reuse)) {
     const auto& [part, numbers] = content;
-    const Plan plan = MakePlanIn(part, {.seed = options.seed}, kRoundsOfAPart, deadline);
+    const Plan plan = MakePlanIn(part, {.seed = options.seed}, kRoundsOfAPart, whole);
     top = AlignUp(top, alignment);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       offsets[numbers[i]] = top + plan.offsets[i] / instance.unit;
@@ -57,13 +58,10 @@ Offsets PlanStreamsApart(const PlanProblem& problem, const Instance& instance,
 
 class Planner {
  public:
-  Planner(const PlanProblem& problem, const PlanOptions& options, Deadline& deadline)
-      : problem_(problem),
-        options_(options),
-        deadline_(deadline),
-        instances_(ToInstances(problem)) {
+  Planner(const PlanProblem& problem, const PlanOptions& options, budget::Budget& whole)
+      : problem_(problem), options_(options), whole_(whole), instances_(ToInstances(problem)) {
     for (const Instance& instance : instances_) {
-      const Minimizer& added = minimizers_.emplace_back(instance, options.seed, deadline_);
+      const Minimizer& added = minimizers_.emplace_back(instance, options.seed, whole_);
       lower_bound_ = std::max(lower_bound_, LowerBound(added));
     }
     enough_ = options.capacity.value_or(0);
@@ -76,7 +74,7 @@ class Planner {
     for (std::uint64_t round = 0; round < most_rounds && !minimizers_.empty(); ++round) {
       Minimizer& highest = Highest();
       if (Bytes(highest) <= Enough() || lower_bound_ > CapacityOrMost()) return;
-      if (deadline_.HasPassed()) return;
+      if (whole_.HasEnded()) return;
       const std::int64_t unit = highest.instance().unit;
       if (!highest.SearchRound(Enough() / unit)) return;
       lower_bound_ = std::max(lower_bound_, LowerBound(highest));
@@ -105,7 +103,7 @@ class Planner {
     for (Minimizer& minimizer : minimizers_) {
       const Instance& instance = minimizer.instance();
       if (instance.obstacles() > 0) continue;
-      minimizer.Take(PlanStreamsApart(problem_, instance, reuse, options_, deadline_));
+      minimizer.Take(PlanStreamsApart(problem_, instance, reuse, options_, whole_));
     }
   }
 
@@ -127,7 +125,7 @@ class Planner {
 
   const PlanProblem& problem_;
   const PlanOptions& options_;
-  Deadline& deadline_;
+  budget::Budget& whole_;
   const std::vector<Instance> instances_;
   std::deque<Minimizer> minimizers_;  // one per instance
   std::int64_t lower_bound_ = 0;      // of all instances, in bytes
@@ -163,8 +161,8 @@ std::vector<std::int64_t> WithTwins(const std::vector<std::int64_t>& offsets,
 }
 
 Plan PlanWithoutTwins(const PlanProblem& problem, const PlanOptions& options,
-                      std::uint64_t most_rounds, Deadline& deadline) {
-  Planner planner(problem, options, deadline);
+                      std::uint64_t most_rounds, budget::Budget& whole) {
+  Planner planner(problem, options, whole);
   planner.Run(most_rounds);
   return planner.Result();
 }
@@ -191,13 +189,13 @@ std::int64_t LowerBoundOf(const PlanProblem& problem) {
 }
 
 Plan MakePlanIn(const PlanProblem& problem, const PlanOptions& options, std::uint64_t most_rounds,
-                Deadline& deadline) {
+                budget::Budget& whole) {
   if (HasSeveralStreams(problem)) {
-    return PlanWithoutTwins(problem, options, most_rounds, deadline);
+    return PlanWithoutTwins(problem, options, most_rounds, whole);
   }
   const std::vector<std::uint32_t> twins = FindTwins(problem);
-  if (!HasTwins(twins)) return PlanWithoutTwins(problem, options, most_rounds, deadline);
-  Plan plan = PlanWithoutTwins(WithoutTwins(problem, twins), options, most_rounds, deadline);
+  if (!HasTwins(twins)) return PlanWithoutTwins(problem, options, most_rounds, whole);
+  Plan plan = PlanWithoutTwins(WithoutTwins(problem, twins), options, most_rounds, whole);
   plan.offsets = WithTwins(plan.offsets, twins);
   return plan;
 }

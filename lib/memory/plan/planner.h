@@ -5,15 +5,15 @@
 
 #include <cstdint>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::plan {
 
-// Returns the best plan that `most_rounds` rounds of the search find by the deadline. The first
-// plan is always made. The time limit and the stop token of the options are the deadline's.
+// Returns the best plan that `most_rounds` rounds of the search find before the end of the budget.
+// The first plan is always made. The time limit and the stop token of the options are the budget's.
 Plan MakePlanIn(const PlanProblem& problem, const PlanOptions& options, std::uint64_t most_rounds,
-                Deadline& deadline);
+                budget::Budget& whole);
 
 // Returns a proved lower bound of every plan's height, in bytes.
 std::int64_t LowerBoundOf(const PlanProblem& problem);

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/trace/caching_allocator/check_options.h"
 #include "lib/trace/caching_allocator/rounded_load.h"
 #include "lib/trace/caching_allocator/trace_run.h"
@@ -28,7 +28,7 @@ class Search {
  public:
   Search(const Trace& trace, const CachingAllocatorSettings& settings,
          const MinimumPoolOptions& limits)
-      : limits_(limits), deadline_(limits.time_limit_seconds, limits.stop) {
+      : limits_(limits), budget_(limits.time_limit_seconds, limits.stop) {
     const std::int64_t least = caching_allocator::PeakRoundedBytes(trace, settings);
     if (least <= kMostCachingMemory) {
       pieces_.push_back({TraceRun(trace, settings, least), kMostCachingMemory + 1});
@@ -85,7 +85,7 @@ class Search {
   bool TakeStep() {
     if (++steps_ > limits_.most_steps) {
       Reach(ExactLimit::kSteps);
-    } else if (steps_ % kStepsPerLook == 0 && deadline_.HasPassed()) {
+    } else if (steps_ % kStepsPerLook == 0 && budget_.HasEnded()) {
       Reach(ExactLimit::kTime);
     } else {
       return true;
@@ -112,7 +112,7 @@ class Search {
   static constexpr std::int64_t kStepsPerLook = 256;
 
   const MinimumPoolOptions& limits_;
-  plan::Deadline deadline_;
+  budget::Budget budget_;
   std::vector<Piece> pieces_;  // the smallest memories last
   std::int64_t steps_ = 0;
   std::int64_t most_pieces_ = 0;

@@ -71,10 +71,10 @@ class Branch {
 class Search {
  public:
   Search(const std::vector<Step>& steps, const TraceLoad& load, PlacementPolicy& policy,
-         const MinimumPoolOptions& options, const PoolQuestion& question, plan::Deadline& deadline)
+         const MinimumPoolOptions& options, const PoolQuestion& question, budget::Budget& budget)
       : steps_(steps),
         policy_(policy),
-        deadline_(deadline),
+        budget_(budget),
         steps_left_(options.most_steps),
         steps_to_divide_(load.peak_live_count / kAllocationsCopiedInAStep),
         most_pieces_(MostPieces(load, options)),
@@ -92,7 +92,7 @@ class Search {
 
   PoolOutcome Run() {
     for (std::size_t i = 0; i < steps_.size() && !branches_.empty(); ++i) {
-      if (deadline_.HasPassed()) DropFrom(0, ExactLimit::kTime);
+      if (budget_.HasEnded()) DropFrom(0, ExactLimit::kTime);
       if (i % kEventsBetweenMerges == 0 || CountPieces() > most_pieces_) {
         MergeEqual();
         Prune(static_cast<std::int64_t>(steps_.size() - i));
@@ -204,7 +204,7 @@ class Search {
 
   const std::vector<Step>& steps_;
   PlacementPolicy& policy_;
-  plan::Deadline& deadline_;
+  budget::Budget& budget_;
   std::int64_t steps_left_;
   std::int64_t steps_to_divide_;
   std::int64_t most_pieces_;
@@ -223,8 +223,8 @@ std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options
 
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, plan::Deadline& deadline) {
-  return Search(steps, load, policy, options, question, deadline).Run();
+                             const PoolQuestion& question, budget::Budget& budget) {
+  return Search(steps, load, policy, options, question, budget).Run();
 }
 
 }  // namespace tidepool::sizing

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/trace/sizing/pool_set.h"
 #include "lib/trace/sizing/steps.h"
 #include "tidepool/placement.h"
@@ -39,10 +39,10 @@ std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options
 
 // Simulates at most options.most_steps events, summed over the arenas that exist at a time. When
 // the steps run out, or there are more arenas than MostPieces, the largest pools are dropped first;
-// when `deadline` has passed, all. `policy` has no memory; ManyPoolsArena::Addresses is not 0.
+// at the end of the budget, all. `policy` has no memory; ManyPoolsArena::Addresses is not 0.
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, plan::Deadline& deadline);
+                             const PoolQuestion& question, budget::Budget& budget);
 
 }  // namespace tidepool::sizing
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/budget/budget.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/blocks/geometry.h"
-#include "lib/memory/plan/budget.h"
 #include "lib/trace/sizing/exact_pool.h"
 #include "lib/trace/sizing/many_pools_arena.h"
 #include "lib/trace/sizing/replay.h"
@@ -18,7 +18,7 @@
 namespace tidepool {
 namespace {
 
-using plan::Deadline;
+using budget::Budget;
 using sizing::ManyPoolsArena;
 using sizing::PoolInterval;
 using sizing::PoolOutcome;
@@ -42,10 +42,10 @@ class Finder {
       result_.exact_limit = ExactLimit::kUnsearchable;
       return result_;
     }
-    plan::Deadline deadline(options_.time_limit_seconds, options_.stop);
-    absl::StatusOr<PoolQuestion> question = Sample(deadline);
+    Budget budget(options_.time_limit_seconds, options_.stop);
+    absl::StatusOr<PoolQuestion> question = Sample(budget);
     if (!question.ok()) return question.status();
-    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, deadline));
+    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, budget));
     if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
     if (!result_.exact_pool_bytes.has_value()) return result_;
     if (absl::Status status = Verify(*result_.exact_pool_bytes); !status.ok()) return status;
@@ -146,7 +146,7 @@ class Finder {
 
   // Tries some pools around the result of the restart search. A smaller pool that serves, or a
   // larger one that fails, saves the exact search most of its work.
-  absl::StatusOr<PoolQuestion> Sample(plan::Deadline& deadline) {
+  absl::StatusOr<PoolQuestion> Sample(Budget& budget) {
     constexpr std::int64_t kMostSamples = 256;
     const auto events = static_cast<std::int64_t>(trace_.events.size());
     const std::int64_t samples =
@@ -155,13 +155,13 @@ class Finder {
     const std::int64_t peak = load_.peak_live_bytes;
     for (std::int64_t i = 0; i < samples; ++i) {
       const std::int64_t below = Aligned(peak + (result_.pool_bytes - peak) / samples * i);
-      if (below >= question.serving_pool || deadline.HasPassed()) break;
+      if (below >= question.serving_pool || budget.HasEnded()) break;
       absl::StatusOr<bool> serves = Serves(below);
       if (!serves.ok()) return serves.status();
       if (*serves) question.serving_pool = below;
     }
     const std::int64_t largest = blocks::MaxArenaBytes(options_.alignment);
-    for (std::int64_t i = 1; i <= samples && !question.larger_fails && !deadline.HasPassed(); ++i) {
+    for (std::int64_t i = 1; i <= samples && !question.larger_fails && !budget.HasEnded(); ++i) {
       const std::int64_t above = Aligned(question.serving_pool + peak / 2 / samples * i);
       if (above <= question.serving_pool || above > largest) continue;
       absl::StatusOr<bool> serves = Serves(above);

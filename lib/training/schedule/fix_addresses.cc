@@ -76,14 +76,14 @@ class StayPlanner {
       stays[part.stay].lives.push_back({part.lower, part.upper});
     }
     for (schedule::LivingStay& stay : stays) schedule::Join(stay.lives);
-    plan::Deadline deadline(effort_.most_seconds, effort_.stop);
+    budget::Budget budget(effort_.most_seconds, effort_.stop);
     return schedule::PlanStays(stays,
                                {.alignment = alignment_,
                                 .memory_bytes = memory_bytes_,
                                 .work = effort_.work_seconds * schedule::kWorkOfASecond,
                                 .seed = effort_.seed,
                                 .near = near},
-                               deadline);
+                               budget);
   }
 
   bool IsThroughout(std::size_t stay) const {

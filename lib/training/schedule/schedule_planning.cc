@@ -35,19 +35,19 @@ absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_byt
   const auto take = [&](Plan plan) {
     if (plan.height < best->height) best = std::move(plan);
   };
-  plan::Deadline deadline(effort.most_seconds, effort.stop);
+  budget::Budget budget(effort.most_seconds, effort.stop);
   if (!is_enough() && HasLayers(problem)) {
     Plan layered = plan::PlanInLayers(problem,
                                       {.capacity = memory_bytes,
                                        .work = effort.work_seconds * kWorkOfASecond,
                                        .seed = effort.seed},
-                                      deadline);
+                                      budget);
     absl::Status status = ValidatePlan(problem, layered.offsets, layered.height);
     if (!status.ok()) return absl::InternalError(status.message());
     take(std::move(layered));
   } else if (!is_enough()) {
     // All heuristics take milliseconds.
-    take(plan::MakePlanIn(problem, {.capacity = memory_bytes}, 0, deadline));
+    take(plan::MakePlanIn(problem, {.capacity = memory_bytes}, 0, budget));
   }
   if (!is_enough() && effort.whole_seconds > 0) {
     absl::StatusOr<Plan> whole = MakePlan(problem, {.capacity = memory_bytes,

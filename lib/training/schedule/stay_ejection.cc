@@ -38,8 +38,8 @@ class StayEjection {
     Note();
   }
 
-  FullestStays Run(plan::Budget& budget) {
-    while (!unplaced_.empty() && budget.Step()) {
+  FullestStays Run(budget::Budget& budget) {
+    while (!unplaced_.empty() && budget.Take()) {
       ++step_;
       PlaceCheapest(TakeUnplaced());
       Note();
@@ -150,7 +150,7 @@ class StayEjection {
 }  // namespace
 
 FullestStays EjectStays(const StayProblem& problem, const Offsets& start,
-                        const StayEjectionOptions& options, plan::Budget& budget) {
+                        const StayEjectionOptions& options, budget::Budget& budget) {
   return StayEjection(problem, start, options).Run(budget);
 }
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/training/schedule/stay_problem.h"
 
@@ -27,10 +27,10 @@ struct FullestStays {
 
 // Returns the offsets with the least size unplaced. Begins with `start`, a valid plan of any height
 // with each stay above its floor. Ends when all stays have offsets, or the budget is spent. The
-// same arguments give the same offsets unless the deadline passes. A step places one stay:
+// same arguments give the same offsets unless the clock ends the budget. A step places one stay:
 // O(stays).
 FullestStays EjectStays(const StayProblem& problem, const plan::Offsets& start,
-                        const StayEjectionOptions& options, plan::Budget& budget);
+                        const StayEjectionOptions& options, budget::Budget& budget);
 
 }  // namespace tidepool::schedule
 

@@ -36,14 +36,14 @@ class LivesPlanner {
     best_ = Complete(best_);
   }
 
-  Plan Make(plan::Deadline& deadline) {
+  Plan Make(budget::Budget& whole) {
     auto left = static_cast<std::int64_t>(
         options_.work / static_cast<double>(std::max<std::size_t>(best_.size(), 1)));
     if (IsEnough() || !CanFit()) left = 0;
     std::int64_t least_unplaced = std::numeric_limits<std::int64_t>::max();
     for (std::uint64_t tries = 0; tries < kMostTries && left > 0; ++tries) {
       const std::int64_t steps = std::min(left, kStepsOfATry);
-      plan::Budget budget(deadline, steps);
+      budget::Budget budget(whole, steps);
       const FullestStays fullest = EjectStays(problem_, best_,
                                               {.capacity = capacity_,
                                                .tenure = kTenures[tries % std::size(kTenures)],
@@ -54,7 +54,7 @@ class LivesPlanner {
       least_unplaced = fullest.unplaced_size;
       Offsets found = Complete(fullest.offsets);
       if (GoesOn() || Height(found) < Height(best_)) best_ = std::move(found);
-      if (IsEnough() || deadline.HasPassed()) break;
+      if (IsEnough() || whole.HasEnded()) break;
     }
     Plan plan;
     plan.height = Height(best_);
@@ -193,8 +193,8 @@ void Join(std::vector<Life>& lives) {
 }
 
 Plan PlanStays(const std::vector<LivingStay>& stays, const StaySearchOptions& options,
-               plan::Deadline& deadline) {
-  return LivesPlanner(stays, options).Make(deadline);
+               budget::Budget& whole) {
+  return LivesPlanner(stays, options).Make(whole);
 }
 
 }  // namespace tidepool::schedule

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::schedule {
@@ -42,10 +42,10 @@ struct StaySearchOptions {
 // largest first. Where that exceeds the memory, an ejection search goes on from there, as that of
 // lib/memory/plan/ejection_search.h does. With a plan near by the search begins with those of its
 // offsets that are free, and returns the plan with the fewest bytes that do not fit. The plan has
-// offsets and a height, and no lower bound. Equal arguments give equal plans unless the deadline
+// offsets and a height, and no lower bound. Equal arguments give equal plans unless the budget
 // passes. O(stays^2), and O(stays log stays) a step.
 Plan PlanStays(const std::vector<LivingStay>& stays, const StaySearchOptions& options,
-               plan::Deadline& deadline);
+               budget::Budget& whole);
 
 }  // namespace tidepool::schedule
 

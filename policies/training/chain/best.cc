@@ -2,12 +2,12 @@
 // The policy `best`: the fastest schedule of the other policies and of two searches of its own, one
 // of which proves that there is no faster one where it ends.
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <utility>
 #include <vector>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/recompute_model.h"
 #include "policies/training/transfers/away_set.h"
@@ -15,7 +15,6 @@
 #include "policies/training/transfers/transfer_bounds.h"
 #include "policies/training/transfers/transfer_dispatch.h"
 #include "policies/training/transfers/transfer_search.h"
-#include "policies/training/transfers/work_budget.h"
 
 namespace tidepool::chain_policies {
 namespace {
@@ -113,7 +112,7 @@ class BestChain {
         problem_(ProblemOf(chain, options.copies, moved_)),
         bounds_(problem_),
         time_limit_seconds_(time_limit_seconds),
-        end_(std::chrono::steady_clock::now() + std::chrono::duration<double>(time_limit_seconds)) {
+        budget_(time_limit_seconds, options.stop) {
     best_.seconds = std::numeric_limits<double>::infinity();
     bound_ = std::max(bounds_.Of({}),
                       ChainOperationBound(WithRateOfCopies(chain, options.copies, true)));
@@ -125,9 +124,6 @@ class BestChain {
 
  private:
   bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kEqualSeconds); }
-  bool IsLate() const {
-    return options_.stop.stop_requested() || std::chrono::steady_clock::now() >= end_;
-  }
   // Whether all orders of operations and transfers can be searched.
   bool IsSmall() const { return problem_.absences.size() <= 16; }
   void TryPolicies();
@@ -146,7 +142,7 @@ class BestChain {
   const TransferProblem problem_;
   const transfers::TransferBounds bounds_;
   const double time_limit_seconds_;
-  const std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
+  budget::Budget budget_;
   double bound_ = 0;
   bool proved_ = false;
   ChainSchedule best_;
@@ -182,7 +178,7 @@ void BestChain::TryPolicies() {
   const Chain chain = WithRateOfCopies(chain_, options_.copies, false);
   for (const ChainPolicy& policy : ChainPolicies()) {
     if (!policy.only_sends()) continue;
-    if (IsDone() || IsLate()) return;
+    if (IsDone() || budget_.HasEnded()) return;
     absl::StatusOr<ChainSchedule> made = policy.make(chain, options_);
     if (made.ok() && made->seconds < best_.seconds) best_ = *std::move(made);
   }
@@ -190,8 +186,7 @@ void BestChain::TryPolicies() {
 
 void BestChain::TrySets() {
   std::vector<bool> set = transfers::EagerSet(problem_);
-  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), time_limit_seconds_,
-                               options_.stop);
+  budget::Budget budget(transfers::WorkOf(kSecondsForSets), time_limit_seconds_, options_.stop);
   transfers::ImproveSet(
       problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
   std::vector<TransferAction> actions;
@@ -207,13 +202,13 @@ void BestChain::TrySearch() {
   for (const bool few : {true, false}) {
     if (few && IsSmall()) continue;
     for (std::size_t width = 4; width <= (few || !IsSmall() ? kWide : kWidest); width *= 4) {
-      if (IsDone() || IsLate()) return;
+      if (IsDone() || budget_.HasEnded()) return;
       const transfers::SearchResult found =
           transfers::SearchTransfers(problem_, bounds_,
                                      {.width = width,
                                       .branching = few ? kFewCopies : problem_.absences.size() + 1,
                                       .below_seconds = best_.seconds,
-                                      .stop = [this] { return IsLate(); }});
+                                      .budget = &budget_});
       Keep(found.actions, found.seconds);
       proved_ = found.is_complete;
     }

@@ -258,7 +258,7 @@ std::vector<std::vector<Block>> BlockSearcher::Search() {
     // No later block begins before this position.
     profiles_.clear();
     for (const SearchState& state : Best(at_[position])) {
-      if (options_.end.HasCome()) return Answers();
+      if (options_.budget != nullptr && options_.budget->HasEnded()) return Answers();
       states_.push_back(state);
       Extend(states_.size() - 1);
     }

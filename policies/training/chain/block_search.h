@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/chain/blocks.h"
-#include "policies/training/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -17,7 +17,7 @@ struct BlockSearchOptions {
   std::size_t longest = 32;       // operations of a block, except for the last one
   std::size_t most_answers = 64;  // that are returned
   double most_lost = std::numeric_limits<double>::infinity();  // seconds of an answer's waits
-  SearchEnd end = {};  // of the search, with the answers so far
+  budget::Budget* budget = nullptr;  // its end gives the answers so far; null: it has none
 };
 
 // Returns choices of blocks that fit by the estimate of the search, the fastest first.

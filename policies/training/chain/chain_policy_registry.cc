@@ -7,11 +7,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/budget/budget.h"
 #include "lib/base/text/nearest.h"
 #include "lib/base/text/sizes.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/recompute_model.h"
-#include "policies/training/chain/search_end.h"
 #include "policies/training/chain/smallest_blocks.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/machine.h"
@@ -203,11 +203,11 @@ absl::StatusOr<std::int64_t> LeastPolicyMemory(std::string_view name, const Chai
     if (!status.ok()) return status;
   }
   const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
-  const chain_policies::SearchEnd end(options.stop, options.time_limit_seconds);
+  budget::Budget budget(options.time_limit_seconds, options.stop);
   Chain smaller = chain;
   std::int64_t enough = policy->enough(chain);
   std::int64_t too_small = FindLargestNeed(chain, policy->recomputes).bytes - 1;
-  while (too_small + 1 < enough && !end.HasCome()) {
+  while (too_small + 1 < enough && !budget.HasEnded()) {
     smaller.memory_bytes = too_small + (enough - too_small) / 2;
     (policy->make(smaller, own).ok() ? enough : too_small) = smaller.memory_bytes;
   }

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/chain/block_search.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/recompute_model.h"
-#include "policies/training/chain/search_end.h"
 #include "policies/training/chain/smallest_blocks.h"
 
 namespace tidepool::chain_policies {
@@ -32,16 +32,16 @@ class Fastest {
   absl::StatusOr<ChainSchedule> best_ = absl::ResourceExhaustedError("no schedule yet");
 };
 
-// Places the answers of a search, at least one of them, until `end`.
+// Places the answers of a search, at least one of them, until its budget ends.
 void Place(const RecomputeTable& table, const BlockSearchOptions& search, Fastest& fastest) {
   for (const std::vector<Block>& blocks : SearchBlocks(table, search)) {
     fastest.Take(ScheduleBlocks(table, blocks));
-    if (search.end.HasCome()) return;
+    if (search.budget->HasEnded()) return;
   }
 }
 
 // Narrow searches come first: they have answers when the time ends a wide one.
-void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& fastest) {
+void TryBlocks(const RecomputeTable& table, budget::Budget& budget, Fastest& fastest) {
   const std::size_t operations = table.model().operations();
   std::vector<BlockSearchOptions> searches = {{.width = 4}, {.width = 16}, {.width = 64}};
   // Nearly all choices of blocks of a short chain are tried.
@@ -52,8 +52,8 @@ void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& faste
   double most_lost = BlockSearchOptions().most_lost;
   if (fastest.has_one()) most_lost = fastest.seconds() - seconds;
   for (BlockSearchOptions& search : searches) {
-    if (end.HasCome()) break;
-    search.end = end;
+    if (budget.HasEnded()) break;
+    search.budget = &budget;
     search.most_lost = most_lost;
     Place(table, search, fastest);
   }
@@ -65,7 +65,7 @@ void TryBlocks(const RecomputeTable& table, const SearchEnd& end, Fastest& faste
 
 absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOptions& options) {
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
-  const SearchEnd end(options.stop, options.time_limit_seconds);
+  budget::Budget budget(options.time_limit_seconds, options.stop);
   const RecomputeModel model(chain);
   const double bound = RecomputeBound(model, true);
   ChainPolicyOptions half = options;
@@ -76,7 +76,7 @@ absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOpti
   if (!fastest.has_one() || fastest.seconds() > bound * (1 + kEqualSeconds)) {
     const std::size_t slots =
         RecomputeSlots(model.operations(), options.slots, half.time_limit_seconds);
-    TryBlocks(RecomputeTable(model, chain.memory_bytes, slots, end), end, fastest);
+    TryBlocks(RecomputeTable(model, chain.memory_bytes, slots, &budget), budget, fastest);
   }
   absl::StatusOr<ChainSchedule> schedule = fastest.Finish();
   if (!schedule.ok()) return schedule;

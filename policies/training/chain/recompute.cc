@@ -34,10 +34,10 @@ ChainSchedule SmallestSchedule(const RecomputeModel& model, const LeastMemoryTab
 }
 
 std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots,
-                                                const SearchEnd& end) {
+                                                budget::Budget& budget) {
   const LeastMemoryTable least(model);
   if (PersistentMemory(model, least) > model.chain().memory_bytes) return std::nullopt;
-  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, end);
+  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, &budget);
   const Segment all{0, model.operations() - 1};
   // Sizes that are rounded up to slots may not fit, and an early end leaves the table unfinished.
   if (std::isinf(table.Seconds(all, slots))) return SmallestSchedule(model, least);
@@ -46,11 +46,11 @@ std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std
   return RunWithoutWaits(model.chain(), std::move(actions));
 }
 
-void Improve(const RecomputeModel& model, const SearchEnd& end,
+void Improve(const RecomputeModel& model, budget::Budget& budget,
              std::optional<ChainSchedule>& schedule, double& bound) {
   const double seconds =
       schedule.has_value() ? schedule->seconds : std::numeric_limits<double>::infinity();
-  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates, end);
+  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates, &budget);
   bound = std::max(bound, std::min(seconds, search.lower_bound));
   if (search.actions.empty()) return;
   schedule = RunWithoutWaits(model.chain(), std::move(search.actions));
@@ -100,13 +100,13 @@ std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted, double s
 absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options) {
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
   const RecomputeModel model(chain);
-  const SearchEnd end(options.stop, options.time_limit_seconds);
+  budget::Budget budget(options.time_limit_seconds, options.stop);
   const std::size_t slots =
       RecomputeSlots(model.operations(), options.slots, options.time_limit_seconds);
-  std::optional<ChainSchedule> schedule = PersistentSchedule(model, slots, end);
+  std::optional<ChainSchedule> schedule = PersistentSchedule(model, slots, budget);
   double bound = RecomputeBound(model, false);
   const bool is_searched = options.slots == 0 && model.operations() <= kMostSearchedOperations;
-  if (is_searched) Improve(model, end, schedule, bound);
+  if (is_searched) Improve(model, budget, schedule, bound);
   if (!schedule.has_value()) return DoesNotFit(model);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
   schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;

@@ -52,11 +52,12 @@ struct Candidate {
 
 class Searcher {
  public:
-  Searcher(const RecomputeModel& model, double limit, std::size_t most_states, const SearchEnd& end)
+  Searcher(const RecomputeModel& model, double limit, std::size_t most_states,
+           budget::Budget* budget)
       : model_(model),
         limit_(limit * (1 - kEqualSeconds)),
         most_states_(most_states),
-        end_(end),
+        budget_(budget),
         reruns_(LeastRerunSeconds(model)) {}
 
   RecomputeSearch Search();
@@ -75,7 +76,7 @@ class Searcher {
   const RecomputeModel& model_;
   const double limit_;
   const std::size_t most_states_;
-  const SearchEnd& end_;
+  budget::Budget* const budget_;      // null: none
   const std::vector<double> reruns_;  // after B_k
   absl::flat_hash_map<State, Visit> visits_;
   std::priority_queue<Candidate> queue_;
@@ -184,7 +185,8 @@ RecomputeSearch Searcher::Search() {
   while (!queue_.empty()) {
     const Candidate next = queue_.top();
     result.lower_bound = next.bound;
-    if (visits_.size() > most_states_ || end_.HasCome()) return result;
+    const bool is_over = budget_ != nullptr && budget_->HasEnded();
+    if (visits_.size() > most_states_ || is_over) return result;
     queue_.pop();
     Visit& visit = visits_.at(next.state);
     if (visit.is_done) continue;
@@ -205,8 +207,8 @@ RecomputeSearch Searcher::Search() {
 }  // namespace
 
 RecomputeSearch SearchRecomputation(const RecomputeModel& model, double seconds,
-                                    std::size_t most_states, const SearchEnd& end) {
-  return Searcher(model, seconds, most_states, end).Search();
+                                    std::size_t most_states, budget::Budget* budget) {
+  return Searcher(model, seconds, most_states, budget).Search();
 }
 
 }  // namespace tidepool::chain_policies

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/chain/recompute_model.h"
-#include "policies/training/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -27,9 +27,9 @@ struct RecomputeSearch {
 // Searches states (the activations on the device, the next backward operation) in the order of
 // their times plus a lower bound of the time left (A*, Hart, Nilsson and Raphael, 1968). Looks only
 // for iterations faster than `seconds`, and ends when it knows more than `most_states` or at
-// `end`. The chain has at most kMostSearchedOperations. O(states (L + log states)).
+// the end of `budget`. The chain has at most kMostSearchedOperations. O(states (L + log states)).
 RecomputeSearch SearchRecomputation(const RecomputeModel& model, double seconds,
-                                    std::size_t most_states, const SearchEnd& end = {});
+                                    std::size_t most_states, budget::Budget* budget = nullptr);
 
 }  // namespace tidepool::chain_policies
 

@@ -61,13 +61,13 @@ void SegmentPlanner::AddActions(const Segment& segment, std::size_t slots,
 }
 
 RecomputeTable::RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots,
-                               const SearchEnd& end)
+                               budget::Budget* budget)
     : SegmentPlanner(model),
       bytes_(std::max<std::int64_t>(bytes, 1)),
       slots_(slots),
       rows_(SegmentsOf(model.operations()) * (slots + 1), kDoesNotFit) {
   ForEachSegment(model.operations(), [&](const Segment& segment) {
-    if (end.HasCome()) return;
+    if (budget != nullptr && budget->HasEnded()) return;
     segment.first == segment.last ? FillOne(segment) : FillMany(segment);
   });
 }

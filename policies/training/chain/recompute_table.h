@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/chain/recompute_model.h"
-#include "policies/training/chain/search_end.h"
 
 namespace tidepool::chain_policies {
 
@@ -57,9 +57,9 @@ class SegmentPlanner {
 class RecomputeTable : public SegmentPlanner {
  public:
   // Divides `bytes` into `slots`; sizes are rounded up to them. O(L^3 slots) time, O(L^2 slots)
-  // memory. After `end` the longer segments do not fit.
+  // memory. After the end of `budget` the longer segments do not fit.
   RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots,
-                 const SearchEnd& end = {});
+                 budget::Budget* budget = nullptr);
 
   // Returns the seconds of all operations of the segment; infinite where it does not fit.
   double Seconds(const Segment& segment, std::size_t slots) const { return RowOf(segment)[slots]; }

@@ -19,7 +19,6 @@
 #include "policies/training/transfers/faster_algorithms.h"
 #include "policies/training/transfers/graph_steps.h"
 #include "policies/training/transfers/rerun_search.h"
-#include "policies/training/transfers/work_budget.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
 
@@ -27,7 +26,6 @@ namespace tidepool::offload_policies {
 namespace {
 
 using transfers::Iteration;
-using transfers::WorkBudget;
 
 constexpr char kOwnName[] = "best";
 constexpr char kTaken[] = "best: ";     // before the name of another policy
@@ -79,8 +77,12 @@ std::string LargestTaskText(const TaskGraph& graph) {
 }  // namespace
 
 BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
-                     const BestOptions& options)
-    : graph_(graph), request_(request), options_(options), machine_(request.machine) {
+                     const BestOptions& options, budget::Budget& budget)
+    : graph_(graph),
+      request_(request),
+      options_(options),
+      budget_(budget),
+      machine_(request.machine) {
   machine_.devices.resize(1);
   search_ = {.problem = {.memory_bytes = memory_bytes(),
                          .granule = request.placing.alignment,
@@ -88,19 +90,6 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
                          .densities = options.densities},
              .recomputes = options.recomputes,
              .seed = options.seed};
-}
-
-double BestMaker::WorkSeconds() const {
-  return options_.work_seconds > 0 ? options_.work_seconds : options_.time_limit_seconds;
-}
-
-// Returns the rest of the time limit; 0 at a stop. Notes that nothing is left.
-double BestMaker::SecondsLeft() const {
-  if (options_.stop.stop_requested()) return 0;
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  const double left = std::max(options_.time_limit_seconds - passed.count(), 0.0);
-  if (left == 0 && options_.was_late != nullptr) *options_.was_late = true;
-  return left;
 }
 
 // Returns the work that a search for data that is sent does in these seconds. A set of transfers is
@@ -117,21 +106,12 @@ double BestMaker::Take(double work) {
   return taken;
 }
 
-WorkBudget BestMaker::BudgetOf(double work) const { return {work, SecondsLeft(), options_.stop}; }
-
-void BestMaker::NoteEnd(const WorkBudget& budget) const {
-  if (budget.is_late() && options_.was_late != nullptr) *options_.was_late = true;
-}
-
-Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) const {
-  WorkBudget choosing(transfers::WorkOf(work) / 2, SecondsLeft() / 2, options_.stop);
-  WorkBudget sending = BudgetOf(SendingWork(work));
-  Iteration iteration = transfers::SearchIteration(
+Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) {
+  budget::Budget choosing(budget_, transfers::WorkOf(work) / 2, budget_.SecondsLeft() / 2);
+  budget::Budget sending(budget_, SendingWork(work));
+  return transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
-  NoteEnd(choosing);
-  NoteEnd(sending);
-  return iteration;
 }
 
 // Changes the data that is sent in an iteration, and the tasks that run again.
@@ -139,16 +119,14 @@ void BestMaker::Improve(double work, Iteration& iteration) {
   const bool has_whole_data = search_.problem.part_bytes == 0;
   if (search_.recomputes && has_whole_data) {
     work /= 2;
-    WorkBudget changing = BudgetOf(transfers::WorkOf(work));
+    budget::Budget changing(budget_, transfers::WorkOf(work));
     transfers::ChangeReruns(
         graph_, search_.problem, search_.seed,
         [&](std::size_t done) { return changing.Take(done); }, iteration);
-    NoteEnd(changing);
   }
-  WorkBudget sending = BudgetOf(SendingWork(work));
+  budget::Budget sending(budget_, SendingWork(work));
   transfers::SendOtherData(
       search_.seed, [&](std::size_t done) { return sending.Take(done); }, iteration);
-  NoteEnd(sending);
   transfers::UseFasterAlgorithms(graph_, search_.problem, iteration);
 }
 
@@ -210,7 +188,7 @@ void BestMaker::Keep(const Schedule& schedule) {
 absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& late,
                                                                schedule::PlanEffort effort) {
   const std::int64_t memory = memory_bytes();
-  effort.most_seconds = SecondsLeft();
+  effort.most_seconds = budget_.SecondsLeft();
   effort.whole_seconds = 0;
   effort.stop = options_.stop;
   effort.workspaces = schedule::WorkspaceLife::kWholeRun;
@@ -237,7 +215,7 @@ void BestMaker::KnowConcurrent(const Schedule& schedule) {
   Know(schedule);
   if (WantsPages()) return;
   HeightOfTaken(InPages(schedule),
-                {.work_seconds = WorkSeconds() * kPlanShare, .seed = options_.seed});
+                {.work_seconds = options_.work_seconds * kPlanShare, .seed = options_.seed});
 }
 
 // Keeps a schedule from before if it is valid and the fastest.
@@ -277,7 +255,7 @@ bool BestMaker::TakeOther(const Schedule& schedule) {
 // Searches longer for the addresses of other policies' schedules.
 void BestMaker::TakeLate() {
   if (late_.empty()) return;
-  plan_seconds_ = WorkSeconds() * kLatePlanShare / static_cast<double>(late_.size());
+  plan_seconds_ = options_.work_seconds * kLatePlanShare / static_cast<double>(late_.size());
   for (const Schedule& schedule : std::exchange(late_, {})) TakeOther(schedule);
 }
 
@@ -322,7 +300,7 @@ std::vector<BestMaker::Kind> BestMaker::Kinds() const {
 void BestMaker::SearchOwn() {
   constexpr double kFirstWork = 2.0 / 15;  // four rounds have the work of the default limit
   std::vector<Kind> kinds = Kinds();
-  work_left_ = WorkSeconds();
+  work_left_ = options_.work_seconds;
   const double first = std::min(kFirstWork, work_left_);
   for (double work = first; !HasEnded() && !IsFastest(); work *= 2) {
     SearchRound(work, kinds);
@@ -417,7 +395,7 @@ void BestMaker::TakeWithReserve(Kind& kind, double work) {
   MemoryCuts cuts(memory_bytes(), kind.reserve_bytes);
   plan_work_ = work;
   const auto goes_on = [&](int tries) {
-    if (IsFastest() || SecondsLeft() == 0 || tries == kMostTries) return false;
+    if (IsFastest() || budget_.HasEnded() || tries == kMostTries) return false;
     if (cuts.next() > memory_bytes()) return false;
     return tries < kLeastTries || kind.planned.runs.empty() || plan_work_ > 0;
   };
@@ -499,7 +477,7 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
     if (is_first) continue;  // plans that go on from this one leave fewer bytes out
     const auto go_on = [&](std::size_t work) {
       plan_work_ -= static_cast<double>(work) / SendingWork(1);
-      return plan_work_ > 0 && SecondsLeft() > 0;
+      return plan_work_ > 0 && !budget_.HasEnded();
     };
     if (!SendHighStays(planned->late, planned->plan.high_stays, go_on, iteration)) return false;
     transfers::FindTimes(iteration);
@@ -516,7 +494,7 @@ void BestMaker::Tighten(schedule::PlanEffort effort, Iteration iteration,
   constexpr int kMostFails = 20;      // one after the other
   constexpr int kMostChanges = 2000;
   effort.work_seconds *= kShortPlan;
-  for (int fails = 0; fails < kMostFails && plan_work_ > 0 && SecondsLeft() > 0;) {
+  for (int fails = 0; fails < kMostFails && plan_work_ > 0 && !budget_.HasEnded();) {
     Iteration next = iteration;
     if (IsFastest() || !transfers::ChangeForLess(next.made.problem, iteration.seconds * kFaster,
                                                  kMostChanges, ++effort.seed, next.is_away)) {

@@ -4,7 +4,6 @@
 #define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_BEST_MAKER_H_
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -12,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/budget/budget.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "policies/training/offload/algorithm_choices.h"
 #include "policies/training/offload/memory_cuts.h"
 #include "policies/training/transfers/iteration_search.h"
-#include "policies/training/transfers/work_budget.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
@@ -26,8 +25,10 @@ namespace tidepool::offload_policies {
 // Not thread-safe. The arguments outlive the maker.
 class BestMaker {
  public:
-  // The graph is valid, and the request and the options are checked.
-  BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options);
+  // The graph is valid, and the request and the options are checked. The work is that of the
+  // options, which have some; the time limit and the stop are those of `budget`.
+  BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options,
+            budget::Budget& budget);
 
   // Records a valid schedule with the memory of the request. `Make` returns no slower one.
   void Know(const Schedule& schedule) { Keep(schedule); }
@@ -104,14 +105,10 @@ class BestMaker {
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
   bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
   double SecondsOf(const Schedule& schedule) const;
-  double WorkSeconds() const;
-  double SecondsLeft() const;
   double SendingWork(double seconds) const;
   double Take(double work);
-  bool HasEnded() const { return work_left_ < 1e-9 || SecondsLeft() == 0; }
-  transfers::WorkBudget BudgetOf(double work) const;
-  void NoteEnd(const transfers::WorkBudget& budget) const;
-  transfers::Iteration SearchWith(const Algorithms& algorithms, double work) const;
+  bool HasEnded() { return work_left_ < 1e-9 || budget_.HasEnded(); }
+  transfers::Iteration SearchWith(const Algorithms& algorithms, double work);
   void Improve(double work, transfers::Iteration& iteration);
   std::string MemoryText() const;
   absl::Status DoesNotFit() const;
@@ -125,7 +122,7 @@ class BestMaker {
   const TaskGraph& graph_;
   const ScheduleRequest& request_;
   const BestOptions& options_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  budget::Budget& budget_;
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
   Schedule fastest_;                       // of the memory that the request asks for

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/training/offload/best_policy.h"
 
-#include <chrono>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/budget/budget.h"
 #include "policies/training/offload/best_maker.h"
 #include "policies/training/offload/compression_choice.h"
 #include "policies/training/offload/concurrent_order.h"
@@ -24,7 +24,10 @@ namespace {
 class BestInStages {
  public:
   BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)
-      : graph_(graph), request_(request), options_(options) {
+      : graph_(graph),
+        request_(request),
+        options_(options),
+        budget_(options.time_limit_seconds, options.stop) {
     if (options_.work_seconds == 0) options_.work_seconds = options.time_limit_seconds;
     options_.densities.clear();
     densities_ = transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
@@ -32,29 +35,25 @@ class BestInStages {
   }
 
   absl::StatusOr<Schedule> Make() {
-    absl::StatusOr<Schedule> schedule = BestMaker(graph_, request_, options_).Make();
+    absl::StatusOr<Schedule> schedule = MakeInStages();
+    if (budget_.timed_out() && options_.was_late != nullptr) *options_.was_late = true;
+    return schedule;
+  }
+
+ private:
+  absl::StatusOr<Schedule> MakeInStages() {
+    absl::StatusOr<Schedule> schedule = BestMaker(graph_, request_, options_, budget_).Make();
     if (!schedule.ok()) return schedule;
     if (!densities_.empty()) Compress(*schedule);
     if (request_.machine.devices.front().compute_streams > 1) UseStreams(*schedule);
     return schedule;
   }
 
- private:
-  // Sets the time limit to the time that is left. Returns false after its end.
-  bool HasTime() {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-    begin_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(passed);
-    options_.time_limit_seconds -= passed.count();
-    if (options_.stop.stop_requested()) return false;
-    if (options_.time_limit_seconds <= 0 && options_.was_late != nullptr) *options_.was_late = true;
-    return options_.time_limit_seconds > 0;
-  }
-
   void Compress(Schedule& schedule) {
     options_.densities = densities_;
     transfers::CompressCopies(densities_, schedule);
-    if (!HasTime()) return;
-    BestMaker maker(graph_, request_, options_);
+    if (budget_.HasEnded()) return;
+    BestMaker maker(graph_, request_, options_, budget_);
     maker.Know(schedule);
     absl::StatusOr<Schedule> faster = maker.Make();
     if (faster.ok()) schedule = *std::move(faster);
@@ -64,12 +63,13 @@ class BestInStages {
     const ConcurrentOrder order =
         InConcurrentOrder(graph_, request_.machine.devices.front().compute_streams);
     if (!order.is_faster) return;
-    BestMaker maker(graph_, request_, options_);
+    BestMaker maker(graph_, request_, options_, budget_);
     maker.Know(schedule);
     AssignStreams(graph_, request_.machine, schedule);
     maker.KnowConcurrent(schedule);
-    if (HasTime()) {
-      absl::StatusOr<Schedule> concurrent = BestMaker(order.graph, request_, options_).Make();
+    if (!budget_.HasEnded()) {
+      absl::StatusOr<Schedule> concurrent =
+          BestMaker(order.graph, request_, options_, budget_).Make();
       if (concurrent.ok()) {
         RestoreTasks(graph_, order, *concurrent);
         AssignStreams(graph_, request_.machine, *concurrent);
@@ -83,7 +83,7 @@ class BestInStages {
   const ScheduleRequest& request_;
   BestOptions options_;
   std::vector<double> densities_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  budget::Budget budget_;
 };
 
 }  // namespace

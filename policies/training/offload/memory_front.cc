@@ -3,7 +3,6 @@
 #include "tidepool/schedule/memory_front.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -14,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/budget/budget.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "policies/training/offload/best_policy.h"
@@ -106,7 +106,10 @@ class FrontMaker {
  public:
   FrontMaker(const GraphOrFamily& graphs, const ScheduleRequest& request,
              const FrontOptions& options)
-      : graphs_(graphs), request_(request), options_(options) {
+      : graphs_(graphs),
+        request_(request),
+        options_(options),
+        budget_(options.best.time_limit_seconds, options.best.stop) {
     if (options_.best.work_seconds == 0) {
       options_.best.work_seconds = options_.best.time_limit_seconds * kWorkShare;
     }
@@ -234,13 +237,8 @@ class FrontMaker {
     return memories;
   }
 
-  double SecondsLeft() const {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-    return options_.best.time_limit_seconds - passed.count();
-  }
-  bool IsOver() const {
-    return options_.best.stop.stop_requested() || (!front_.points.empty() && SecondsLeft() <= 0);
-  }
+  // The first point may come late.
+  bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
 
   // Makes the schedules of `modnn`, with the least sub-batches first. One that cannot be faster
   // than a schedule of less memory is left out.
@@ -345,7 +343,7 @@ class FrontMaker {
     ScheduleRequest request = request_;
     for (MachineDevice& device : request.machine.devices) device.memory_bytes = memory;
     request.sub_batch = sub_batch.samples();
-    const double seconds = std::max(SecondsLeft(), kLeastSeconds);
+    const double seconds = std::max(budget_.SecondsLeft(), kLeastSeconds);
     const schedule::PlanEffort effort = {.work_seconds = best_.work_seconds * kPlanShare,
                                          .most_seconds = seconds,
                                          .whole_seconds = 0,
@@ -420,7 +418,7 @@ class FrontMaker {
   const OffloadPolicy planned_modnn_ = PolicyOf("modnn, planned", MakePlannedModnn);
   const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, MakeBestFromModnn);
   const OffloadPolicy best_in_pages_ = PolicyOf("best", MakeBestFromModnn);
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  budget::Budget budget_;
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;
   std::vector<FrontSubBatch> sub_batches_;

@@ -29,6 +29,9 @@ void FitSet(const TransferProblem& problem, std::vector<bool>& set);
 // absences.
 using GoOn = std::function<bool(std::size_t work)>;
 
+// Returns the work that searches do in these seconds on a usual core, in the unit of GoOn.
+constexpr double WorkOf(double seconds) { return 12e6 * seconds; }
+
 // Improves `set` by simulated annealing with the dispatcher (Kirkpatrick, Gelatt and Vecchi,
 // Science 220, 1983) in rounds: absences are added, removed or exchanged at random. Later rounds
 // begin with one of the largest absences changed (Lourenco, Martin and Stutzle, "Iterated Local

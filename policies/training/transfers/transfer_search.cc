@@ -349,7 +349,8 @@ bool Search::ExpandLevel(std::size_t started) {
       is_complete_ = false;
       break;
     }
-    if (states_.size() > limits_.most_states || (limits_.stop && limits_.stop())) {
+    const bool is_over = limits_.budget != nullptr && limits_.budget->HasEnded();
+    if (states_.size() > limits_.most_states || is_over) {
       is_complete_ = false;
       return false;
     }

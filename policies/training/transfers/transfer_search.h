@@ -4,10 +4,10 @@
 #define TIDEPOOL_POLICIES_TRAINING_TRANSFERS_TRANSFER_SEARCH_H_
 
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <vector>
 
+#include "lib/base/budget/budget.h"
 #include "policies/training/transfers/transfer_bounds.h"
 #include "policies/training/transfers/transfer_problem.h"
 
@@ -23,8 +23,8 @@ struct SearchLimits {
   std::size_t most_states = 2'000'000;
   // Only schedules that take less time are looked for.
   double below_seconds = std::numeric_limits<double>::infinity();
-  // Asked now and then: true ends the search.
-  std::function<bool()> stop = nullptr;
+  // The clock of it, or its stop, ends the search; null: nothing does.
+  budget::Budget* budget = nullptr;
 };
 
 struct SearchResult {

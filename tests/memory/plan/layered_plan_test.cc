@@ -21,8 +21,8 @@ constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kEnd = 100;
 
 Plan PlanOf(const PlanProblem& problem, std::int64_t capacity, double work = 1e5) {
-  plan::Deadline deadline(kNoLimit, {});
-  return plan::PlanInLayers(problem, {.capacity = capacity, .work = work}, deadline);
+  budget::Budget whole(kNoLimit, {});
+  return plan::PlanInLayers(problem, {.capacity = capacity, .work = work}, whole);
 }
 
 // Returns buffers that fill a rectangle, in granules of the alignment.
@@ -96,8 +96,8 @@ TEST(LayeredPlan, EndsAtAStop) {
   const PlanProblem problem = Packing(random);
   std::stop_source source;
   source.request_stop();
-  plan::Deadline deadline(kNoLimit, source.get_token());
-  const Plan plan = plan::PlanInLayers(problem, {.capacity = 1, .work = 1e18}, deadline);
+  budget::Budget whole(kNoLimit, source.get_token());
+  const Plan plan = plan::PlanInLayers(problem, {.capacity = 1, .work = 1e18}, whole);
   EXPECT_EQ(ValidatePlan(problem, plan.offsets, plan.height), absl::OkStatus());
 }
 

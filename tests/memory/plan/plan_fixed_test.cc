@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/memory/plan/budget.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/exact_search.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/order.h"
@@ -242,8 +242,8 @@ TEST(FixedBuffers, HaveNoOffsetsInTheAnswersOfTheExactSearch) {
   const PlanProblem problem = {{Fixed(0, 9, 10, 5), {0, 9, 5}, {0, 4, 7}, {4, 9, 7}}};
   const std::vector<plan::Instance> instances = plan::ToInstances(problem);
   ASSERT_EQ(instances.size(), 1u);
-  plan::Deadline deadline(kNoLimit, {});
-  plan::Budget budget(deadline, 1000);
+  budget::Budget whole(kNoLimit, {});
+  budget::Budget budget(whole, 1000);
   const plan::Key keys[] = {plan::Key::kArea};
   const plan::ExactAnswer answer = plan::ExactSearch(instances.front(), 1).Find(22, keys, budget);
   ASSERT_EQ(answer.kind, plan::ExactAnswer::Kind::kFound);

@@ -16,14 +16,14 @@ constexpr double kWork = 1e6;
 
 Plan PlanWithin(const std::vector<LivingStay>& stays, std::int64_t memory_bytes,
                 std::int64_t alignment = 1, const std::vector<std::int64_t>& near = {}) {
-  plan::Deadline deadline(1e9, {});
+  budget::Budget budget(1e9, {});
   return PlanStays(stays,
                    {.alignment = alignment,
                     .memory_bytes = memory_bytes,
                     .work = kWork,
                     .seed = 1,
                     .near = near},
-                   deadline);
+                   budget);
 }
 
 bool ShareAStep(const LivingStay& a, const LivingStay& b) {

@@ -120,7 +120,8 @@ TEST(TransferSearch, EndsWhenItIsStopped) {
   RandomTransfers random(3);
   const TransferProblem problem = random.Next(12, 6);
   SearchLimits limits = Unlimited(problem);
-  limits.stop = [] { return true; };
+  budget::Budget budget(0, {});
+  limits.budget = &budget;
   EXPECT_FALSE(SearchTransfers(problem, TransferBounds(problem), limits).is_complete);
 }
 
