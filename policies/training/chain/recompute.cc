@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
@@ -33,17 +34,34 @@ ChainSchedule SmallestSchedule(const RecomputeModel& model, const LeastMemoryTab
   return RunWithoutWaits(model.chain(), std::move(actions));
 }
 
-std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots,
-                                                budget::Budget& budget) {
-  const LeastMemoryTable least(model);
-  if (PersistentMemory(model, least) > model.chain().memory_bytes) return std::nullopt;
+// Returns the fastest schedule of the table, or nothing: sizes that are rounded up to slots may not
+// fit, and an early end leaves the table unfinished.
+std::optional<ChainSchedule> TableSchedule(const RecomputeModel& model, std::size_t slots,
+                                           budget::Budget& budget) {
   const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, &budget);
   const Segment all{0, model.operations() - 1};
-  // Sizes that are rounded up to slots may not fit, and an early end leaves the table unfinished.
-  if (std::isinf(table.Seconds(all, slots))) return SmallestSchedule(model, least);
+  if (std::isinf(table.Seconds(all, slots))) return std::nullopt;
   ChainActions actions;
   table.AddActions(all, slots, actions);
   return RunWithoutWaits(model.chain(), std::move(actions));
+}
+
+// Fills tables with more and more slots, so that an early end leaves the answer of a coarser one.
+// All but the last take a third of its time together.
+std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots,
+                                                budget::Budget& budget) {
+  constexpr std::size_t kFiner = 4;
+  constexpr std::size_t kLeastSlots = 20;
+  const LeastMemoryTable least(model);
+  if (PersistentMemory(model, least) > model.chain().memory_bytes) return std::nullopt;
+  std::vector<std::size_t> divisions = {slots};
+  while (divisions.back() / kFiner >= kLeastSlots) divisions.push_back(divisions.back() / kFiner);
+  std::optional<ChainSchedule> finest;
+  for (; !divisions.empty() && !budget.HasEnded(); divisions.pop_back()) {
+    std::optional<ChainSchedule> schedule = TableSchedule(model, divisions.back(), budget);
+    if (schedule.has_value()) finest = std::move(schedule);
+  }
+  return finest.has_value() ? std::move(finest) : SmallestSchedule(model, least);
 }
 
 void Improve(const RecomputeModel& model, budget::Budget& budget,
