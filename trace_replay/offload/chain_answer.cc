@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "tidepool/schedule/offload_policy.h"
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
@@ -74,6 +75,13 @@ std::int64_t LeastMemoryOf(const ChainCommandOptions& options, const Chain& chai
   return least.ok() ? *least : LeastChainMemory(chain);
 }
 
+EndedBy EndOf(const ChainSchedule& schedule) {
+  return schedule.proved      ? EndedBy::kProof
+         : schedule.stopped   ? EndedBy::kInterrupt
+         : schedule.timed_out ? EndedBy::kClock
+                              : EndedBy::kWork;
+}
+
 Json ChainAnswerJson(const ChainCommandOptions& options, const MadeChainSchedule& made) {
   const ChainSchedule& schedule = made.schedule;
   const std::size_t operations = made.chain.forward_seconds.size();
@@ -88,6 +96,7 @@ Json ChainAnswerJson(const ChainCommandOptions& options, const MadeChainSchedule
       {"ratio", RatioJson(schedule)},
       {"proved", schedule.proved},
       {"interrupted", schedule.stopped},
+      {"ended_by", EndedByName(EndOf(schedule))},
       {"seconds", made.seconds},
       {"F_start", FirstStarts(schedule, ChainAction::kForward, operations)},
       {"B_start", FirstStarts(schedule, ChainAction::kBackward, operations)},
@@ -177,7 +186,9 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
                           {"    operations alone", MillisecondsText(ChainSeconds(chain))},
                           {"  offloaded", SizeText(all_sent)}})
             << "\n  " << BoundText(schedule)
-            << (schedule.stopped ? "\n  the best before the interrupt" : "")
+            << (schedule.stopped     ? "\n  the best before the interrupt"
+                : schedule.timed_out ? "\n  the best within the time limit"
+                                     : "")
             << "\n  offloaded: " << RangesText(offloaded)
             << "\n  recomputed: " << RangesText(recomputed) << '\n';
   PrintTransfers(made, offloaded, sent);

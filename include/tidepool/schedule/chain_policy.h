@@ -76,6 +76,7 @@ struct ChainSchedule {
   double lower_bound_seconds = 0;  // no schedule of the policy's class is faster
   bool proved = false;             // no schedule of the policy's class is faster than this one
   bool stopped = false;            // a stop ended the search before a proof
+  bool timed_out = false;          // the time limit ended a search before its work was done
 
   friend bool operator==(const ChainSchedule&, const ChainSchedule&) = default;
 };
@@ -88,6 +89,9 @@ struct ChainPolicyOptions {
   bool recomputes = false;  // best: whether operations may run again
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
+  // Not an option: MakeChainSchedule and MakeSchedule replace it. A search that the time limit ends
+  // before its work is done sets the bool.
+  bool* was_late = nullptr;
 };
 
 // All functions below are thread-safe. They need a valid chain (ValidateChain).

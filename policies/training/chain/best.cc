@@ -189,6 +189,7 @@ void BestChain::TrySets() {
   budget::Budget budget(transfers::WorkOf(kSecondsForSets), time_limit_seconds_, options_.stop);
   transfers::ImproveSet(
       problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
+  NoteEnd(budget, options_);
   std::vector<TransferAction> actions;
   const double seconds = transfers::TransferDispatcher(problem_).Run(set, &actions);
   Keep(actions, seconds);
@@ -220,6 +221,7 @@ absl::StatusOr<ChainSchedule> BestChain::Make() {
   if (IsSmall()) TrySearch();
   if (!IsDone()) TrySets();
   if (!IsSmall()) TrySearch();
+  NoteEnd(budget_, options_);
   if (best_.steps.empty() && options_.copies.latency_seconds > 0) {
     return absl::ResourceExhaustedError("no schedule was found");
   }
@@ -239,6 +241,7 @@ ChainSchedule BestChain::Improve(ChainSchedule known) {
   best_ = std::move(known);
   if (IsSmall()) TrySearch();
   if (!IsDone()) TrySets();
+  NoteEnd(budget_, options_);
   best_.lower_bound_seconds = std::min(best_.lower_bound_seconds, LowerBound());
   best_.proved = best_.seconds <= best_.lower_bound_seconds * (1 + kEqualSeconds);
   return std::move(best_);

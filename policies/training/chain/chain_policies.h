@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/base/budget/budget.h"
 #include "policies/training/transfers/copy_rates.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -43,6 +44,10 @@ struct ChainPolicy {
   // Whether it moves whole activations, one at a time, and runs each operation once.
   bool only_sends() const { return !recomputes && !takes_copies; }
 };
+// Notes in the options' `was_late` that the time limit ended a search.
+inline void NoteEnd(const budget::Budget& budget, const ChainPolicyOptions& options) {
+  if (budget.timed_out() && options.was_late != nullptr) *options.was_late = true;
+}
 // Returns the policies, quick ones before slow ones.
 absl::Span<const ChainPolicy> ChainPolicies();
 

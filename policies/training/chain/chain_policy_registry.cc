@@ -181,8 +181,11 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Cha
   if (!policy.ok()) return policy.status();
   const LargestNeed largest = FindLargestNeed(chain, policy->recomputes);
   if (largest.bytes > chain.memory_bytes) return NeedsMore(largest, chain);
-  const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
+  ChainPolicyOptions own = WithCompressorThatPays(chain, options);
+  bool was_late = false;
+  own.was_late = &was_late;
   absl::StatusOr<ChainSchedule> schedule = policy->make(chain, own);
+  if (was_late && options.was_late != nullptr) *options.was_late = true;
   const bool is_stopped = options.stop.stop_requested();
   if (is_stopped && absl::IsResourceExhausted(schedule.status())) {
     return absl::CancelledError("the search was stopped before it had a schedule");
@@ -191,6 +194,7 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view name, const Cha
   schedule->policy = policy->name;
   schedule->copies = own.copies;
   schedule->stopped = is_stopped && !schedule->proved;
+  schedule->timed_out = was_late && !schedule->proved;
   return schedule;
 }
 

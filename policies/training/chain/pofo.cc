@@ -78,6 +78,7 @@ absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOpti
         RecomputeSlots(model.operations(), options.slots, half.time_limit_seconds);
     TryBlocks(RecomputeTable(model, chain.memory_bytes, slots, &budget), budget, fastest);
   }
+  NoteEnd(budget, options);
   absl::StatusOr<ChainSchedule> schedule = fastest.Finish();
   if (!schedule.ok()) return schedule;
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);

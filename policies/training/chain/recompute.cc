@@ -125,6 +125,7 @@ absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolic
   double bound = RecomputeBound(model, false);
   const bool is_searched = options.slots == 0 && model.operations() <= kMostSearchedOperations;
   if (is_searched) Improve(model, budget, schedule, bound);
+  NoteEnd(budget, options);
   if (!schedule.has_value()) return DoesNotFit(model);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
   schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;

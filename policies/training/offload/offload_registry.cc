@@ -153,6 +153,7 @@ absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, Make
   ScheduleRequest own = request;
   bool was_late = false;
   if (auto* best = std::get_if<BestOptions>(&own.options)) best->was_late = &was_late;
+  if (auto* chain = std::get_if<GraphChainOptions>(&own.options)) chain->chain.was_late = &was_late;
   absl::StatusOr<MadeSchedule> made = make(own);
   const bool is_stopped = offload_policies::StopOf(request.options).stop_requested();
   if (is_stopped && absl::IsResourceExhausted(made.status())) {

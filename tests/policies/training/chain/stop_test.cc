@@ -34,6 +34,7 @@ TEST(StoppedSearch, GivesTheBestScheduleSoFar) {
       ASSERT_TRUE(stopped.ok()) << stopped.status();
       EXPECT_EQ(CheckChainSchedule(chain, *stopped), absl::OkStatus());
       EXPECT_EQ(stopped->stopped, !stopped->proved);
+      EXPECT_FALSE(stopped->timed_out);
       const auto whole =
           MakeChainSchedule(policy, chain, {.time_limit_seconds = 1000, .recomputes = true});
       ASSERT_TRUE(whole.ok()) << whole.status();
@@ -66,8 +67,10 @@ TEST(TimeLimit, GivesTheBestScheduleSoFar) {
       ASSERT_TRUE(ended.ok()) << ended.status();
       EXPECT_EQ(CheckChainSchedule(chain, *ended), absl::OkStatus());
       EXPECT_FALSE(ended->stopped);
+      EXPECT_EQ(ended->timed_out, !ended->proved);
       const auto whole = MakeChainSchedule(policy, chain, long_time);
       ASSERT_TRUE(whole.ok()) << whole.status();
+      EXPECT_FALSE(whole->timed_out);
       EXPECT_LE(whole->seconds, ended->seconds * (1 + 1e-12));
       EXPECT_LE(ended->lower_bound_seconds, whole->seconds * (1 + 1e-12));
       EXPECT_FALSE(ended->proved && whole->seconds < ended->seconds * (1 - 1e-9));
