@@ -21,6 +21,7 @@ Size = Union[int, float, str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 _PACKAGE = pathlib.Path(os.path.abspath(__file__)).parent
 _FOLDER = "TIDEPOOL_DRYRUN_FOLDER"  # in the environment of each process of a dry run
+of_check: Optional[Callable[["DryRun"], None]] = None  # called with the answer of each test that `fits` made, if it fits
 
 
 class DryRun(Answer):
@@ -208,6 +209,8 @@ def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Ca
             answer = dryrun(call, memory=memory, gpu=gpu, **options)
             if not answer.fits:
                 raise AssertionError(f"{function.__name__} does not fit\n{answer}")
+            if of_check is not None:
+                of_check(answer)
             return None
 
         return check  # type: ignore[return-value]
