@@ -43,6 +43,7 @@ struct DryRunOptions {
   std::string report;
   std::string graph;
   std::string front;
+  std::string by;
   bool json = false;
   std::vector<std::string> command;
 };
@@ -108,6 +109,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"report", BytesText(options.report)},
                            {"graph", BytesText(options.graph)},
                            {"front", BytesText(options.front)},
+                           {"by", options.by},
                            {"json", options.json},
                            {"tool", BytesText(program.string())},
                            {"stand_in", BytesText((folder / "cudart_host").string())}};
@@ -222,6 +224,12 @@ Command AddDryRun(CLI::App& app) {
                    "Draw the time of a training step in less memory into this SVG file, and tell "
                    "which GPUs train it how much slower for want of memory")
       ->type_name("FILE");
+  command
+      ->add_option("--by", options->by,
+                   "Print a table of the peak by line, with the lines of libraries below those of "
+                   "the program, or by module")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"line", "module"}));
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->type_name("COMMAND...");

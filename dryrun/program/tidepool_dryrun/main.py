@@ -34,6 +34,7 @@ class Orders:
     report: str = ""
     graph: str = ""  # the file of the task graph
     front: str = ""  # the file of the picture of time against memory
+    by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
 
@@ -49,6 +50,10 @@ class DryRun:
     def __init__(self, orders, tool=None):
         self.orders = orders
         self.world, self.command = world.find(orders)
+        if orders.by not in ("", *text.TABLES):
+            raise ValueError(f"a table by {orders.by!r}, expected {' or '.join(text.TABLES)}")
+        if orders.by and orders.fit:
+            raise ValueError("--by with --fit, expected one of them: the table is that of one run")
         of_step = "--graph" if orders.graph else "--front" if orders.front else ""
         if of_step and orders.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
@@ -137,7 +142,7 @@ def run_once(run, orders):
     if orders.json:
         print(json.dumps(answer))
     else:
-        print("\n".join(text.lines(answer, script_of(run.command))))
+        print("\n".join(text.lines(answer, script_of(run.command)) + text.by(orders.by, answer)))
     return 0 if answer["fits"] else 2
 
 

@@ -2,12 +2,14 @@
 """The answer for people."""
 import os
 
-from . import outside
+from . import by_module, outside
 from .answer import available_bytes, largest_of
 from .front import LIKE_NEW, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
+TABLES = ("line", "module")  # of the peak
+MOST_MODULES = 20  # rows of a table
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -129,6 +131,39 @@ def table(ranks):
               fits_of(one)) for one in ranks]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
+
+
+def by(kind, answer):
+    """Returns the table of the peak by line or by module, and none without a kind."""
+    rank = largest_of(answer["ranks"])
+    if kind == "module" and rank["modules"]:
+        return modules(rank["modules"])
+    return lines_of_code(rank["top"]) if kind else []
+
+
+def lines_of_code(top):
+    """Returns a line for each line of the program, with those of libraries that it called below."""
+    rows = [(prefix + printable(one["frame"]), size(one["bytes"])) for line in top
+            for prefix, one in [("", line), *(("  ", below) for below in line["below"])]]
+    width = max((len(row[0]) for row in rows), default=0)
+    return ["  by line"] + [f"    {name:<{width}}  {bytes_:>9}" for name, bytes_ in rows]
+
+
+def modules(table_):
+    """Returns a line for each kind of modules, which have equal paths but for numbers."""
+    columns = {"bytes": "all", "weights_bytes": "weights", "gradients_bytes": "gradients", "optimizer_bytes": "optimizer",
+               "activations_bytes": "activations"}
+    rows = [("by module", "", *columns.values())]
+    joined = by_module.alike(table_)
+    for row in joined[:MOST_MODULES]:
+        count = f"x {row['count']}" if row["count"] > 1 else ""
+        rows.append(("  " + printable(row["module"]), count, *(size(row[key]) if row[key] else "" for key in columns)))
+    if len(joined) > MOST_MODULES:
+        rest = sum(row["bytes"] for row in joined[MOST_MODULES:])
+        rows.append((f"  {len(joined) - MOST_MODULES} more", "", size(rest), "", "", "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]).rstrip()
+            for row in rows]
 
 
 def fits_of(rank):
