@@ -44,6 +44,7 @@ struct DryRunOptions {
   std::string graph;
   std::string front;
   std::string by;
+  std::vector<std::string> compare;  // none, or the names of two environments
   bool json = false;
   std::vector<std::string> command;
 };
@@ -118,6 +119,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
   if (options.rank.has_value()) orders["ranks"] = std::to_string(*options.rank);
   if (!options.ranks.empty()) orders["ranks"] = BytesText(options.ranks);
   if (options.memory_bytes.has_value()) orders["memory_bytes"] = *options.memory_bytes;
+  for (const std::string& name : options.compare) orders["compare"].push_back(BytesText(name));
   if (options.cudnn_workspace_bytes.has_value()) {
     orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
   }
@@ -230,6 +232,13 @@ Command AddDryRun(CLI::App& app) {
                    "the program, or by module")
       ->type_name("KIND")
       ->check(CLI::IsMember({"line", "module"}));
+  command
+      ->add_option(
+          "--compare", options->compare,
+          "Run the program in two environments of Python, and tell the lines that grew. Each is "
+          "`pip:PACKAGE==VERSION ...`, an interpreter or the folder of an environment")
+      ->type_name("ENVIRONMENT")
+      ->expected(2);
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->type_name("COMMAND...");
@@ -238,6 +247,7 @@ Command AddDryRun(CLI::App& app) {
                "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
                "tidepool dryrun --world 1024 --rank 3 -- python train.py",
                "tidepool dryrun --graph step.json.gz -- python train.py",
+               "tidepool dryrun --compare pip:torch==2.9.1 pip:torch==2.10.0 -- python train.py",
                "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}"});
   return {command, [options] { return RunDryRun(*options); }};
 }

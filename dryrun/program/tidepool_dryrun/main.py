@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import batches, fit, front, gpus, graph, outside, program, remedies, target, text, world
+from . import batches, compare, fit, front, gpus, graph, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -34,6 +34,7 @@ class Orders:
     report: str = ""
     graph: str = ""  # the file of the task graph
     front: str = ""  # the file of the picture of time against memory
+    compare: tuple = ()  # the names of two environments
     by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
@@ -171,13 +172,22 @@ def run_fit(run, orders):
     return 2 if found is None else 0
 
 
+def run_compare(orders):
+    compare.check(orders)
+    found = compare.run(DryRun, orders)
+    print(json.dumps(found) if orders.json else "\n".join(compare.lines(found, script_of(orders.command))))
+    return 0 if all(answer["fits"] for answer in found["compared"]) else 2
+
+
 def script_of(command):
     """Returns the word that names the program to people."""
     return next((word for word in command if word.endswith(".py")), command[0])
 
 
 def of_bytes(value):
-    """Returns a text of the command line, which has a character for each byte."""
+    """Returns a text of the command line, which has a character for each byte, or a list of texts."""
+    if isinstance(value, list):
+        return tuple(map(of_bytes, value))
     return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
 
 
@@ -201,6 +211,8 @@ def main(words, command):
     interrupt_at_signals()
     orders = Orders(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
     try:
+        if orders.compare:
+            return run_compare(orders)
         run = DryRun(orders)
         return run_fit(run, orders) if orders.fit else run_once(run, orders)
     except (DryRunError, ValueError) as error:

@@ -173,12 +173,16 @@ def fits_of(rank):
     return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
 
 
+def program(answer):
+    """Returns the kind of program that an answer is of."""
+    return f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
+
+
 def lines(answer, command):
     """Returns the lines of an answer to the command of that name."""
-    program = f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
-            f"({program}, {answer['gpu']} assumed)")
+            f"({program(answer)}, {answer['gpu']} assumed)")
     rows = world_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
 

@@ -132,6 +132,30 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("--by: x not in {line,module}", dry_run("--by", "x").stderr)
         self.assertIn("--by with --fit", dry_run("--by", "line", "--fit", "n=1..2", command=(PYTHON, TRAIN, "{n}")).stderr)
 
+    def test_compares_two_environments(self):
+        package = self.folder / "lib" / "grows.py"
+        package.parent.mkdir()
+        package.write_text("import sys\nbytes = 1 << 20 if 'other' in sys.executable else 1 << 24\n")
+        links = []
+        for name in ("other", "own"):
+            made = subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(self.folder / name)], capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            packages = subprocess.run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True).stdout.strip()
+            place = next((self.folder / name).glob("lib/python3*/site-packages"))
+            (place / "base.pth").write_text(f"{pathlib.Path(packages).parent}\n{package.parent}\n")
+            links.append(str(self.folder / name))
+        program = self.program("import torch, grows\nx = torch.empty(grows.bytes, dtype=torch.uint8, device='cuda')\n")
+        done = dry_run("--json", "--compare", *links, command=("python3", program[1]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual([(one["environment"], one["peak_live_bytes"]) for one in found["compared"]], list(zip(links, (1 << 20, 1 << 24))))
+        self.assertEqual(found["lines"], [{"frame": "program.py:2 <module>", "before_bytes": 1 << 20, "after_bytes": 1 << 24, "below": []}])
+        package.write_text("import sys\nassert 'own' not in sys.executable\nbytes = 1\n")
+        done = dry_run("--compare", *links, command=("python3", program[1]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"tidepool: {links[1]}: the program failed: AssertionError", done.stderr)
+        self.assertIn("--compare: given 1, expected 2", dry_run("--compare", "a").stderr)
+
     def test_prints_an_answer_for_people(self):
         done = dry_run("--gpu", "a100-40", "--steps", "1")
         self.assertEqual(done.returncode, 0, done.stderr)
