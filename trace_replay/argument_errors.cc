@@ -88,6 +88,10 @@ std::string WrongCount(const CLI::App& command, const std::string& text) {
   const std::size_t received = text.rfind("received ");
   if (received != std::string::npos) {
     const std::string count = text.substr(received + 9);
+    const CLI::Option* const option = command.get_option_no_throw(name);
+    if (option != nullptr && option->get_items_expected_min() > 1) {
+      return absl::StrCat(name, ": given ", count, ", expected ", option->get_items_expected_min());
+    }
     return absl::StrCat(name, ": given ", count == "2" ? "twice" : count + " times",
                         ", expected once");
   }

@@ -43,6 +43,8 @@ struct DryRunOptions {
   std::string report;
   std::string graph;
   std::string front;
+  std::string by;
+  std::vector<std::string> compare;  // none, or the names of two environments
   bool json = false;
   std::vector<std::string> command;
 };
@@ -108,6 +110,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"report", BytesText(options.report)},
                            {"graph", BytesText(options.graph)},
                            {"front", BytesText(options.front)},
+                           {"by", options.by},
                            {"json", options.json},
                            {"tool", BytesText(program.string())},
                            {"stand_in", BytesText((folder / "cudart_host").string())}};
@@ -116,6 +119,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
   if (options.rank.has_value()) orders["ranks"] = std::to_string(*options.rank);
   if (!options.ranks.empty()) orders["ranks"] = BytesText(options.ranks);
   if (options.memory_bytes.has_value()) orders["memory_bytes"] = *options.memory_bytes;
+  for (const std::string& name : options.compare) orders["compare"].push_back(BytesText(name));
   if (options.cudnn_workspace_bytes.has_value()) {
     orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
   }
@@ -222,6 +226,19 @@ Command AddDryRun(CLI::App& app) {
                    "Draw the time of a training step in less memory into this SVG file, and tell "
                    "which GPUs train it how much slower for want of memory")
       ->type_name("FILE");
+  command
+      ->add_option("--by", options->by,
+                   "Print a table of the peak by line, with the lines of libraries below those of "
+                   "the program, or by module")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"line", "module"}));
+  command
+      ->add_option(
+          "--compare", options->compare,
+          "Run the program in two environments of Python, and tell the lines that grew. Each is "
+          "`pip:PACKAGE==VERSION ...`, an interpreter or the folder of an environment")
+      ->type_name("ENVIRONMENT")
+      ->expected(2);
   AddJsonOption(*command, options->json);
   command->add_option("command", options->command, "The program and its arguments, after --")
       ->type_name("COMMAND...");
@@ -230,6 +247,7 @@ Command AddDryRun(CLI::App& app) {
                "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
                "tidepool dryrun --world 1024 --rank 3 -- python train.py",
                "tidepool dryrun --graph step.json.gz -- python train.py",
+               "tidepool dryrun --compare pip:torch==2.9.1 pip:torch==2.10.0 -- python train.py",
                "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}"});
   return {command, [options] { return RunDryRun(*options); }};
 }

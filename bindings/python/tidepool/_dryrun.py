@@ -21,6 +21,7 @@ Size = Union[int, float, str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 _PACKAGE = pathlib.Path(os.path.abspath(__file__)).parent
 _FOLDER = "TIDEPOOL_DRYRUN_FOLDER"  # in the environment of each process of a dry run
+of_check: Optional[Callable[["DryRun"], None]] = None  # called with the answer of each test that `fits` made, if it fits
 
 
 class DryRun(Answer):
@@ -144,7 +145,8 @@ def is_inside() -> bool:
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
            devices: Optional[int] = None, world: Optional[int] = None, ranks: Union[int, str, Sequence[int]] = "", steps: int = 3, time_limit: Union[float, str] = 300,
            initialize: bool = True, density: float = 0.5, cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None,
-           report: Optional[Path] = None, graph: Optional[Path] = None, front: Optional[Path] = None) -> DryRun:
+           report: Optional[Path] = None, graph: Optional[Path] = None, front: Optional[Path] = None,
+           by: str = "") -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -154,7 +156,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
     "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
     is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
     decides otherwise. `world` is the number of ranks of a job of which only `ranks` run: a number, several, or "representative".
-    `snapshot`, `report`, `graph` and `front` are files to write. Raises the exception of the function, `InputError` for
+    `snapshot`, `report`, `graph` and `front` are files to write. `by="module"` adds a table of the peak by module, and "line" prints one by line. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
@@ -173,7 +175,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
                              devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
-                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""))
+                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""), by=by)
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())
@@ -185,7 +187,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
             failure = _error_of_call(at / "error.pickle") or _native.Error(str(error))
     if failure is not None:
         raise failure
-    return DryRun(**vars(parse(json.dumps(answer))), _lines=main.text.lines(answer, title))
+    return DryRun(**vars(parse(json.dumps(answer))), _lines=main.text.lines(answer, title) + main.text.by(by, answer))
 
 
 def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Callable[[Function], Function]:
@@ -208,6 +210,8 @@ def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Ca
             answer = dryrun(call, memory=memory, gpu=gpu, **options)
             if not answer.fits:
                 raise AssertionError(f"{function.__name__} does not fit\n{answer}")
+            if of_check is not None:
+                of_check(answer)
             return None
 
         return check  # type: ignore[return-value]

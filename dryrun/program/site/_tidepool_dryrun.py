@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH.
+The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY.
 """
 import atexit
 import contextlib
@@ -17,6 +17,7 @@ import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_imports as imports
+import _tidepool_modules as modules
 import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
@@ -46,6 +47,7 @@ class Run:
         self.recording = None
         self.pinned = None
         self.graph_steps = None  # with a task graph
+        self.modules = None  # with a table by module
         self.error = None
         self.error_frame = None
         self.assumptions = None
@@ -80,12 +82,13 @@ class Run:
 
     # The optimizer that made most steps divides the program into steps.
     def note_step(self, number):
-        if self.graph_steps is None:
-            return
         try:
-            self.graph_steps.updates_end()
-            if number > self.steps:
-                self.graph_steps.ended(number)
+            if self.modules is not None:
+                self.modules.step_ended()
+            if self.graph_steps is not None:
+                self.graph_steps.updates_end()
+                if number > self.steps:
+                    self.graph_steps.ended(number)
         except Exception as error:  # the program itself has not failed
             self.note_failure(error)
 
@@ -129,6 +132,8 @@ class Run:
         if torch.cuda.is_available() and torch.cuda.is_initialized() and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
             answer["snapshot"] = path + ".pickle"
+            if self.modules:
+                self.modules.write(path + ".modules")
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(answer, file)
         os.replace(path + ".new", path + ".json")
@@ -294,6 +299,9 @@ def enter(run, torch):
     run.pinned = pinned.Pinned(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_GRAPH"):
         run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), steps.clock_of(torch))
+
+    if os.environ.get("TIDEPOOL_DRYRUN_BY") == "module":
+        run.modules = modules.Modules(torch, run.recording, run.steps_of)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import convolutions, no_answer, outside, plain, where
+from . import by_module, convolutions, no_answer, outside, plain, where
 from .errors import DryRunError
 
 
@@ -90,7 +90,7 @@ def of_device(process, device, held, tool):
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
             "stranded_bytes": here["stranded_bytes"] or 0,
             "retries": device["retries"], "allocations": device["allocations"],
-            "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]],
+            "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]], "modules": None,
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
             "categories": here["categories"], "out_of_memory": refusal_of(process["out_of_memory"]),
             "caught_out_of_memory": caught_by(process, number), "limit_bytes": device["limit_bytes"],
@@ -221,6 +221,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
+        largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import batches, fit, front, gpus, graph, outside, program, remedies, target, text, world
+from . import batches, compare, fit, front, gpus, graph, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -34,6 +34,8 @@ class Orders:
     report: str = ""
     graph: str = ""  # the file of the task graph
     front: str = ""  # the file of the picture of time against memory
+    compare: tuple = ()  # the names of two environments
+    by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
 
@@ -49,6 +51,10 @@ class DryRun:
     def __init__(self, orders, tool=None):
         self.orders = orders
         self.world, self.command = world.find(orders)
+        if orders.by not in ("", *text.TABLES):
+            raise ValueError(f"a table by {orders.by!r}, expected {' or '.join(text.TABLES)}")
+        if orders.by and orders.fit:
+            raise ValueError("--by with --fit, expected one of them: the table is that of one run")
         of_step = "--graph" if orders.graph else "--front" if orders.front else ""
         if of_step and orders.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
@@ -137,7 +143,7 @@ def run_once(run, orders):
     if orders.json:
         print(json.dumps(answer))
     else:
-        print("\n".join(text.lines(answer, script_of(run.command))))
+        print("\n".join(text.lines(answer, script_of(run.command)) + text.by(orders.by, answer)))
     return 0 if answer["fits"] else 2
 
 
@@ -166,13 +172,22 @@ def run_fit(run, orders):
     return 2 if found is None else 0
 
 
+def run_compare(orders):
+    compare.check(orders)
+    found = compare.run(DryRun, orders)
+    print(json.dumps(found) if orders.json else "\n".join(compare.lines(found, script_of(orders.command))))
+    return 0 if all(answer["fits"] for answer in found["compared"]) else 2
+
+
 def script_of(command):
     """Returns the word that names the program to people."""
     return next((word for word in command if word.endswith(".py")), command[0])
 
 
 def of_bytes(value):
-    """Returns a text of the command line, which has a character for each byte."""
+    """Returns a text of the command line, which has a character for each byte, or a list of texts."""
+    if isinstance(value, list):
+        return tuple(map(of_bytes, value))
     return os.fsdecode(value.encode("latin-1")) if isinstance(value, str) else value
 
 
@@ -196,6 +211,8 @@ def main(words, command):
     interrupt_at_signals()
     orders = Orders(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
     try:
+        if orders.compare:
+            return run_compare(orders)
         run = DryRun(orders)
         return run_fit(run, orders) if orders.fit else run_once(run, orders)
     except (DryRunError, ValueError) as error:

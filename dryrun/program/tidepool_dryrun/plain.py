@@ -40,7 +40,7 @@ def rank_answer(record, memory_bytes):
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "stranded_bytes": 0, "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
+            "other_bytes": 0, "stranded_bytes": 0, "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
             "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
             "snapshot": None}
 

@@ -139,6 +139,8 @@ def environment(target, machine, stand_in, out, orders, is_alone=False):
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
     if orders.records_steps:
         own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(orders.checkpoints))
+    if orders.by:
+        own["TIDEPOOL_DRYRUN_BY"] = orders.by
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     if is_alone:

@@ -2,12 +2,14 @@
 """The answer for people."""
 import os
 
-from . import outside
+from . import by_module, outside
 from .answer import available_bytes, largest_of
 from .front import LIKE_NEW, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
+TABLES = ("line", "module")  # of the peak
+MOST_MODULES = 20  # rows of a table
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -131,6 +133,39 @@ def table(ranks):
     return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
 
 
+def by(kind, answer):
+    """Returns the table of the peak by line or by module, and none without a kind."""
+    rank = largest_of(answer["ranks"])
+    if kind == "module" and rank["modules"]:
+        return modules(rank["modules"])
+    return lines_of_code(rank["top"]) if kind else []
+
+
+def lines_of_code(top):
+    """Returns a line for each line of the program, with those of libraries that it called below."""
+    rows = [(prefix + printable(one["frame"]), size(one["bytes"])) for line in top
+            for prefix, one in [("", line), *(("  ", below) for below in line["below"])]]
+    width = max((len(row[0]) for row in rows), default=0)
+    return ["  by line"] + [f"    {name:<{width}}  {bytes_:>9}" for name, bytes_ in rows]
+
+
+def modules(table_):
+    """Returns a line for each kind of modules, which have equal paths but for numbers."""
+    columns = {"bytes": "all", "weights_bytes": "weights", "gradients_bytes": "gradients", "optimizer_bytes": "optimizer",
+               "activations_bytes": "activations"}
+    rows = [("by module", "", *columns.values())]
+    joined = by_module.alike(table_)
+    for row in joined[:MOST_MODULES]:
+        count = f"x {row['count']}" if row["count"] > 1 else ""
+        rows.append(("  " + printable(row["module"]), count, *(size(row[key]) if row[key] else "" for key in columns)))
+    if len(joined) > MOST_MODULES:
+        rest = sum(row["bytes"] for row in joined[MOST_MODULES:])
+        rows.append((f"  {len(joined) - MOST_MODULES} more", "", size(rest), "", "", "", ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:]))]).rstrip()
+            for row in rows]
+
+
 def fits_of(rank):
     refused = rank["out_of_memory"]
     if not refused:
@@ -138,12 +173,16 @@ def fits_of(rank):
     return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
 
 
+def program(answer):
+    """Returns the kind of program that an answer is of."""
+    return f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
+
+
 def lines(answer, command):
     """Returns the lines of an answer to the command of that name."""
-    program = f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
-            f"({program}, {answer['gpu']} assumed)")
+            f"({program(answer)}, {answer['gpu']} assumed)")
     rows = world_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
 

@@ -22,7 +22,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -32,6 +32,46 @@ class SourceTest(unittest.TestCase):
         self.assertTrue(sources)
         for source in sources:
             ast.parse(source.read_text(), str(source), feature_version=(3, 9))
+
+
+class ModulesTest(unittest.TestCase):
+    def test_requests_belong_to_modules_by_place_and_address(self):
+        def event(action, address, size, frames=()):
+            return {"action": action, "addr": address, "size": size, "frames": list(frames)}
+
+        line = {"filename": "a.py", "line": 1, "name": "f"}
+        events = [event("alloc", 1, 10, [line]), event("segment_alloc", 9, 99), event("alloc", 2, 20, [line]), event("free_completed", 2, 20),
+                  event("alloc", 2, 30, [line]), event("alloc", 3, 40), event("alloc", 4, 50, [line])]
+        # The weight at 1 is known from a sample at the end, the gradient at 2 by the second request at that address.
+        marks = [(1, "net.0"), (4, None)]
+        found = by_module.table(events, marks, [(6, {1: ("net.0", "weights"), 2: ("net.1", "gradients"), 5: ("net", "weights")})])
+        self.assertEqual({row["module"]: (row["bytes"], row["weights_bytes"], row["gradients_bytes"], row["activations_bytes"]) for row in found},
+                         {"net.0": (10, 10, 0, 0), "net.1": (30, 0, 30, 0), "(backward)": (40, 0, 0, 40), "(outside of modules)": (50, 0, 0, 50)})
+        found = by_module.table(events, marks, [(2, {2: ("net.1", "gradients")})])  # of the request that ended
+        self.assertEqual({row["module"]: row["bytes"] for row in found},
+                         {"net.0": 30, "(backward)": 40, "(outside of modules)": 60})
+
+    def test_blocks_are_joined(self):
+        def joined(*modules):
+            rows = by_module.alike([{"module": module, "bytes": 1} for module in modules])
+            return {row["module"]: (row["count"], row["bytes"]) for row in rows}
+
+        self.assertEqual(joined("layers.0.mlp.0", "layers.1.mlp.0", "layers.1.mlp.2", "layers.0", "layers.1", "head"),
+                         {"layers.*.mlp.0": (2, 2), "layers.1.mlp.2": (1, 1), "layers.*": (2, 2), "head": (1, 1)})
+        self.assertEqual(joined("features.0", "features.3"), {"features.0": (1, 1), "features.3": (1, 1)})
+        self.assertEqual(joined("0.a", "1.a", "conv1.x", "conv2.x"), {"*.a": (2, 2), "conv1.x": (1, 1), "conv2.x": (1, 1)})
+
+    def test_the_table_for_people(self):
+        rows = [{"module": f"m{number}", "bytes": 1 << 20, "weights_bytes": 1 << 20, "gradients_bytes": 0, "optimizer_bytes": 0,
+                 "activations_bytes": 0} for number in range(22)]
+        lines = text.modules(rows)
+        self.assertEqual(lines[0].split(), ["by", "module", "all", "weights", "gradients", "optimizer", "activations"])
+        self.assertEqual((lines[1].split(), len(lines)), (["m0", "1.0", "MiB", "1.0", "MiB"], 22))
+        self.assertEqual(lines[-1].split(), ["2", "more", "2.0", "MiB"])
+
+    def test_lines_of_libraries_are_below(self):
+        top = [{"frame": "train.py:5 f", "bytes": 3 << 20, "below": [{"frame": "model.py:7 forward", "bytes": 2 << 20}]}]
+        self.assertEqual(text.lines_of_code(top), ["  by line", "    train.py:5 f            3.0 MiB", "      model.py:7 forward    2.0 MiB"])
 
 
 class OutsideTest(unittest.TestCase):

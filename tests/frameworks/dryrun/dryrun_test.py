@@ -85,6 +85,77 @@ class DryRunTest(unittest.TestCase):
         # The run has falling addresses.
         self.assertEqual(info["per_device"][0]["pytorch"]["falling_reserved_bytes"], found["peak_reserved_bytes"])
 
+    def test_a_table_by_module(self):
+        command = self.program(
+            "import torch\n"
+            "class Block(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.up, self.down = torch.nn.Linear(512, 2048), torch.nn.Linear(2048, 512)\n"
+            "    def forward(self, x):\n"
+            "        return x + self.down(torch.nn.functional.gelu(self.up(x)))\n"
+            "class Net(torch.nn.Module):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.layers = torch.nn.ModuleList([Block(), Block()])\n"
+            "        self.head = torch.nn.Linear(512, 16, bias=False)\n"
+            "    def __len__(self): return 0\n"
+            "    def forward(self, x):\n"
+            "        for layer in self.layers: x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)\n"
+            "        return self.head(x)\n"
+            "import torch.utils.checkpoint\n"
+            "net = Net().cuda()\n"
+            "optimizer = torch.optim.SGD(net.parameters(), momentum=0.9)\n"
+            "for batch in (1, 1, 1, 256):\n"
+            "    net(torch.zeros(batch, 512, device='cuda')).sum().backward()\n"
+            "    optimizer.step()\n")
+        plain = answer("--steps", "3", command=command)
+        found = answer("--steps", "3", "--by", "module", command=command)
+        self.assertEqual(found["peak_live_bytes"], plain["peak_live_bytes"])
+        self.assertIsNone(plain["ranks"][0]["modules"])
+        rows = {row["module"]: row for row in found["ranks"][0]["modules"]}
+        self.assertAlmostEqual(sum(row["bytes"] for row in rows.values()), found["peak_live_bytes"], delta=512 * 40)
+        # Gradients of earlier steps are there, which add up.
+        for module, weights in (("layers.0.up", 513 * 2048), ("layers.1.down", 2049 * 512), ("head", 512 * 16)):
+            for kind in ("weights_bytes", "gradients_bytes", "optimizer_bytes"):
+                self.assertEqual(rows[module][kind], 4 * weights, (module, kind))
+        # A block of a checkpoint runs again in the backward pass.
+        found = answer("--steps", "4", "--by", "module", command=command)
+        rows = {row["module"]: row for row in found["ranks"][0]["modules"]}
+        self.assertGreaterEqual(rows["layers.1.up"]["activations_bytes"], 4 * 256 * 2048)
+        done = dry_run("--by", "module", command=command)
+        self.assertRegex(done.stdout, r"\n    layers\.\*\.up +x 2 .*MiB")
+
+    def test_a_table_by_line(self):
+        done = dry_run("--by", "line")
+        self.assertRegex(done.stdout, r"\n  by line\n    train.py:\d+ <module> +[0-9.]+ MiB\n")
+        self.assertIn("--by: x not in {line,module}", dry_run("--by", "x").stderr)
+        self.assertIn("--by with --fit", dry_run("--by", "line", "--fit", "n=1..2", command=(PYTHON, TRAIN, "{n}")).stderr)
+
+    def test_compares_two_environments(self):
+        package = self.folder / "lib" / "grows.py"
+        package.parent.mkdir()
+        package.write_text("import sys\nbytes = 1 << 20 if 'other' in sys.executable else 1 << 24\n")
+        links = []
+        for name in ("other", "own"):
+            made = subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(self.folder / name)], capture_output=True, text=True, check=False)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            packages = subprocess.run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True).stdout.strip()
+            place = next((self.folder / name).glob("lib/python3*/site-packages"))
+            (place / "base.pth").write_text(f"{pathlib.Path(packages).parent}\n{package.parent}\n")
+            links.append(str(self.folder / name))
+        program = self.program("import torch, grows\nx = torch.empty(grows.bytes, dtype=torch.uint8, device='cuda')\n")
+        done = dry_run("--json", "--compare", *links, command=("python3", program[1]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual([(one["environment"], one["peak_live_bytes"]) for one in found["compared"]], list(zip(links, (1 << 20, 1 << 24))))
+        self.assertEqual(found["lines"], [{"frame": "program.py:2 <module>", "before_bytes": 1 << 20, "after_bytes": 1 << 24, "below": []}])
+        package.write_text("import sys\nassert 'own' not in sys.executable\nbytes = 1\n")
+        done = dry_run("--compare", *links, command=("python3", program[1]))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"tidepool: {links[1]}: the program failed: AssertionError", done.stderr)
+        self.assertIn("--compare: given 1, expected 2", dry_run("--compare", "a").stderr)
+
     def test_prints_an_answer_for_people(self):
         done = dry_run("--gpu", "a100-40", "--steps", "1")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -4,6 +4,7 @@
 
 recorded_test.py TOOL PYTHON SNAPSHOTS
 """
+import subprocess
 import sys
 import unittest
 
@@ -34,6 +35,13 @@ class RecordedTest(unittest.TestCase):
         for name in ("alexnet", "resnet50", "unet", "lstm"):
             with self.subTest(name):
                 self.check_network(name)
+
+    def test_copies_of_a_convolution_for_nhwc(self):
+        """A reporter's ten figures of pytorch#123533, in 0.01 GiB."""
+        done = subprocess.run([TOOL, "dryrun", "--gpu", "a100-80", "--steps", "0", "--", PYTHON, str(pairs.HERE / "public" / "convolution_2d.py")],
+                              capture_output=True, text=True, check=False)
+        reserved = [round(int(line.split()[2]) / 2**30, 2) for line in done.stderr.splitlines() if line.startswith("row ")]
+        self.assertEqual(reserved, [4.02, 5.52, 6.15, 6.77, 7.40, 8.02, 8.65, 9.27, 9.90, 10.52])
 
     def test_a_transformer_on_an_h200(self):
         self.check("llama-1b")
