@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +30,9 @@ std::int64_t HostBytes() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
-  absl::StatusOr<bindings::Settings> settings = bindings::ParseOptions(options);
+  const char* const variable = std::getenv(bindings::kOptionsVariable);
+  absl::StatusOr<bindings::Settings> settings =
+      bindings::ParseOptions(options, variable == nullptr ? "" : variable);
   if (!settings.ok()) return settings.status();
   absl::StatusOr<std::unique_ptr<CDevice>> device = MakeCDevice(*settings);
   if (!device.ok()) return device.status();

@@ -122,7 +122,10 @@ TIDEPOOL_C_API const char* tidepool_version(void);
 
    TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
    malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that
-   does not exist. `*pool` is NULL after an error. */
+   does not exist. `*pool` is NULL after an error.
+
+   The environment variable TIDEPOOL_OPTIONS has options in the same form, but for device and
+   streams. They take the place of the program's, in each pool that is made while it is set. */
 TIDEPOOL_C_API tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool);
 
 /* Waits for the work of all streams that used the pool, gives its memory back, and ends its trace.
