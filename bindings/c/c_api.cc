@@ -15,6 +15,7 @@
 #include "bindings/c/c_pool.h"
 #include "bindings/c/error.h"
 #include "bindings/c/handle.h"
+#include "bindings/c/metrics.h"
 #include "bindings/c/statistics.h"
 
 using tidepool::Hint;
@@ -306,6 +307,17 @@ tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back) {
 tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics* statistics) {
   return OnPoolWith(__func__, pool, statistics, "statistics", [&](CPool& c_pool) {
     return tidepool::c_api::FillStatistics(c_pool.pool().Stats(), *statistics);
+  });
+}
+
+tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size) {
+  return Guarded(__func__, false, [&] {
+    if (size == nullptr) return IsNull("size");
+    if (text == nullptr && capacity > 0) return IsNull("text");
+    const std::string all = tidepool::c_api::MetricsText(tidepool_pool::AllFigures());
+    if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
+    *size = all.size();
+    return absl::OkStatus();
   });
 }
 
