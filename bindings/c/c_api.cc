@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "bindings/c/handle.h"
 #include "bindings/c/metrics.h"
 #include "bindings/c/statistics.h"
+#include "tidepool/log.h"
 
 using tidepool::Hint;
 using tidepool::c_api::CPool;
@@ -129,6 +131,24 @@ const char* tidepool_status_name(tidepool_status status) {
 }
 
 const char* tidepool_version(void) { return TIDEPOOL_VERSION; }
+
+tidepool_status tidepool_set_log(tidepool_log log, void* data, tidepool_log_level most) {
+  return Guarded(__func__, false, [&] {
+    if (most < TIDEPOOL_LOG_ERROR || most > TIDEPOOL_LOG_INFO) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("most is ", static_cast<int>(most),
+                       ", expected a level from TIDEPOOL_LOG_ERROR (0) to TIDEPOOL_LOG_INFO (2)"));
+    }
+    tidepool::LogFunction function;
+    if (log != nullptr) {
+      function = [log, data](tidepool::LogLevel level, std::string_view text) {
+        log(static_cast<tidepool_log_level>(level), std::string(text).c_str(), data);
+      };
+    }
+    tidepool::SetLog(std::move(function), static_cast<tidepool::LogLevel>(most));
+    return absl::OkStatus();
+  });
+}
 
 tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) {
   if (pool != nullptr) *pool = nullptr;

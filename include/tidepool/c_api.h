@@ -41,6 +41,20 @@ extern "C" {
 
 /* NOLINTBEGIN(modernize-use-using): C has no other way. */
 
+/* The kind of a message of the log. */
+typedef enum tidepool_log_level TIDEPOOL_C_INT {
+  TIDEPOOL_LOG_ERROR =
+      0, /* work failed, and no call returned its error; errors of option `errors` */
+  TIDEPOOL_LOG_WARNING = 1, /* the program has a fault, such as memory that it did not free */
+  TIDEPOOL_LOG_INFO = 2     /* figures that the program asked for, by option `statistics` */
+} tidepool_log_level;
+
+/* A function of the program that takes a message: one line without its end, or several, of which
+   the later ones are indented. The text is valid during the call. Any thread may make the call,
+   several at a time, also while the process ends. It must not call tidepool, and no exception
+   leaves it. */
+typedef void (*tidepool_log)(tidepool_log_level level, const char* text, void* data);
+
 /* A pool of memory of one device. */
 typedef struct tidepool_pool tidepool_pool;
 
@@ -77,6 +91,13 @@ TIDEPOOL_C_API const char* tidepool_status_name(tidepool_status status);
 
 /* Returns the version of the library, such as "0.1.0". */
 TIDEPOOL_C_API const char* tidepool_version(void);
+
+/* Sends messages that no call returns, up to the level `most`, to a function with `data`, or to
+   stderr if `log` is NULL, and drops the others. Without this call all go to stderr. An earlier
+   function may still be running when this call returns. Of each call some 100 bytes are kept.
+   TIDEPOOL_INVALID_ARGUMENT for an unknown level. */
+TIDEPOOL_C_API tidepool_status tidepool_set_log(tidepool_log log, void* data,
+                                                tidepool_log_level most);
 
 /* Makes a pool. `options` is "key=value" pairs with a comma, a semicolon or a new line between
    them, each key at most once; NULL and "" mean the defaults. A value may stand in double quotes;
