@@ -90,18 +90,21 @@ _FUNCTIONS = {
 }
 
 
+_FILE = "libtidepool_c.so.0"  # the name that programs ask for, so that the process has the library once
+
+
 def _candidates():
     """Yields the paths under which the library may be."""
     named = os.environ.get("TIDEPOOL_C_LIBRARY")
     if named:
-        yield os.path.join(named, "libtidepool_c.so") if os.path.isdir(named) else named
+        yield os.path.join(named, _FILE) if os.path.isdir(named) else named
         return
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in ("", "lib", "lib64"):
-        path = os.path.join(here, folder, "libtidepool_c.so")
+        path = os.path.join(here, folder, _FILE)
         if os.path.exists(path):
             yield path
-    yield ctypes.util.find_library("tidepool_c") or "libtidepool_c.so"
+    yield ctypes.util.find_library("tidepool_c") or _FILE
 
 
 def _load():
