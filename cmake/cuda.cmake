@@ -27,7 +27,7 @@ if(BUILD_SHARED_LIBS)
   target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 endif()
 target_link_libraries(tidepool_cuda
-  PUBLIC tidepool ${TIDEPOOL_CUDART} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tidepool_flags>)
-set_target_properties(tidepool_cuda PROPERTIES
-  EXPORT_NAME cuda VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-  INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+  PUBLIC tidepool $<BUILD_INTERFACE:${TIDEPOOL_CUDART}> $<INSTALL_INTERFACE:CUDA::cudart>
+  PRIVATE Threads::Threads ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tidepool_flags>)
+set_target_properties(tidepool_cuda PROPERTIES EXPORT_NAME cuda INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)
+tidepool_number(tidepool_cuda ${PROJECT_VERSION} ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -14,5 +14,5 @@ add_library(tidepool::profile ALIAS tidepool_profile)
 target_link_libraries(tidepool_profile
   PUBLIC tidepool PRIVATE SQLite::SQLite3 Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
 set_target_properties(tidepool_profile PROPERTIES LINKER_LANGUAGE CXX
-  EXPORT_NAME profile VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-  INSTALL_RPATH "$ORIGIN")
+  EXPORT_NAME profile INSTALL_RPATH "$ORIGIN")
+tidepool_number(tidepool_profile ${PROJECT_VERSION} ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,9 @@
 #include "bindings/c/c_pool.h"
 #include "bindings/c/error.h"
 #include "bindings/c/handle.h"
+#include "bindings/c/metrics.h"
 #include "bindings/c/statistics.h"
+#include "tidepool/log.h"
 
 using tidepool::Hint;
 using tidepool::c_api::CPool;
@@ -128,6 +131,24 @@ const char* tidepool_status_name(tidepool_status status) {
 }
 
 const char* tidepool_version(void) { return TIDEPOOL_VERSION; }
+
+tidepool_status tidepool_set_log(tidepool_log log, void* data, tidepool_log_level most) {
+  return Guarded(__func__, false, [&] {
+    if (most < TIDEPOOL_LOG_ERROR || most > TIDEPOOL_LOG_INFO) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("most is ", static_cast<int>(most),
+                       ", expected a level from TIDEPOOL_LOG_ERROR (0) to TIDEPOOL_LOG_INFO (2)"));
+    }
+    tidepool::LogFunction function;
+    if (log != nullptr) {
+      function = [log, data](tidepool::LogLevel level, std::string_view text) {
+        log(static_cast<tidepool_log_level>(level), std::string(text).c_str(), data);
+      };
+    }
+    tidepool::SetLog(std::move(function), static_cast<tidepool::LogLevel>(most));
+    return absl::OkStatus();
+  });
+}
 
 tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) {
   if (pool != nullptr) *pool = nullptr;
@@ -306,6 +327,17 @@ tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back) {
 tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics* statistics) {
   return OnPoolWith(__func__, pool, statistics, "statistics", [&](CPool& c_pool) {
     return tidepool::c_api::FillStatistics(c_pool.pool().Stats(), *statistics);
+  });
+}
+
+tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size) {
+  return Guarded(__func__, false, [&] {
+    if (size == nullptr) return IsNull("size");
+    if (text == nullptr && capacity > 0) return IsNull("text");
+    const std::string all = tidepool::c_api::MetricsText(tidepool_pool::AllFigures());
+    if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
+    *size = all.size();
+    return absl::OkStatus();
   });
 }
 

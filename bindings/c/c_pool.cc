@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -13,13 +13,10 @@
 #include "bindings/support/option_string.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "tidepool/log.h"
 
 namespace tidepool::c_api {
 namespace {
-
-void Warn(const char* text, const absl::Status& error) {
-  std::fprintf(stderr, "tidepool: %s: %s\n", text, std::string(error.message()).c_str());
-}
 
 // Returns the bytes of the host's memory.
 std::int64_t HostBytes() {
@@ -29,7 +26,9 @@ std::int64_t HostBytes() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
-  absl::StatusOr<bindings::Settings> settings = bindings::ParseOptions(options);
+  const char* const variable = std::getenv(bindings::kOptionsVariable);
+  absl::StatusOr<bindings::Settings> settings =
+      bindings::ParseOptions(options, variable == nullptr ? "" : variable);
   if (!settings.ok()) return settings.status();
   absl::StatusOr<std::unique_ptr<CDevice>> device = MakeCDevice(*settings);
   if (!device.ok()) return device.status();
@@ -310,12 +309,12 @@ void CPool::EndPinned() {
 void CPool::Report() {
   if (recorder_ != nullptr) {
     if (absl::Status status = recorder_->Flush(); !status.ok()) {
-      Warn("the trace is incomplete", status);
+      Log(LogLevel::kError, absl::StrCat("the trace is incomplete: ", status.message()));
     }
   }
   if (!settings_.statistics) return;
   const std::string name = absl::StrCat("pool on ", device_->device().name());
-  std::fputs(bindings::StatisticsText(name, pool_->Stats()).c_str(), stderr);
+  Log(LogLevel::kInfo, bindings::StatisticsText(name, pool_->Stats()));
 }
 
 absl::Status CPool::End(std::unique_ptr<CPool> pool) {

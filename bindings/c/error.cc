@@ -3,10 +3,12 @@
 // threads.
 #include "bindings/c/error.h"
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tidepool/log.h"
 
 namespace tidepool::c_api {
 namespace {
@@ -62,8 +64,7 @@ tidepool_status Fail(const char* function, const absl::Status& error, bool print
     const std::string text(error.message());
     Keep(text);
     if (prints) {
-      std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, tidepool_status_name(code),
-                   text.c_str());
+      Log(LogLevel::kError, absl::StrCat(function, ": ", tidepool_status_name(code), ": ", text));
     }
   } catch (...) {
     std::free(last_error);

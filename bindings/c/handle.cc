@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include <vector>
+#include <cstddef>
 
 #include "lib/base/locks/mutex.h"
 
@@ -42,7 +42,19 @@ absl::Status tidepool_pool::Gone() const {
   return absl::FailedPreconditionError("the pool was destroyed");
 }
 
+// The list is held, so that no pool ends meanwhile.
+std::vector<tidepool::c_api::PoolFigures> tidepool_pool::AllFigures() {
+  std::vector<tidepool::c_api::PoolFigures> figures;
+  const tidepool::locks::MutexLock lock(&list_mutex);
+  for (std::size_t i = 0; i < List().size(); ++i) {
+    CPool* const pool = List()[i]->pool();
+    if (pool != nullptr) figures.push_back(tidepool::c_api::FiguresOf(i + 1, *pool));
+  }
+  return figures;
+}
+
 std::unique_ptr<CPool> tidepool_pool::Take() {
+  const tidepool::locks::MutexLock lock(&list_mutex);
   if (pool() == nullptr) return nullptr;
   return std::unique_ptr<CPool>(pool_.exchange(nullptr));
 }

@@ -12,6 +12,7 @@
 #include "bindings/support/cuda_end.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "tidepool/log.h"
 #include "tidepool/nvtx_observer.h"
 #include "tidepool/recorder.h"
 
@@ -142,8 +143,7 @@ void DeviceManager::StartRecorder() {
   if (recorder.ok()) {
     recorder_ = *std::move(recorder);
   } else {
-    std::fprintf(stderr, "tidepool: nothing is recorded: %s\n",
-                 std::string(recorder.status().message()).c_str());
+    Log(LogLevel::kError, absl::StrCat("nothing is recorded: ", recorder.status().message()));
   }
 }
 
@@ -371,23 +371,20 @@ absl::Status DeviceManager::Close() {
 void DeviceManager::Report() const {
   if (recorder_ != nullptr) {
     if (absl::Status status = recorder_->Flush(); !status.ok()) {
-      std::fprintf(stderr, "tidepool: the trace is incomplete: %s\n",
-                   std::string(status.message()).c_str());
+      Log(LogLevel::kError, absl::StrCat("the trace is incomplete: ", status.message()));
     }
   }
   if (!settings_.statistics) return;
-  std::string text;
   if (pool_ != nullptr)
-    text += bindings::StatisticsText(absl::StrCat("cnmem on device ", device_->ordinal()),
-                                     pool_->Stats());
+    Log(LogLevel::kInfo, bindings::StatisticsText(
+                             absl::StrCat("cnmem on device ", device_->ordinal()), pool_->Stats()));
   for (const StreamManager* manager : Managers()) {
     if (manager->reserve == nullptr) continue;
-    text += bindings::StatisticsText(
+    const std::string of =
         absl::StrCat("cnmem on device ", device_->ordinal(), ", reserved for stream 0x",
-                     absl::Hex(reinterpret_cast<std::uintptr_t>(manager->native()))),
-        manager->reserve->pool().Stats());
+                     absl::Hex(reinterpret_cast<std::uintptr_t>(manager->native())));
+    Log(LogLevel::kInfo, bindings::StatisticsText(of, manager->reserve->pool().Stats()));
   }
-  std::fputs(text.c_str(), stderr);
 }
 
 }  // namespace tidepool::cnmem

@@ -109,17 +109,45 @@ absl::Status Complete(const std::vector<const Option*>& given, Settings& setting
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<Settings> ParseOptions(std::string_view text) {
-  Settings settings;
+// Takes all items. Returns the options that were given.
+absl::StatusOr<std::vector<const Option*>> TakeAll(std::string_view text, Settings& settings) {
   std::vector<const Option*> given;
   while (true) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t\r,;\n"), text.size()));
-    if (text.empty()) break;
+    if (text.empty()) return given;
     if (absl::Status status = TakeItem(text, settings, given); !status.ok()) return status;
   }
-  if (absl::Status status = Complete(given, settings); !status.ok()) return status;
+}
+
+// Checks the options of the variable. A program that names its device or keeps its streams relies
+// on both.
+absl::Status CheckVariable(const std::vector<const Option*>& given) {
+  for (const Option* const option : given) {
+    if (option->name != "device" && option->name != "streams") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("option ", Shown(option->name), " is the program's, expected another one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OfVariable(const absl::Status& error) {
+  return absl::Status(error.code(), absl::StrCat(kOptionsVariable, ": ", error.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<Settings> ParseOptions(std::string_view text) { return ParseOptions(text, ""); }
+
+absl::StatusOr<Settings> ParseOptions(std::string_view program, std::string_view variable) {
+  Settings settings;
+  auto given = TakeAll(program, settings);
+  if (!given.ok()) return given.status();
+  if (absl::Status status = Complete(*given, settings); !status.ok()) return status;
+  const auto changed = TakeAll(variable, settings);
+  if (!changed.ok()) return OfVariable(changed.status());
+  if (absl::Status status = CheckVariable(*changed); !status.ok()) return OfVariable(status);
+  given->insert(given->end(), changed->begin(), changed->end());
+  if (absl::Status status = Complete(*given, settings); !status.ok()) return OfVariable(status);
   return settings;
 }
 

@@ -43,6 +43,8 @@ bool SetPlacement(std::string_view text, Settings& settings) {
 }
 
 bool SetBudget(std::string_view text, Settings& settings) {
+  settings.budget_part.reset();
+  settings.budget_bytes.reset();
   return Store(ParsePercent(text), settings.budget_part) ||
          Store(ParseBytes(text), settings.budget_bytes);
 }
@@ -91,8 +93,8 @@ bool SetStreams(std::string_view text, Settings& settings) {
 }
 
 bool SetInitial(std::string_view text, Settings& settings) {
-  if (text == "0") return true;
-  return Store(ParseBytes(text), settings.initial_bytes);
+  settings.initial_bytes = 0;
+  return text == "0" || Store(ParseBytes(text), settings.initial_bytes);
 }
 
 constexpr std::string_view kSwitch = "0 or 1";

@@ -6,14 +6,14 @@
 namespace tidepool::bindings {
 
 std::string StatisticsText(const std::string& of, const PoolStats& stats) {
-  return absl::StrCat("tidepool: ", of, ": ", stats.allocations, " allocations, ", stats.frees,
-                      " frees, ", stats.failures, " refused, ", stats.blocked,
-                      " waited for memory\n", "  live ", stats.live_bytes, " bytes in ",
-                      stats.live_count, " allocations, at most ", stats.peak_live_bytes, "; held ",
+  return absl::StrCat(of, ": ", stats.allocations, " allocations, ", stats.frees, " frees, ",
+                      stats.failures, " refused, ", stats.blocked, " waited for memory\n",
+                      "  live ", stats.live_bytes, " bytes in ", stats.live_count,
+                      " allocations, at most ", stats.peak_live_bytes, "; held ",
                       stats.reserved_bytes, ", at most ", stats.peak_reserved_bytes, "; budget ",
                       stats.max_bytes, "\n", "  ", stats.growths, " growths, ", stats.remaps,
                       " remaps of ", stats.remapped_bytes, " bytes together, ", stats.stream_waits,
-                      " waits of streams, ", stats.event_records, " events recorded\n");
+                      " waits of streams, ", stats.event_records, " events recorded");
 }
 
 }  // namespace tidepool::bindings

@@ -9,7 +9,7 @@
 
 namespace tidepool::bindings {
 
-// Returns a few lines about the memory called `of`.
+// Returns a few lines about the memory called `of`, without the end of the last one.
 std::string StatisticsText(const std::string& of, const PoolStats& stats);
 
 }  // namespace tidepool::bindings

@@ -41,6 +41,20 @@ extern "C" {
 
 /* NOLINTBEGIN(modernize-use-using): C has no other way. */
 
+/* The kind of a message of the log. */
+typedef enum tidepool_log_level TIDEPOOL_C_INT {
+  TIDEPOOL_LOG_ERROR =
+      0, /* work failed, and no call returned its error; errors of option `errors` */
+  TIDEPOOL_LOG_WARNING = 1, /* the program has a fault, such as memory that it did not free */
+  TIDEPOOL_LOG_INFO = 2     /* figures that the program asked for, by option `statistics` */
+} tidepool_log_level;
+
+/* A function of the program that takes a message: one line without its end, or several, of which
+   the later ones are indented. The text is valid during the call. Any thread may make the call,
+   several at a time, also while the process ends. It must not call tidepool, and no exception
+   leaves it. */
+typedef void (*tidepool_log)(tidepool_log_level level, const char* text, void* data);
+
 /* A pool of memory of one device. */
 typedef struct tidepool_pool tidepool_pool;
 
@@ -77,6 +91,13 @@ TIDEPOOL_C_API const char* tidepool_status_name(tidepool_status status);
 
 /* Returns the version of the library, such as "0.1.0". */
 TIDEPOOL_C_API const char* tidepool_version(void);
+
+/* Sends messages that no call returns, up to the level `most`, to a function with `data`, or to
+   stderr if `log` is NULL, and drops the others. Without this call all go to stderr. An earlier
+   function may still be running when this call returns. Of each call some 100 bytes are kept.
+   TIDEPOOL_INVALID_ARGUMENT for an unknown level. */
+TIDEPOOL_C_API tidepool_status tidepool_set_log(tidepool_log log, void* data,
+                                                tidepool_log_level most);
 
 /* Makes a pool. `options` is "key=value" pairs with a comma, a semicolon or a new line between
    them, each key at most once; NULL and "" mean the defaults. A value may stand in double quotes;
@@ -122,7 +143,10 @@ TIDEPOOL_C_API const char* tidepool_version(void);
 
    TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
    malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that
-   does not exist. `*pool` is NULL after an error. */
+   does not exist. `*pool` is NULL after an error.
+
+   The environment variable TIDEPOOL_OPTIONS has options in the same form, but for device and
+   streams. They take the place of the program's, in each pool that is made while it is set. */
 TIDEPOOL_C_API tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool);
 
 /* Waits for the work of all streams that used the pool, gives its memory back, and ends its trace.
@@ -269,6 +293,13 @@ typedef struct tidepool_statistics {
    does not know become 0. O(1) but after long use of plans. */
 TIDEPOOL_C_API tidepool_status tidepool_get_statistics(tidepool_pool* pool,
                                                        tidepool_statistics* statistics);
+/* Writes the figures of all pools of the process, and of their owners, as text that Prometheus
+   reads (format 0.0.4): `tidepool_live_bytes{pool="1",device="cuda:0"} 4096` and so on, by the
+   names of the fields, with "_total" at counts that never fall. Stores the number of bytes without
+   the NUL at the end in `*size`, and the first `capacity - 1` of them and a NUL in `text`, which
+   may be NULL if `capacity` is 0. The text may be longer in the next call. It needs no pool, and
+   may run while pools are destroyed. O(pools and owners). */
+TIDEPOOL_C_API tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size);
 /* Sets both peaks, and those of owners, to the present figures. */
 TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);
 

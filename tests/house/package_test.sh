@@ -106,6 +106,19 @@ cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$scr
 cmake --build "$scratch/examples" --target use_a_pool >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$scratch/examples/use_a_pool" | grep "1024 MiB reserved"
 
+# The template of a user's project: with the installation, with sources as a part, and with neither.
+consumer() {
+  cmake -S "$source_dir/examples/consumer" -B "$scratch/$1" "${@:2}" >"$scratch/log" 2>&1
+}
+consumer installed -DCMAKE_PREFIX_PATH="$scratch/prefix" || { cat "$scratch/log"; exit 1; }
+cmake --build "$scratch/installed" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$scratch/installed/consumer" | grep -x "1024 bytes live"
+consumer part -DFETCHCONTENT_SOURCE_DIR_TIDEPOOL="$source_dir" || { cat "$scratch/log"; exit 1; }
+targets=$(cmake --build "$scratch/part" --target help)
+[[ $targets == *tidepool_pool* ]] || fail "the sources are no part of the template"
+if consumer nothing; then fail "the template was made without tidepool"; fi
+tr -s ' \n' ' ' <"$scratch/log" | grep -o "No tidepool 0.1 is installed"
+
 # A build without CMake, with pkg-config. The prefix may have moved.
 mv "$scratch/prefix" "$scratch/moved"
 pc=$(find "$scratch/moved" -name tidepool.pc)

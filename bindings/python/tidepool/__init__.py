@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any, List as _List
 
 if _TYPE_CHECKING:
     from ._answers import Answer
+    from ._c_api import metrics
     from ._dryrun import DryRun, dryrun, fits
     from ._graphs import Graph, Schedule, front, model, read_graph, schedule, schedule_chain, simulate
     from ._native import (Buffer, DeadlineError, Error, InputError, OutOfMemoryError, Stream, parse_size,
@@ -25,12 +26,13 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "Answer", "Buffer", "DeadlineError", "DryRun", "Error", "Graph", "InputError", "OutOfMemoryError", "Pool", "Report",
-    "Rows", "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "dryrun", "fits", "front", "model",
+    "Rows", "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "dryrun", "fits", "front", "metrics", "model",
     "parse_size", "read", "read_graph", "schedule", "schedule_chain", "show_progress", "simulate", "sweep",
 ]
 
 _MODULES = {  # with the names that each gives this module
     "_answers": ("Answer",),
+    "_c_api": ("metrics",),
     "_dryrun": ("DryRun", "dryrun", "fits"),
     "_graphs": ("Graph", "Schedule", "front", "model", "read_graph", "schedule", "schedule_chain", "simulate"),
     "_native": ("Buffer", "DeadlineError", "Error", "InputError", "OutOfMemoryError", "Stream", "parse_size"),
@@ -48,9 +50,10 @@ def __getattr__(name: str) -> _Any:
     home = next((module for module, names in _MODULES.items() if name in names), None)
     if home is None and name != "__version__":
         raise AttributeError(f"module 'tidepool' has no attribute {name!r}")
-    native = _load_native()
+    if home != "_c_api":
+        _load_native()
     if home is None:
-        value = native.version
+        value = _load_native().version
     else:
         value = getattr(_importlib.import_module("." + home, __name__), name)
     globals()[name] = value

@@ -11,7 +11,7 @@ import threading
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-__all__ = ["PoolError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool", "stream_handle"]
+__all__ = ["PoolError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "metrics", "options_text", "shared_pool", "stream_handle"]
 
 _OK, _INVALID_ARGUMENT, _NOT_FOUND, _OUT_OF_MEMORY, _FAILED_PRECONDITION, _DEADLINE_EXCEEDED = range(6)
 
@@ -81,6 +81,7 @@ _FUNCTIONS = {
     "tidepool_pinned_free": [c_void_p, c_void_p],
     "tidepool_pinned_trim": [c_void_p, POINTER(c_size_t)],
     "tidepool_get_statistics": [c_void_p, POINTER(Statistics)],
+    "tidepool_get_metrics": [c_char_p, c_size_t, POINTER(c_size_t)],
     "tidepool_reset_peaks": [c_void_p],
     "tidepool_get_blocks": [c_void_p, POINTER(_Block), c_size_t, POINTER(c_size_t)],
     "tidepool_write_snapshot": [c_void_p, c_char_p],
@@ -89,18 +90,21 @@ _FUNCTIONS = {
 }
 
 
+_FILE = "libtidepool_c.so.0"  # the name that programs ask for, so that the process has the library once
+
+
 def _candidates():
     """Yields the paths under which the library may be."""
     named = os.environ.get("TIDEPOOL_C_LIBRARY")
     if named:
-        yield os.path.join(named, "libtidepool_c.so") if os.path.isdir(named) else named
+        yield os.path.join(named, _FILE) if os.path.isdir(named) else named
         return
     here = os.path.dirname(os.path.abspath(__file__))
     for folder in ("", "lib", "lib64"):
-        path = os.path.join(here, folder, "libtidepool_c.so")
+        path = os.path.join(here, folder, _FILE)
         if os.path.exists(path):
             yield path
-    yield ctypes.util.find_library("tidepool_c") or "libtidepool_c.so"
+    yield ctypes.util.find_library("tidepool_c") or _FILE
 
 
 def _load():
@@ -392,6 +396,21 @@ class GraphMemory:
         except PoolError:
             if kind is None:
                 raise  # otherwise the capture goes on, and the error of the block is told
+
+
+def metrics() -> str:
+    """Returns the figures of all pools of the process, and of their owners, as text that Prometheus reads.
+
+    Pools of tidepool.Pool, on the host device, are not among them. Thread-safe.
+    """
+    size = c_size_t()
+    capacity = 1 << 14
+    while True:
+        text = ctypes.create_string_buffer(capacity)
+        _check(library().tidepool_get_metrics(text, capacity, byref(size)))
+        if size.value < capacity:
+            return text.value.decode()
+        capacity = 2 * size.value
 
 
 _shared = {}

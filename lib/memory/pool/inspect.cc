@@ -2,11 +2,11 @@
 // Nothing here changes a pool.
 #include "lib/memory/pool/inspect.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/memory/pool/check_blocks.h"
+#include "tidepool/log.h"
 
 namespace tidepool::pool {
 
@@ -37,10 +37,10 @@ void ReportLiveOf(const StreamArena& arena) {
 }
 
 void ReportAbandoned(const absl::Status& status) {
-  std::fprintf(stderr,
-               "tidepool: a pool cannot wait for the streams that used it and leaves its memory to "
-               "the device: %s\n",
-               status.ToString().c_str());
+  Log(LogLevel::kError,
+      absl::StrCat("a pool cannot wait for the streams that used it and leaves its memory to the "
+                   "device: ",
+                   status.ToString()));
 }
 
 std::vector<PoolBlock> BlocksOf(const StreamArena& arena) {

@@ -2,11 +2,12 @@
 // Each error says where the address is, because a caller that mixes up pools sees it there.
 #include "lib/memory/pool/live_report.h"
 
-#include <cstdio>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pool/segment_blocks.h"
+#include "tidepool/log.h"
 
 namespace tidepool::pool {
 namespace {
@@ -44,21 +45,24 @@ void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
                 std::int64_t live_count, const PoolWords& words,
                 const std::function<std::string(BlockId)>& describe) {
   constexpr int kListed = 10;
-  std::fprintf(stderr, "tidepool: a %s is destroyed with %s live in %s\n", words.pool,
-               text::ExactSize(blocks.live_bytes()).c_str(),
-               text::Count(live_count, words.allocation).c_str());
+  std::string message =
+      absl::StrCat("a ", words.pool, " is destroyed with ", text::ExactSize(blocks.live_bytes()),
+                   " live in ", text::Count(live_count, words.allocation));
   int listed = 0;
   for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
     if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++listed;
-    std::fprintf(stderr, "  %p: %s%s\n", static_cast<void*>(addresses.AddressOf(blocks.offset(id))),
-                 text::ExactSize(blocks.bytes(id)).c_str(), describe(id).c_str());
+    absl::StrAppend(
+        &message, "\n  0x",
+        absl::Hex(reinterpret_cast<std::uintptr_t>(addresses.AddressOf(blocks.offset(id)))), ": ",
+        text::ExactSize(blocks.bytes(id)), describe(id));
   }
+  Log(LogLevel::kWarning, message);
 }
 
 void ReportKeptMemory(const absl::Status& error, const PoolWords& words) {
-  std::fprintf(stderr, "tidepool: a %s cannot give its memory back: %s\n", words.pool,
-               error.ToString().c_str());
+  Log(LogLevel::kError,
+      absl::StrCat("a ", words.pool, " cannot give its memory back: ", error.ToString()));
 }
 
 }  // namespace tidepool::pool

@@ -12,7 +12,6 @@
 #include <cassert>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +28,7 @@
 #include "lib/trace/recorder/record_queue.h"
 #include "lib/trace/recorder/recording_file.h"
 #include "lib/trace/recorder/tick_clock.h"
+#include "tidepool/log.h"
 
 namespace tidepool {
 
@@ -90,7 +90,7 @@ class Recorder::Writer {
     if (thread_.joinable()) thread_.join();
     const locks::MutexLock lock(&mutex_);
     if (status_.ok() || was_reported_) return;
-    std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
+    Log(LogLevel::kError, std::string(status_.message()));
   }
 
   // Whether this process is a forked child. There the writer thread is missing, and a lock that it
@@ -99,7 +99,7 @@ class Recorder::Writer {
   // Prints that the child's records are lost, unless a call returned that.
   void ReportLoss() const {
     if (has_unreported_loss_.load(std::memory_order_relaxed))
-      std::fprintf(stderr, "tidepool: %s\n", std::string(OtherProcess().message()).c_str());
+      Log(LogLevel::kError, std::string(OtherProcess().message()));
   }
 
   Writer(const Writer&) = delete;

@@ -1,23 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# libtidepool_c.so as programs see it: its name, its exported symbols and its dependencies. Runs C89
-# and C17 programs that were linked with it, on the host device and, with a stand-in runtime, on a
-# CUDA device; a process that forks; and a process that ends with live memory.
+# libtidepool_c.so as programs see it: its dependencies, and C89 and C17 programs that were linked with
+# it, on the host device and, with a stand-in runtime, on a CUDA device; a process that forks; and a
+# process that ends with live memory.
 # usage: library_test.sh LIBRARY PROGRAM_C89 PROGRAM_C17 FORKING_PROGRAM ENDING_PROGRAM [FOLDER_OF_STAND_IN]
 set -euo pipefail
 library=$1 program_c89=$2 program_c17=$3 forking=$4 ending=$5 stand_in=${6:-}
-here=$(cd "$(dirname "$0")" && pwd)
 export LD_LIBRARY_PATH="$(dirname "$library"):$stand_in"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 fail() { echo "$1"; exit 1; }
 
-nm -D --defined-only "$library" | awk '{print $3}' | LC_ALL=C sort | diff - "$here/symbols.txt" ||
-  fail "other symbols are visible than symbols.txt lists"
-grep -oE '\btidepool_[a-z_]+\(' "$here/../../../include/tidepool/c_api.h" | tr -d '(' | LC_ALL=C sort -u |
-  diff - "$here/symbols.txt" || fail "c_api.h declares other functions than symbols.txt lists"
-readelf -d "$library" | grep -qF "soname: [libtidepool_c.so." || fail "its name is wrong"
 needed=$(readelf -d "$library" | grep NEEDED)
 for other in libcuda.so libtidepool libjemalloc; do
   if [[ $needed == *"[$other"* ]]; then fail "needs $other"; fi

@@ -66,6 +66,40 @@ TEST(OptionStringTest, HasDefaults) {
   EXPECT_FALSE(Parsed("device=cuda").ordinal.has_value());
 }
 
+TEST(OptionStringTest, TakesOptionsOfTheVariableInThePlaceOfTheProgram) {
+  const auto settings = ParseOptions("device=host,budget=80%,initial=1MiB,placement=first-fit",
+                                     "budget=3GiB,initial=0;remap=1");
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->budget_bytes, std::int64_t{3} << 30);
+  EXPECT_FALSE(settings->budget_part.has_value());
+  EXPECT_EQ(settings->initial_bytes, 0);
+  EXPECT_EQ(settings->placement, "first-fit");
+  EXPECT_TRUE(settings->remaps);
+  EXPECT_EQ(ParseOptions("budget=3GiB", "budget=50%")->budget_bytes, std::nullopt);
+  EXPECT_TRUE(ParseOptions("", "trace=x")->is_recording);
+}
+
+TEST(OptionStringTest, TellsThatTheVariableIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"bugdet=1GiB", "TIDEPOOL_OPTIONS: no option 'bugdet', expected one of budget, "},
+      {"budget=1GB", "TIDEPOOL_OPTIONS: option 'budget' is '1GB', expected bytes"},
+      {"budget=1GiB,budget=2GiB", "TIDEPOOL_OPTIONS: option 'budget' is given twice"},
+      {"device=cuda:1", "TIDEPOOL_OPTIONS: option 'device' is the program's, expected another one"},
+      {"streams=stay", "TIDEPOOL_OPTIONS: option 'streams' is the program's"},
+      {"placement=best-fit",
+       "TIDEPOOL_OPTIONS: option 'placement' is 'best-fit' and option 'plan'"},
+  };
+  for (const auto& [variable, error] : cases) {
+    const auto settings = ParseOptions("plan=x.csv", variable);
+    EXPECT_EQ(settings.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(settings.status().message()), StartsWith(error));
+  }
+  EXPECT_THAT(std::string(ParseOptions("budget=1GB", "budget=1GiB").status().message()),
+              StartsWith("option 'budget'"));
+  EXPECT_THAT(std::string(ParseOptions("remap=1,memory=segments", "wait=1s").status().message()),
+              StartsWith("option 'remap'"));
+}
+
 TEST(OptionStringTest, NamesTheNearestKeyFirst) {
   EXPECT_THAT(ErrorOf("bugdet=8GiB"), StartsWith("no option 'bugdet', expected one of budget, "));
   EXPECT_THAT(ErrorOf("Placement=x"),
@@ -143,6 +177,18 @@ TEST(OptionStringTest, ArePassedOnByTheLibrary) {
               StartsWith("/nowhere/at/all.host.tide: "));
   EXPECT_THAT(CreationError("device=host,plan=/nowhere.csv", TIDEPOOL_NOT_FOUND),
               StartsWith("/nowhere.csv: "));
+}
+
+TEST(OptionStringTest, AreChangedByTheVariable) {
+  setenv("TIDEPOOL_OPTIONS", "budget=1MiB", 1);
+  const CPool limited("device=host,budget=8MiB");
+  setenv("TIDEPOOL_OPTIONS", "budget=x", 1);
+  EXPECT_THAT(CreationError("device=host", TIDEPOOL_INVALID_ARGUMENT),
+              StartsWith("TIDEPOOL_OPTIONS: option 'budget' is 'x'"));
+  unsetenv("TIDEPOOL_OPTIONS");
+  const CPool other("device=host,budget=8MiB");
+  EXPECT_EQ(limited.Statistics().max_bytes, std::size_t{1} << 20);
+  EXPECT_EQ(other.Statistics().max_bytes, std::size_t{8} << 20);
 }
 
 }  // namespace

@@ -31,6 +31,19 @@ def test_the_import_loads_no_compiled_module(python):
     assert python(script) == "False False True "
 
 
+def test_metrics_are_those_of_pools_of_the_library(python):
+    script = """import sys, tidepool
+from tidepool._c_api import Pool
+text = tidepool.metrics()
+print("tidepool_live_bytes{" in text, "tidepool._native" in sys.modules)
+pools = [Pool(device="host", budget="7MiB") for _ in range(40)]
+address = pools[6].allocate(1000)
+text = tidepool.metrics()
+print(text.count("\\ntidepool_max_bytes{"), 'tidepool_live_bytes{pool="7",device="host"} 1024' in text)
+"""
+    assert python(script) == "False False\n40 True\n"
+
+
 def test_a_module_that_needs_the_compiled_one_names_its_errors(python):
     assert python("from tidepool import _commands as its; print(its._native.Error.__module__)") == "tidepool\n"
     assert python("import tidepool.cudnn as its; print(its.InputError.__module__)") == "tidepool\n"

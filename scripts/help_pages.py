@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the man pages and the completions of shells from the help texts of the command line.
+
+help_pages.py TOOL            compares the files of trace_replay/share, and names those that differ
+help_pages.py TOOL --write    writes them
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "trace_replay" / "share"
+MADE = "Made by scripts/help_pages.py from `tidepool --help`."
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+COLUMN = 26  # in which descriptions begin
+GROUPS = ("Traces", "Training iterations", "This machine", "Programs", "Subjects")
+
+
+class Option:
+    """A row of an options section: its names, the name of its value or "", and its description."""
+
+    def __init__(self, term, description):
+        names, _, self.value = term.partition(" ")
+        self.names = names.split(",")
+        self.description = description
+
+    @property
+    def choices(self):
+        """The values that are listed, where all are."""
+        listed = re.search(r"\{([^}]*)\}", self.value)
+        if listed:
+            return listed[1].split(",")
+        words = self.value.split("|")
+        return words if len(words) > 1 and not any(word.isupper() for word in words) else []
+
+    @property
+    def takes_file(self):
+        return "FILE" in self.value
+
+    @property
+    def summary(self):
+        """The description up to its first stop, for a line of a menu."""
+        return re.split(r"[;:(]|\. ", self.description, maxsplit=1)[0].strip()
+
+
+class Page:
+    """The help of a command: its name, summary, usage, sections of rows, examples and closing text."""
+
+    def __init__(self, tool, command):
+        self.command = command
+        text = ask(tool, *command, "--help")
+        if "--help-all" in text:
+            text = ask(tool, *command, "--help-all")
+        head, *rest = re.split(r"^(?=Usage: )", text, flags=re.M)
+        self.summary = " ".join(head.split())
+        self.usage, _, body = rest[0].partition("\n")
+        self.usage = self.usage[len("Usage: "):]
+        self.sections, self.closing = [], ""
+        for part in re.split(r"\n(?=\S)", "\n" + body):
+            title, _, lines = part.strip("\n").partition(":\n")
+            if lines.startswith("  "):
+                self.sections.append((title, lines))
+            else:
+                self.closing = f"{self.closing}\n{part}".strip("\n")
+
+    @property
+    def name(self):
+        return " ".join(("tidepool", *self.command))
+
+    def rows(self, title):
+        return rows_of(dict(self.sections)[title])
+
+    @property
+    def options(self):
+        """All options, of every section."""
+        return [Option(*row) for title, lines in self.sections if title not in ("Arguments", "Examples")
+                for row in rows_of(lines) if row[0].startswith("-")]
+
+    @property
+    def commands(self):
+        return [row[0] for title, lines in self.sections if title in GROUPS for row in rows_of(lines)]
+
+
+def ask(tool, *arguments):
+    return subprocess.run([tool, *arguments], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def rows_of(lines):
+    """Returns the rows of a section as pairs of a term and its description."""
+    rows = []
+    for line in lines.splitlines():
+        if line[:3].strip():
+            # A term that reaches into the descriptions stands alone: names and at most one value.
+            alone = len(line.split()) <= 2
+            rows.append([line.strip(), ""] if alone else [line[2:COLUMN - 1].rstrip(), line[COLUMN:]])
+        elif line.strip():
+            rows[-1][1] += " " + line.strip()
+    return [(term, description.strip()) for term, description in rows]
+
+
+def pages_of(tool):
+    """Returns the pages of the tool, its commands, and theirs."""
+    pages = [Page(tool, ())]
+    for page in pages:
+        pages += [Page(tool, (*page.command, command)) for command in page.commands]
+    return pages
+
+
+def roff(text):
+    """Returns a text as troff reads it."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
+    return re.sub(r"^\.", r"\\&.", text, flags=re.M)
+
+
+def man_page(page, version):
+    lines = [f'.\\" {LICENCE}', f'.\\" {MADE}',
+             f'.TH {page.name.replace(" ", "-").upper()} 1 "" "tidepool {version}" "tidepool"', ".SH NAME",
+             f'{roff(page.name.replace(" ", "-"))} \\- {roff(page.summary)}', ".SH SYNOPSIS", f".B {roff(page.usage)}"]
+    for title, text in page.sections:
+        lines.append(f".SH {title.upper()}")
+        if title == "Examples":
+            lines += [".nf", *(roff(line[2:]) for line in text.splitlines()), ".fi"]
+            continue
+        for term, description in rows_of(text):
+            lines += [".TP", f".B {roff(term)}", roff(description)]
+    if page.closing:
+        lines += [".SH NOTES", roff(" ".join(page.closing.split()))]
+    others = [f"tidepool\\-{command}" for command in page.commands] if not page.command else ["tidepool"]
+    return "\n".join([*lines, ".SH SEE ALSO", *(f".BR {other} (1)" for other in others)]) + "\n"
+
+
+def bash(pages):
+    cases = []
+    for page in pages:
+        words = page.commands + [name for option in page.options for name in option.names]
+        cases.append(f'    "{" ".join(page.command)}") words="{" ".join(words)}" ;;')
+    choices = {f'{name}': option.choices for page in pages for option in page.options if option.choices
+               for name in option.names}
+    values = [f'    {name}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;'
+              for name, words in sorted(choices.items())]
+    parents = "|".join(" ".join(page.command) for page in pages if page.commands and page.command)
+    return "\n".join([
+        f"# {LICENCE}", f"# {MADE}", "_tidepool() {",
+        '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" words i',
+        "  for ((i = 1; i < COMP_CWORD; ++i)); do",
+        "    case ${COMP_WORDS[i]} in",
+        "      --) COMPREPLY=($(compgen -c -f -- \"$word\")); return ;;",
+        "      -*) ;;",
+        f'      *) case $command in "") command=${{COMP_WORDS[i]}} ;; {parents}) command+=" ${{COMP_WORDS[i]}}"; break ;; esac ;;',
+        "    esac", "  done", "  case $before in", *values, "  esac", "  case $command in", *cases, "  esac",
+        "  if [[ $word == -* || -z $command || $command == @(" + parents + ") ]]; then",
+        '    COMPREPLY=($(compgen -W "$words" -- "$word"))', "  else", '    COMPREPLY=($(compgen -f -- "$word"))', "  fi", "}",
+        "complete -o filenames -F _tidepool tidepool", ""])
+
+
+def zsh_text(text):
+    return text.replace("'", "'\\''").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+
+
+def zsh_option(option):
+    """Returns the line of an option for _arguments."""
+    value = ""
+    if option.choices:
+        value = f":value:({' '.join(option.choices)})"
+    elif option.value:
+        value = ":file:_files" if option.takes_file else f":{zsh_text(option.value)}: "
+    return [f"      '*{name}[{zsh_text(option.summary)}]{value}' \\" for name in option.names]
+
+
+def zsh(pages):
+    lines = ["#compdef tidepool", f"# {LICENCE}", f"# {MADE}", "_tidepool() {", '  local command="${words[2]}"',
+             '  (( CURRENT == 2 )) && command=""', "  case $command in"]
+    for page in pages:
+        if len(page.command) > 1:
+            continue
+        inner = [other for other in pages if page.command and other.command[:1] == page.command and len(other.command) == 2]
+        lines.append(f"""    {page.command[0] if page.command else '""'})""")
+        if page.command:
+            lines += ["      shift words; (( CURRENT-- ))"]
+        lines.append("      _arguments \\")
+        options = [option for shown in (page, *inner) for option in shown.options]
+        lines += dict.fromkeys(line for option in options for line in zsh_option(option))
+        commands = " ".join(f"{row[0]}\\:'{zsh_text(row[1])}'" for title, text in page.sections if title in GROUPS
+                            for row in rows_of(text)).replace("'", '"')
+        lines.append(f"      '1:command:(({commands}))'" if page.commands else "      '*:file:_files'")
+        lines.append("      ;;")
+    return "\n".join(lines + ["  esac", "}", '_tidepool "$@"', ""])
+
+
+def fish_text(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def fish_option(option, condition):
+    names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+    value = ""
+    if option.choices:
+        value = f" -x -a {fish_text(' '.join(option.choices))}"
+    elif option.value:
+        value = " -r" if option.takes_file else " -x"
+    return f"complete -c tidepool -n {fish_text(condition)} {names}{value} -d {fish_text(option.summary)}"
+
+
+def fish(pages):
+    lines = [f"# {LICENCE}", f"# {MADE}"]
+    for page in pages:
+        condition = "__fish_use_subcommand" if not page.command else "; and ".join(
+            f"__fish_seen_subcommand_from {word}" for word in page.command)
+        for title, text in page.sections:
+            if title in GROUPS:
+                lines += [f"complete -c tidepool -n {fish_text(condition)} -f -a {name} -d {fish_text(Option(name, said).summary)}"
+                          for name, said in rows_of(text)]
+        lines += [fish_option(option, condition) for option in page.options]
+    return "\n".join(lines) + "\n"
+
+
+def files_of(tool):
+    """Returns the contents of all files by their paths."""
+    version = ask(tool, "--version").split()[1]
+    pages = pages_of(tool)
+    files = {f"man/man1/{page.name.replace(' ', '-')}.1": man_page(page, version) for page in pages}
+    files["bash-completion/completions/tidepool"] = bash(pages)
+    files["zsh/site-functions/_tidepool"] = zsh(pages)
+    files["fish/vendor_completions.d/tidepool.fish"] = fish(pages)
+    return files
+
+
+def main():
+    files = files_of(sys.argv[1])
+    present = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*") if path.is_file()}
+    wrong = sorted(path for path in {*files, *present} if files.get(path) != present.get(path))
+    if sys.argv[2:] != ["--write"]:
+        for path in wrong:
+            print(f"trace_replay/share/{path} differs from the help of the tool")
+        print(f"{len(files)} files, {len(wrong)} differ" + ("; to mend them: scripts/help_pages.py TOOL --write" if wrong else ""))
+        return 1 if wrong else 0
+    for path in wrong:
+        if path not in files:
+            (FOLDER / path).unlink()
+            continue
+        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
+        (FOLDER / path).write_text(files[path])
+    print(f"{len(wrong)} files written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

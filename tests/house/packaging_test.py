@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the recipes of packaging/ with CMake: the version, the options that they set, and the packages that a build needs.
+usage: packaging_test.py SOURCE
+"""
+import ast
+import json
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+packaging = root / "packaging"
+RECIPES = {name: packaging / name for name in (
+    "conan/conanfile.py", "vcpkg/tidepool/vcpkg.json", "vcpkg/tidepool/portfile.cmake", "spack/packages/tidepool/package.py",
+    "conda/meta.yaml")}
+texts = {name: path.read_text() for name, path in RECIPES.items()}
+build = "\n".join(path.read_text() for path in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake")),
+                                                *sorted((root / "trace_replay").glob("CMakeLists.txt"))])
+complaints = []
+
+version = re.search(r"project\(tidepool VERSION ([0-9.]+)", build)[1]
+for name, found in (("vcpkg/tidepool/vcpkg.json", json.loads(texts["vcpkg/tidepool/vcpkg.json"])["version"]),
+                    ("conda/meta.yaml", re.search(r'set version = "([^"]*)"', texts["conda/meta.yaml"])[1])):
+    if found != version:
+        complaints.append(f"{name}: version {found}, expected {version}, that of CMakeLists.txt")
+
+known = set(re.findall(r"(?:option\(|set\()(TIDEPOOL_\w+)", build))
+for name, text in texts.items():
+    parts = re.findall(r"TIDEPOOL_[A-Z]+", text) + [
+        f"TIDEPOOL_{part}" for group in re.findall(r'in \(("[A-Z]+"(?:, "[A-Z]+")*)\)', text) for part in re.findall("[A-Z]+", group)]
+    complaints += [f"{name}: no option {part} in CMake" for part in sorted(set(parts) - known)]
+
+# The names in the collections of the packages that find_package looks for.
+PACKAGES = {"absl": "abseil|libabseil|abseil-cpp", "ZLIB": "zlib|zlib-api", "RapidJSON": "rapidjson", "SQLite3": "sqlite3?",
+            "CLI11": "cli11", "nlohmann_json": "nlohmann[-_]json"}
+CHOSEN = {"CUDAToolkit", "Threads", "Python", "Python3", "PkgConfig", "nanobind", "GTest"}  # optional, of the system, or of tests
+needed = set(re.findall(r"^ *find_package\((\w+)", build, re.M)) - CHOSEN
+complaints += [f"CMake looks for {package}: name it in the recipes and in this test" for package in sorted(needed - set(PACKAGES))]
+for name, text in texts.items():
+    if name.endswith("portfile.cmake"):
+        continue  # vcpkg.json has them
+    complaints += [f"{name}: no {package}, which CMake looks for" for package, names in PACKAGES.items()
+                   if package in needed and not re.search(rf"(?<![\w-])(?:{names})(?![\w-])", text)]
+
+for name in ("conan/conanfile.py", "spack/packages/tidepool/package.py"):
+    ast.parse(texts[name], name)
+copied = re.search(r"for pattern in \((.*?)\):", texts["conan/conanfile.py"], re.S)[1]
+for pattern in re.findall(r'"([^"]*)"', copied):
+    if not (root / pattern.rstrip("/*")).exists():
+        complaints.append(f"conan/conanfile.py: no {pattern} in the sources")
+
+print("\n".join(complaints + [f"{len(RECIPES)} recipes, {len(complaints)} faults"]))
+sys.exit(1 if complaints else 0)
