@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the man pages and the completions of shells from the help texts of the command line.
+"""Writes the man pages and the completions of shells, from the help texts of the command line, as the build does.
 
-help_pages.py TOOL            compares the files of trace_replay/share, and names those that differ
-help_pages.py TOOL --write    writes them
+usage: help_pages.py TOOL FOLDER
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "trace_replay" / "share"
 MADE = "Made by scripts/help_pages.py from `tidepool --help`."
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 COLUMN = 26  # in which descriptions begin
@@ -227,23 +225,13 @@ def files_of(tool):
 
 
 def main():
-    files = files_of(sys.argv[1])
-    present = {str(path.relative_to(FOLDER)): path.read_text() for path in FOLDER.rglob("*") if path.is_file()}
-    wrong = sorted(path for path in {*files, *present} if files.get(path) != present.get(path))
-    if sys.argv[2:] != ["--write"]:
-        for path in wrong:
-            print(f"trace_replay/share/{path} differs from the help of the tool")
-        print(f"{len(files)} files, {len(wrong)} differ" + ("; to mend them: scripts/help_pages.py TOOL --write" if wrong else ""))
-        return 1 if wrong else 0
-    for path in wrong:
-        if path not in files:
-            (FOLDER / path).unlink()
-            continue
-        (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
-        (FOLDER / path).write_text(files[path])
-    print(f"{len(wrong)} files written")
-    return 0
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip())
+    for path, text in files_of(sys.argv[1]).items():
+        file = pathlib.Path(sys.argv[2], path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages and completions: compares them with the help texts, and completes words in bash.
+"""Man pages and completions: each command has a page, and bash completes words.
 usage: help_pages_test.py TOOL SOURCE
 """
+import atexit
 import pathlib
+import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 
 tool, source = sys.argv[1], pathlib.Path(sys.argv[2])
-share = source / "trace_replay/share"
+share = pathlib.Path(tempfile.mkdtemp())
+atexit.register(shutil.rmtree, share)
+subprocess.run([sys.executable, source / "scripts/help_pages.py", tool, share], check=True)
 
 
 def completed(*words):
@@ -35,4 +41,6 @@ expect(completed("tidepool", "tune", "compression", "--dens"), ["--density"], "o
 expect(completed("tidepool", "simulate", "--memory-kind", "p"), ["paged", "pool"], "values of an option")
 expect(completed("tidepool", "size", "READ"), ["README.md"], "files")
 expect("python3" in completed("tidepool", "dryrun", "--", "python"), True, "programs after --")
-sys.exit(subprocess.run([sys.executable, source / "scripts/help_pages.py", tool]).returncode)
+overview = (share / "man/man1/tidepool.1").read_text()
+for command in re.findall(r"^  ([a-z]+) {2,}", subprocess.run([tool, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout, re.M):
+    expect(command in overview and (share / f"man/man1/tidepool-{command}.1").exists(), True, f"the page of {command}")
