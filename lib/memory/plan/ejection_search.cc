@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -12,14 +13,15 @@
 namespace tidepool::plan {
 namespace {
 
-constexpr std::int64_t kUnplaced = -1;
 constexpr float kTabuFactor = 1.5F;
 constexpr unsigned kAnyUnplacedOneIn = 4;  // instead of the largest one
 
 // xorshift64: a few instructions, and equal numbers on every machine.
-class Random {
+class Xorshift {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U | 1U) {}
+  static constexpr bool kHasOrder = false;  // of unplaced buffers that are equally large
+
+  explicit Xorshift(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U | 1U) {}
 
   std::uint32_t Below(std::uint32_t limit) {
     state_ ^= state_ << 13;
@@ -32,7 +34,22 @@ class Random {
   std::uint64_t state_;
 };
 
+// The standard's generator, for buffers with several lives: the times in bench/results are those of
+// its schedules.
+class Mersenne {
+ public:
+  static constexpr bool kHasOrder = true;
+
+  explicit Mersenne(std::uint64_t seed) : random_(seed) {}
+
+  std::uint32_t Below(std::uint32_t limit) { return static_cast<std::uint32_t>(random_() % limit); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
 // The cheapest offset so far; each of several equally cheap offsets is equally likely.
+template <typename Random>
 class CheapestOffset {
  public:
   static constexpr float kNone =
@@ -61,8 +78,8 @@ class CheapestOffset {
   std::uint32_t ties_ = 0;
 };
 
-// Writes the entries that overlap a buffer in time. Without branches, which a processor could not
-// predict.
+// Writes the entries that overlap a buffer in time. Few are left after the first loop, which has no
+// branches that a processor could not predict.
 void FindOverlapping(const Instance& instance, std::int32_t buffer,
                      const std::vector<PlacedLists::Entry>& entries,
                      std::vector<PlacedLists::Entry>& overlapping) {
@@ -70,9 +87,13 @@ void FindOverlapping(const Instance& instance, std::int32_t buffer,
   overlapping.resize(entries.size());
   for (const PlacedLists::Entry& entry : entries) {
     overlapping[count] = entry;
-    count += instance.Overlap(entry.buffer, buffer) ? 1 : 0;
+    count += instance.ShareSection(entry.buffer, buffer) ? 1 : 0;
   }
   overlapping.resize(count);
+  if (instance.IsBySections()) return;
+  std::erase_if(overlapping, [&](const PlacedLists::Entry& entry) {
+    return !instance.Overlap(entry.buffer, buffer);
+  });
 }
 
 // The placed buffers and obstacles that a new buffer would overlap, while its offset grows. They
@@ -144,40 +165,61 @@ class OverlapSweep {
   std::int32_t obstacles_ = 0;
 };
 
+template <typename Random>
 class Ejection {
  public:
   Ejection(const Instance& instance, std::int64_t capacity, const Offsets& start,
            const EjectionOptions& options)
       : instance_(instance),
         capacity_(capacity),
-        tenure_(options.tenure),
+        options_(options),
         random_(options.seed),
         offsets_(Within(instance, capacity, start)),
         lists_(instance, offsets_),
         weights_(start.size(), 1),
         tabu_until_(start.size(), 0) {
     for (std::int32_t i = 0; i < instance.count(); ++i) {
-      if (offsets_[i] == kUnplaced) unplaced_.push_back(i);
+      if (offsets_[i] == kUnplaced) Leave(i);
+    }
+    if (Random::kHasOrder) {
+      std::ranges::sort(unplaced_,
+                        [this](std::int32_t a, std::int32_t b) { return IsTakenBefore(a, b); });
     }
   }
 
-  bool Run(budget::Budget& budget) {
-    while (!unplaced_.empty()) {
-      if (!budget.Take()) return false;
+  FullestPlan Run(budget::Budget& budget) {
+    while (!unplaced_.empty() && budget.Take()) {
       ++step_;
-      if (!PlaceOne(TakeUnplaced())) return false;
+      if (!PlaceOne(TakeUnplaced())) break;
     }
-    return true;
+    NoteFullest();
+    return std::move(fullest_);
   }
-
-  Offsets TakeOffsets() { return std::move(offsets_); }
 
  private:
+  using Cheapest = CheapestOffset<Random>;
+
   static Offsets Within(const Instance& instance, std::int64_t capacity, Offsets offsets) {
     for (std::int32_t i = 0; i < instance.count(); ++i) {
       if (offsets[i] + instance.size[i] > capacity) offsets[i] = kUnplaced;
     }
     return offsets;
+  }
+
+  void Leave(std::int32_t buffer) {
+    offsets_[buffer] = kUnplaced;
+    unplaced_.push_back(buffer);
+    unplaced_size_ += instance_.size[buffer];
+  }
+
+  // A copy for each step that places a buffer would take longer than the step.
+  void NoteFullest() {
+    if (unplaced_size_ < fullest_.unplaced_size) fullest_ = {offsets_, unplaced_size_};
+  }
+
+  bool IsTakenBefore(std::int32_t a, std::int32_t b) const {
+    if (instance_.size[a] != instance_.size[b]) return instance_.size[a] > instance_.size[b];
+    return Random::kHasOrder && a < b;
   }
 
   std::int32_t TakeUnplaced() {
@@ -186,7 +228,7 @@ class Ejection {
       taken = random_.Below(static_cast<std::uint32_t>(unplaced_.size()));
     } else {
       for (std::size_t i = 1; i < unplaced_.size(); ++i) {
-        if (instance_.size[unplaced_[i]] > instance_.size[unplaced_[taken]]) taken = i;
+        if (IsTakenBefore(unplaced_[i], unplaced_[taken])) taken = i;
       }
     }
     std::swap(unplaced_[taken], unplaced_.back());
@@ -198,16 +240,19 @@ class Ejection {
   // Places the buffer at the cheapest offset. Returns false when it fits nowhere between the
   // obstacles.
   bool PlaceOne(std::int32_t buffer) {
-    const CheapestOffset cheapest = FindOffset(buffer);
-    if (cheapest.cost() == CheapestOffset::kNone) return false;
+    const Cheapest cheapest = FindOffset(buffer);
+    if (cheapest.cost() == Cheapest::kNone) return false;
     const std::int64_t offset = cheapest.offset();
     if (cheapest.cost() > 0) {
+      NoteFullest();
       weights_[buffer] += 1;
       Eject(offset, offset + instance_.size[buffer]);
     }
     offsets_[buffer] = offset;
+    unplaced_size_ -= instance_.size[buffer];
     lists_.Insert(buffer, offset);
-    tabu_until_[buffer] = step_ + tenure_ + random_.Below(static_cast<std::uint32_t>(tenure_) + 1);
+    tabu_until_[buffer] = step_ + options_.tenure +
+                          random_.Below(static_cast<std::uint32_t>(options_.tenure_spread) + 1);
     return true;
   }
 
@@ -216,15 +261,15 @@ class Ejection {
   }
 
   // Returns the cheapest offset of all, by a sweep up the addresses.
-  CheapestOffset FindOffset(std::int32_t buffer) {
+  Cheapest FindOffset(std::int32_t buffer) {
     const auto cost_of = [this](std::int32_t placed) { return Cost(placed); };
     const std::int64_t end = capacity_ - instance_.size[buffer] + 1;
     const PlacedLists::Lists& around = lists_.Around(buffer);
     FindOverlapping(instance_, buffer, around.by_offset, overlapping_.by_offset);
     FindOverlapping(instance_, buffer, around.by_top, overlapping_.by_top);
     OverlapSweep sweep(instance_, overlapping_, instance_.size[buffer]);
-    CheapestOffset cheapest(random_);
-    std::int64_t from = 0;
+    Cheapest cheapest(random_);
+    std::int64_t from = instance_.FloorOf(buffer);
     while (from < end && cheapest.cost() != 0) {
       sweep.MoveTo(from, cost_of);
       const std::int64_t next = sweep.NextChange(end);
@@ -242,32 +287,33 @@ class Ejection {
       if (offset >= to) break;
       if (offset + instance_.size[other] <= from) continue;
       lists_.Remove(other, offsets_[other]);
-      offsets_[other] = kUnplaced;
-      unplaced_.push_back(other);
+      Leave(other);
     }
   }
 
   const Instance& instance_;
   const std::int64_t capacity_;
-  const std::int64_t tenure_;
+  const EjectionOptions options_;
   Random random_;
   Offsets offsets_;
   PlacedLists lists_;
   std::vector<float> weights_;
   std::vector<std::int64_t> tabu_until_;
   std::vector<std::int32_t> unplaced_;
+  std::int64_t unplaced_size_ = 0;
+  FullestPlan fullest_ = {{}, std::numeric_limits<std::int64_t>::max()};
   PlacedLists::Lists overlapping_;  // of the last FindOffset
   std::int64_t step_ = 0;
 };
 
 }  // namespace
 
-std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
-                                        const Offsets& start, const EjectionOptions& options,
-                                        budget::Budget& budget) {
-  Ejection ejection(instance, capacity, start, options);
-  if (!ejection.Run(budget)) return std::nullopt;
-  return ejection.TakeOffsets();
+FullestPlan SearchByEjection(const Instance& instance, std::int64_t capacity, const Offsets& start,
+                             const EjectionOptions& options, budget::Budget& budget) {
+  if (instance.lives.empty()) {
+    return Ejection<Xorshift>(instance, capacity, start, options).Run(budget);
+  }
+  return Ejection<Mersenne>(instance, capacity, start, options).Run(budget);
 }
 
 }  // namespace tidepool::plan

@@ -9,7 +9,6 @@
 #define TIDEPOOL_LIB_MEMORY_PLAN_EJECTION_SEARCH_H_
 
 #include <cstdint>
-#include <optional>
 
 #include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
@@ -17,17 +16,26 @@
 namespace tidepool::plan {
 
 struct EjectionOptions {
-  std::int64_t tenure = 10;  // a buffer is recent for this many to twice as many steps
+  // A placed buffer is recent for this many steps, and up to `tenure_spread` more.
+  std::int64_t tenure = 10;
+  std::int64_t tenure_spread = 10;
   std::uint64_t seed = 1;
 };
 
-// Returns a plan of at most `capacity` units, made from `start`, a valid plan of any height.
-// Returns no value when the budget is spent, or when a buffer fits nowhere between the obstacles.
-// `capacity` is at least the largest size and the top of any obstacle. A step places one buffer:
-// O(buffers placed around it).
-std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
-                                        const Offsets& start, const EjectionOptions& options,
-                                        budget::Budget& budget);
+// Offsets within a capacity, kUnplaced where the search found none.
+struct FullestPlan {
+  Offsets offsets;
+  std::int64_t unplaced_size = 0;  // of the buffers without an offset
+
+  bool IsComplete() const { return unplaced_size == 0; }
+};
+
+// Returns the offsets of at most `capacity` units with the least size unplaced, made from `start`,
+// a valid plan of any height. Ends when all buffers have offsets, the budget is spent, or a buffer
+// fits nowhere between the obstacles. `capacity` is at least the top of each buffer at its floor,
+// and that of any obstacle. A step places one buffer: O(buffers placed around it).
+FullestPlan SearchByEjection(const Instance& instance, std::int64_t capacity, const Offsets& start,
+                             const EjectionOptions& options, budget::Budget& budget);
 
 }  // namespace tidepool::plan
 

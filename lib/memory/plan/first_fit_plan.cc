@@ -7,15 +7,13 @@
 #include <numeric>
 #include <random>
 
-#include "lib/memory/plan/placed_lists.h"
-
 namespace tidepool::plan {
 namespace {
 
 std::int64_t LowestPlace(const Instance& instance, const PlacedLists& placed, std::int32_t buffer) {
   const std::int64_t alignment = instance.alignment[buffer];
   const std::int64_t size = instance.size[buffer];
-  std::int64_t place = 0;
+  std::int64_t place = instance.FloorOf(buffer);
   for (const auto& [offset, other] : placed.Around(buffer).by_offset) {
     // The one branch ends the loop, so that a processor predicts it.
     const bool overlaps = instance.Overlap(other, buffer);
@@ -94,7 +92,7 @@ class OrderSearch {
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order,
                                       budget::Budget& budget) {
-  Offsets offsets(order.size(), -1);
+  Offsets offsets(order.size(), kUnplaced);
   PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
   for (const std::int32_t buffer : order) {
     if (!budget.Take()) return std::nullopt;
@@ -102,6 +100,26 @@ std::optional<Offsets> PlanByFirstFit(const Instance& instance,
     placed.Insert(buffer, offsets[buffer]);
   }
   return offsets;
+}
+
+void CompleteByFirstFit(const Instance& instance, const std::vector<std::int32_t>& order,
+                        Offsets& offsets) {
+  PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
+  for (const std::int32_t buffer : order) {
+    if (offsets[buffer] != kUnplaced) continue;
+    offsets[buffer] = LowestPlace(instance, placed, buffer);
+    placed.Insert(buffer, offsets[buffer]);
+  }
+}
+
+bool IsFree(const Instance& instance, const PlacedLists& placed, std::int32_t buffer,
+            std::int64_t offset) {
+  const std::vector<PlacedLists::Entry>& around = placed.Around(buffer).by_offset;
+  return std::ranges::none_of(around, [&](const PlacedLists::Entry& entry) {
+    return entry.at < offset + instance.size[buffer] &&
+           entry.at + instance.size[entry.buffer] > offset &&
+           instance.Overlap(entry.buffer, buffer);
+  });
 }
 
 std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,

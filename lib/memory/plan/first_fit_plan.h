@@ -13,6 +13,7 @@
 
 #include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
+#include "lib/memory/plan/placed_lists.h"
 
 namespace tidepool::plan {
 
@@ -21,6 +22,15 @@ namespace tidepool::plan {
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order,
                                       budget::Budget& budget);
+
+// Gives the buffers without an offset one by first fit, in the order `order`, which has every
+// buffer once. The other offsets stay. O(buffers placed around it) for each.
+void CompleteByFirstFit(const Instance& instance, const std::vector<std::int32_t>& order,
+                        Offsets& offsets);
+
+// Returns whether a buffer is free of the placed ones at an offset.
+bool IsFree(const Instance& instance, const PlacedLists& placed, std::int32_t buffer,
+            std::int64_t offset);
 
 // Returns a plan of at most `capacity` units. Changes the order of the offsets in `start`, a valid
 // plan, again and again: buffers that exceed the capacity move to the front. Each placed buffer

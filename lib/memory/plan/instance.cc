@@ -261,6 +261,42 @@ std::vector<Instance> ToInstances(const PlanProblem& problem) {
   return instances;
 }
 
+Instance ToInstance(const std::vector<LivingBuffer>& buffers, std::span<const std::size_t> members,
+                    std::int64_t unit) {
+  Instance instance;
+  instance.unit = unit;
+  PlanProblem all;  // each life as a buffer
+  for (const std::size_t i : members) {
+    for (const Life& life : buffers[i].lives) {
+      all.buffers.push_back({.lower = life.lower, .upper = life.upper});
+    }
+  }
+  if (all.buffers.empty()) return instance;
+  std::vector<std::uint32_t> numbers(all.buffers.size());
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  const Sections sections(all, numbers);
+  std::vector<std::int64_t> changes(static_cast<std::size_t>(sections.count()) + 1);
+  for (const std::size_t i : members) {
+    const std::int64_t size = AlignUp(buffers[i].bytes, unit) / unit;
+    Lives& lives = instance.lives.emplace_back();
+    for (const Life& life : buffers[i].lives) {
+      lives.push_back({sections.Before(life.lower), sections.Before(life.upper)});
+      changes[lives.back().lower] += size;
+      changes[lives.back().upper] -= size;
+    }
+    instance.buffer.push_back(static_cast<std::uint32_t>(i));
+    instance.first.push_back(static_cast<std::int32_t>(lives.front().lower));
+    instance.end.push_back(static_cast<std::int32_t>(lives.back().upper));
+    instance.size.push_back(size);
+  }
+  instance.alignment.assign(members.size(), 1);
+  std::partial_sum(changes.begin(), changes.end(), changes.begin());
+  changes.pop_back();
+  instance.load = std::move(changes);
+  instance.lower_bound = *std::max_element(instance.load.begin(), instance.load.end());
+  return instance;
+}
+
 bool HasSeveralStreams(const PlanProblem& problem) {
   return std::ranges::any_of(problem.buffers, [&](const PlanBuffer& buffer) {
     return buffer.stream != problem.buffers.front().stream || buffer.free_stream != buffer.stream;

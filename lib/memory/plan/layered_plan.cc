@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -58,12 +57,12 @@ class Descent {
   bool Try(std::int64_t capacity) {
     const std::int64_t steps = std::min(left_, kStepsOfATry);
     budget::Budget budget(whole_, steps);
-    std::optional<Offsets> found =
+    FullestPlan found =
         SearchByEjection(instance_, capacity, minimizer_.offsets(), {.seed = seed_++}, budget);
     const std::int64_t taken = steps - static_cast<std::int64_t>(budget.work_left());
-    left_ -= found.has_value() ? taken : std::max(taken, kStepsOfAFailure);
-    if (!found.has_value()) return false;
-    minimizer_.Take(*std::move(found));
+    left_ -= found.IsComplete() ? taken : std::max(taken, kStepsOfAFailure);
+    if (!found.IsComplete()) return false;
+    minimizer_.Take(std::move(found.offsets));
     return true;
   }
 

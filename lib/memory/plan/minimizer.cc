@@ -184,12 +184,13 @@ bool Minimizer::TryOrders(std::int64_t capacity) {
 
 bool Minimizer::TryEjection(std::int64_t capacity) {
   budget::Budget budget(whole_, steps_ / kStepsPerEjection);
-  const EjectionOptions options = {.tenure = kTenures[tries_ % kTenures.size()],
-                                   .seed = seed_ + tries_};
+  const std::int64_t tenure = kTenures[tries_ % kTenures.size()];
+  const EjectionOptions options = {
+      .tenure = tenure, .tenure_spread = tenure, .seed = seed_ + tries_};
   ++tries_;
-  std::optional<Offsets> found = SearchByEjection(instance_, capacity, best_, options, budget);
-  if (!found.has_value()) return false;
-  Take(*std::move(found));
+  FullestPlan found = SearchByEjection(instance_, capacity, best_, options, budget);
+  if (!found.IsComplete()) return false;
+  Take(std::move(found.offsets));
   return true;
 }
 

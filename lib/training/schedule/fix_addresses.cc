@@ -10,10 +10,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
+#include "lib/memory/plan/lives_plan.h"
 #include "lib/training/schedule/device_stays.h"
 #include "lib/training/schedule/schedule_planning.h"
-#include "lib/training/schedule/stay_search.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
 
@@ -70,20 +71,20 @@ class StayPlanner {
 
   // Plans all stays at once. A stay has its whole memory while any of its bytes is there.
   Plan PlanLives(const std::vector<std::int64_t>& near) const {
-    std::vector<schedule::LivingStay> stays(whole_.size());
+    std::vector<plan::LivingBuffer> stays(whole_.size());
     for (std::size_t stay = 0; stay < stays.size(); ++stay) stays[stay].bytes = whole_[stay].bytes;
     for (const schedule::StayPart& part : stays_.parts) {
       stays[part.stay].lives.push_back({part.lower, part.upper});
     }
-    for (schedule::LivingStay& stay : stays) schedule::Join(stay.lives);
+    for (plan::LivingBuffer& stay : stays) plan::Join(stay.lives);
     budget::Budget budget(effort_.most_seconds, effort_.stop);
-    return schedule::PlanStays(stays,
-                               {.alignment = alignment_,
-                                .memory_bytes = memory_bytes_,
-                                .work = effort_.work_seconds * schedule::kWorkOfASecond,
-                                .seed = effort_.seed,
-                                .near = near},
-                               budget);
+    return plan::PlanLives(stays,
+                           {.alignment = alignment_,
+                            .capacity = memory_bytes_,
+                            .work = effort_.work_seconds * schedule::kWorkOfASecond,
+                            .seed = effort_.seed,
+                            .near = near},
+                           budget);
   }
 
   bool IsThroughout(std::size_t stay) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/layered_plan.h"
 #include "lib/memory/plan/planner.h"
