@@ -403,6 +403,11 @@ class AnswerTest(unittest.TestCase):
         self.write(3, has_group=False)
         with self.assertRaisesRegex(DryRunError, "--world 1024, but the program made no process group"):
             self.collect(of_world=of_world)
+        for path in pathlib.Path(self.folder.name).glob("process-*"):
+            path.unlink()
+        self.finished = program.Finished(0, True, False)
+        with self.assertRaisesRegex(DryRunError, "ran out of time before it used PyTorch, or was too busy to answer"):
+            self.collect(of_world=of_world)
 
     def test_a_rank_that_waits_for_another_is_named(self):
         self.write()
