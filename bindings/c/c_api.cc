@@ -21,6 +21,7 @@
 #include "tidepool/log.h"
 
 using tidepool::Hint;
+using tidepool::PauseMode;
 using tidepool::c_api::CPool;
 using tidepool::c_api::Fail;
 
@@ -79,6 +80,12 @@ absl::Status Store(const absl::StatusOr<Value>& value, Target* target) {
 std::int64_t Clamped(std::size_t bytes) {
   constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   return static_cast<std::int64_t>(std::min(bytes, kMost));
+}
+
+absl::Status UnknownMode(tidepool_pause_mode mode) {
+  return absl::InvalidArgumentError(absl::StrCat("mode is ", static_cast<int>(mode),
+                                                 ", expected TIDEPOOL_PAUSE_HOST (0) or "
+                                                 "TIDEPOOL_PAUSE_DISCARD (1)"));
 }
 
 absl::Status UnknownHint(tidepool_hint hint) {
@@ -198,6 +205,39 @@ tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner, size_t 
   });
 }
 
+tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag, size_t bytes,
+                                     tidepool_stream stream, tidepool_hint hint, void** address) {
+  if (address != nullptr) *address = nullptr;
+  return OnPoolWith(__func__, pool, address, "address", [&](CPool& c_pool) {
+    if (tag == nullptr) return IsNull("tag");
+    if (bytes == 0) return c_pool.pool().Region(tag).status();
+    return AllocateBy([&](Hint known) { return c_pool.AllocateIn(tag, bytes, stream, known); },
+                      hint, address);
+  });
+}
+
+tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pause_mode mode,
+                               tidepool_stream stream) {
+  return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
+    if (mode != TIDEPOOL_PAUSE_HOST && mode != TIDEPOOL_PAUSE_DISCARD) return UnknownMode(mode);
+    return c_pool.Pause(tag, mode == TIDEPOOL_PAUSE_HOST ? PauseMode::kHost : PauseMode::kDiscard,
+                        stream);
+  });
+}
+
+tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_stream stream) {
+  return OnPoolWith(__func__, pool, tag, "tag",
+                    [&](CPool& c_pool) { return c_pool.Resume(tag, stream); });
+}
+
+tidepool_status tidepool_get_regions(tidepool_pool* pool, tidepool_region_statistics* regions,
+                                     size_t capacity, size_t* count) {
+  return OnPoolWith(__func__, pool, count, "count", [&](const CPool& c_pool) {
+    if (regions == nullptr && capacity > 0) return IsNull("regions");
+    return Store(c_pool.FillRegions(regions, capacity), count);
+  });
+}
+
 tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
                                               tidepool_owner_statistics* statistics) {
   return OnPoolWith(__func__, pool, statistics, "statistics", [&](CPool& c_pool) {
@@ -225,7 +265,7 @@ tidepool_status tidepool_record_use(tidepool_pool* pool, void* address, tidepool
 
 tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns) {
   return OnPoolWith(__func__, pool, owns, "owns", [&](CPool& c_pool) {
-    *owns = c_pool.pool().OffsetOf(address) >= 0 ? 1 : 0;
+    *owns = c_pool.Owns(address) ? 1 : 0;
     return absl::OkStatus();
   });
 }

@@ -4,12 +4,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "bindings/c/pool_options.h"
+#include "bindings/c/statistics.h"
 #include "bindings/support/option_string.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
@@ -66,8 +68,49 @@ void CPool::ObserveForTool(PoolOptions& options) {
     options.memory = PoolMemory::kSegments;
 }
 
-absl::StatusOr<void*> CPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint) {
-  return pool_->AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
+absl::StatusOr<void*> CPool::AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream,
+                                              Hint hint) {
+  return pool.AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
+}
+
+absl::StatusOr<void*> CPool::AllocateIn(std::string_view tag, std::size_t bytes, void* native,
+                                        Hint hint) {
+  if (graphs_->HasBegun() || MayCapture(native)) {
+    absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
+    if (!in_graph.ok()) return in_graph.status();
+    if (in_graph->has_value()) return **in_graph;
+  }
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  if (!stream.ok()) return stream.status();
+  const absl::StatusOr<Pool*> region = pool_->Region(tag);
+  if (!region.ok()) return region.status();
+  return TryAllocate(**region, bytes, *stream, hint);
+}
+
+absl::Status CPool::Pause(std::string_view tag, PauseMode mode, void* native) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  return stream.ok() ? pool_->PauseRegion(tag, mode, *stream) : stream.status();
+}
+
+absl::Status CPool::Resume(std::string_view tag, void* native) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();
+}
+
+bool CPool::Owns(const void* address) const {
+  if (pool_->OffsetOf(address) >= 0) return true;
+  return std::ranges::any_of(pool_->RegionStatistics(), [&](const RegionStats& region) {
+    return (*pool_->Region(region.tag))->OffsetOf(address) >= 0;
+  });
+}
+
+absl::StatusOr<std::size_t> CPool::FillRegions(tidepool_region_statistics* regions,
+                                               std::size_t capacity) const {
+  const std::vector<RegionStats> stats = pool_->RegionStatistics();
+  for (std::size_t i = 0; i < std::min(capacity, stats.size()); ++i) {
+    if (absl::Status status = FillStatistics(stats[i], regions[i]); !status.ok()) return status;
+  }
+  return stats.size();
 }
 
 absl::StatusOr<void*> CPool::AllocateFor(std::size_t owner, std::size_t bytes, void* native,

@@ -45,13 +45,23 @@ class CPool {
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (!stream.ok()) [[unlikely]]
       return stream.status();
-    absl::StatusOr<void*> address = TryAllocate(bytes, *stream, hint);
+    absl::StatusOr<void*> address = TryAllocate(*pool_, bytes, *stream, hint);
     if (!address.ok() && IsShortage(address.status())) [[unlikely]]
       return WithHelp(address.status(), bytes);
     return address;
   }
   // Allocates under the name of an owner.
   absl::StatusOr<void*> AllocateFor(std::size_t owner, std::size_t bytes, void* native, Hint hint);
+  // Allocates in the region of a tag.
+  absl::StatusOr<void*> AllocateIn(std::string_view tag, std::size_t bytes, void* native,
+                                   Hint hint);
+  absl::Status Pause(std::string_view tag, PauseMode mode, void* native);
+  absl::Status Resume(std::string_view tag, void* native);
+  // Fills the statistics of the first regions, and returns the number of all.
+  absl::StatusOr<std::size_t> FillRegions(tidepool_region_statistics* regions,
+                                          std::size_t capacity) const;
+  // Returns whether an address lies in the pool or in one of its regions.
+  bool Owns(const void* address) const;
   absl::Status Free(void* address, void* native) {
     if (owners_.HasLive()) [[unlikely]]
       return FreeOwned(address, native);
@@ -103,12 +113,12 @@ class CPool {
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
-  absl::StatusOr<void*> TryAllocate(std::size_t bytes, Stream stream, Hint hint) {
+  absl::StatusOr<void*> TryAllocate(Pool& pool, std::size_t bytes, Stream stream, Hint hint) {
     if (settings_.wait == absl::ZeroDuration()) [[likely]]
-      return pool_->Allocate(bytes, stream, hint);
-    return AllocateBlocking(bytes, stream, hint);
+      return pool.Allocate(bytes, stream, hint);
+    return AllocateBlocking(pool, bytes, stream, hint);
   }
-  absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint);
+  absl::StatusOr<void*> AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream, Hint hint);
   static bool IsShortage(const absl::Status& error) {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }

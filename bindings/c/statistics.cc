@@ -47,8 +47,29 @@ static_assert(sizeof(tidepool_statistics) == (kFields.size() + 1) * sizeof(std::
 
 // The size of the structure in the first version. Later versions are larger.
 constexpr std::size_t kFirstStatisticsSize = 23 * sizeof(std::size_t);
+constexpr std::size_t kFirstRegionSize = 11 * sizeof(std::size_t);
 // A larger value is memory that no caller initialised.
 constexpr std::size_t kMostStatisticsSize = 4096;
+
+struct Version {
+  const char* name;
+  std::size_t first_size;
+};
+
+template <typename Statistics>
+absl::Status Fill(Statistics filled, const Version& version, Statistics& statistics) {
+  const std::size_t size = statistics.struct_size;
+  if (size < version.first_size || size > kMostStatisticsSize) {
+    return absl::InvalidArgumentError(absl::StrCat("struct_size is ", size, ", expected sizeof(",
+                                                   version.name, "), ", sizeof statistics));
+  }
+  filled.struct_size = size;
+  const std::size_t known = std::min(size, sizeof filled);
+  auto* const bytes = reinterpret_cast<char*>(&statistics);
+  std::memcpy(bytes, &filled, known);
+  std::memset(bytes + known, 0, size - known);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -64,18 +85,22 @@ tidepool_statistics ToC(const PoolStats& stats) {
 }
 
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics) {
-  const std::size_t size = statistics.struct_size;
-  if (size < kFirstStatisticsSize || size > kMostStatisticsSize) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "struct_size is ", size, ", expected sizeof(tidepool_statistics), ", sizeof statistics));
-  }
-  tidepool_statistics filled = ToC(stats);
-  filled.struct_size = size;
-  const std::size_t known = std::min(size, sizeof filled);
-  auto* const bytes = reinterpret_cast<char*>(&statistics);
-  std::memcpy(bytes, &filled, known);
-  std::memset(bytes + known, 0, size - known);
-  return absl::OkStatus();
+  return Fill(ToC(stats), {"tidepool_statistics", kFirstStatisticsSize}, statistics);
+}
+
+absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics) {
+  tidepool_region_statistics filled = {};
+  filled.tag = stats.tag.data();
+  filled.is_asleep = stats.is_asleep ? 1 : 0;
+  filled.live_bytes = static_cast<std::size_t>(stats.live_bytes);
+  filled.live_count = static_cast<std::size_t>(stats.live_count);
+  filled.reserved_bytes = static_cast<std::size_t>(stats.reserved_bytes);
+  filled.host_bytes = static_cast<std::size_t>(stats.host_bytes);
+  filled.pauses = static_cast<std::size_t>(stats.pauses);
+  filled.resumes = static_cast<std::size_t>(stats.resumes);
+  filled.copied_out_bytes = static_cast<std::size_t>(stats.copied_out_bytes);
+  filled.copied_in_bytes = static_cast<std::size_t>(stats.copied_in_bytes);
+  return Fill(filled, {"tidepool_region_statistics", kFirstRegionSize}, statistics);
 }
 
 }  // namespace tidepool::c_api

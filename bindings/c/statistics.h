@@ -29,6 +29,7 @@ tidepool_statistics ToC(const PoolStats& stats);
 // Fills the caller's structure as far as it reaches. InvalidArgument for a struct_size that no
 // version of the structure has.
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics);
+absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics);
 
 }  // namespace tidepool::c_api
 

@@ -6,6 +6,9 @@
 namespace tidepool::torch_binding {
 namespace {
 
+// The regions that this thread has begun.
+thread_local std::vector<std::string> tags_of_thread;
+
 std::string Size(std::size_t bytes) {
   char text[32];
   if (bytes < (1U << 20)) {
@@ -93,7 +96,9 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   allocation.stream = stream;
   allocation.device = device;
   void* address = nullptr;
+  const char* tag = nullptr;
   if (routes_ != 0) {
+    if (!tags_of_thread.empty()) tag = tags_of_thread.back().c_str();
     allocation.owner = RoutedPool(state, stream);
     if (allocation.owner != nullptr) {
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
@@ -103,9 +108,9 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
       tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address) != TIDEPOOL_OK) {
     address = nullptr;
   }
-  if (address == nullptr)
+  if (address == nullptr && tag == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
-  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream);
+  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, tag);
   Note(address, std::move(allocation));
   return address;
 }
@@ -115,9 +120,21 @@ bool Allocator::IsBeyondLimit(const DeviceState& state, std::size_t bytes) const
   return StatisticsOf(state.pool).live_bytes + bytes > state.limit;
 }
 
-// Asks the pool until nothing is left that could make room.
+// A region counts as a route, so that requests look for one only while there are some.
+void Allocator::BeginRegion(const char* tag) {
+  tags_of_thread.emplace_back(tag);
+  ++routes_;
+}
+
+void Allocator::EndRegion() {
+  TORCH_CHECK(!tags_of_thread.empty(), "tidepool: this thread has begun no region");
+  tags_of_thread.pop_back();
+  --routes_;
+}
+
+// Asks the pool, or its region of a tag, until nothing is left that could make room.
 void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                              cudaStream_t stream) {
+                              cudaStream_t stream, const char* tag) {
   tidepool_pool* const pool = PoolOf(device);
   const AllowInCapture allow(routes_ != 0);
   std::string cause;
@@ -128,7 +145,9 @@ void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex
       cause = Size(state.limit) + " are allowed by the memory fraction " +
               std::to_string(state.fraction);
     } else {
-      status = tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address);
+      status = tag == nullptr
+                   ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
+                   : tidepool_allocate_in(pool, tag, bytes, stream, TIDEPOOL_RESIDENT, &address);
       if (status == TIDEPOOL_OK) return address;
       cause = tidepool_last_error();
     }

@@ -74,6 +74,9 @@ class Allocator final : public CUDAAllocator {
 
   tidepool_pool* PoolOf(DeviceIndex device);
   void LeaveToParent() { is_forked_ = true; }
+  // Lets the requests of this thread go to the region of a tag; regions nest.
+  void BeginRegion(const char* tag);
+  void EndRegion();
   // Reports without a pool: the options of a pool that was never made.
   bool HasPool(DeviceIndex device);
 
@@ -145,8 +148,8 @@ class Allocator final : public CUDAAllocator {
   DeviceState& StateOf(DeviceIndex device);
   DeviceIndex CurrentDevice() const;
   void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
-  void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                     cudaStream_t stream);
+  void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device, cudaStream_t stream,
+                     const char* tag = nullptr);
   [[noreturn]] void ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,
                                      const std::string& cause);
   bool IsBeyondLimit(const DeviceState& state, std::size_t bytes) const;
@@ -173,7 +176,7 @@ class Allocator final : public CUDAAllocator {
   std::atomic<bool> is_initialized_ = false;
   std::atomic<bool> is_forked_ = false;
   std::atomic<bool> is_enabled_ = true;
-  std::atomic<int> routes_ = 0;  // of all devices: most requests then need not look for one
+  std::atomic<int> routes_ = 0;  // with regions: most requests then need not look for one
   std::mutex mutex_;             // no call of a pool is made under it that may wait
   std::vector<std::unique_ptr<DeviceState>> devices_;
   Ledger ledger_;

@@ -111,6 +111,17 @@ EXPORTED const char* tidepool_torch_has_pool(int device, int* has_pool) {
       [&] { *has_pool = (*allocator)->HasPool(static_cast<c10::DeviceIndex>(device)) ? 1 : 0; });
 }
 
+// Lets the requests of this thread go to the region of a tag, until a call with null ends it.
+EXPORTED const char* tidepool_torch_region(const char* tag) {
+  return ErrorOf([&] {
+    if (tag == nullptr) {
+      (*allocator)->EndRegion();
+    } else {
+      (*allocator)->BeginRegion(tag);
+    }
+  });
+}
+
 // Times the current allocator of PyTorch.
 EXPORTED const char* tidepool_torch_time_pairs(std::size_t bytes, long pairs, double* nanoseconds) {
   return ErrorOf(

@@ -16,6 +16,19 @@ std::vector<tidepool_block> BlocksOf(tidepool_pool* pool) {
   return blocks;
 }
 
+std::size_t ReservedByRegions(tidepool_pool* pool) {
+  std::size_t count = 0;
+  if (pool != nullptr) Check(tidepool_get_regions(pool, nullptr, 0, &count));
+  if (count == 0) return 0;
+  tidepool_region_statistics empty = {};
+  empty.struct_size = sizeof(empty);
+  std::vector<tidepool_region_statistics> regions(count, empty);
+  Check(tidepool_get_regions(pool, regions.data(), regions.size(), &count));
+  std::size_t bytes = 0;
+  for (const tidepool_region_statistics& region : regions) bytes += region.reserved_bytes;
+  return bytes;
+}
+
 bool IsEnd(const tidepool_block& block, const tidepool_block& next) {
   return static_cast<char*>(block.address) + block.bytes != next.address;
 }
@@ -30,7 +43,9 @@ tidepool_statistics Allocator::StatisticsOf(tidepool_pool* pool) const {
 }
 
 DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
-  const tidepool_statistics pool = StatisticsOf(StateOf(device).pool);
+  tidepool_statistics pool = StatisticsOf(StateOf(device).pool);
+  pool.reserved_bytes += ReservedByRegions(StateOf(device).pool);
+  pool.peak_reserved_bytes = std::max(pool.peak_reserved_bytes, pool.reserved_bytes);
   return ledger_.WithCounts(device, [&](const Counts& counts) { return counts.With(pool); });
 }
 

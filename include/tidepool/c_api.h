@@ -66,7 +66,7 @@ typedef void* tidepool_stream;
 typedef enum tidepool_status TIDEPOOL_C_INT {
   TIDEPOOL_OK = 0,
   TIDEPOOL_INVALID_ARGUMENT = 1,    /* a value that no call could accept */
-  TIDEPOOL_NOT_FOUND = 2,           /* a file or stream that does not exist */
+  TIDEPOOL_NOT_FOUND = 2,           /* a file, stream or region that does not exist */
   TIDEPOOL_OUT_OF_MEMORY = 3,       /* of the pool, the device or the host */
   TIDEPOOL_FAILED_PRECONDITION = 4, /* the pool is in another state, or was destroyed */
   TIDEPOOL_DEADLINE_EXCEEDED = 5,   /* no room until the time of option `wait` had passed */
@@ -334,6 +334,62 @@ typedef struct tidepool_owner_statistics {
 TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
                                                              tidepool_owner_statistics* statistics);
 
+/* Regions. A region is the part of a pool that has a tag, such as "weights". It has addresses of
+   its own, within the budget of the pool. A region can sleep: its memory is then free for the rest
+   of the pool, and its addresses and allocations stay. A tag has 1 to 255 bytes. Regions need
+   virtual memory, which the option `memory` chooses. Traces do not record them, and owners do not
+   count them. */
+
+/* How a region that sleeps keeps its contents. */
+typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
+  TIDEPOOL_PAUSE_HOST = 0,   /* page-locked host memory keeps them, and they come back */
+  TIDEPOOL_PAUSE_DISCARD = 1 /* they are lost */
+} tidepool_pause_mode;
+
+/* Does the same as tidepool_allocate, in a region, which the first call with a tag makes.
+   tidepool_free and tidepool_record_use take the address. TIDEPOOL_FAILED_PRECONDITION while the
+   region sleeps, TIDEPOOL_UNIMPLEMENTED for a pool in segments. While the stream captures a graph
+   the memory is that of the graph, and of no region. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag,
+                                                    size_t bytes, tidepool_stream stream,
+                                                    tidepool_hint hint, void** address);
+/* Puts a region to sleep after the work queued on `stream` so far. Work of other streams that
+   writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
+   work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
+   an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already,
+   TIDEPOOL_OUT_OF_MEMORY when the host has no page-locked memory. After an error the region is
+   awake, with its contents. */
+TIDEPOOL_C_API tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag,
+                                              tidepool_pause_mode mode, tidepool_stream stream);
+/* Gives a region memory at its addresses again, and queues copies of the contents on `stream`. May
+   wait for work that still uses the memory. TIDEPOOL_NOT_FOUND for an unknown tag,
+   TIDEPOOL_FAILED_PRECONDITION when the region does not sleep, TIDEPOOL_OUT_OF_MEMORY, with the
+   figures, when it does not fit. After an error the region sleeps on, and no contents are lost. */
+TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
+                                               tidepool_stream stream);
+
+/* Figures of a region. Sizes are bytes. */
+typedef struct tidepool_region_statistics {
+  size_t struct_size; /* set by the caller to sizeof(tidepool_region_statistics) */
+  const char* tag;    /* valid until the pool is destroyed */
+  size_t is_asleep;   /* 1 or 0 */
+  size_t live_bytes;
+  size_t live_count;
+  size_t reserved_bytes; /* held of the device; 0 while the region sleeps */
+  size_t host_bytes;     /* of page-locked memory, which is kept for the next pause */
+  size_t pauses;         /* so far, and so on */
+  size_t resumes;
+  size_t copied_out_bytes; /* to the host */
+  size_t copied_in_bytes;  /* back */
+} tidepool_region_statistics;
+
+/* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order
+   in which the regions were made, and stores the number of regions in `*count`. Each element has
+   its own `struct_size`. `regions` may be NULL if `capacity` is 0. */
+TIDEPOOL_C_API tidepool_status tidepool_get_regions(tidepool_pool* pool,
+                                                    tidepool_region_statistics* regions,
+                                                    size_t capacity, size_t* count);
+
 /* A block of a pool: live memory or a hole. This structure never changes. */
 typedef struct tidepool_block {
   void* address;
@@ -344,9 +400,9 @@ typedef struct tidepool_block {
 } tidepool_block;
 
 /* Stores the number of blocks in `*count`, and the first `capacity` of them in `blocks`, in the
-   order of offsets. `blocks` may be NULL if `capacity` is 0. Other threads may change the number
-   between two calls. Memory of a graph is live in the segments that the graph has, with the stream
-   that the graph was begun on. O(blocks log segments). */
+   order of offsets, without those of regions. `blocks` may be NULL if `capacity` is 0. Other
+   threads may change the number between two calls. Memory of a graph is live in the segments that
+   the graph has, with the stream that the graph was begun on. O(blocks log segments). */
 TIDEPOOL_C_API tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks,
                                                    size_t capacity, size_t* count);
 /* Writes statistics and blocks as JSON: {"device", "statistics": {...}, "blocks": [{"address",

@@ -159,6 +159,25 @@ struct PoolStats {
   std::int64_t repeat_distance = 0;
 };
 
+// How a region that sleeps keeps its contents.
+enum class PauseMode : std::uint8_t {
+  kHost,     // page-locked host memory keeps them, and they come back
+  kDiscard,  // they are lost
+};
+
+struct RegionStats {
+  std::string_view tag;  // valid as long as the pool
+  bool is_asleep = false;
+  std::int64_t live_bytes = 0;
+  std::int64_t live_count = 0;
+  std::int64_t reserved_bytes = 0;  // held of the device; 0 while the region sleeps
+  std::int64_t host_bytes = 0;      // of page-locked memory; kept for the next pause
+  std::int64_t pauses = 0;
+  std::int64_t resumes = 0;
+  std::int64_t copied_out_bytes = 0;  // to the host, by all pauses
+  std::int64_t copied_in_bytes = 0;   // by all resumes
+};
+
 // Returns the statistics as a few lines for people, which may change in any version.
 TIDEPOOL_EXPORT std::string ToString(const PoolStats& stats);
 
@@ -227,7 +246,8 @@ class TIDEPOOL_EXPORT Pool {
   virtual absl::Status RecordWork() = 0;
 
   // Gives unused memory, wherever it is, back to the device in the pieces in which it came, the
-  // last pieces first, as long as the pool keeps `keep_bytes`. Returns the bytes given back. Waits
+  // last pieces first, as long as the pool keeps `keep_bytes`. The memory of regions that sleep,
+  // and page-locked memory that they do not need, go back too. Returns the bytes given back. Waits
   // on the host for the work that last used the memory. Memory that another call needs meanwhile
   // stays. After an error of that wait nothing was given back.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
@@ -264,6 +284,41 @@ class TIDEPOOL_EXPORT Pool {
   // the segments as if each but the first followed another, with `alignment` bytes between them. -1
   // for an address that is not in the pool. O(log segments).
   virtual std::int64_t OffsetOf(const void* address) const = 0;
+
+  // Regions. -------------------------------------------------------------------------------------
+  //
+  // A region is the pool of a tag, such as "weights". It has addresses of its own, and its memory
+  // counts against the budget of the pool that it belongs to. A region can sleep: its memory is
+  // then free for the pool and its other regions, and its addresses and allocations stay. When a
+  // pool or region finds no room, unused memory of the others goes to it. A region uses the options
+  // of its pool; with placement `planned` it places as best-fit does. The observer does not see
+  // it. Regions need virtual memory.
+
+  // Returns the region of a tag, which the first call makes, for as long as the pool exists. Free,
+  // FreeOwn, AllocatedOn and RecordUse of the pool take addresses of its regions too. Unimplemented
+  // when the memory is in segments; InvalidArgument for an empty tag or one of more than 255 bytes.
+  virtual absl::StatusOr<Pool*> Region(std::string_view tag) = 0;
+  // Puts a region to sleep after the work queued on `stream` so far; work of other streams that
+  // writes to its memory comes before, as for Free. Copies of contents to the host are queued on
+  // `stream`, and others take the memory when these and all other work queued so far have finished.
+  // A taker waits on the host for that only where nothing else is left in the budget; a request of
+  // AllocateBlocking looks again at each pause, but not at frees of other regions. No work may
+  // use the memory until ResumeRegion. A sleeping region refuses requests with FailedPrecondition,
+  // and AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
+  // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;
+  // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
+  // region does not sleep, and its contents are as they were. O(blocks).
+  virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
+  // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents
+  // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
+  // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
+  // tag or stream; FailedPrecondition when the region does not sleep; ResourceExhausted, before
+  // anything is mapped, when its memory does not fit. After an error the region sleeps on, and its
+  // contents are safe. O(blocks).
+  virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  // Returns the figures of each region, in the order in which they were made.
+  virtual std::vector<RegionStats> RegionStatistics() const = 0;
+
   // Internal, with the first violation, when the pool's data contradict each other: for tests.
   // O(blocks log blocks).
   virtual absl::Status CheckInvariants() const = 0;

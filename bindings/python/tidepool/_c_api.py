@@ -50,6 +50,21 @@ class OwnerStatistics(ctypes.Structure):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]}
 
 
+class RegionStatistics(ctypes.Structure):
+    """The figures of a region, as tidepool_region_statistics describes them."""
+
+    _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
+        "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
+        "copied_out_bytes", "copied_in_bytes")]
+
+    def as_dict(self):
+        return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
+
+
+# How a region that sleeps keeps its contents: values of tidepool_pause_mode.
+PAUSE_MODES = {"host": 0, "discard": 1}
+
+
 class _Block(ctypes.Structure):
     _fields_ = [("address", c_void_p), ("offset", c_size_t), ("bytes", c_size_t), ("stream", c_void_p), ("is_live", c_int)]
 
@@ -62,6 +77,10 @@ _FUNCTIONS = {
     "tidepool_add_owner": [c_void_p, c_char_p, POINTER(c_size_t)],
     "tidepool_allocate_for": [c_void_p, c_size_t, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
+    "tidepool_allocate_in": [c_void_p, c_char_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
+    "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
     "tidepool_free_late": [c_void_p, c_void_p],
     "tidepool_stream_may_end": [c_void_p, c_void_p],
@@ -237,6 +256,37 @@ class Pool:
             if self._library.tidepool_get_owner_statistics(self, len(owners) + 1, byref(figures)) != _OK:
                 return owners
             owners[figures.name.decode(errors="replace")] = figures.as_dict()
+
+    def allocate_in(self, tag, size, stream=0):
+        """Returns the address of at least `size` bytes in the region of a tag, which the first call makes."""
+        address = c_void_p()
+        self._name(stream)
+        _check(self._library.tidepool_allocate_in(self, tag.encode(), size, stream, 0, byref(address)))
+        return address.value or 0
+
+    def pause(self, tag, mode="host", stream=0):
+        """Puts a region to sleep after the work queued on `stream`: its memory is free for the rest of the pool.
+
+        mode: "host" keeps its contents in page-locked memory, "discard" loses them.
+        """
+        if mode not in PAUSE_MODES:
+            raise ValueError(f"mode {mode!r}, expected one of {', '.join(PAUSE_MODES)}")
+        self._name(stream)
+        _check(self._library.tidepool_pause(self, tag.encode(), PAUSE_MODES[mode], stream))
+
+    def resume(self, tag, stream=0):
+        """Gives a region memory at its addresses again, and its contents back on `stream`."""
+        self._name(stream)
+        _check(self._library.tidepool_resume(self, tag.encode(), stream))
+
+    def regions(self):
+        """Returns the figures of the regions as dicts, by tag."""
+        count = c_size_t()
+        _check(self._library.tidepool_get_regions(self, None, 0, byref(count)))
+        size = ctypes.sizeof(RegionStatistics)
+        figures = (RegionStatistics * count.value)(*[RegionStatistics(struct_size=size)] * count.value)
+        _check(self._library.tidepool_get_regions(self, figures, count.value, byref(count)))
+        return {each.tag.decode(errors="replace"): each.as_dict() for each in figures if each.tag}
 
     def free(self, address, stream=0):
         """Frees an allocation: work queued on `stream` from now on does not use it."""

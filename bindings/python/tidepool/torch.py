@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "offload", "owners", "plans", "pool", "record", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -85,8 +85,9 @@ class _Compiled:
 
     def __init__(self, options):
         self.library = ctypes.CDLL(str(_torch_build.compiled("allocator")))
-        for name in ("enable", "enable_pinned", "pool", "has_pool", "time_pairs"):
+        for name in ("enable", "enable_pinned", "pool", "has_pool", "region", "time_pairs"):
             getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
+        self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p]
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
         _torch_build.check(self.library.tidepool_torch_enable(options.encode()))
@@ -99,6 +100,10 @@ class _Compiled:
         has_pool = ctypes.c_int()
         _torch_build.check(self.library.tidepool_torch_has_pool(device, ctypes.byref(has_pool)))
         return self.make_pool(device) if has_pool.value else None
+
+    def region(self, tag):
+        """Lets this thread's requests go to the region of a tag, or to none; they are nested."""
+        _torch_build.check(self.library.tidepool_torch_region(None if tag is None else tag.encode()))
 
     def make_pool(self, device):
         pool = ctypes.c_void_p()
@@ -427,6 +432,66 @@ def record(path, device=None):
         yield
     finally:
         _check(_c().tidepool_stop_trace(pool))
+
+
+# Memory that sleeps -------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def region(tag):
+    """Puts the tensors that this thread makes in its block into the region of a tag, such as "weights".
+
+    Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
+    """
+    if _backend is None:
+        raise RuntimeError("tidepool is not PyTorch's allocator: call tidepool.torch.enable() first")
+    if not isinstance(_backend, _Compiled):
+        raise RuntimeError("regions need the compiled allocator: call tidepool.torch.enable() without "
+                           "method=\"pluggable\"")
+    if not 0 < len(tag.encode()) < 256:
+        raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
+    _backend.region(tag)
+    try:
+        yield
+    finally:
+        _backend.region(None)
+
+
+@contextlib.contextmanager
+def _on_stream(device):
+    """Gives its block the pool of a device and the current stream, and PyTorch's errors to callers."""
+    shared = pool(device)
+    try:
+        yield shared, torch.cuda.current_stream(device).cuda_stream
+    except _c_api.OutOfMemory as error:
+        raise torch.OutOfMemoryError(f"tidepool: {error}") from None
+    except (_c_api.PoolError, FileNotFoundError) as error:
+        raise RuntimeError(f"tidepool: {error}") from None
+
+
+def pause(tag, mode="host", device=None):
+    """Puts a region to sleep after the work of the current stream: its memory is free for other tensors.
+
+    The tensors keep their addresses, and must not be used until resume(). Work of other streams that writes to them
+    comes before. mode: "host" keeps the contents in page-locked memory, "discard" loses them. After an error the
+    region is awake.
+    """
+    with _on_stream(device) as (shared, stream):
+        shared.pause(tag, mode, stream)
+
+
+def resume(tag, device=None):
+    """Gives a region memory at its addresses again, and its contents back in the order of the current stream.
+
+    torch.OutOfMemoryError where the memory does not fit. After an error the region sleeps on and no contents are lost.
+    """
+    with _on_stream(device) as (shared, stream):
+        shared.resume(tag, stream)
+
+
+def regions(device=None):
+    """Returns the figures of a device's regions as dicts, by tag; sizes are bytes."""
+    return pool(device).regions()
 
 
 # Training in less memory --------------------------------------------------------------------------

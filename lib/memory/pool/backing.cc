@@ -4,6 +4,7 @@
 #include "lib/memory/pool/backing.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 
 #include "lib/memory/pool/live_report.h"
@@ -11,6 +12,9 @@
 namespace tidepool::pool {
 
 Backing::~Backing() {
+  if (is_lent_) {
+    for (const std::int64_t begin : TakeBackOwn()) pieces_.erase(begin);  // others have the memory
+  }
   absl::Status first_error;
   const auto try_twice = [&](auto call) {
     if (call().ok()) return true;
@@ -29,7 +33,8 @@ Backing::~Backing() {
     }
   }
   for (const auto& [range, memory] : unreleased_) {
-    try_twice([&, released = memory] { return device_.ReleasePhysical(released); });
+    try_twice(
+        [&, released = memory, bytes = range.bytes()] { return store_.Release(released, bytes); });
   }
   if (all_unmapped && base_ != nullptr) {
     try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
@@ -38,6 +43,8 @@ Backing::~Backing() {
 }
 
 void Backing::Abandon() {
+  if (is_lent_) TakeBackOwn();
+  is_lent_ = false;
   pieces_.clear();
   aliases_.clear();
   stuck_.clear();
@@ -75,7 +82,7 @@ void Backing::Discard(std::int64_t begin) {
 }
 
 absl::Status Backing::MapPiece(const Range& range) {
-  const absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(range.bytes());
+  const absl::StatusOr<PhysicalMemory> memory = store_.Create(range.bytes());
   if (!memory.ok()) return memory.status();
   held_bytes_ += range.bytes();
   absl::Status status = device_.Map(base_ + range.begin, *memory);
@@ -99,7 +106,7 @@ absl::Status Backing::Unmap(std::int64_t begin) {
 }
 
 void Backing::Release(const Range& range, PhysicalMemory memory, absl::Status* status) {
-  *status = device_.ReleasePhysical(memory);
+  *status = store_.Release(memory, range.bytes());
   if (status->ok()) {
     held_bytes_ -= range.bytes();
   } else {
@@ -139,11 +146,100 @@ absl::Status Backing::Retry() {
   }
   while (!unreleased_.empty()) {
     const auto [range, memory] = unreleased_.back();
-    if (absl::Status status = device_.ReleasePhysical(memory); !status.ok()) return status;
+    if (absl::Status status = store_.Release(memory, range.bytes()); !status.ok()) return status;
     held_bytes_ -= range.bytes();
     unreleased_.pop_back();
   }
   return absl::OkStatus();
+}
+
+void Backing::Lend(std::shared_ptr<QueuedWork> work) {
+  lent_after_ = std::move(work);
+  LendAllBut({});
+}
+
+void Backing::LendAllBut(const std::vector<std::int64_t>& missing) {
+  is_lent_ = true;
+  for (const auto& [begin, piece] : pieces_) {
+    const std::int64_t bytes = piece.end - begin;
+    held_bytes_ -= bytes;
+    if (std::ranges::binary_search(missing, begin)) continue;
+    store_.Lend(base_ + begin, piece.memory, bytes, lent_after_);
+  }
+}
+
+std::vector<std::int64_t> Backing::TakeBackOwn() {
+  std::vector<std::int64_t> missing;
+  for (const auto& [begin, piece] : pieces_) {
+    if (store_.TakeBack(piece.memory, base_ + begin)) {
+      held_bytes_ += piece.end - begin;
+    } else {
+      missing.push_back(begin);
+    }
+  }
+  return missing;
+}
+
+std::vector<Backing::Range> Backing::GonePieces() const {
+  std::vector<Range> gone;
+  for (const auto& [begin, piece] : pieces_) {
+    if (!store_.IsLent(piece.memory, base_ + begin)) gone.push_back({begin, piece.end});
+  }
+  return gone;
+}
+
+absl::Status Backing::TakeBack() {
+  std::vector<std::int64_t> missing = TakeBackOwn();
+  std::int64_t missing_bytes = 0;
+  for (const std::int64_t begin : missing) missing_bytes += pieces_.at(begin).end - begin;
+  held_bytes_ += missing_bytes;
+  absl::Status status = store_.CheckRoom(missing_bytes);
+  if (status.ok()) status = Replace(missing);
+  if (!status.ok()) {
+    LendAllBut(missing);
+    return status;
+  }
+  is_lent_ = false;
+  lent_after_ = nullptr;
+  return status;
+}
+
+// All memory is there before the first piece is mapped.
+absl::Status Backing::Replace(std::vector<std::int64_t>& missing) {
+  std::vector<PhysicalMemory> taken;
+  absl::Status status;
+  for (const std::int64_t begin : missing) {
+    const absl::StatusOr<PhysicalMemory> memory = store_.Create(pieces_.at(begin).end - begin);
+    status = memory.status();
+    if (!status.ok()) break;
+    taken.push_back(*memory);
+  }
+  std::size_t mapped = 0;
+  while (status.ok() && mapped < missing.size()) {
+    status = device_.Map(base_ + missing[mapped], taken[mapped]);
+    if (!status.ok()) break;
+    Piece& piece = pieces_.at(missing[mapped]);
+    piece.memory = taken[mapped];
+    piece.is_lost = true;
+    ++mapped;
+  }
+  for (std::size_t i = mapped; i < taken.size(); ++i) {
+    store_.Lend(nullptr, taken[i], pieces_.at(missing[i]).end - missing[i], nullptr);
+  }
+  missing.erase(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(mapped));
+  return status;
+}
+
+std::vector<Backing::Range> Backing::LostPieces() const {
+  std::vector<Range> lost;
+  for (const auto& [begin, piece] : pieces_) {
+    if (piece.is_lost) lost.push_back({begin, piece.end});
+  }
+  return lost;
+}
+
+void Backing::ForgetLost() {
+  for (auto& [begin, piece] : pieces_) piece.is_lost = false;
 }
 
 std::vector<Backing::Range> Backing::PiecesIn(const Range& range) const {

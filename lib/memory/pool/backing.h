@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backing: one range of addresses, reserved once, with pieces of physical memory mapped inside it.
 //
-// A piece is mapped, moved and unmapped as a whole.
+// A piece is mapped, moved and unmapped as a whole. A backing can lend the memory of all its pieces
+// and keep their addresses.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/range.h"
 #include "tidepool/device.h"
 
@@ -25,7 +28,8 @@ class Backing {
  public:
   using Range = pool::Range;
 
-  explicit Backing(Device& device) : device_(device) {}
+  // The memory is taken from the store and goes back to it.
+  Backing(Device& device, PhysicalStore& store) : device_(device), store_(store) {}
   // Gives back all memory; nothing may use it any more. Memory that the device does not take back,
   // not even when asked twice, is reported on stderr.
   ~Backing();
@@ -55,6 +59,22 @@ class Backing {
   bool HasUnfinished() const { return !stuck_.empty() || !unreleased_.empty(); }
   absl::Status Retry();
 
+  // Lends the memory of all pieces to others, which take it after `work`. The pieces are not used
+  // until TakeBack, and no other function changes them.
+  void Lend(std::shared_ptr<QueuedWork> work);
+  // Returns the lent pieces that others have the memory of, in the order of addresses.
+  std::vector<Range> GonePieces() const;
+  // Forgets such a piece: its addresses have no memory.
+  void ForgetGone(std::int64_t begin) { pieces_.erase(begin); }
+  // Maps memory to all pieces again: their own, or other memory where a taker has that. After an
+  // error all memory is lent as before. ResourceExhausted, before anything is mapped, when there is
+  // no room.
+  absl::Status TakeBack();
+  // Returns the pieces that have other memory than at their first Lend since the last ForgetLost,
+  // in the order of addresses.
+  std::vector<Range> LostPieces() const;
+  void ForgetLost();
+
   // Leaves all memory to the device for ever: work may still use it.
   void Abandon();
 
@@ -78,13 +98,21 @@ class Backing {
   struct Piece {
     std::int64_t end = 0;
     PhysicalMemory memory;
+    bool is_lost = false;  // the contents are
   };
   using Pieces = absl::btree_map<std::int64_t, Piece>;  // by first offset
 
   absl::Status MapPiece(const Range& range);
   void Release(const Range& range, PhysicalMemory memory, absl::Status* status);
+  // Ends the loan of the pieces that have their memory. Returns the others, by their first offset.
+  std::vector<std::int64_t> TakeBackOwn();
+  // Takes and maps other memory for pieces. After an error the pieces without memory are left in
+  // `missing`.
+  absl::Status Replace(std::vector<std::int64_t>& missing);
+  void LendAllBut(const std::vector<std::int64_t>& missing);
 
   Device& device_;
+  PhysicalStore& store_;
   char* base_ = nullptr;
   std::int64_t reserved_bytes_ = 0;
   std::atomic<std::int64_t> held_bytes_ = 0;
@@ -93,6 +121,8 @@ class Backing {
   Pieces stuck_;    // the device would not unmap them; without a memory when they were not pieces
   // Memory that is mapped nowhere and that the device would not take back.
   std::vector<std::pair<Range, PhysicalMemory>> unreleased_;
+  bool is_lent_ = false;
+  std::shared_ptr<QueuedWork> lent_after_;
 };
 
 }  // namespace tidepool::pool

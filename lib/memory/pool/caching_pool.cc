@@ -111,6 +111,12 @@ absl::StatusOr<std::int64_t> CachingPool::Trim(std::int64_t keep_bytes) {
   return pool_->Trim(keep_bytes);
 }
 
+// The region can have the memory of caches.
+absl::Status CachingPool::ResumeRegion(std::string_view tag, Stream stream) {
+  const Pause pause(*this);
+  return pool_->ResumeRegion(tag, stream);
+}
+
 PoolStats CachingPool::Stats() const {
   PoolStats stats = pool_->Stats();
   for (const StreamCache& cache : caches_) {

@@ -263,6 +263,22 @@ void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, const 
   }
 }
 
+// The work that used such memory has finished, because others have taken it.
+void MappedMemory::ExcludeGone() {
+  const blocks::BlockMap& blocks = arena_.blocks();
+  const std::vector<Range> gone = backing_.GonePieces();
+  for (auto piece = gone.rbegin(); piece != gone.rend(); ++piece) {
+    const Range inside = {piece->begin, std::min(piece->end, blocks.capacity())};
+    const BlockId block = BlockAt(blocks, inside.begin);
+    const bool is_free = !blocks.used(block) && !blocks.excluded(block) &&
+                         inside.end <= blocks.offset(block) + blocks.bytes(block);
+    if (!is_free) continue;
+    backing_.ForgetGone(piece->begin);
+    TakeTicketsBeyond(*piece);
+    arena_.Exclude(block, inside);
+  }
+}
+
 Tickets MappedMemory::TakeTicketsBeyond(const Range& range) {
   Tickets tickets;
   if (range.end > arena_.blocks().capacity()) tickets.swap(cut_off_tickets_);

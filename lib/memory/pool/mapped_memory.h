@@ -13,14 +13,18 @@
 
 #include "lib/memory/pool/backing.h"
 #include "lib/memory/pool/memory_source.h"
+#include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/pool_options.h"
 
 namespace tidepool::pool {
 
 class MappedMemory : public MemorySource {
  public:
-  MappedMemory(Device& device, const PoolOptions& options, StreamArena& arena)
-      : MemorySource(device, options, arena), backing_(device), granule_(device.granularity()) {}
+  MappedMemory(Device& device, const PoolOptions& options, StreamArena& arena, PhysicalStore& store)
+      : MemorySource(device, options, arena),
+        backing_(device, store),
+        granule_(device.granularity()),
+        store_(store) {}
   ~MappedMemory() override {
     if (base() != nullptr) TellRemoved(base());
   }
@@ -29,6 +33,8 @@ class MappedMemory : public MemorySource {
   bool MayGrow(std::int64_t bytes) const override;
   std::int64_t held_bytes() const override { return backing_.held_bytes(); }
   void* base() const final { return backing_.base(); }
+  Backing* backing() final { return &backing_; }
+  void ExcludeGone() final;
 
  protected:
   // A range without memory in a site, and the tickets of work that may still use the memory that
@@ -53,6 +59,7 @@ class MappedMemory : public MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   // Returns the bytes of a piece of new memory, for a pool of `pool_bytes`.
   virtual std::int64_t PieceBytes(std::int64_t pool_bytes) const {
+    if (const std::int64_t bytes = store_.piece_bytes(); bytes > 0) return bytes;
     const std::int64_t bytes = pool_bytes / kPieces;
     return options_.placement == kPlanned ? std::min(bytes, kMostPlannedPiece) : bytes;
   }
@@ -104,6 +111,7 @@ class MappedMemory : public MemorySource {
   void SetAsidePieces(BlockId block, std::int64_t keep_bytes, const Range& kept,
                       std::int64_t& left);
 
+  PhysicalStore& store_;
   // The tickets of the part of the last granule that lies after the end of the arena.
   Tickets cut_off_tickets_;
 };

@@ -16,12 +16,12 @@
 namespace tidepool::pool {
 
 std::unique_ptr<MemorySource> MemorySource::Create(Device& device, const PoolOptions& options,
-                                                   StreamArena& arena) {
+                                                   StreamArena& arena, PhysicalStore& store) {
   if (options.memory == PoolMemory::kSegments) {
     return std::make_unique<SegmentMemory>(device, options, arena);
   }
-  if (options.remap) return std::make_unique<RemappingMemory>(device, options, arena);
-  return std::make_unique<MappedMemory>(device, options, arena);
+  if (options.remap) return std::make_unique<RemappingMemory>(device, options, arena, store);
+  return std::make_unique<MappedMemory>(device, options, arena, store);
 }
 
 // Live memory can lie such that a request finds no room although there is memory. First-fit needs
@@ -61,6 +61,7 @@ absl::StatusOr<Placement> MemorySource::Grow(const Request& request, Stream stre
 absl::StatusOr<Placement> MemorySource::GrowUntilPlaced(const Request& request, Stream stream,
                                                         Growth& growth, PoolLocks& locks) {
   for (;;) {
+    if (is_asleep_) return Placement::None();
     TakeBackLeaving();
     const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
     if (!clock.ok()) return clock.status();
@@ -108,6 +109,7 @@ absl::StatusOr<std::int64_t> MemorySource::Trim(std::int64_t keep_bytes, const R
                                                 PoolLocks& locks) {
   const GiveBackLock giving_back(locks);
   const MemoryLock memory(locks);
+  if (is_asleep_) return 0;
   given_back_bytes_ = 0;
   const std::int64_t missing = kept.bytes() - BytesIn(kept);
   absl::Status status = SetAsideAll(keep_bytes - missing, kept, locks);

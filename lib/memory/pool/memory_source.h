@@ -15,6 +15,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/memory/pool/backing.h"
+#include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/pool_locks.h"
 #include "lib/memory/pool/range.h"
 #include "lib/memory/pool/stream_arena.h"
@@ -28,9 +30,9 @@ namespace tidepool::pool {
 // so no block or clock that was found before such a call is valid after it.
 class MemorySource {
  public:
-  // Makes the source that resolved options ask for. The arena outlives it.
+  // Makes the source that resolved options ask for. The arena and the store outlive it.
   static std::unique_ptr<MemorySource> Create(Device& device, const PoolOptions& options,
-                                              StreamArena& arena);
+                                              StreamArena& arena, PhysicalStore& store);
   // Returns how many bytes of offsets a pool needs.
   static std::int64_t AddressBytes(const PoolOptions& options, const Device& device);
 
@@ -56,6 +58,18 @@ class MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
   // Leaves all memory to the device for ever: work may still use it.
   virtual void Abandon() = 0;
+  // Forbids every change of the memory but through backing(), or allows it again.
+  void SetAsleep(bool is_asleep) { is_asleep_ = is_asleep; }
+  bool is_asleep() const { return is_asleep_; }
+  // Returns the pieces of virtual memory, which `locks.memory` guards; null for segments.
+  virtual Backing* backing() { return nullptr; }
+  // Takes free memory that was lent, and that others have, out of the arena.
+  virtual void ExcludeGone() {}
+  // Waits on the host until no memory is mapped at an old address too.
+  virtual absl::Status AwaitMoves([[maybe_unused]] PoolLocks& locks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {
+    return absl::OkStatus();
+  }
 
   // Whether growth could serve a request. If not, a waiter may sleep without having tried it.
   virtual bool MayGrow(std::int64_t bytes) const;
@@ -160,6 +174,7 @@ class MemorySource {
   std::int64_t allocations_at_growth_ = 0;
   std::int64_t peak_held_bytes_ = 0;
   std::string growth_error_;
+  bool is_asleep_ = false;
 };
 
 }  // namespace tidepool::pool

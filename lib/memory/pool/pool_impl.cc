@@ -3,20 +3,46 @@
 // room.
 #include "lib/memory/pool/pool_impl.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/out_of_memory.h"
 
 namespace tidepool::pool {
 
+namespace {
+
+std::size_t MostBytesOf(const PoolOptions& options) {
+  return static_cast<std::size_t>(std::min(options.max_bytes, kMaxRequestBytes));
+}
+
+}  // namespace
+
 PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy)
     : options_(options),
+      own_store_(std::make_unique<PhysicalStore>(device)),
+      most_bytes_(MostBytesOf(options_)),
       arena_(device, options_, std::move(policy.policy),
              MemorySource::AddressBytes(options_, device)),
       observers_(options_, policy.planned),
-      memory_(MemorySource::Create(device, options_, arena_)) {}
+      memory_(MemorySource::Create(device, options_, arena_, *own_store_)),
+      own_regions_(std::make_unique<PoolRegions>(device, options_, *own_store_, *this)),
+      regions_(*own_regions_) {}
+
+PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy,
+                   const Place& place)
+    : options_(options),
+      tag_(place.tag),
+      most_bytes_(MostBytesOf(options_)),
+      arena_(device, options_, std::move(policy.policy),
+             MemorySource::AddressBytes(options_, device)),
+      observers_(options_, policy.planned),
+      memory_(MemorySource::Create(device, options_, arena_, place.store)),
+      regions_(place.untagged.regions_) {}
 
 // No other thread calls the pool any more.
 PoolImpl::~PoolImpl() {
@@ -50,13 +76,27 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
+absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted) {
+  if (memory_->is_asleep()) return Asleep();
+  return AllocateOrGrow(wanted, nullptr);
+}
+
+bool PoolImpl::MakeRoom() {
+  if (!regions_.HasAny()) return false;
+  return locks_.WithoutBooks([this] { return regions_.MakeRoom(*this); });
+}
+
 absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
+  if (MakeRoom()) {
+    absl::StatusOr<void*> address = AllocateAgain(wanted);
+    if (!address.ok() || *address != nullptr) return address;
+  }
   OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
   while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
     ++request.attempt;
     const auto ask = [&] { return options_.on_out_of_memory(request); };
     if (!locks_.WithoutBooks(ask)) break;
-    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
+    absl::StatusOr<void*> address = AllocateAgain(wanted);
     if (!address.ok() || *address != nullptr) return address;
   }
   return Refuse(request.bytes, wanted.hint, wanted.stream);
@@ -77,7 +117,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const BackoffLock lock(locks_.books);
   absl::Status known = arena_.hand_over().FindClock(stream).status();
   if (!known.ok()) return known;
-  if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
+  if (bytes > MostBytes()) return RefuseAtOnce(bytes, hint, stream);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream});
   if (queue_.empty() && !observers_.BeginsIteration()) {
     absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
@@ -114,6 +154,7 @@ absl::StatusOr<void*> PoolImpl::GrowAndAllocate(const WantedMemory& wanted, cons
   const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
   const absl::StatusOr<Placement> grown = memory_->Grow(request, wanted.stream, locks_);
   if (!grown.ok()) return grown.status();
+  if (memory_->is_asleep()) return Asleep();
   if (grown->block == kNoBlock || !queue_.MayServe(waiter)) return nullptr;
   return TryAllocate(wanted, *grown);
 }
@@ -152,13 +193,22 @@ absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
   const BackoffLock lock(locks_.books);
   const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
   if (!clock.ok()) return clock.status();
-  absl::Status status = arena_.hand_over().CheckOwner(arena_.Find(address), stream);
+  const BlockId block = arena_.Find(address);
+  if (Pool* const region = block == kNoBlock ? RegionOf(address) : nullptr; region != nullptr) {
+    return locks_.WithoutBooks([&] { return region->FreeOwn(address, stream); });
+  }
+  absl::Status status = arena_.hand_over().CheckOwner(block, stream);
   if (!status.ok()) return status;
   return FreeLive(address, **clock);
 }
 
-absl::Status PoolImpl::FreeLive(const void* address, StreamClock& clock) {
-  if (!arena_.Free(address, clock, observers_)) return NotLive(address);
+absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
+  if (!arena_.Free(address, clock, observers_)) [[unlikely]] {
+    Pool* const region = RegionOf(address);
+    if (region == nullptr) return NotLive(address);
+    const Stream stream = clock.stream;
+    return locks_.WithoutBooks([&] { return region->Free(address, stream); });
+  }
   observers_.OnFreed(address, clock);
   ServeWaiting();
   return absl::OkStatus();
@@ -184,7 +234,11 @@ void PoolImpl::Split(const void* address, std::int64_t bytes) {
 absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
   const BackoffLock lock(locks_.books);
   const BlockId block = arena_.Find(address);
-  if (block == kNoBlock) return NotLive(address);
+  if (block == kNoBlock) {
+    Pool* const region = RegionOf(address);
+    if (region == nullptr) return NotLive(address);
+    return locks_.WithoutBooks([&] { return region->AllocatedOn(address); });
+  }
   return arena_.hand_over().AllocatedOn(block);
 }
 
@@ -199,7 +253,11 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   absl::Status known = arena_.hand_over().FindClock(stream).status();
   if (!known.ok()) return known;
   const BlockId block = arena_.Find(address);
-  if (block == kNoBlock) return NotLive(address);
+  if (block == kNoBlock) {
+    Pool* const region = RegionOf(address);
+    if (region == nullptr) return NotLive(address);
+    return locks_.WithoutBooks([&] { return region->RecordUse(address, stream); });
+  }
   arena_.hand_over().AddUse(block, stream);
   return absl::OkStatus();
 }
@@ -212,7 +270,16 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
   absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, {}, locks_);
   ServeWaiting();  // growth can have the memory that the device has again
-  return given_back;
+  if (!given_back.ok() || own_regions_ == nullptr) return given_back;
+  const absl::StatusOr<std::int64_t> lent =
+      locks_.WithoutBooks([this] { return own_regions_->GiveBack(); });
+  if (!lent.ok()) return lent.status();
+  return *given_back + *lent;
+}
+
+absl::StatusOr<std::int64_t> PoolImpl::TrimOwn() {
+  const BackoffLock lock(locks_.books);
+  return memory_->Trim(0, {}, locks_);
 }
 
 void PoolImpl::Mark(std::string_view name) {
@@ -241,7 +308,12 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 
 // Called by the waiter's own thread.
 absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
+  if (memory_->is_asleep()) return nullptr;
   absl::StatusOr<void*> address = AllocateOrGrow(waiter.wanted, &waiter);
+  if (address.ok() && *address == nullptr && MakeRoom()) {
+    if (memory_->is_asleep()) return nullptr;
+    address = AllocateOrGrow(waiter.wanted, &waiter);
+  }
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || !queue_.IsHopeless(waiter, arena_.live_count())) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
@@ -258,6 +330,7 @@ void PoolImpl::ServeWaiting() {
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
 // thread.
 void PoolImpl::Serve(Waiter& waiter) {
+  if (memory_->is_asleep()) return;
   if (observers_.BeginsIteration()) return waiter.CallThread();
   absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
   if (!address.ok() || *address != nullptr) {
@@ -277,6 +350,7 @@ absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
 absl::Status PoolImpl::RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream) {
   absl::Status known = arena_.hand_over().FindClock(stream).status();
   if (!known.ok()) return known;
+  if (memory_->is_asleep()) return Asleep();
   absl::Status refusal = Refuse(bytes, hint, stream);
   return bytes > MostBytes() ? refusal : QueueClosed(kPoolWords);
 }
@@ -307,10 +381,123 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
   return BlocksOf(arena_);
 }
 
-absl::Status PoolImpl::CheckInvariants() const {
+absl::StatusOr<Pool*> PoolImpl::Region(std::string_view tag) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Get(tag);
+}
+
+absl::Status PoolImpl::PauseRegion(std::string_view tag, PauseMode mode, Stream stream) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Pause(tag, mode, stream);
+}
+
+absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
+}
+
+std::vector<RegionStats> PoolImpl::RegionStatistics() const {
+  return own_regions_ == nullptr ? std::vector<RegionStats>() : own_regions_->Stats();
+}
+
+absl::Status PoolImpl::HasNoRegions() const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the pool is the region \"", absl::CHexEscape(tag_), "\", expected the pool that made it"));
+}
+
+absl::Status PoolImpl::Asleep() const {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "region \"", absl::CHexEscape(tag_), "\" sleeps: resume it before you allocate in it"));
+}
+
+absl::StatusOr<std::int64_t> PoolImpl::BeginSleep() {
+  const BackoffLock lock(locks_.books);
+  const GiveBackLock giving_back(locks_);
+  const MemoryLock memory(locks_);
+  memory_->SetAsleep(true);
+  most_bytes_.store(0, std::memory_order_relaxed);
+  if (absl::Status status = memory_->AwaitMoves(locks_); !status.ok()) {
+    memory_->SetAsleep(false);
+    most_bytes_.store(MostBytesOf(options_), std::memory_order_relaxed);
+    ServeWaiting();
+    return status;
+  }
+  return arena_.blocks().live_bytes();
+}
+
+void PoolImpl::EndSleep() {
+  const BackoffLock lock(locks_.books);
+  const MemoryLock memory(locks_);
+  memory_->backing()->ForgetLost();
+  memory_->SetAsleep(false);
+  most_bytes_.store(MostBytesOf(options_), std::memory_order_relaxed);
+  ServeWaiting();
+}
+
+void PoolImpl::Lend(std::shared_ptr<QueuedWork> work) {
+  const BackoffLock lock(locks_.books);
+  const MemoryLock memory(locks_);
+  memory_->backing()->Lend(std::move(work));
+}
+
+absl::Status PoolImpl::TakeBack() {
+  const BackoffLock lock(locks_.books);
+  const MemoryLock memory(locks_);
+  memory_->ExcludeGone();
+  return locks_.WithoutBooks([backing = memory_->backing()] { return backing->TakeBack(); });
+}
+
+std::vector<Range> PoolImpl::LostPieces() const {
   const locks::MutexLock memory(&locks_.memory);
   const BackoffLock lock(locks_.books);
-  return CheckArena(arena_, *memory_, options_.max_bytes);
+  return memory_->backing()->LostPieces();
+}
+
+absl::Status PoolImpl::CopyLive(const std::vector<Range>& parts, Stream stream,
+                                const std::function<absl::Status(const Range&)>& copy) {
+  const BackoffLock lock(locks_.books);
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
+  for (const Range& range : TakeLiveIn(parts, stream)) {
+    if (absl::Status status = copy(range); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Live neighbours are one range.
+std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream user) {
+  const blocks::BlockMap& blocks = arena_.blocks();
+  std::vector<Range> live;
+  auto part = parts.begin();
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (!blocks.used(id) || blocks.excluded(id)) continue;
+    const Range block = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
+    while (part != parts.end() && part->end <= block.begin) ++part;
+    bool is_used = false;
+    for (auto over = part; over != parts.end() && over->begin < block.end; ++over) {
+      const Range common = {std::max(block.begin, over->begin), std::min(block.end, over->end)};
+      if (!live.empty() && live.back().end == common.begin) {
+        live.back().end = common.end;
+      } else {
+        live.push_back(common);
+      }
+      is_used = true;
+    }
+    if (is_used) arena_.hand_over().AddUse(id, user);
+  }
+  return live;
+}
+
+void PoolImpl::CallWaiters() {
+  const BackoffLock lock(locks_.books);
+  ServeWaiting();
+}
+
+absl::Status PoolImpl::CheckInvariants() const {
+  {
+    const locks::MutexLock memory(&locks_.memory);
+    const BackoffLock lock(locks_.books);
+    absl::Status status = CheckArena(arena_, *memory_, options_.max_bytes);
+    if (!status.ok() || own_regions_ == nullptr) return status;
+  }
+  return own_regions_->CheckInvariants();
 }
 
 // The first address never changes.

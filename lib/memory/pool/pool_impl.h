@@ -5,13 +5,17 @@
 //   MemorySource  takes memory from the device and gives it back
 //   WaitingQueue  the requests that wait for memory
 //   Observers     the recorder, and the iterations that plans are made for
+//   PoolRegions   the pools of tags, which share the budget of this one
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +23,10 @@
 #include "lib/memory/pool/inspect.h"
 #include "lib/memory/pool/memory_source.h"
 #include "lib/memory/pool/observers.h"
+#include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/pool_options.h"
+#include "lib/memory/pool/pool_regions.h"
+#include "lib/memory/pool/queued_work.h"
 #include "lib/memory/pool/stream_arena.h"
 #include "lib/memory/pool/waiting_queue.h"
 #include "tidepool/pool.h"
@@ -30,6 +37,13 @@ class PoolImpl final : public Pool {
  public:
   // `options` are resolved, and `policy` is made for them.
   PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy);
+  // Where a pool of a region belongs.
+  struct Place {
+    std::string tag;
+    PhysicalStore& store;
+    PoolImpl& untagged;  // the pool beside the regions
+  };
+  PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy, const Place& place);
   ~PoolImpl() override;
   absl::Status Start();
 
@@ -50,6 +64,10 @@ class PoolImpl final : public Pool {
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override;
   std::int64_t OffsetOf(const void* address) const override;
+  absl::StatusOr<Pool*> Region(std::string_view tag) override;
+  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override;
+  absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  std::vector<RegionStats> RegionStatistics() const override;
   absl::Status CheckInvariants() const override;
   // Counts the requests that sleep until other calls make room: for tests.
   std::int64_t CountAsleep() const;
@@ -72,10 +90,26 @@ class PoolImpl final : public Pool {
   // of the alignment.
   void Split(const void* address, std::int64_t bytes);
 
+  // The rest is for PoolRegions. Refuses requests and keeps the memory as it is from now on, but
+  // not frees. Returns the live bytes. Waits on the host for a Trim under way and for moves.
+  absl::StatusOr<std::int64_t> BeginSleep();
+  // Undoes it, and forgets which contents were lost.
+  void EndSleep();
+  // In between: as Backing does.
+  void Lend(std::shared_ptr<QueuedWork> work);
+  absl::Status TakeBack();  // without free memory that others have
+  std::vector<Range> LostPieces() const;
+  // Calls `copy` for each range of live memory in parts of the pool, in the order of addresses, and
+  // notes that `stream` uses the memory. Ends at the first error.
+  absl::Status CopyLive(const std::vector<Range>& parts, Stream stream,
+                        const std::function<absl::Status(const Range&)>& copy);
+  // Gives unused memory of this pool alone to the store's device.
+  absl::StatusOr<std::int64_t> TrimOwn();
+  // Lets waiters look for memory that another pool lends.
+  void CallWaiters();
+
  private:
-  std::size_t MostBytes() const {
-    return static_cast<std::size_t>(std::min(options_.max_bytes, kMaxRequestBytes));
-  }
+  std::size_t MostBytes() const { return most_bytes_.load(std::memory_order_relaxed); }
 
   // The three return null when there is no room, or when free memory is kept for a waiter that
   // comes before `waiter`. Those with a waiter release the locks while the device is called.
@@ -83,8 +117,13 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Asks the caller's function to make room, as often as it promises some. Returns the error of a
-  // refusal at last.
+  // Allocates after the books were unlocked.
+  absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Makes room in the other pools of the budget. Returns whether there is some.
+  bool MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Asks the other pools, then the caller's function, to make room, as often as it promises some.
+  // Returns the error of a refusal at last.
   absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
@@ -92,8 +131,17 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void* Observe(BlockId block, const Request& request, std::int64_t asked_bytes,
                 const StreamClock& clock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  absl::Status FreeLive(const void* address, StreamClock& clock)
+  absl::Status FreeLive(void* address, StreamClock& clock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Returns the live memory in parts of the pool, and notes that `user` uses it.
+  std::vector<Range> TakeLiveIn(const std::vector<Range>& parts, Stream user)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Returns the pool of the region that holds an address, or null.
+  Pool* RegionOf(const void* address) const {
+    return own_regions_ == nullptr ? nullptr : own_regions_->Holding(address);
+  }
+  absl::Status Asleep() const;
+  absl::Status HasNoRegions() const;
   absl::Status NotLive(const void* address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void BeginIteration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
@@ -107,6 +155,9 @@ class PoolImpl final : public Pool {
   PoolStats StatsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
   const PoolOptions options_;
+  const std::string tag_;  // empty: the pool is no region
+  const std::unique_ptr<PhysicalStore> own_store_;
+  std::atomic<std::size_t> most_bytes_;  // of a request; 0 as long as the region sleeps
   mutable PoolLocks locks_;
   StreamArena arena_ ABSL_GUARDED_BY(locks_.books);
   Observers observers_ ABSL_GUARDED_BY(locks_.books);
@@ -114,6 +165,8 @@ class PoolImpl final : public Pool {
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;
   const std::unique_ptr<MemorySource> memory_ ABSL_PT_GUARDED_BY(locks_.books);
+  const std::unique_ptr<PoolRegions> own_regions_;  // null: the pool is a region
+  PoolRegions& regions_;
 };
 
 }  // namespace tidepool::pool

@@ -141,6 +141,12 @@ absl::StatusOr<bool> RemappingMemory::AwaitAliases(PoolLocks& locks) {
   return true;
 }
 
+absl::Status RemappingMemory::AwaitMoves(PoolLocks& locks) {
+  if (absl::Status status = AwaitAliases(locks).status(); !status.ok()) return status;
+  return aliases_.empty() ? absl::OkStatus()
+                          : absl::UnavailableError("the device did not unmap old addresses");
+}
+
 // Other threads may have moved some memory meanwhile. The device keeps memory that is still mapped
 // at an old address, and the budget would be exceeded.
 bool RemappingMemory::MayGiveToDevice(PoolLocks& locks) {

@@ -46,6 +46,8 @@ class RemappingMemory final : public MappedMemory {
   std::int64_t PieceBytes(std::int64_t) const override { return 1; }  // a granule
   void DropAliases(PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
+  absl::Status AwaitMoves(PoolLocks& locks) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::StatusOr<bool> AwaitAliases(PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   bool MayGiveToDevice(PoolLocks& locks) override

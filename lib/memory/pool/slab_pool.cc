@@ -143,6 +143,12 @@ absl::StatusOr<std::int64_t> SlabPool::Trim(std::int64_t keep_bytes) {
   return pool_->Trim(keep_bytes);
 }
 
+// The region can have the memory of slabs.
+absl::Status SlabPool::ResumeRegion(std::string_view tag, Stream stream) {
+  const Pause pause(*this);
+  return pool_->ResumeRegion(tag, stream);
+}
+
 PoolStats SlabPool::Stats() const {
   PoolStats stats = pool_->Stats();
   stats.allocations -= begun_.load();

@@ -48,6 +48,12 @@ class SlabPool final : public Pool {
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override { return pool_->base(); }
   std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }
+  absl::StatusOr<Pool*> Region(std::string_view tag) override { return pool_->Region(tag); }
+  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
+    return pool_->PauseRegion(tag, mode, stream);
+  }
+  absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override;
 
   std::int64_t CountAsleep() const { return pool_->CountAsleep(); }

@@ -2,6 +2,8 @@
 // The functions of c_api.h on the host device: their answers, and their errors.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <random>
 #include <thread>
@@ -317,6 +319,68 @@ TEST(CApiTest, CountsOwnersOfSeveralThreads) {
   }
   EXPECT_EQ(allocations, 2000U);
   EXPECT_EQ(pool.Statistics().allocations, 2000U);
+}
+
+TEST(CApiTest, RegionsSleepAndWake) {
+  const CPool pool("device=host,device_memory=64MiB,budget=4MiB");
+  constexpr std::size_t kBytes = 3 << 20;
+  const auto allocate = [&](const char* tag) {
+    void* address = nullptr;
+    EXPECT_EQ(tidepool_allocate_in(pool.get(), tag, kBytes, nullptr, TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK)
+        << tidepool_last_error();
+    return address;
+  };
+  void* const weights = allocate("weights");
+  std::memset(weights, 7, kBytes);
+  int owns = 0;
+  EXPECT_EQ(tidepool_owns(pool.get(), static_cast<char*>(weights) + 1, &owns), TIDEPOOL_OK);
+  EXPECT_EQ(owns, 1);
+  void* refused = &owns;
+  EXPECT_EQ(tidepool_allocate_in(pool.get(), "cache", kBytes, nullptr, TIDEPOOL_RESIDENT, &refused),
+            TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(refused, nullptr);
+  ASSERT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_HOST, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_HOST, nullptr),
+            TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_allocate_in(pool.get(), "weights", 1, nullptr, TIDEPOOL_RESIDENT, &refused),
+            TIDEPOOL_FAILED_PRECONDITION);
+  void* const cache = allocate("cache");
+  std::memset(cache, 8, kBytes);
+  EXPECT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("\"weights\" sleeps on"));
+  tidepool_region_statistics regions[2] = {};
+  std::size_t count = 0;
+  EXPECT_EQ(tidepool_get_regions(pool.get(), regions, 2, &count), TIDEPOOL_INVALID_ARGUMENT);
+  for (tidepool_region_statistics& region : regions) region.struct_size = sizeof region;
+  ASSERT_EQ(tidepool_get_regions(pool.get(), regions, 2, &count), TIDEPOOL_OK);
+  EXPECT_EQ(count, 2U);
+  EXPECT_STREQ(regions[0].tag, "weights");
+  EXPECT_EQ(regions[0].is_asleep, 1U);
+  EXPECT_EQ(regions[0].live_bytes, kBytes);
+  EXPECT_EQ(regions[0].reserved_bytes, 0U);
+  EXPECT_EQ(regions[0].host_bytes, kBytes);
+  EXPECT_STREQ(regions[1].tag, "cache");
+  EXPECT_GE(regions[1].reserved_bytes, kBytes);
+  ASSERT_EQ(tidepool_pause(pool.get(), "cache", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK) << tidepool_last_error();
+  EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(std::count(static_cast<char*>(weights), static_cast<char*>(weights) + kBytes, 7),
+            static_cast<std::ptrdiff_t>(kBytes));
+  for (void* const address : {weights, cache}) pool.Free(address);
+  EXPECT_EQ(tidepool_resume(pool.get(), "kv", nullptr), TIDEPOOL_NOT_FOUND);
+  EXPECT_EQ(tidepool_pause(pool.get(), "weights", static_cast<tidepool_pause_mode>(7), nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_pause(pool.get(), nullptr, TIDEPOOL_PAUSE_HOST, nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+}
+
+TEST(CApiTest, RegionsNeedVirtualMemory) {
+  const CPool pool("device=host,memory=segments");
+  void* address = nullptr;
+  EXPECT_EQ(tidepool_allocate_in(pool.get(), "weights", 1, nullptr, TIDEPOOL_RESIDENT, &address),
+            TIDEPOOL_UNIMPLEMENTED);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("virtual memory"));
 }
 
 TEST(CApiTest, StatisticsOfOlderAndNewerPrograms) {

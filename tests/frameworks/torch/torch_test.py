@@ -586,6 +586,102 @@ def regions_have_a_pool_of_their_own():
     assert tidepool_torch.MemPool(budget="256MiB").id != pool.id
 
 
+# Memory that sleeps -------------------------------------------------------------------------------
+
+
+def contents_and_addresses_outlast_a_sleep():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(6 * MIB, dtype=torch.float32)
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+        with tidepool_torch.region("scratch"):
+            scratch = empty(MIB)
+        bias = (numbers[:1000] + 1).cuda()
+    outside = (numbers[:1000] + 2).cuda()
+    address = weights.data_ptr()
+    assert set(tidepool_torch.regions()) == {"weights", "scratch"}
+    assert tidepool_torch.statistics()["live_count"] == 1
+    assert torch.cuda.memory_stats()["allocation.all.current"] == 4
+    tidepool_torch.pause("weights")
+    raises(RuntimeError, "sleeps already", lambda: tidepool_torch.pause("weights"))
+    figures = tidepool_torch.regions()["weights"]
+    assert figures["is_asleep"] and figures["reserved_bytes"] == 0, figures
+    assert figures["host_bytes"] >= 24 * MIB, figures
+    cache = torch.zeros(12 * MIB, dtype=torch.float32).cuda()
+    raises(torch.OutOfMemoryError, "sleeps on", lambda: tidepool_torch.resume("weights"))
+    del cache
+    tidepool_torch.resume("weights")
+    assert weights.data_ptr() == address
+    assert torch.equal(weights.cpu(), numbers) and torch.equal(bias.cpu(), numbers[:1000] + 1)
+    assert torch.equal(outside.cpu(), numbers[:1000] + 2)
+    figures = tidepool_torch.regions()["weights"]
+    assert not figures["is_asleep"] and figures["copied_in_bytes"] > 0, figures
+    del weights, bias, scratch
+    assert tidepool_torch.regions()["weights"]["live_bytes"] == 0
+    tidepool_torch.pause("scratch", "discard")
+    tidepool_torch.resume("scratch")
+    raises(RuntimeError, "no region", lambda: tidepool_torch.pause("cache"))
+    raises(ValueError, "expected one of host, discard", lambda: tidepool_torch.pause("weights", "disk"))
+    raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
+
+
+def an_optimizer_sleeps_while_a_model_generates():
+    tidepool_torch.enable(budget="192MiB")
+    model = torch.nn.Sequential(*[torch.nn.Linear(1024, 1024) for _ in range(8)]).cuda()  # 32 MiB
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    x = torch.randn(16, 1024).cuda()
+
+    def step():
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    with tidepool_torch.region("optimizer"):
+        step()  # makes the states
+    held = tidepool_torch.regions()["optimizer"]["live_bytes"]
+    assert held >= 64 * MIB, held
+    states = [value for state in optimizer.state.values() for value in state.values() if value.is_cuda]
+    expected = [value.cpu() for value in states]
+    addresses = [value.data_ptr() for value in states]
+    for _ in range(3):
+        tidepool_torch.pause("optimizer")
+        with torch.no_grad():
+            cache = [empty(MIB) for _ in range(150)]  # has no room beside the states
+            model(x)
+        cache.clear()
+        tidepool_torch.resume("optimizer")
+        assert all(torch.equal(value.cpu(), old) for value, old in zip(states, expected))
+        step()
+        expected = [value.cpu() for value in states]
+    assert [value.data_ptr() for value in states] == addresses
+    assert tidepool_torch.regions()["optimizer"]["pauses"] == 3
+
+
+def threads_have_regions_of_their_own():
+    tidepool_torch.enable(budget="64MiB")
+    made = []
+    with tidepool_torch.region("weights"):
+        thread = threading.Thread(target=lambda: made.append(empty(MIB)))
+        thread.start()
+        thread.join()
+        made.append(empty(MIB))
+    made.append(empty(MIB))
+    assert tidepool_torch.regions()["weights"]["live_count"] == 1
+    raises(RuntimeError, "sleeps: resume it", sleeping_request)
+
+
+def sleeping_request():
+    tidepool_torch.pause("weights", "discard")
+    with tidepool_torch.region("weights"):
+        empty(MIB)
+
+
+def regions_need_the_compiled_allocator():
+    raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
+    tidepool_torch.enable(method="pluggable")
+    raises(RuntimeError, "compiled allocator", lambda: tidepool_torch.region("weights").__enter__())
+
+
 # Other frameworks ---------------------------------------------------------------------------------
 
 
@@ -845,4 +941,4 @@ if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__"
                   and name not in ("raises", "empty", "train_all", "in_child", "make_plan", "check_no_overlap",
-                                   "train_gpt")])
+                                   "sleeping_request", "train_gpt")])

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -174,6 +175,41 @@ TEST_F(CudaPoolTest, CallsNothingOnTheSingleStreamPath) {
     EXPECT_EQ(cudartHostCountCalls(nullptr), calls);
     for (void* const block : blocks) EXPECT_TRUE(pool->Free(block, stream).ok());
   }
+}
+
+// Three regions with more than the budget take turns, on streams of both kinds.
+TEST_F(CudaPoolTest, LetsRegionsSleepAndWake) {
+  constexpr std::int64_t kRegionBytes = 2 * kMiB;
+  auto pool = Pool::Create(device_.get(), {.max_bytes = 2 * kRegionBytes}).value();
+  const std::array streams = {NewStream(), Wrapped(cudaStreamNonBlocking)};
+  const std::array<const char*, 3> tags = {"weights", "optimizer", "cache"};
+  std::array<void*, 3> memory;
+  auto* const read = static_cast<char*>(*device_->AllocatePinned(kRegionBytes));
+  for (std::size_t i = 0; i < tags.size(); ++i) {
+    memory[i] = *(*pool->Region(tags[i]))->Allocate(kRegionBytes, streams[0]);
+    const auto value = static_cast<std::uint8_t>(i + 1);
+    ASSERT_TRUE(device_->Fill(memory[i], value, kRegionBytes, streams[0]).ok());
+    ASSERT_TRUE(pool->PauseRegion(tags[i], PauseMode::kHost, streams[0]).ok());
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t i = random() % tags.size();
+    const Stream stream = streams[random() % streams.size()];
+    const absl::Status resumed = pool->ResumeRegion(tags[i], stream);
+    ASSERT_TRUE(resumed.ok()) << resumed;
+    ASSERT_TRUE(
+        device_->Copy(read, memory[i], kRegionBytes, CopyDirection::kFromDevice, stream).ok());
+    ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+    EXPECT_EQ(std::count(read, read + kRegionBytes, static_cast<char>(i + 1)), kRegionBytes);
+    ASSERT_TRUE(pool->PauseRegion(tags[i], PauseMode::kHost, stream).ok());
+    ASSERT_LE(device_->used_bytes(), 2 * kRegionBytes);
+    ASSERT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  }
+  std::int64_t copied = 0;
+  for (const RegionStats& region : pool->RegionStatistics()) copied += region.copied_in_bytes;
+  EXPECT_GT(copied, 50 * kRegionBytes);
+  for (void* const address : memory) EXPECT_TRUE(pool->Free(address, streams[0]).ok());
+  EXPECT_TRUE(device_->FreePinned(read).ok());
 }
 
 TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of regions on the host device: pauses to page-locked memory and resumes, against the rate
+// of one plain copy each way, and a discard, and the time in which
+// another region takes its memory. The best of the
+// rounds; each round times a plain copy too.
+//
+//   regions_bench [GIB [ROUNDS]]
+//       default: 1 GiB, 5 rounds. Needs twice the memory.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "bench/support/number_argument.h"
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::bench {
+namespace {
+
+// The seconds of an operation, of all rounds.
+class Best {
+ public:
+  template <typename Function>
+  void Time(Function function) {
+    const auto start = std::chrono::steady_clock::now();
+    function();
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    seconds_ = std::min(seconds_, spent.count());
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  double seconds_ = std::numeric_limits<double>::infinity();
+};
+
+void Check(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  std::exit(1);
+}
+
+template <typename Value>
+Value Checked(absl::StatusOr<Value> value) {
+  Check(value.status());
+  return *std::move(value);
+}
+
+int Run(std::int64_t bytes, std::int64_t rounds) {
+  const auto device =
+      Checked(HostDevice::Create({.memory_bytes = bytes, .granularity = std::int64_t{2} << 20}));
+  const auto pool = Checked(Pool::Create(device.get(), {.max_bytes = bytes}));
+  const Stream stream = Checked(device->CreateStream());
+  Pool* const weights = Checked(pool->Region("weights"));
+  Pool* const cache = Checked(pool->Region("cache"));
+  const auto wait = [&] { Check(device->SynchronizeStream(stream)); };
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const memory = Checked(weights->Allocate(size, stream));
+  Check(device->Fill(memory, 1, bytes, stream));
+  wait();
+  Best copy_out, copy_in, pause, undisturbed, resume, discard, take;
+  const auto copy = [&](Best& best, void* to, const void* from, CopyDirection direction) {
+    best.Time([&] {
+      Check(device->Copy(to, from, bytes, direction, stream));
+      wait();
+    });
+  };
+  void* const host = Checked(device->AllocatePinned(bytes));
+  for (std::int64_t i = 0; i <= rounds; ++i) {
+    copy(copy_out, host, memory, CopyDirection::kFromDevice);
+    pause.Time([&] {
+      Check(pool->PauseRegion("weights", PauseMode::kHost, stream));
+      wait();
+    });
+    undisturbed.Time([&] {
+      Check(pool->ResumeRegion("weights", stream));
+      wait();
+    });
+    discard.Time([&] { Check(pool->PauseRegion("weights", PauseMode::kDiscard, stream)); });
+    void* other = nullptr;
+    take.Time([&] { other = Checked(cache->Allocate(size, stream)); });
+    copy(copy_in, other, host, CopyDirection::kToDevice);  // to memory that was just mapped
+    Check(pool->PauseRegion("cache", PauseMode::kDiscard, stream));
+    Check(pool->ResumeRegion("weights", stream));
+    Check(device->Fill(memory, 1, bytes, stream));
+    Check(pool->PauseRegion("weights", PauseMode::kHost, stream));
+    Check(pool->ResumeRegion("cache", stream));
+    Check(device->Fill(other, 2, bytes, stream));
+    Check(pool->PauseRegion("cache", PauseMode::kDiscard, stream));
+    wait();
+    resume.Time([&] {
+      Check(pool->ResumeRegion("weights", stream));
+      wait();
+    });
+    Check(cache->Free(other, stream));
+    Check(pool->ResumeRegion("cache", stream));
+    Check(cache->Trim().status());
+  }
+  Check(device->FreePinned(host));
+  const auto rate = [&](const Best& best) {
+    return static_cast<double>(bytes) / best.seconds() * 1e-9;
+  };
+  const double gib = static_cast<double>(bytes) / (1 << 30);
+  std::printf("%.3g GiB in one region\n", gib);
+  std::printf("to the host: plain copy %.2f GB/s, pause %.2f GB/s, %.0f %%\n", rate(copy_out),
+              rate(pause), 100 * rate(pause) / rate(copy_out));
+  std::printf("to the device: plain copy %.2f GB/s, resume %.2f GB/s, %.0f %%\n", rate(copy_in),
+              rate(resume), 100 * rate(resume) / rate(copy_in));
+  std::printf("resume of memory that nobody took: %.3f ms\n", 1e3 * undisturbed.seconds());
+  std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
+              1e3 * discard.seconds(), 1e3 * take.seconds());
+  Check(pool->Free(memory, stream));
+  return 0;
+}
+
+}  // namespace
+}  // namespace tidepool::bench
+
+int main(int argc, char** argv) {
+  const tidepool::bench::NumberArguments arguments{argc, argv};
+  return tidepool::bench::Run(
+      static_cast<std::int64_t>(arguments.At(1, 1, 0.01, 64) * (std::int64_t{1} << 30)) &
+          -(std::int64_t{2} << 20),
+      static_cast<std::int64_t>(arguments.At(2, 5, 1, 1000)));
+}

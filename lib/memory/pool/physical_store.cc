@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many loans have the same work, so each search asks for it once in a row.
+#include "lib/memory/pool/physical_store.h"
+
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/text/sizes.h"
+#include "lib/memory/pool/live_report.h"
+
+namespace tidepool::pool {
+namespace {
+
+// A piece is this part of the budget, so that little of a piece stays unused, and at most so large
+// that a region has many.
+constexpr std::int64_t kPiecesOfBudget = 256;
+constexpr std::int64_t kMostPieceBytes = std::int64_t{32} << 20;
+
+// Asks each work once, as long as the loans with it come one after another.
+class Asked {
+ public:
+  bool HasFinished(QueuedWork* work) {
+    if (work == nullptr) return true;
+    if (work != last_) {
+      last_ = work;
+      answer_ = work->HasFinished();
+    }
+    return answer_;
+  }
+
+ private:
+  QueuedWork* last_ = nullptr;
+  bool answer_ = false;
+};
+
+}  // namespace
+
+PhysicalStore::~PhysicalStore() {
+  const locks::MutexLock lock(&mutex_);
+  for (const auto& [name, loan] : loans_) {
+    if (device_.ReleasePhysical({name}).ok()) continue;
+    const absl::Status status = device_.ReleasePhysical({name});
+    if (!status.ok()) ReportKeptMemory(status, kPoolWords);
+  }
+}
+
+void PhysicalStore::Limit(std::int64_t bytes) {
+  const locks::MutexLock lock(&mutex_);
+  const std::int64_t granule = device_.granularity();
+  limit_ = (bytes + granule - 1) & -granule;
+  const auto part = std::bit_floor(static_cast<std::uint64_t>(limit_ / kPiecesOfBudget));
+  piece_bytes_ = std::max(std::min(static_cast<std::int64_t>(part), kMostPieceBytes), granule);
+}
+
+std::int64_t PhysicalStore::piece_bytes() const {
+  const locks::MutexLock lock(&mutex_);
+  return piece_bytes_;
+}
+
+absl::StatusOr<PhysicalMemory> PhysicalStore::Create(std::int64_t bytes) {
+  const locks::MutexLock lock(&mutex_);
+  if (const std::uint64_t name = FinishedOf(bytes); name != 0) {
+    if (absl::Status status = Unmap(name); !status.ok()) return status;
+    Remove(loans_.find(name));
+    return PhysicalMemory{name};
+  }
+  while (limit_ > 0 && held_bytes_ + bytes > limit_) {
+    const absl::StatusOr<bool> is_given = GiveBackOne();
+    if (!is_given.ok()) return is_given.status();
+    if (!*is_given) return NoRoom(bytes);
+  }
+  for (;;) {
+    absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
+    if (memory.ok()) held_bytes_ += bytes;
+    if (!absl::IsResourceExhausted(memory.status())) return memory;
+    const absl::StatusOr<bool> is_given = GiveBackOne();
+    if (!is_given.ok()) return is_given.status();
+    if (!*is_given) return memory;
+  }
+}
+
+absl::Status PhysicalStore::Release(PhysicalMemory memory, std::int64_t bytes) {
+  const locks::MutexLock lock(&mutex_);
+  absl::Status status = device_.ReleasePhysical(memory);
+  if (status.ok()) held_bytes_ -= bytes;
+  return status;
+}
+
+void PhysicalStore::Lend(void* address, PhysicalMemory memory, std::int64_t bytes,
+                         std::shared_ptr<QueuedWork> work) {
+  const locks::MutexLock lock(&mutex_);
+  Add(memory.id, {address, bytes, std::move(work)});
+}
+
+bool PhysicalStore::IsLent(PhysicalMemory memory, const void* address) const {
+  const locks::MutexLock lock(&mutex_);
+  const auto loan = loans_.find(memory.id);
+  return loan != loans_.end() && loan->second.address == address;
+}
+
+bool PhysicalStore::TakeBack(PhysicalMemory memory, const void* address) {
+  const locks::MutexLock lock(&mutex_);
+  const auto loan = loans_.find(memory.id);
+  if (loan == loans_.end() || loan->second.address != address) return false;
+  Remove(loan);
+  return true;
+}
+
+absl::Status PhysicalStore::CheckRoom(std::int64_t bytes) const {
+  const locks::MutexLock lock(&mutex_);
+  const bool has_room = limit_ == 0 || held_bytes_ - lent_bytes_ + bytes <= limit_;
+  return has_room ? absl::OkStatus() : NoRoom(bytes);
+}
+
+absl::Status PhysicalStore::NoRoom(std::int64_t bytes) const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      text::ExactSize(bytes),
+      " more of the device's memory are needed, the pool and its regions hold ",
+      text::ExactSize(held_bytes_), " of at most ", text::ExactSize(limit_), ", and lend ",
+      text::ExactSize(lent_bytes_), " of them; free memory, pause a region, or raise max_bytes"));
+}
+
+absl::StatusOr<bool> PhysicalStore::AwaitLent() {
+  std::vector<std::shared_ptr<QueuedWork>> works;
+  {
+    const locks::MutexLock lock(&mutex_);
+    for (const auto& [name, loan] : loans_) {
+      if (loan.work != nullptr && std::ranges::find(works, loan.work) == works.end()) {
+        works.push_back(loan.work);
+      }
+    }
+  }
+  for (const std::shared_ptr<QueuedWork>& work : works) {
+    if (absl::Status status = work->Await(); !status.ok()) return status;
+  }
+  return !works.empty();
+}
+
+absl::StatusOr<std::int64_t> PhysicalStore::GiveBackLent() {
+  if (absl::Status status = AwaitLent().status(); !status.ok()) return status;
+  const locks::MutexLock lock(&mutex_);
+  const std::int64_t before = held_bytes_;
+  for (;;) {
+    const absl::StatusOr<bool> is_given = GiveBackOne();
+    if (!is_given.ok()) return is_given.status();
+    if (!*is_given) return before - held_bytes_;
+  }
+}
+
+std::int64_t PhysicalStore::held_bytes() const {
+  const locks::MutexLock lock(&mutex_);
+  return held_bytes_;
+}
+
+std::int64_t PhysicalStore::lent_bytes() const {
+  const locks::MutexLock lock(&mutex_);
+  return lent_bytes_;
+}
+
+void PhysicalStore::Add(std::uint64_t name, Loan loan) {
+  lent_bytes_ += loan.bytes;
+  by_size_.insert({loan.bytes, name});
+  loans_.emplace(name, std::move(loan));
+}
+
+void PhysicalStore::Remove(Loans::iterator loan) {
+  lent_bytes_ -= loan->second.bytes;
+  by_size_.erase({loan->second.bytes, loan->first});
+  loans_.erase(loan);
+}
+
+std::uint64_t PhysicalStore::FinishedOf(std::int64_t bytes) {
+  Asked asked;
+  for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end() && it->first == bytes;
+       ++it) {
+    if (asked.HasFinished(loans_.at(it->second).work.get())) return it->second;
+  }
+  return 0;
+}
+
+std::uint64_t PhysicalStore::LargestFinished() {
+  Asked asked;
+  for (auto it = by_size_.rbegin(); it != by_size_.rend(); ++it) {
+    if (asked.HasFinished(loans_.at(it->second).work.get())) return it->second;
+  }
+  return 0;
+}
+
+absl::Status PhysicalStore::Unmap(std::uint64_t name) {
+  Loan& loan = loans_.at(name);
+  if (loan.address == nullptr) return absl::OkStatus();
+  absl::Status status = device_.Unmap(loan.address);
+  if (status.ok()) loan.address = nullptr;
+  return status;
+}
+
+absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
+  const std::uint64_t name = LargestFinished();
+  if (name == 0) return false;
+  if (absl::Status status = Unmap(name); !status.ok()) return status;
+  if (absl::Status status = device_.ReleasePhysical({name}); !status.ok()) return status;
+  const auto loan = loans_.find(name);
+  held_bytes_ -= loan->second.bytes;
+  Remove(loan);
+  return true;
+}
+
+}  // namespace tidepool::pool

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// PhysicalStore: the physical memory of a pool and its regions, under one budget.
+//
+// A region that sleeps lends its memory. Lent memory stays mapped where it was until another taker
+// needs it, so a region that wakes before gets it back without a call of the device.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_PHYSICAL_STORE_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_PHYSICAL_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/memory/pool/queued_work.h"
+#include "tidepool/device.h"
+
+namespace tidepool::pool {
+
+// Thread-safe. No function but AwaitLent and GiveBackLent waits for work of a stream.
+class PhysicalStore {
+ public:
+  explicit PhysicalStore(Device& device) : device_(device) {}
+  // Gives back lent memory that is mapped nowhere. The rest went back with its regions.
+  ~PhysicalStore();
+  PhysicalStore(const PhysicalStore&) = delete;
+  PhysicalStore& operator=(const PhysicalStore&) = delete;
+
+  // Limits all memory together, and makes its pieces equal, so that one serves another's request.
+  // Memory that exists already counts.
+  void Limit(std::int64_t bytes);
+  // Returns the bytes of a piece of new memory; 0 without a limit.
+  std::int64_t piece_bytes() const;
+
+  // Takes lent memory of that size after its work has finished, or new memory of the device.
+  // ResourceExhausted when neither the limit nor the device allows it.
+  absl::StatusOr<PhysicalMemory> Create(std::int64_t bytes);
+  // Gives memory that is not lent to the device.
+  absl::Status Release(PhysicalMemory memory, std::int64_t bytes);
+
+  // Lends memory that is mapped at an address, or at null. It is taken after `work`; null is no
+  // work.
+  void Lend(void* address, PhysicalMemory memory, std::int64_t bytes,
+            std::shared_ptr<QueuedWork> work);
+  // Whether memory is lent and still mapped at its address.
+  bool IsLent(PhysicalMemory memory, const void* address) const;
+  // Ends the loan of memory that is still mapped at its address. Returns false when it is not.
+  bool TakeBack(PhysicalMemory memory, const void* address);
+
+  // ResourceExhausted, with the figures, when `bytes` are more than the limit leaves, with all that
+  // is lent.
+  absl::Status CheckRoom(std::int64_t bytes) const;
+  // Waits on the host for the work of lent memory. Returns whether there was any, though it may
+  // have finished before: a taker that did not get the memory finds it free now.
+  absl::StatusOr<bool> AwaitLent();
+  // Gives all lent memory to the device, after its work. Returns the bytes.
+  absl::StatusOr<std::int64_t> GiveBackLent();
+
+  std::int64_t held_bytes() const;
+  std::int64_t lent_bytes() const;
+
+ private:
+  struct Loan {
+    void* address = nullptr;
+    std::int64_t bytes = 0;
+    std::shared_ptr<QueuedWork> work;
+  };
+  using Loans = absl::flat_hash_map<std::uint64_t, Loan>;  // by the name of the memory
+  using BySize = absl::btree_set<std::pair<std::int64_t, std::uint64_t>>;
+
+  void Add(std::uint64_t name, Loan loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Return the name of lent memory that no work uses any more, or 0: of a size, or the largest.
+  std::uint64_t FinishedOf(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::uint64_t LargestFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unmaps lent memory.
+  absl::Status Unmap(std::uint64_t name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives lent memory to the device. Returns false when the work of all that is lent is under way.
+  absl::StatusOr<bool> GiveBackOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status NoRoom(std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Device& device_;
+  mutable locks::Mutex mutex_;
+  std::int64_t limit_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
+  std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  Loans loans_ ABSL_GUARDED_BY(mutex_);
+  BySize by_size_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_PHYSICAL_STORE_H_

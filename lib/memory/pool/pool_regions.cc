@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// All calls that can fail come before the first that cannot be undone.
+#include "lib/memory/pool/pool_regions.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/text/sizes.h"
+#include "lib/memory/pool/memory_source.h"
+#include "lib/memory/pool/pool_impl.h"
+#include "lib/memory/pool/pool_options.h"
+
+namespace tidepool::pool {
+namespace {
+
+constexpr std::size_t kMostTagBytes = 255;
+
+std::string Quoted(std::string_view tag) {
+  return absl::StrCat("region \"", absl::CHexEscape(std::string(tag)), "\"");
+}
+
+// Puts the result of an error before its cause.
+absl::Status Because(const absl::Status& cause, const std::string& result) {
+  return absl::Status(cause.code(), absl::StrCat(result, ": ", std::string(cause.message())));
+}
+
+absl::Status CheckStream(const Device& device, Stream stream) {
+  if (device.HasStream(stream)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat(device.name(), " has no stream with id ", stream.id,
+                                          ", expected one of its own"));
+}
+
+}  // namespace
+
+PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
+                         PoolImpl& untagged)
+    : device_(device), options_(options), store_(store), untagged_(untagged) {}
+
+// No other thread calls the pool any more.
+PoolRegions::~PoolRegions() {
+  for (const std::unique_ptr<Region>& region : regions_) {
+    if (absl::Status status = FreeHost(*region); !status.ok()) {
+      std::fprintf(stderr, "tidepool: %s keeps page-locked memory: %s\n",
+                   Quoted(region->tag).c_str(), status.ToString().c_str());
+    }
+    if (region->copied.id != 0) device_.DestroyEvent(region->copied).IgnoreError();
+  }
+}
+
+absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
+  if (tag.empty() || tag.size() > kMostTagBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tag of ", tag.size(), " bytes, expected 1 to ", kMostTagBytes));
+  }
+  if (options_.memory == PoolMemory::kSegments) {
+    return absl::UnimplementedError(
+        "a region needs virtual memory, and the memory of the pool is in segments: create the pool "
+        "with virtual memory, on a device that has it");
+  }
+  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  const locks::MutexLock control(&control_);
+  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  absl::StatusOr<std::unique_ptr<Region>> made = Make(tag);
+  if (!made.ok()) return made.status();
+  Pool* const pool = (*made)->pool.get();
+  if (!has_any_.exchange(true)) store_.Limit(options_.max_bytes);
+  const locks::MutexLock lock(&table_);
+  regions_.push_back(*std::move(made));
+  return pool;
+}
+
+absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::string_view tag) const {
+  PoolOptions options = options_;
+  options.initial_bytes = 0;
+  options.plan = nullptr;
+  options.recorder = nullptr;
+  if (options.placement == kPlanned) options.placement = "best-fit";
+  absl::StatusOr<PoolPolicy> policy = MakePolicy(options);
+  if (!policy.ok()) return policy.status();
+  auto region = std::make_unique<Region>();
+  region->tag = std::string(tag);
+  region->figures.tag = region->tag;
+  region->pool = std::make_unique<PoolImpl>(device_, options, *std::move(policy),
+                                            PoolImpl::Place{region->tag, store_, untagged_});
+  if (absl::Status status = region->pool->Start(); !status.ok()) return status;
+  region->begin = static_cast<const std::byte*>(region->pool->base());
+  region->end = region->begin + MemorySource::AddressBytes(options, device_);
+  return region;
+}
+
+absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) const {
+  const locks::MutexLock lock(&table_);
+  for (const std::unique_ptr<Region>& region : regions_) {
+    if (region->tag == tag) return region.get();
+  }
+  std::string known;
+  for (const std::unique_ptr<Region>& region : regions_) {
+    absl::StrAppend(&known, known.empty() ? "" : ", ", absl::CHexEscape(region->tag));
+  }
+  return absl::NotFoundError(absl::StrCat("the pool has no ", Quoted(tag), ", expected ",
+                                          known.empty() ? "one that was made before" : known));
+}
+
+Pool* PoolRegions::Holding(const void* address) const {
+  if (!HasAny()) return nullptr;
+  const auto* const wanted = static_cast<const std::byte*>(address);
+  const locks::MutexLock lock(&table_);
+  for (const std::unique_ptr<Region>& region : regions_) {
+    if (wanted >= region->begin && wanted < region->end) return region->pool.get();
+  }
+  return nullptr;
+}
+
+std::vector<PoolImpl*> PoolRegions::Pools() const {
+  std::vector<PoolImpl*> pools = {&untagged_};
+  const locks::MutexLock lock(&table_);
+  for (const std::unique_ptr<Region>& region : regions_) pools.push_back(region->pool.get());
+  return pools;
+}
+
+absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode, Stream stream) {
+  const locks::MutexLock control(&control_);
+  const absl::StatusOr<Region*> found = Find(tag);
+  if (!found.ok()) return found.status();
+  Region& region = **found;
+  if (region.is_asleep) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Quoted(tag), " sleeps already: resume it before you pause it again"));
+  }
+  if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
+  const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
+  const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
+  if (!bytes.ok()) return Because(bytes.status(), not_paused);
+  region.saved.clear();
+  if (mode == PauseMode::kHost && *bytes > 0) {
+    if (absl::Status status = Save(region, *bytes, stream); !status.ok()) {
+      region.pool->EndSleep();
+      return Because(status, not_paused);
+    }
+  }
+  region.pool->Lend(std::make_shared<QueuedWork>(device_));
+  region.is_asleep = true;
+  Note(region, [](RegionStats& figures) {
+    figures.is_asleep = true;
+    ++figures.pauses;
+  });
+  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
+  return absl::OkStatus();
+}
+
+absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream) {
+  if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
+  if (absl::Status status = ProvideHost(region, bytes); !status.ok()) return status;
+  if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
+  const std::byte* const memory = region.begin;
+  std::byte* to = region.host;
+  const Range all = {0, region.end - region.begin};
+  absl::Status status = region.pool->CopyLive({all}, stream, [&](const Range& range) {
+    absl::Status copied =
+        device_.Copy(to, memory + range.begin, range.bytes(), CopyDirection::kFromDevice, stream);
+    to += range.bytes();
+    region.saved.push_back(range);
+    return copied;
+  });
+  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
+  if (!status.ok()) region.unordered = std::make_shared<QueuedWork>(device_);
+  if (status.ok()) Note(region, [&](RegionStats& f) { f.copied_out_bytes += to - region.host; });
+  return status;
+}
+
+absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
+  const locks::MutexLock control(&control_);
+  const absl::StatusOr<Region*> found = Find(tag);
+  if (!found.ok()) return found.status();
+  Region& region = **found;
+  if (!region.is_asleep) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Quoted(tag), " does not sleep: pause it before you resume it"));
+  }
+  if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
+  const std::string sleeps_on = absl::StrCat(Quoted(tag), " sleeps on");
+  if (absl::Status status = AwaitUnordered(region); !status.ok()) {
+    return Because(status, sleeps_on);
+  }
+  absl::Status status = region.pool->TakeBack();
+  if (absl::IsResourceExhausted(status) && MakeRoom(*region.pool)) {
+    status = region.pool->TakeBack();
+  }
+  if (!status.ok()) return Because(status, sleeps_on);
+  if (status = Restore(region, stream); !status.ok()) {
+    region.unordered = std::make_shared<QueuedWork>(device_);
+    region.pool->Lend(region.unordered);
+    return Because(status, sleeps_on);
+  }
+  region.is_asleep = false;
+  region.pool->EndSleep();
+  Note(region, [](RegionStats& figures) {
+    figures.is_asleep = false;
+    ++figures.resumes;
+  });
+  return absl::OkStatus();
+}
+
+// Only pieces that have other memory now need their contents. Contents that were freed meanwhile
+// are skipped.
+absl::Status PoolRegions::Restore(Region& region, Stream stream) {
+  if (region.saved.empty()) return absl::OkStatus();
+  if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
+  std::int64_t bytes = 0;
+  auto saved = region.saved.begin();
+  const std::byte* from = region.host;
+  std::byte* const memory = static_cast<std::byte*>(region.pool->base());
+  absl::Status status =
+      region.pool->CopyLive(region.pool->LostPieces(), stream, [&](const Range& range) {
+        for (; saved->end <= range.begin; ++saved) from += saved->bytes();
+        bytes += range.bytes();
+        return device_.Copy(memory + range.begin, from + (range.begin - saved->begin),
+                            range.bytes(), CopyDirection::kToDevice, stream);
+      });
+  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
+  if (status.ok()) Note(region, [&](RegionStats& figures) { figures.copied_in_bytes += bytes; });
+  return status;
+}
+
+absl::Status PoolRegions::AwaitUnordered(Region& region) {
+  if (region.unordered == nullptr) return absl::OkStatus();
+  absl::Status status = region.unordered->Await();
+  if (status.ok()) region.unordered = nullptr;
+  return status;
+}
+
+absl::Status PoolRegions::OrderCopies(Region& region, Stream stream) {
+  if (region.copied.id == 0) {
+    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kWaited);
+    if (!event.ok()) return event.status();
+    region.copied = *event;
+  }
+  return device_.WaitEvent(stream, region.copied);
+}
+
+absl::Status PoolRegions::ProvideHost(Region& region, std::int64_t bytes) {
+  if (region.figures.host_bytes >= bytes) return absl::OkStatus();
+  if (absl::Status status = FreeHost(region); !status.ok()) return status;
+  const absl::StatusOr<void*> memory = device_.AllocatePinned(bytes);
+  if (!memory.ok()) {
+    return Because(memory.status(),
+                   absl::StrCat("no page-locked memory for its contents, ", text::ExactSize(bytes),
+                                " (free some, or discard the contents)"));
+  }
+  region.host = static_cast<std::byte*>(*memory);
+  Note(region, [bytes](RegionStats& figures) { figures.host_bytes = bytes; });
+  return absl::OkStatus();
+}
+
+absl::Status PoolRegions::FreeHost(Region& region) {
+  if (region.host == nullptr) return absl::OkStatus();
+  if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
+  if (absl::Status status = device_.SynchronizeEvent(region.copied); !status.ok()) return status;
+  if (absl::Status status = device_.FreePinned(region.host); !status.ok()) return status;
+  region.host = nullptr;
+  Note(region, [](RegionStats& figures) { figures.host_bytes = 0; });
+  return absl::OkStatus();
+}
+
+bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
+  if (!HasAny()) return false;
+  const absl::StatusOr<bool> is_free_now = store_.AwaitLent();
+  bool has_made = is_free_now.ok() && *is_free_now;
+  for (PoolImpl* const pool : Pools()) {
+    if (pool == &wanting) continue;
+    const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn();
+    has_made |= given_back.ok() && *given_back > 0;
+  }
+  return has_made;
+}
+
+absl::StatusOr<std::int64_t> PoolRegions::GiveBack() {
+  if (!HasAny()) return 0;
+  const locks::MutexLock control(&control_);
+  std::vector<Region*> regions;
+  {
+    const locks::MutexLock lock(&table_);
+    for (const std::unique_ptr<Region>& region : regions_) regions.push_back(region.get());
+  }
+  for (Region* const region : regions) {
+    if (region->is_asleep && !region->saved.empty()) continue;
+    if (absl::Status status = FreeHost(*region); !status.ok()) return status;
+  }
+  return store_.GiveBackLent();
+}
+
+std::vector<RegionStats> PoolRegions::Stats() const {
+  std::vector<RegionStats> stats;
+  const locks::MutexLock lock(&table_);
+  for (const std::unique_ptr<Region>& region : regions_) {
+    stats.push_back(region->figures);
+    const PoolStats pool = region->pool->Stats();
+    stats.back().live_bytes = pool.live_bytes;
+    stats.back().live_count = pool.live_count;
+    stats.back().reserved_bytes = pool.reserved_bytes;
+  }
+  return stats;
+}
+
+absl::Status PoolRegions::CheckInvariants() const {
+  if (!HasAny()) return absl::OkStatus();
+  std::int64_t held = store_.lent_bytes();
+  for (const PoolImpl* const pool : Pools()) {
+    held += pool->Stats().reserved_bytes;
+    if (pool == &untagged_) continue;
+    if (absl::Status status = pool->CheckInvariants(); !status.ok()) return status;
+  }
+  if (held != store_.held_bytes()) {
+    return absl::InternalError(absl::StrCat("the pools and their loans have ", held,
+                                            " bytes, and the store has ", store_.held_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::pool

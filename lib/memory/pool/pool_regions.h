@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// PoolRegions: the pools of tags beside a pool, which share its budget and can sleep.
+//
+// Each region is a pool of its own with its own addresses, on the physical memory that all share. A
+// region that sleeps refuses requests and lends its memory. Its books stay as they are.
+#ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_REGIONS_H_
+#define TIDEPOOL_LIB_MEMORY_POOL_POOL_REGIONS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/locks/mutex.h"
+#include "lib/memory/pool/physical_store.h"
+#include "lib/memory/pool/queued_work.h"
+#include "lib/memory/pool/range.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::pool {
+
+class PoolImpl;
+
+// Thread-safe. No caller holds a lock of a pool: several functions wait for work of streams.
+class PoolRegions {
+ public:
+  // `untagged` is the pool beside the regions. It, its options and the store outlive the regions.
+  PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store, PoolImpl& untagged);
+  ~PoolRegions() ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  PoolRegions(const PoolRegions&) = delete;
+  PoolRegions& operator=(const PoolRegions&) = delete;
+
+  // The functions of Pool.
+  absl::StatusOr<Pool*> Get(std::string_view tag);
+  absl::Status Pause(std::string_view tag, PauseMode mode, Stream stream);
+  absl::Status Resume(std::string_view tag, Stream stream);
+  std::vector<RegionStats> Stats() const;
+
+  // Whether there is a region. It stays so.
+  bool HasAny() const { return has_any_.load(std::memory_order_acquire); }
+  // Returns the pool of the region that holds an address, or null.
+  Pool* Holding(const void* address) const;
+  // Makes room for a request of one of the pools that finds none: waits for the work of lent
+  // memory, and takes unused memory from the other pools. Returns whether there was any.
+  bool MakeRoom(const PoolImpl& wanting);
+  // Gives lent memory back to the device, and page-locked memory that holds no contents. Returns
+  // the bytes of the device's memory.
+  absl::StatusOr<std::int64_t> GiveBack();
+  absl::Status CheckInvariants() const;
+
+ private:
+  struct Region {
+    std::string tag;
+    std::unique_ptr<PoolImpl> pool;
+    const std::byte* begin = nullptr;  // of its addresses
+    const std::byte* end = nullptr;
+    // `control_` guards the rest but for the figures.
+    bool is_asleep = false;
+    std::byte* host = nullptr;              // page-locked
+    std::vector<Range> saved;               // the ranges of its contents, one after another
+    Event copied;                           // the last copies to it or from it
+    std::shared_ptr<QueuedWork> unordered;  // copies of a call that failed
+    // `table_` guards the figures.
+    RegionStats figures;
+  };
+
+  absl::StatusOr<Region*> Find(std::string_view tag) const;
+  absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
+  std::vector<PoolImpl*> Pools() const;
+  // Waits on the host for copies that the event of the region does not stand for.
+  static absl::Status AwaitUnordered(Region& region);
+  // Makes `stream` wait for the last copies of a region.
+  absl::Status OrderCopies(Region& region, Stream stream);
+  absl::Status ProvideHost(Region& region, std::int64_t bytes);
+  // Waits for the copies and frees the page-locked memory.
+  absl::Status FreeHost(Region& region);
+  // Queue the copies of contents to the host and back.
+  absl::Status Save(Region& region, std::int64_t bytes, Stream stream);
+  absl::Status Restore(Region& region, Stream stream);
+  template <typename Change>
+  void Note(Region& region, Change change) {
+    const locks::MutexLock lock(&table_);
+    change(region.figures);
+  }
+
+  Device& device_;
+  const PoolOptions& options_;
+  PhysicalStore& store_;
+  PoolImpl& untagged_;
+  locks::Mutex control_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that pauses or resumes holds it
+  mutable locks::Mutex table_;
+  std::vector<std::unique_ptr<Region>> regions_ ABSL_GUARDED_BY(table_);  // none ever goes
+  std::atomic<bool> has_any_ = false;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_MEMORY_POOL_POOL_REGIONS_H_

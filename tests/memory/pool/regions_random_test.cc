@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random pauses and resumes of several regions on several streams, with faults of the device at
+// every kind of call: contents and addresses stay, and the budget holds.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <random>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/memory/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+
+constexpr std::int64_t kSharedBudget = 4 * kMiB;
+constexpr std::array kTags = {"weights", "optimizer", "cache"};
+constexpr std::size_t kUntagged = kTags.size();
+
+// The calls that pauses, resumes and the requests between them make.
+constexpr std::array kCalls = {Call::kCreateEvent,
+                               Call::kDestroyEvent,
+                               Call::kRecordEvent,
+                               Call::kRecordAll,
+                               Call::kWaitEvent,
+                               Call::kQueryEvent,
+                               Call::kSynchronizeEvent,
+                               Call::kCopy,
+                               Call::kAllocatePinned,
+                               Call::kFreePinned,
+                               Call::kCreatePhysical,
+                               Call::kReleasePhysical,
+                               Call::kMap,
+                               Call::kUnmap,
+                               Call::kReserveAddresses};
+
+struct RandomCase {
+  std::uint64_t seed = 0;
+  bool has_faults = false;
+  bool remap = false;
+};
+
+void PrintTo(const RandomCase& test, std::ostream* out) {
+  *out << "seed " << test.seed << (test.has_faults ? " with faults" : "")
+       << (test.remap ? " remapping" : "");
+}
+
+// Plays one pool. Work of the regions is ordered by events between the streams, never by the host.
+class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<RandomCase> {
+ protected:
+  struct Live {
+    std::int64_t bytes = 0;
+    int value = 0;
+  };
+  struct Region {
+    Pool* pool = nullptr;
+    bool is_asleep = false;
+    bool is_lost = false;  // the contents at the pause
+    std::map<void*, Live> live;
+  };
+
+  RandomRegions() : PoolFixture({.memory_bytes = 2 * kSharedBudget}), random_(GetParam().seed) {}
+
+  std::int64_t Draw(std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(random_);
+  }
+  Stream AnyStream() { return streams_[static_cast<std::size_t>(Draw(0, 2))]; }
+  Region& AnyRegion() { return regions_[static_cast<std::size_t>(Draw(0, kUntagged))]; }
+
+  // Makes all streams wait for each other.
+  void OrderStreams() {
+    for (const Stream from : streams_) {
+      ASSERT_TRUE(device_->RecordEvent(event_, from).ok());
+      for (const Stream to : streams_) ASSERT_TRUE(device_->WaitEvent(to, event_).ok());
+    }
+  }
+  // Orders a fault for the next operation now and then.
+  void MaybeFail() {
+    failing_ = Call::kAny;
+    if (!GetParam().has_faults || Draw(0, 2) > 0) return;
+    failing_ = kCalls[static_cast<std::size_t>(Draw(0, kCalls.size() - 1))];
+    device_->FailCall(failing_, Draw(1, Draw(0, 1) == 0 ? 2 : 20));
+  }
+  // Ends the order, and checks the error of the operation.
+  bool Succeeded(const absl::Status& status, absl::StatusCode allowed) {
+    if (failing_ != Call::kAny) device_->FailCall(failing_, 0);
+    const bool is_fault = failing_ != Call::kAny && absl::IsUnavailable(status);
+    EXPECT_TRUE(status.ok() || is_fault || status.code() == allowed) << status;
+    faults_ += is_fault ? 1 : 0;
+    return status.ok();
+  }
+
+  void Allocate() {
+    Region& region = AnyRegion();
+    const std::int64_t bytes = Draw(0, 3) == 0 ? Draw(1, kSharedBudget / 2) : Draw(1, 200 * kKiB);
+    const Stream stream = AnyStream();
+    MaybeFail();
+    const absl::StatusOr<void*> p = region.pool->Allocate(static_cast<std::size_t>(bytes), stream);
+    const auto allowed = region.is_asleep ? absl::StatusCode::kFailedPrecondition
+                                          : absl::StatusCode::kResourceExhausted;
+    if (!Succeeded(p.status(), allowed)) return;
+    ASSERT_FALSE(region.is_asleep);
+    const int value = static_cast<int>(Draw(0, 255));
+    ASSERT_TRUE(device_->Fill(*p, static_cast<std::uint8_t>(value), bytes, stream).ok());
+    ASSERT_TRUE(region.live.try_emplace(*p, Live{bytes, value}).second);
+    OrderStreams();
+  }
+  void Free() {
+    Region& region = AnyRegion();
+    if (region.live.empty()) return;
+    const auto it =
+        std::next(region.live.begin(), Draw(0, static_cast<std::int64_t>(region.live.size()) - 1));
+    MaybeFail();
+    Pool& through = Draw(0, 1) == 0 ? *pool_ : *region.pool;
+    if (Succeeded(through.Free(it->first, AnyStream()), absl::StatusCode::kOk)) {
+      region.live.erase(it);
+    }
+  }
+  void Pause(std::size_t index) {
+    Region& region = regions_[index];
+    const auto mode = Draw(0, 3) == 0 ? PauseMode::kDiscard : PauseMode::kHost;
+    MaybeFail();
+    const absl::Status status = pool_->PauseRegion(kTags[index], mode, AnyStream());
+    const auto allowed =
+        region.is_asleep ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk;
+    if (!Succeeded(status, allowed)) return;
+    ASSERT_FALSE(region.is_asleep);
+    region.is_asleep = true;
+    region.is_lost = mode == PauseMode::kDiscard;
+    ++pauses_;
+  }
+  void Resume(std::size_t index) {
+    Region& region = regions_[index];
+    const Stream stream = AnyStream();
+    MaybeFail();
+    const absl::Status status = pool_->ResumeRegion(kTags[index], stream);
+    const auto allowed = region.is_asleep ? absl::StatusCode::kResourceExhausted
+                                          : absl::StatusCode::kFailedPrecondition;
+    if (!Succeeded(status, allowed)) return;
+    ASSERT_TRUE(region.is_asleep);
+    region.is_asleep = false;
+    OrderStreams();
+    if (region.is_lost) Write(region);
+  }
+  // Gives everything live in a region other contents.
+  void Write(Region& region) {
+    if (region.is_asleep) return;
+    const Stream stream = AnyStream();
+    for (auto& [address, live] : region.live) {
+      live.value = static_cast<int>(Draw(0, 255));
+      const auto value = static_cast<std::uint8_t>(live.value);
+      ASSERT_TRUE(device_->Fill(address, value, live.bytes, stream).ok());
+    }
+    region.is_lost = false;
+    OrderStreams();
+  }
+  void Check() {
+    for (const Stream stream : streams_) ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+    for (const Region& region : regions_) {
+      if (region.is_asleep) continue;
+      for (const auto& [address, live] : region.live) {
+        const std::string expected(static_cast<std::size_t>(live.bytes),
+                                   static_cast<char>(live.value));
+        ASSERT_EQ(std::memcmp(address, expected.data(), expected.size()), 0);
+      }
+    }
+  }
+  void Step() {
+    switch (Draw(0, 9)) {
+      case 0:
+      case 1:
+      case 2:
+        return Allocate();
+      case 3:
+      case 4:
+        return Free();
+      case 5:
+      case 6:
+        return Pause(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
+      case 7:
+      case 8:
+        return Resume(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
+      default:
+        if (Draw(0, 3) > 0) return Write(AnyRegion());
+        MaybeFail();
+        Succeeded(pool_->Trim().status(), absl::StatusCode::kOk);
+    }
+  }
+
+  std::mt19937_64 random_;
+  const std::array<Stream, 3> streams_ = {NewStream(), NewStream(), NewStream()};
+  const Event event_ = device_->CreateEvent().value();
+  std::unique_ptr<Pool> pool_;
+  std::array<Region, kTags.size() + 1> regions_;
+  Call failing_ = Call::kAny;
+  std::int64_t pauses_ = 0;
+  std::int64_t faults_ = 0;
+};
+
+TEST_P(RandomRegions, KeepContentsAndBudget) {
+  pool_ = NewPool({.max_bytes = kSharedBudget, .remap = GetParam().remap});
+  for (std::size_t i = 0; i < kTags.size(); ++i) regions_[i].pool = *pool_->Region(kTags[i]);
+  regions_[kUntagged].pool = pool_.get();
+  for (int i = 0; i < 1500; ++i) {
+    Step();
+    if (HasFatalFailure()) return;
+    ASSERT_LE(device_->used_bytes(), kSharedBudget);
+    const absl::Status status = pool_->CheckInvariants();
+    ASSERT_TRUE(status.ok()) << status;
+    if (i % 20 == 0) Check();
+    if (HasFailure()) return;
+  }
+  Check();
+  EXPECT_GT(pauses_, 20);
+  EXPECT_EQ(faults_ > 0, GetParam().has_faults);
+  for (Region& region : regions_) {
+    for (const auto& [address, live] : region.live) {
+      EXPECT_TRUE(pool_->Free(address, AnyStream()).ok());
+    }
+  }
+  pool_.reset();
+  EXPECT_EQ(device_->used_bytes(), 0);
+}
+
+std::vector<RandomCase> RandomCases() {
+  std::vector<RandomCase> cases;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    for (const bool has_faults : {false, true}) {
+      for (const bool remap : {false, true}) cases.push_back({seed, has_faults, remap});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRegions, ::testing::ValuesIn(RandomCases()));
+
+class RegionThreads : public PoolFixture {};
+
+// Threads use regions while another lets them sleep. Users of contents hold a region awake.
+TEST_F(RegionThreads, UseAndPauseAtOnce) {
+  const auto pool = NewPool({.max_bytes = 8 * kMiB});
+  std::array<std::shared_mutex, kTags.size()> awake;
+  std::array<Pool*, kTags.size()> regions;
+  for (std::size_t i = 0; i < kTags.size(); ++i) regions[i] = *pool->Region(kTags[i]);
+  std::atomic<int> running = 0;
+  const auto use = [&](std::size_t index) {
+    const Stream stream = NewStream();
+    Pool* const region = index < kTags.size() ? regions[index] : pool.get();
+    std::mt19937_64 random(index);
+    std::vector<std::pair<void*, char>> live;
+    std::vector<char> read(64 * kKiB);
+    for (int i = 0; i < 300; ++i) {
+      const absl::StatusOr<void*> p = region->Allocate(read.size(), stream);
+      if (p.ok()) {
+        std::shared_lock<std::shared_mutex> lock;
+        if (index < kTags.size()) lock = std::shared_lock(awake[index]);
+        const char value = static_cast<char>(random());
+        EXPECT_TRUE(device_
+                        ->Fill(*p, static_cast<std::uint8_t>(value),
+                               static_cast<std::int64_t>(read.size()), stream)
+                        .ok());
+        EXPECT_TRUE(device_->SynchronizeStream(stream).ok());
+        live.emplace_back(*p, value);
+      }
+      if (live.empty() || (live.size() < 12 && random() % 2 == 0)) continue;
+      const auto [address, value] = live[random() % live.size()];
+      std::shared_lock<std::shared_mutex> lock;
+      if (index < kTags.size()) lock = std::shared_lock(awake[index]);
+      EXPECT_TRUE(device_
+                      ->Copy(read.data(), address, static_cast<std::int64_t>(read.size()),
+                             CopyDirection::kFromDevice, stream)
+                      .ok());
+      EXPECT_TRUE(device_->SynchronizeStream(stream).ok());
+      EXPECT_EQ(read, std::vector<char>(read.size(), value));
+      EXPECT_TRUE(pool->Free(address, stream).ok());
+      std::erase_if(live, [&](const auto& each) { return each.first == address; });
+    }
+    for (const auto& [address, value] : live) EXPECT_TRUE(pool->Free(address, stream).ok());
+    --running;
+  };
+  std::vector<std::thread> threads;
+  running = static_cast<int>(kTags.size()) + 1;
+  for (std::size_t i = 0; i <= kTags.size(); ++i) threads.emplace_back(use, i);
+  const Stream stream = NewStream();
+  std::mt19937_64 random(1);
+  while (running > 0) {
+    const std::size_t index = random() % kTags.size();
+    const std::unique_lock lock(awake[index]);
+    ASSERT_TRUE(pool->PauseRegion(kTags[index], PauseMode::kHost, stream).ok());
+    if (random() % 2 == 0) {
+      EXPECT_TRUE(pool->Trim().ok());
+    }
+    ASSERT_EQ(pool->RegionStatistics().size(), kTags.size());
+    const absl::Status status = pool->ResumeRegion(kTags[index], stream);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regions: pools of tags that share a budget, sleep and wake.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/memory/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+using ::testing::HasSubstr;
+
+class RegionsTest : public PoolFixture {
+ protected:
+  explicit RegionsTest() : PoolFixture({.memory_bytes = 64 * kMiB}) {}
+
+  void Make(PoolOptions options = {.max_bytes = 16 * kMiB}) {
+    pool_ = NewPool(options);
+    weights_ = pool_->Region("weights").value();
+    cache_ = pool_->Region("cache").value();
+  }
+  void* Take(Pool& pool, std::int64_t bytes) {
+    const absl::StatusOr<void*> p = pool.Allocate(static_cast<std::size_t>(bytes), stream_);
+    EXPECT_TRUE(p.ok()) << p.status();
+    ExpectInvariants();
+    return p.value_or(nullptr);
+  }
+  // Fills memory with a value by work of the stream.
+  void Fill(void* address, std::int64_t bytes, int value) {
+    ASSERT_TRUE(device_->Fill(address, static_cast<std::uint8_t>(value), bytes, stream_).ok());
+  }
+  void ExpectFilled(void* address, std::int64_t bytes, int value) {
+    ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+    const std::string expected(static_cast<std::size_t>(bytes), static_cast<char>(value));
+    EXPECT_EQ(std::memcmp(address, expected.data(), expected.size()), 0);
+  }
+  void Pause(const char* tag, PauseMode mode = PauseMode::kHost) {
+    const absl::Status status = pool_->PauseRegion(tag, mode, stream_);
+    EXPECT_TRUE(status.ok()) << status;
+    ExpectInvariants();
+  }
+  void Resume(const char* tag) {
+    const absl::Status status = pool_->ResumeRegion(tag, stream_);
+    EXPECT_TRUE(status.ok()) << status;
+    ExpectInvariants();
+  }
+  // Waits for all work that was queued so far.
+  void AwaitAllStreams() {
+    const Event event = device_->CreateEvent().value();
+    ASSERT_TRUE(device_->RecordAll(event).ok());
+    ASSERT_TRUE(device_->SynchronizeEvent(event).ok());
+    ASSERT_TRUE(device_->DestroyEvent(event).ok());
+  }
+  void ExpectInvariants() {
+    const absl::Status status = pool_->CheckInvariants();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // Ends the pool, with live allocations.
+  void TearDown() override {
+    ::testing::internal::CaptureStderr();
+    pool_.reset();
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("kept")));
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+  std::int64_t Calls(Call call) { return device_->CountCalls(call); }
+  RegionStats StatsOf(std::size_t region) { return pool_->RegionStatistics().at(region); }
+
+  const Stream stream_ = NewStream();
+  std::unique_ptr<Pool> pool_;
+  Pool* weights_ = nullptr;
+  Pool* cache_ = nullptr;
+};
+
+TEST_F(RegionsTest, ATagNamesOneRegionWithAddressesOfItsOwn) {
+  Make();
+  EXPECT_EQ(pool_->Region("weights").value(), weights_);
+  EXPECT_NE(weights_, cache_);
+  void* const p = Take(*weights_, kMiB);
+  void* const q = Take(*pool_, kMiB);
+  EXPECT_GE(weights_->OffsetOf(p), 0);
+  EXPECT_LT(pool_->OffsetOf(p), 0);
+  EXPECT_LT(weights_->OffsetOf(q), 0);
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+  EXPECT_TRUE(pool_->Free(q, stream_).ok());
+}
+
+TEST_F(RegionsTest, ThePoolTakesAddressesOfItsRegions) {
+  Make();
+  const Stream other = NewStream();
+  void* const p = Take(*weights_, kMiB);
+  EXPECT_EQ(*pool_->AllocatedOn(p), stream_);
+  EXPECT_TRUE(pool_->RecordUse(p, other).ok());
+  EXPECT_EQ(pool_->FreeOwn(p, other).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(pool_->FreeOwn(p, stream_).ok());
+  void* const q = Take(*cache_, kMiB);
+  EXPECT_TRUE(pool_->Free(q, other).ok());
+  EXPECT_EQ(pool_->Free(q, other).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(cache_->Stats().live_count, 0);
+}
+
+TEST_F(RegionsTest, ContentsComeBackAfterAnotherTakerHadTheMemory) {
+  Make();
+  void* const p = Take(*weights_, 6 * kMiB);
+  void* const q = Take(*weights_, 5 * kMiB);
+  Fill(p, 6 * kMiB, 1);
+  Fill(q, 5 * kMiB, 2);
+  Pause("weights");
+  EXPECT_EQ(weights_->Stats().reserved_bytes, 0);
+  void* const all = Take(*cache_, 16 * kMiB);
+  Fill(all, 16 * kMiB, 3);
+  EXPECT_TRUE(cache_->Free(all, stream_).ok());
+  Resume("weights");
+  ExpectFilled(p, 6 * kMiB, 1);
+  ExpectFilled(q, 5 * kMiB, 2);
+  const RegionStats stats = StatsOf(0);
+  EXPECT_EQ(stats.tag, "weights");
+  EXPECT_FALSE(stats.is_asleep);
+  EXPECT_EQ(stats.live_bytes, 11 * kMiB);
+  EXPECT_EQ(stats.live_count, 2);
+  EXPECT_GE(stats.reserved_bytes, 11 * kMiB);
+  EXPECT_EQ(stats.host_bytes, 11 * kMiB);
+  EXPECT_EQ(stats.pauses, 1);
+  EXPECT_EQ(stats.resumes, 1);
+  EXPECT_EQ(stats.copied_out_bytes, 11 * kMiB);
+  EXPECT_EQ(stats.copied_in_bytes, 11 * kMiB);
+}
+
+TEST_F(RegionsTest, MemoryMovesBetweenTagsWithoutCreationsAndReleases) {
+  Make();
+  Take(*weights_, 12 * kMiB);
+  const std::int64_t created = Calls(Call::kCreatePhysical);
+  Pause("weights", PauseMode::kDiscard);
+  AwaitAllStreams();
+  Take(*cache_, 12 * kMiB);
+  EXPECT_EQ(Calls(Call::kCreatePhysical), created);
+  EXPECT_EQ(Calls(Call::kReleasePhysical), 0);
+}
+
+TEST_F(RegionsTest, APauseThatNobodyUsesCostsNoCallForMemoryAndNoCopyBack) {
+  Make();
+  void* const p = Take(*weights_, 12 * kMiB);
+  Fill(p, 12 * kMiB, 7);
+  const std::int64_t maps = Calls(Call::kMap);
+  Pause("weights");
+  Resume("weights");
+  EXPECT_EQ(Calls(Call::kMap), maps);
+  EXPECT_EQ(Calls(Call::kUnmap), 0);
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 0);
+  ExpectFilled(p, 12 * kMiB, 7);
+}
+
+TEST_F(RegionsTest, OnlyDisplacedPiecesAreCopiedBack) {
+  Make();
+  void* const p = Take(*weights_, 16 * kMiB);
+  Fill(p, 16 * kMiB, 7);
+  Pause("weights");
+  void* const taken = Take(*cache_, 2 * kMiB);
+  Fill(taken, 2 * kMiB, 8);
+  EXPECT_TRUE(cache_->Free(taken, stream_).ok());
+  Resume("weights");
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 2 * kMiB);
+  ExpectFilled(p, 16 * kMiB, 7);
+}
+
+TEST_F(RegionsTest, ADiscardedRegionKeepsItsAddresses) {
+  Make();
+  void* const p = Take(*weights_, 12 * kMiB);
+  Pause("weights", PauseMode::kDiscard);
+  EXPECT_EQ(Calls(Call::kCopy), 0);
+  EXPECT_EQ(StatsOf(0).host_bytes, 0);
+  void* const q = Take(*pool_, 16 * kMiB);
+  EXPECT_TRUE(pool_->Free(q, stream_).ok());
+  Resume("weights");
+  Fill(p, 12 * kMiB, 3);
+  ExpectFilled(p, 12 * kMiB, 3);
+}
+
+TEST_F(RegionsTest, TheBudgetHoldsAllRegions) {
+  Make();
+  Take(*weights_, 6 * kMiB);
+  Take(*cache_, 6 * kMiB);
+  Take(*pool_, 4 * kMiB);
+  EXPECT_EQ(device_->used_bytes(), 16 * kMiB);
+  const absl::Status refused = pool_->Allocate(kMiB, stream_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("pause a region"));
+  Pause("cache");
+  Take(*pool_, kMiB);
+  EXPECT_LE(device_->used_bytes(), 16 * kMiB);
+}
+
+TEST_F(RegionsTest, UnusedMemoryOfOthersServesARequestAndAResume) {
+  Make();
+  void* const p = Take(*weights_, 16 * kMiB);
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+  void* const q = Take(*cache_, 16 * kMiB);
+  Fill(q, 16 * kMiB, 4);
+  Pause("cache");
+  void* const r = Take(*pool_, 16 * kMiB);
+  EXPECT_TRUE(pool_->Free(r, stream_).ok());
+  Resume("cache");
+  ExpectFilled(q, 16 * kMiB, 4);
+}
+
+TEST_F(RegionsTest, AResumeThatDoesNotFitChangesNothing) {
+  Make();
+  void* const p = Take(*weights_, 12 * kMiB);
+  Fill(p, 12 * kMiB, 1);
+  Pause("weights");
+  void* const q = Take(*cache_, 6 * kMiB);
+  const std::int64_t maps = Calls(Call::kMap);
+  const std::int64_t created = Calls(Call::kCreatePhysical);
+  const absl::Status refused = pool_->ResumeRegion("weights", stream_);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("\"weights\" sleeps on"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("pause a region"));
+  EXPECT_EQ(Calls(Call::kMap), maps);
+  EXPECT_EQ(Calls(Call::kCreatePhysical), created);
+  EXPECT_TRUE(StatsOf(0).is_asleep);
+  ExpectInvariants();
+  EXPECT_TRUE(cache_->Free(q, stream_).ok());
+  Resume("weights");
+  ExpectFilled(p, 12 * kMiB, 1);
+}
+
+TEST_F(RegionsTest, FreeMemoryOfASleeperNeedNotComeBack) {
+  Make();
+  void* const p = Take(*weights_, 4 * kMiB);
+  void* const hole = Take(*weights_, 5 * kMiB);
+  void* const q = Take(*weights_, 3 * kMiB);
+  void* const end = Take(*weights_, 4 * kMiB);
+  Fill(p, 4 * kMiB, 1);
+  Fill(q, 3 * kMiB, 2);
+  EXPECT_TRUE(weights_->Free(hole, stream_).ok());
+  Pause("weights");
+  EXPECT_TRUE(weights_->Free(end, stream_).ok());
+  void* const all = Take(*cache_, 16 * kMiB);
+  Fill(all, 16 * kMiB, 3);
+  EXPECT_TRUE(cache_->Free(all, stream_).ok());
+  void* const kept = Take(*cache_, 9 * kMiB);
+  Resume("weights");
+  EXPECT_EQ(weights_->Stats().reserved_bytes, 7 * kMiB);
+  ExpectFilled(p, 4 * kMiB, 1);
+  ExpectFilled(q, 3 * kMiB, 2);
+  EXPECT_TRUE(cache_->Free(kept, stream_).ok());
+  EXPECT_EQ(Take(*weights_, 5 * kMiB), hole);
+}
+
+TEST_F(RegionsTest, WorkThatUsesThePausedMemoryComesBeforeItsNextOwner) {
+  Make();
+  void* const p = Take(*weights_, 16 * kMiB);
+  Fill(p, 16 * kMiB, 5);
+  device_->HoldCopies();
+  Pause("weights");
+  // Only memory that is being copied is left, so the request waits for them.
+  std::atomic<bool> is_served = false;
+  std::thread taker([&] {
+    const Stream own = NewStream();
+    void* const q = pool_->Allocate(16 * kMiB, own).value();
+    is_served = true;
+    EXPECT_TRUE(device_->Fill(q, 6, 16 * kMiB, own).ok());
+    EXPECT_TRUE(device_->SynchronizeStream(own).ok());
+    EXPECT_TRUE(pool_->Free(q, own).ok());
+  });
+  while (Calls(Call::kSynchronizeEvent) == 0) std::this_thread::yield();
+  EXPECT_FALSE(is_served);
+  device_->ReleaseCopies();
+  taker.join();
+  Resume("weights");
+  ExpectFilled(p, 16 * kMiB, 5);
+}
+
+TEST_F(RegionsTest, AnotherStreamResumesWhileThePauseCopies) {
+  Make();
+  void* const p = Take(*weights_, 8 * kMiB);
+  Fill(p, 8 * kMiB, 5);
+  const Stream waker = NewStream();
+  device_->HoldCopies();
+  Pause("weights");
+  ASSERT_TRUE(pool_->ResumeRegion("weights", waker).ok());
+  // The stream waits for the copy, so this does not reach it.
+  ASSERT_TRUE(device_->Fill(p, 6, 8 * kMiB, waker).ok());
+  device_->ReleaseCopies();
+  ASSERT_TRUE(device_->SynchronizeStream(waker).ok());
+  ExpectFilled(p, 8 * kMiB, 6);
+}
+
+TEST_F(RegionsTest, AFreedAllocationStaysUntilItsCopyHasRead) {
+  Make();
+  void* const p = Take(*weights_, 8 * kMiB);
+  Fill(p, 8 * kMiB, 5);
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  const Stream copier = NewStream();
+  device_->HoldCopies();
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, copier).ok());
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("weights", NewStream()).ok());
+  const std::vector<PoolBlock> blocks = weights_->Snapshot();
+  ASSERT_EQ(blocks.front().address, p);
+  EXPECT_FALSE(blocks.front().used);
+  EXPECT_THAT(blocks.front().pending, ::testing::Contains(copier));
+  device_->ReleaseCopies();
+}
+
+TEST_F(RegionsTest, AllocationsMayBeFreedAsleep) {
+  Make();
+  void* const p = Take(*weights_, 4 * kMiB);
+  void* const q = Take(*weights_, 4 * kMiB);
+  void* const r = Take(*weights_, 4 * kMiB);
+  Fill(p, 4 * kMiB, 1);
+  Fill(r, 4 * kMiB, 3);
+  Pause("weights");
+  EXPECT_TRUE(pool_->Free(q, stream_).ok());
+  void* const all = Take(*cache_, 16 * kMiB);
+  EXPECT_TRUE(cache_->Free(all, stream_).ok());
+  Resume("weights");
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 8 * kMiB);
+  ExpectFilled(p, 4 * kMiB, 1);
+  ExpectFilled(r, 4 * kMiB, 3);
+  EXPECT_EQ(Take(*weights_, 4 * kMiB), q);
+}
+
+TEST_F(RegionsTest, ASleepingRegionRefusesRequests) {
+  Make();
+  Take(*weights_, kMiB);
+  Pause("weights");
+  const absl::Status refused = weights_->Allocate(kMiB, stream_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("resume it"));
+  EXPECT_EQ(weights_->AllocateBlocking(kMiB, stream_).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*weights_->Trim(), 0);
+  Resume("weights");
+  Take(*weights_, kMiB);
+}
+
+TEST_F(RegionsTest, EmptyRegionsSleepToo) {
+  Make();
+  Pause("weights");
+  Resume("weights");
+  Take(*weights_, 16 * kMiB);
+}
+
+TEST_F(RegionsTest, ErrorsSayWhatToDo) {
+  Make();
+  const auto expect = [](const absl::Status& status, absl::StatusCode code, const char* text) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  using enum absl::StatusCode;
+  expect(pool_->Region("").status(), kInvalidArgument, "a tag of 0 bytes");
+  expect(pool_->Region(std::string(256, 'x')).status(), kInvalidArgument, "1 to 255");
+  expect(weights_->Region("inner").status(), kInvalidArgument, "is the region \"weights\"");
+  expect(pool_->PauseRegion("kv", PauseMode::kHost, stream_), kNotFound, "weights, cache");
+  expect(pool_->ResumeRegion("kv", stream_), kNotFound, "no region \"kv\"");
+  expect(pool_->PauseRegion("weights", PauseMode::kHost, {12345}), kNotFound, "no stream");
+  expect(pool_->ResumeRegion("weights", stream_), kFailedPrecondition, "pause it");
+  Pause("weights");
+  expect(pool_->PauseRegion("weights", PauseMode::kHost, stream_), kFailedPrecondition,
+         "resume it");
+  expect(pool_->ResumeRegion("weights", {12345}), kNotFound, "no stream");
+  pool_.reset();
+  const auto segments = NewPool({.max_bytes = 16 * kMiB, .memory = PoolMemory::kSegments});
+  expect(segments->Region("weights").status(), kUnimplemented, "virtual memory");
+}
+
+TEST_F(RegionsTest, TheHostMayHaveNoMemoryForContents) {
+  Make();
+  void* const p = Take(*weights_, kMiB);
+  Fill(p, kMiB, 9);
+  device_->FailCall(Call::kAllocatePinned, 1);
+  const absl::Status refused = pool_->PauseRegion("weights", PauseMode::kHost, stream_);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("discard"));
+  EXPECT_FALSE(StatsOf(0).is_asleep);
+  Take(*weights_, kMiB);
+  ExpectFilled(p, kMiB, 9);
+}
+
+TEST_F(RegionsTest, TrimGivesTheMemoryOfSleepersToTheDevice) {
+  Make();
+  void* const p = Take(*weights_, 8 * kMiB);
+  Fill(p, 8 * kMiB, 2);
+  Pause("weights");
+  EXPECT_EQ(*pool_->Trim(), 8 * kMiB);
+  EXPECT_EQ(device_->used_bytes(), 0);
+  EXPECT_EQ(StatsOf(0).host_bytes, 8 * kMiB);
+  Resume("weights");
+  ExpectFilled(p, 8 * kMiB, 2);
+  ExpectInvariants();
+  EXPECT_EQ(*pool_->Trim(), 0);
+  EXPECT_EQ(StatsOf(0).host_bytes, 0);
+}
+
+TEST_F(RegionsTest, APoolEndsWhileRegionsSleep) {
+  Make();
+  Take(*weights_, 8 * kMiB);
+  Pause("weights");
+  Take(*cache_, 12 * kMiB);
+  ::testing::internal::CaptureStderr();
+  pool_.reset();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("8.0 MiB"));
+  EXPECT_EQ(device_->used_bytes(), 0);
+}
+
+TEST_F(RegionsTest, WaitersGetTheMemoryOfARegionThatPauses) {
+  Make();
+  Take(*weights_, 15 * kMiB);
+  void* const kept = Take(*cache_, kMiB);  // without it a wait in the region would be hopeless
+  void* served = nullptr;
+  std::thread waiter([&] { served = cache_->AllocateBlocking(8 * kMiB, NewStream()).value(); });
+  while (cache_->Stats().blocked == 0) std::this_thread::yield();
+  Pause("weights", PauseMode::kDiscard);
+  waiter.join();
+  EXPECT_TRUE(cache_->Free(served, stream_).ok());
+  EXPECT_TRUE(cache_->Free(kept, stream_).ok());
+}
+
+TEST_F(RegionsTest, AWaiterOfARegionWaitsOnUntilItWakes) {
+  Make();
+  void* const p = Take(*weights_, 16 * kMiB);
+  void* served = nullptr;
+  std::thread waiter([&] { served = weights_->AllocateBlocking(kMiB, NewStream()).value(); });
+  while (weights_->Stats().blocked == 0) std::this_thread::yield();
+  Pause("weights", PauseMode::kDiscard);
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+  EXPECT_EQ(weights_->Stats().live_count, 0);  // not served asleep
+  Resume("weights");
+  waiter.join();
+  EXPECT_TRUE(weights_->Free(served, stream_).ok());
+}
+
+TEST_F(RegionsTest, OneRegionSharesWithAPlannedPool) {
+  Make({.max_bytes = 16 * kMiB, .placement = "planned"});
+  void* const p = Take(*weights_, 12 * kMiB);
+  Fill(p, 12 * kMiB, 2);
+  Pause("weights");
+  for (int i = 0; i < 6; ++i) {
+    void* const q = Take(*pool_, 10 * kMiB);
+    EXPECT_TRUE(pool_->Free(q, stream_).ok());
+    pool_->MarkIteration();
+    pool_->AwaitPlans();
+    ExpectInvariants();
+  }
+  Resume("weights");
+  ExpectFilled(p, 12 * kMiB, 2);
+}
+
+}  // namespace
+}  // namespace tidepool
