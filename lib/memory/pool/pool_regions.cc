@@ -3,7 +3,6 @@
 #include "lib/memory/pool/pool_regions.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -12,6 +11,7 @@
 #include "lib/memory/pool/memory_source.h"
 #include "lib/memory/pool/pool_impl.h"
 #include "lib/memory/pool/pool_options.h"
+#include "tidepool/log.h"
 
 namespace tidepool::pool {
 namespace {
@@ -43,8 +43,8 @@ PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalSto
 PoolRegions::~PoolRegions() {
   for (const std::unique_ptr<Region>& region : regions_) {
     if (absl::Status status = FreeHost(*region); !status.ok()) {
-      std::fprintf(stderr, "tidepool: %s keeps page-locked memory: %s\n",
-                   Quoted(region->tag).c_str(), status.ToString().c_str());
+      Log(LogLevel::kError,
+          absl::StrCat(Quoted(region->tag), " keeps page-locked memory: ", status.ToString()));
     }
     if (region->copied.id != 0) device_.DestroyEvent(region->copied).IgnoreError();
   }

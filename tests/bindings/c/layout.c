@@ -49,6 +49,21 @@ static void print_owner_statistics(void) {
   FIELD(tidepool_owner_statistics, frees);
 }
 
+static void print_region_statistics(void) {
+  STRUCTURE(tidepool_region_statistics);
+  FIELD(tidepool_region_statistics, struct_size);
+  FIELD(tidepool_region_statistics, tag);
+  FIELD(tidepool_region_statistics, is_asleep);
+  FIELD(tidepool_region_statistics, live_bytes);
+  FIELD(tidepool_region_statistics, live_count);
+  FIELD(tidepool_region_statistics, reserved_bytes);
+  FIELD(tidepool_region_statistics, host_bytes);
+  FIELD(tidepool_region_statistics, pauses);
+  FIELD(tidepool_region_statistics, resumes);
+  FIELD(tidepool_region_statistics, copied_out_bytes);
+  FIELD(tidepool_region_statistics, copied_in_bytes);
+}
+
 static void print_block(void) {
   STRUCTURE(tidepool_block);
   FIELD(tidepool_block, address);
@@ -69,6 +84,9 @@ static void print_values(void) {
   VALUE(TIDEPOOL_INTERNAL);
   VALUE(TIDEPOOL_UNAVAILABLE);
   VALUE(TIDEPOOL_UNIMPLEMENTED);
+  STRUCTURE(tidepool_pause_mode);
+  VALUE(TIDEPOOL_PAUSE_HOST);
+  VALUE(TIDEPOOL_PAUSE_DISCARD);
   STRUCTURE(tidepool_log_level);
   VALUE(TIDEPOOL_LOG_ERROR);
   VALUE(TIDEPOOL_LOG_WARNING);
@@ -81,6 +99,7 @@ static void print_values(void) {
 int main(void) {
   print_statistics();
   print_owner_statistics();
+  print_region_statistics();
   print_block();
   print_values();
   return 0;

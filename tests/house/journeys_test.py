@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that the journeys of docs/design/README.md are true: that each enters the C++ sources that it names.
+
+usage: journeys_test.py SOURCE BUILD, where BUILD is of the preset `coverage` and has the tool.
+"""
+import gzip
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+JOURNEY = re.compile(r"^### (.+?)\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+SOURCE = re.compile(r"`((?:lib|policies|trace_replay)/[\w/]+\.(?:cc|h))`")
+RMM = "Thread,Time,Action,Pointer,Size,Stream\n" + "".join(
+    f"1,0:00:0{i},allocate,0x{16 * i:x},{1000 + i},0\n" for i in range(1, 9)) + "1,0:00:09,free,0x10,1001,0\n"
+OPERATIONS = "op,id,size,hint,stream\na,1,1000,,1\nf,1,,,1\na,2,1000,,2\nf,2,,,2\na,3,1000,,2\n"
+
+
+def commands(folder):
+    """Returns the commands that make each journey, by its heading."""
+    files = {name: os.path.join(folder, name) for name in ("rmm.csv", "operations.csv", "graph.json")}
+    pathlib.Path(files["rmm.csv"]).write_text(RMM)
+    pathlib.Path(files["operations.csv"]).write_text(OPERATIONS)
+    graph = ["model", "alexnet", "--batch", "64", "-o", files["graph.json"]]
+    return {
+        "A pool allocates": [["replay", files["operations.csv"], "--pool", "1MiB", "--device", "host"]],
+        "`tidepool size FILE`": [["size", files["rmm.csv"], "--plan"]],
+        "A buffer is offloaded": [graph, ["run", files["graph.json"], "--memory", "600MiB", "--policy", "vdnn++"]],
+        "`tidepool schedule GRAPH --memory BYTES --policy best`": [
+            graph, ["schedule", files["graph.json"], "--memory", "450MiB", "--policy", "best"]],
+    }
+
+
+def entered(build):
+    """Returns the sources of which a function ran, and those that have functions, by their paths below the repository."""
+    ran, known = set(), set()
+    with tempfile.TemporaryDirectory() as folder:
+        objects = [str(path) for path in build.rglob("*.gcda")]
+        subprocess.run(["gcov", "--json-format", "--source-prefix", os.getcwd(), *objects], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for path in pathlib.Path(folder).glob("*.gz"):
+            with gzip.open(path) as file:
+                read = json.load(file)
+            for source in read["files"]:
+                name = os.path.realpath(os.path.join(read["current_working_directory"], source["file"]))
+                if source["functions"]:
+                    known.add(name)
+                if any(function["execution_count"] > 0 for function in source["functions"]):
+                    ran.add(name)
+    return ran, known
+
+
+def check(root, build, heading, text, lines):
+    """Makes a journey and returns the sources that it names and does not enter."""
+    for path in build.rglob("*.gcda"):
+        path.unlink()
+    for line in lines:
+        made = subprocess.run([build / "trace_replay" / "tidepool", *line], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            return [f"{heading}: tidepool {' '.join(line)} ended with {made.returncode}: {made.stderr.strip()}"]
+    ran, known = entered(build)
+    named = [os.path.realpath(os.path.join(root, name)) for name in SOURCE.findall(text)]
+    faults = [name for name in named if name not in ran and (name in known or name.endswith(".cc"))]
+    print(f"{heading}: {len(named)} sources")
+    return [f"{heading}: {os.path.relpath(name, root)} is named and not entered" for name in faults]
+
+
+def main(root, build):
+    text = pathlib.Path(root, "docs/design/README.md").read_text(encoding="utf-8")
+    journeys = dict(JOURNEY.findall(text))
+    faults = []
+    with tempfile.TemporaryDirectory() as folder:
+        for heading, lines in commands(folder).items():
+            if heading not in journeys:
+                faults.append(f"docs/design/README.md has no journey '{heading}', expected one of {list(journeys)}")
+                continue
+            faults += check(root, build, heading, journeys[heading], lines)
+    print("\n".join(faults))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], pathlib.Path(sys.argv[2]).resolve()))
