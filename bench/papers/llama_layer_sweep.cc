@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_format.h"
 #include "lib/training/models/networks.h"
+#include "lib/training/simulate/makespan.h"
 #include "policies/training/transfers/graph_steps.h"
 #include "policies/training/transfers/rerun_order.h"
 #include "policies/training/transfers/transfer_dispatch.h"
@@ -94,9 +95,7 @@ std::int64_t LeastMemory(const TaskGraph& graph, const Extreme& extreme) {
 double SimulatedSeconds(const TaskGraph& graph, const Schedule& schedule, const Machine& machine) {
   const absl::StatusOr<Program> program = LowerSchedule({&graph, 1}, schedule, machine);
   if (!program.ok()) return kNever;
-  double seconds = 0;
-  for (const OperationTimes& times : TimeProgram(*program)) seconds = std::max(seconds, times.end);
-  return seconds;
+  return simulate::MakespanOf(*program);
 }
 
 Machine MachineWith(std::int64_t memory, double rate) {

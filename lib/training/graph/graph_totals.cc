@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums over graphs.
-#include <algorithm>
 #include <vector>
 
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/graph/task_uses.h"
 #include "tidepool/schedule/graph.h"
 
@@ -13,12 +13,6 @@ std::int64_t BytesOfTask(const TaskGraph& graph, const GraphTask& task) {
   std::int64_t bytes = task.algorithms.front().workspace_bytes;
   for (const std::size_t data : graph::UsesOf(task)) bytes += graph.data[data].bytes;
   return bytes;
-}
-
-double LeastSeconds(const GraphTask& task) {
-  double least = task.algorithms.front().seconds;
-  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
-  return least;
 }
 
 std::vector<bool> AreKept(const TaskGraph& graph) {
@@ -50,7 +44,7 @@ GraphTotals TotalsOf(const TaskGraph& graph) {
   AddData(graph, totals);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     const GraphTask& task = graph.tasks[i];
-    totals.least_seconds += LeastSeconds(task);
+    totals.least_seconds += graph::LeastSeconds(task);
     totals.least_workspace_seconds += task.algorithms.front().seconds;
     const std::int64_t bytes = BytesOfTask(graph, task);
     if (bytes <= totals.largest_task) continue;

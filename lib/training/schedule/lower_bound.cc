@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/graph/task_uses.h"
 #include "lib/training/schedule/data_places.h"
 #include "lib/training/schedule/link_windows.h"
@@ -86,7 +87,7 @@ class BoundFinder {
       const GraphTask& task = graph->tasks[index];
       double end = 0;
       for (const std::size_t data : graph::UsesOf(task)) end = std::max(end, changed[data]);
-      end += schedule::LeastSeconds(task);
+      end += graph::LeastSeconds(task);
       for (const std::size_t data : graph::ChangesOf(task)) changed[data] = end;
       longest = std::max(longest, end);
     }
@@ -95,7 +96,7 @@ class BoundFinder {
 
   void AddTask(std::size_t k) {
     const GraphTask& task = choices_.order[k].graph->tasks[choices_.order[k].task];
-    tasks_.push_back({.seconds = schedule::LeastSeconds(task),
+    tasks_.push_back({.seconds = graph::LeastSeconds(task),
                       .own_bytes = task.algorithms.front().workspace_bytes});
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
       for (const std::size_t data : *uses) {

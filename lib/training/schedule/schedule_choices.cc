@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/schedule/rounds.h"
 
 namespace tidepool::schedule {
@@ -51,7 +52,7 @@ class ChoiceReader {
     if (ran_in == round_) {
       choices_.has_reruns = true;
     } else {
-      choices_.round_seconds += times_ * LeastSeconds(graph_->tasks[step.index]);
+      choices_.round_seconds += times_ * graph::LeastSeconds(graph_->tasks[step.index]);
     }
     ran_in = round_;
   }
@@ -66,12 +67,6 @@ class ChoiceReader {
 };
 
 }  // namespace
-
-double LeastSeconds(const GraphTask& task) {
-  double least = task.algorithms.front().seconds;
-  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
-  return least;
-}
 
 ScheduleChoices ChoicesOf(absl::Span<const TaskGraph> graphs, const Schedule& schedule) {
   return ChoiceReader(graphs, schedule).Read();

@@ -30,9 +30,6 @@ struct ScheduleChoices {
   double least_density = 1;  // of the compressed copies
 };
 
-// Returns the time of a task by its fastest algorithm.
-double LeastSeconds(const GraphTask& task);
-
 // Returns the choices of a schedule that is valid for these graphs. O(steps + uses).
 ScheduleChoices ChoicesOf(absl::Span<const TaskGraph> graphs, const Schedule& schedule);
 

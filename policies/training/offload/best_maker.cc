@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/simulate/makespan.h"
 #include "policies/training/offload/in_pages.h"
 #include "policies/training/offload/late_memory.h"
 #include "policies/training/offload/memory_cuts.h"
@@ -171,9 +172,7 @@ Schedule BestMaker::StepsOf(const Iteration& iteration) const {
 double BestMaker::SecondsOf(const Schedule& schedule) const {
   const absl::StatusOr<Program> program = LowerSchedule({&graph_, 1}, schedule, machine_);
   if (!program.ok()) return kNever;
-  double seconds = 0;
-  for (const OperationTimes& times : TimeProgram(*program)) seconds = std::max(seconds, times.end);
-  return seconds;
+  return simulate::MakespanOf(*program);
 }
 
 // Keeps a schedule if it is the fastest.

@@ -7,17 +7,12 @@
 #include <queue>
 #include <utility>
 
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/transfers/copy_rates.h"
 
 namespace tidepool::offload_policies {
 namespace {
-
-double FastestSeconds(const GraphTask& task) {
-  double least = task.algorithms.front().seconds;
-  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
-  return least;
-}
 
 // The tasks that follow each task: those that use the data that it changes, and those that change
 // the data that it reads. A task may follow another one several times.
@@ -60,7 +55,7 @@ class ListScheduling {
         ++missing_[follower];
         path_[at] = std::max(path_[at], path_[follower]);
       }
-      path_[at] += FastestSeconds(graph.tasks[at]);
+      path_[at] += graph::LeastSeconds(graph.tasks[at]);
     }
   }
 
@@ -99,7 +94,7 @@ class ListScheduling {
     const std::size_t at = missing_.size() - 1 - from_end;
     order_.push_back(at);
     starts_.push_back(now_);
-    running_.emplace(now_ + FastestSeconds(graph_.tasks[at]), at);
+    running_.emplace(now_ + graph::LeastSeconds(graph_.tasks[at]), at);
     --free_streams_;
   }
 
@@ -216,7 +211,7 @@ ConcurrentOrder InConcurrentOrder(const TaskGraph& graph, std::size_t streams) {
   double one_stream = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     GraphTask task = graph.tasks[order.tasks[i]];
-    const double least = FastestSeconds(task);
+    const double least = graph::LeastSeconds(task);
     one_stream += least;
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds += slots[i] - least;
     order.graph.tasks.push_back(std::move(task));

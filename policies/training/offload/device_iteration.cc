@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/simulate/makespan.h"
 #include "policies/training/offload/compose_rounds.h"
 #include "policies/training/offload/exchange_gradients.h"
 #include "policies/training/offload/in_pages.h"
@@ -40,12 +41,6 @@ Machine MachineOf(const ScheduleRequest& request) {
 
 bool WantsPages(const ScheduleRequest& request) { return request.memory == ScheduleMemory::kPaged; }
 
-double SecondsOf(const Program& program) {
-  double seconds = 0;
-  for (const OperationTimes& times : TimeProgram(program)) seconds = std::max(seconds, times.end);
-  return seconds;
-}
-
 // Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& effort,
                     MadeSchedule& made) {
@@ -63,7 +58,7 @@ absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& 
   if (!program.ok()) return program.status();
   made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
   constexpr double kEqual = 1e-9;
-  made.proved = SecondsOf(*program) <= made.lower_bound_seconds * (1 + kEqual);
+  made.proved = simulate::MakespanOf(*program) <= made.lower_bound_seconds * (1 + kEqual);
   return absl::OkStatus();
 }
 
@@ -328,7 +323,7 @@ absl::StatusOr<MadeSchedule> MakeReduced(const OffloadPolicy& policy, const Grap
 absl::StatusOr<double> SecondsOf(const MadeSchedule& made) {
   const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
   if (!program.ok()) return program.status();
-  return SecondsOf(*program);
+  return simulate::MakespanOf(*program);
 }
 
 // Makes the iteration with each reduction, and returns the fastest. An error is that of the first.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/training/graph/task_uses.h"
+#include "lib/training/simulate/makespan.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -104,9 +105,7 @@ std::vector<double> LateMemory::LatestStarts(double seconds) const {
 }
 
 void LateMemory::FindTimes() {
-  double seconds = 0;
-  for (const OperationTimes& times : TimeProgram(program_)) seconds = std::max(seconds, times.end);
-  const std::vector<double> latest = LatestStarts(seconds);
+  const std::vector<double> latest = LatestStarts(simulate::MakespanOf(program_));
   const std::size_t peak = PeakStep();
   std::vector<double> ends(program_.operations.size());
   std::vector<double> stream_ends(program_.streams.size());
