@@ -345,8 +345,8 @@ def page():
              "like those that agree. `scripts/accuracy.py` makes this page, and says at its head how to run each row again.", "",
              "Allocated is the most memory in use, or that at a named place; reserved is what PyTorch takes from the driver, which depends on the",
              "addresses that the driver returns.", "",
-             "Transformers agree to the last digit, and networks of convolutions do where the [workspaces of cuDNN](dryrun.md#workspaces-of-convolutions)",
-             "were measured. On older GPUs and with older versions of cuDNN these are not known, and the rows are off by 3 to 12 %. Rows of one source",
+             "Transformers agree to the last digit where the program and its version of PyTorch are those of the measurement, and networks of",
+             "convolutions within 1 % where the [workspaces of cuDNN](dryrun.md#workspaces-of-convolutions) were measured. On older GPUs and with older versions of cuDNN these are not known, and the rows are off by 3 to 12 %. Rows of one source",
              "are alike: 64 of those in the second column are of one repository.", "", *summary(figures)]
     for name, rows in figures.items():
         group = GROUPS[name]
