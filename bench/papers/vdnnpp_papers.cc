@@ -9,6 +9,7 @@
 //   vdnnpp_papers compare    vDNN++ against vDNN: every network, mode and link
 #include "tests/support/vdnnpp_papers.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -190,12 +191,13 @@ void PrintFigure() {
   }
 }
 
-// Uses the least memory that vDNN needs under best-fit.
+// Uses the least memory that vDNN needs under best-fit. vDNN++ takes the better of two placements.
 int Compare() {
   int compared = 0;
   int refused = 0;
-  int refused_planned = 0;
   int slower = 0;
+  int slower_best_fit = 0;
+  int slower_planned = 0;
   double most_gained = 0;
   std::string most_gained_by;
   for (const std::string& model : KnownModels()) {
@@ -208,12 +210,15 @@ int Compare() {
         options.machine.SetRate(link);
         options.machine.placing.placement = "best-fit";
         const double vdnn = Seconds("vdnn", graph, options);
-        if (Seconds("vdnn++", graph, options) < 0) ++refused;
+        const double best_fit = Seconds("vdnn++", graph, options);
         options.machine.placing.placement = "planned";
-        const double vdnnpp = Seconds("vdnn++", graph, options);
+        const double planned = Seconds("vdnn++", graph, options);
+        const double vdnnpp = std::min(best_fit, planned);
+        slower_best_fit += best_fit > vdnn * (1 + 1e-9) ? 1 : 0;
+        slower_planned += planned > vdnn * (1 + 1e-9) ? 1 : 0;
         ++compared;
         if (vdnnpp < 0) {
-          ++refused_planned;
+          ++refused;
           std::printf("%s %s %.0f GB/s: vDNN++ does not fit\n", model.c_str(), mode.c_str(),
                       link / 1e9);
         } else if (vdnnpp > vdnn * (1 + 1e-9)) {
@@ -228,11 +233,11 @@ int Compare() {
     }
   }
   std::printf(
-      "%d compared: vDNN++, planned, is slower in %d and does not fit in %d (under best-fit in "
-      "%d); "
-      "it takes up to %.1f %% less time (%s GB/s)\n",
-      compared, slower, refused_planned, refused, most_gained * 100, most_gained_by.c_str());
-  return slower + refused_planned == 0 ? 0 : 1;
+      "%d compared: vDNN++ is slower in %d and does not fit in %d (slower in %d under best-fit, "
+      "in %d planned); it takes up to %.1f %% less time (%s GB/s)\n",
+      compared, slower, refused, slower_best_fit, slower_planned, most_gained * 100,
+      most_gained_by.c_str());
+  return slower + refused == 0 ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {

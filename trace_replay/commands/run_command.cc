@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `run`: iterations under an offload policy on a device, beside the prediction of the
 // simulator.
+#include <algorithm>
 #include <climits>
 #include <iostream>
 #include <memory>
@@ -130,11 +131,11 @@ absl::StatusOr<Iterations> Repeat(const RunCommandOptions& options, RunProgress&
 }
 
 absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
-                                        const ScheduledGraph& scheduled) {
-  RunProgress progress(options.iterations, scheduled.schedule->steps.size());
-  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed = FixedIteration::Create(
-      options.device, scheduled.graphs, *scheduled.schedule, scheduled.offload.machine,
-      [&](std::size_t step) { progress.Show(step); });
+                                        const ScheduledGraph& scheduled, const Schedule& schedule) {
+  RunProgress progress(options.iterations, schedule.steps.size());
+  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed =
+      FixedIteration::Create(options.device, scheduled.graphs, schedule, scheduled.offload.machine,
+                             [&](std::size_t step) { progress.Show(step); });
   if (!fixed.ok()) return fixed.status();
   return Repeat(options, progress, **fixed, [](FixedIteration&) { return absl::OkStatus(); });
 }
@@ -180,9 +181,26 @@ absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
   return iterations;
 }
 
+// Whether only a live pool runs the schedule: the host compresses copies, or looks at their data.
+bool NeedsLivePool(const RunCommandOptions& options, const Schedule& schedule) {
+  const auto is_compressed = [](const ScheduleStep& step) { return step.density >= 0; };
+  return options.probe_every > 0 || !options.data_densities.empty() ||
+         std::any_of(schedule.steps.begin(), schedule.steps.end(), is_compressed);
+}
+
 absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
-  const bool has_pool = prepared.scheduled.schedule->memory == ScheduleMemory::kPool;
-  return has_pool ? IterateInPool(options, prepared) : IterateFixed(options, prepared.scheduled);
+  const ScheduledGraph& scheduled = prepared.scheduled;
+  if (scheduled.schedule->memory != ScheduleMemory::kPool) {
+    return IterateFixed(options, scheduled, *scheduled.schedule);
+  }
+  if (NeedsLivePool(options, *scheduled.schedule)) return IterateInPool(options, prepared);
+  const absl::StatusOr<PlacedSchedule> placed = PlaceInPool(
+      scheduled.graph(), *scheduled.schedule, scheduled.offload.machine, scheduled.offload.placing);
+  if (!placed.ok()) return placed.status();
+  absl::StatusOr<Iterations> iterations = IterateFixed(options, scheduled, placed->schedule);
+  // In whole blocks.
+  if (iterations.ok()) iterations->last.pool_bytes = placed->pool_bytes;
+  return iterations;
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.

@@ -2,12 +2,13 @@
 // Executor: carries out a schedule on devices, iteration by iteration. The caller's function queues
 // tasks. There are two executors.
 //
-// Create: for schedules of a pool. It does with real streams the steps that Simulate simulates.
-// Data and workspaces are buffers of an Offloader. The host runs ahead of the device; it waits
-// where the schedule has a wait, and where memory must leave before it can be used again. With
-// OffloaderOptions::Release::kWhenAwaited, memory is given back at the same steps as in a
-// simulation with `releases_early` = false. So buffers are requested and placed in the simulated
-// order.
+// Create: for schedules of a pool, in a live pool. Data and workspaces are buffers of an Offloader.
+// The host runs ahead of the device; it waits where the schedule has a wait, and where memory must
+// leave before it can be used again. The simulated device waits there in the place of the host, so
+// an iteration may take longer than Simulate tells. With OffloaderOptions::Release::kWhenAwaited,
+// the resolved schedule of a simulation (Timeline::resolved) is placed at the simulated offsets.
+// This executor compresses copies on the host, and probes densities; for other schedules
+// PlaceInPool and CreateFixed are faster.
 //
 // CreateFixed: for schedules with fixed addresses. It queues the operations of a Program
 // (program.h). Memory of the devices and of the host, streams, events and all addresses are made

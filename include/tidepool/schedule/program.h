@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tidepool/compress/compression_profile.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/machine.h"
@@ -128,10 +129,19 @@ struct Program {
   std::int64_t host_bytes = 0;
 };
 
+// How the host compresses and decompresses copies.
+struct HostCompression {
+  CompressionProfile profile = {};
+  int threads = 0;  // 0: the number that the profile recommends
+};
+
 struct LowerOptions {
   // How often the schedule runs, one iteration after the other without a pause. The end of one is
   // the start of the next, so copies of one may run beside tasks of the other. 1 to 1000.
   int iterations = 1;
+  // The host compresses the copies with a density, as those of a pool, in the place of the devices.
+  // A compressed copy has the room of its expected size on the host. Null: the devices compress.
+  const HostCompression* host_compression = nullptr;
 };
 
 // Turns a schedule into operations. `graphs` has a graph for each batch that the rounds name; a
@@ -148,16 +158,16 @@ struct LowerOptions {
 //
 // Times: a task of the host adds up the data that it reads, from all devices, and updates or writes
 // the rest, at the rates of the host. Other tasks and copies take the times of the graph, the link
-// and the compressor. On the host a compressed copy has the room of a raw one, because its size
-// depends on the data.
+// and the compressor. On the host a copy that a device compressed has the room of a raw one,
+// because its size depends on the data.
 //
-// Errors: ValidateMachine's; InvalidArgument for a schedule of a pool; for copies between devices
-// of a machine without connections between them; for a device, stream or
-// batch that is not there; for ranges other than whole granules, compressed copies of a
-// device without a compressor, too many steps, and data that another iteration would need at
-// another address. ResourceExhausted for an address outside the device, for too few granules, and
-// for too little host memory. Errors about a step begin with its number and name. Thread-safe.
-// O(operations x log(live ranges) + uses).
+// Errors: ValidateMachine's and CheckCompressionProfile's; InvalidArgument for a schedule of a
+// pool, which PlaceInPool gives its addresses; for copies between devices of a machine without
+// connections between them; for a device, stream or batch that is not there; for ranges other than
+// whole granules, compressed copies of a device without a compressor, too many steps, and data that
+// another iteration would need at another address. ResourceExhausted for an address outside the
+// device, for too few granules, and for too little host memory. Errors about a step begin with its
+// number and name. Thread-safe. O(operations x log(live ranges) + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Program> LowerSchedule(absl::Span<const TaskGraph> graphs,
                                                       const Schedule& schedule,
                                                       const Machine& machine,

@@ -171,7 +171,7 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - Data that exists before is allocated, or prefetched if it begins on the host. At the end data
 //   with a home on the device is there or being fetched, data with a home on the host was sent out
 //   last, and other data is freed. Data that a task writes over begins nowhere.
-// - There is one device, and there are no rounds.
+// - There is one device, and there are no rounds. Data that the host may read is copied raw.
 //
 // With fixed addresses and pages the places of all data are followed, on each device and the host:
 // - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.

@@ -2,9 +2,9 @@
 // Timeline: the times of all tasks and copies of a training iteration. An event-driven simulator
 // with its own clock predicts them, or an executor measures them (executor.h).
 //
-// A schedule of a pool runs on the first device of its machine: one compute stream, one copy stream
-// per direction, and a host. A step of the host takes no time unless the host waits. Memory is
-// placed by the same policies and block map as in live pools, so the result includes fragmentation.
+// A schedule of a pool runs on the first device of its machine. Memory is placed by the same
+// policies and block map as in live pools, in the order of the steps (PlaceInPool), so the result
+// includes fragmentation.
 #ifndef TIDEPOOL_SCHEDULE_TIMELINE_H_
 #define TIDEPOOL_SCHEDULE_TIMELINE_H_
 
@@ -34,14 +34,25 @@ struct TimelineOptions {
   std::string placement = "best-fit";
   // Plan for the placement `planned`. Null: the plan of PlanSchedule, made again without the
   // kOffload steps of data that stays for lack of host memory. If that plan is too high, best-fit
-  // is used instead. An allocation waits for leaving data that lies in its way.
+  // is used instead. Leaving data that lies in the way of an allocation is dropped.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // The host compresses and decompresses copies. Compressed data takes its expected size there.
   CompressionProfile compression = {};
   int compression_threads = 0;  // 0: the number that the profile recommends
-  // Whether each allocation first gives back the memory of offloads that have finished (vDNN++,
-  // IV-A), or only when there is no room for it.
-  bool releases_early = true;
+};
+
+// A schedule of a pool with the offsets that the pool gives.
+struct PlacedSchedule {
+  Schedule schedule = {};  // with fixed addresses
+  // By step of it, the number of the step in the schedule of the pool. A drop has the number of the
+  // step that needs its memory.
+  std::vector<std::size_t> steps = {};
+  // The schedule of the pool with a kAwait at each return of memory, and without the kOffload of
+  // data that stays. A pool of the same size serves its requests at the same offsets.
+  Schedule resolved = {};
+  std::int64_t stayed = 0;      // offloads that are left out because the host has no room
+  std::int64_t pool_bytes = 0;  // the highest end of any block
+  std::shared_ptr<const PlacementPlan> plan = nullptr;  // that the placement `planned` followed
 };
 
 // A task or copy of one stream. Seconds count from the start of the iteration.
@@ -103,10 +114,10 @@ struct Timeline {
   std::int64_t bytes_out = 0;
   std::int64_t bytes_in = 0;
   std::int64_t bytes_received = 0;  // by devices from other devices
-  std::int64_t stayed = 0;          // offloads that did not begin because the host had no room
+  std::int64_t stayed = 0;          // offloads that are left out because the host has no room
   // Curves of the bytes live on the device, in aligned sizes, and of the bytes kept on the host,
-  // from the start of an offload to the end of its prefetch. Times ascend and differ, and so do the
-  // bytes of neighbouring points.
+  // from the start of an offload to the end of the last prefetch. Times ascend and differ, and so
+  // do the bytes of neighbouring points.
   std::vector<MemoryPoint> device_memory;
   std::vector<MemoryPoint> host_memory;
   std::int64_t peak_device_bytes = 0;
@@ -118,19 +129,34 @@ struct Timeline {
   std::vector<DeviceTimeline> further_devices;
   // The plan that the placement `planned` followed.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
-  // The schedule with a kAwait at each return of memory, and without the kOffload of data that
-  // stayed. Its requests to a pool no longer depend on times; a pool of the same size serves them
-  // at the same offsets.
+  // PlacedSchedule::resolved for a pool, and the schedule for fixed addresses and pages.
   Schedule resolved;
 };
 
-// Simulates one iteration of a valid `graph`. The pool has the memory of the machine's first
-// device, cut to a multiple of the alignment. Errors are ValidateSchedule's and ValidateMachine's;
-// InvalidArgument for options out of range; NotFound for an unknown placement policy.
-// ResourceExhausted when an allocation does not fit even after all leaving data has left: the text
-// names the task, the data, its bytes, and the data that holds the memory. For a schedule with
-// fixed addresses or pages, the options have no effect, and errors are LowerSchedule's.
-// Thread-safe. O((steps + uses) log blocks).
+// Gives a valid schedule of a pool the addresses that a pool would give it: the placement policy of
+// `options` places each allocation in a block map, in the order of the steps. The pool has the
+// memory of the machine's first device, cut to a multiple of the alignment.
+//
+// Data that was sent is dropped where an allocation has no room, in the order in which it was sent.
+// Where that leaves the pool too fragmented, data is dropped as soon as 32 others have been sent
+// after it, or 16, and so on down to none. Data that comes back before it was dropped is not
+// copied. An offload is left out where the host has no room for its copy, and its data stays. Data
+// that is compressed by the host takes its expected size there.
+//
+// Errors are ValidateSchedule's and ValidateMachine's; InvalidArgument for options out of range,
+// and for other memory than a pool; NotFound for an unknown placement policy. ResourceExhausted
+// when an allocation does not fit even after all leaving data has left: the text names the task,
+// the data, its bytes, and the data that holds the memory. Thread-safe. O((steps + uses) log
+// blocks), at most eight times.
+TIDEPOOL_EXPORT absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph,
+                                                           const Schedule& schedule,
+                                                           const Machine& machine,
+                                                           const TimelineOptions& options = {});
+
+// Simulates one iteration of a valid `graph`. A schedule of a pool is placed first (PlaceInPool).
+// The steps of its events are numbers in that schedule. For a schedule with fixed addresses or
+// pages, the options have no effect. Errors are those of ValidateSchedule, PlaceInPool and
+// LowerSchedule. Thread-safe.
 TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                                   const Machine& machine,
                                                   const TimelineOptions& options = {});

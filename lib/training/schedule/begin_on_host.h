@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data of a pool's schedule that is on the host when an iteration begins.
+// The data that is on the host when an iteration begins, and the data that the host may read.
 #ifndef TIDEPOOL_LIB_TRAINING_SCHEDULE_BEGIN_ON_HOST_H_
 #define TIDEPOOL_LIB_TRAINING_SCHEDULE_BEGIN_ON_HOST_H_
 
@@ -21,6 +21,12 @@ inline std::vector<bool> BeginOnHost(const TaskGraph& graph) {
     for (const std::size_t data : task.writes) are_on_host[data] = false;
   }
   return are_on_host;
+}
+
+// Returns whether the host may read the data: the host does not decompress, so its copies are raw.
+inline bool HostMayRead(const GraphData& data) {
+  return data.before == DataHome::kHost || ExistsAfter(data) ||
+         data.kind == DataKind::kWeightGradient;
 }
 
 }  // namespace tidepool::schedule

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lib/training/schedule/begin_on_host.h"
 #include "lib/training/schedule/step_text.h"
 
 namespace tidepool::schedule {
@@ -26,13 +27,13 @@ class StepNumbers {
     }
     absl::Status status = step_.kind == StepKind::kRun ? CheckTask() : CheckData();
     if (status.ok()) status = CheckStream();
+    if (status.ok()) status = CheckCompression();
     if (!status.ok()) return status;
     if (schedule_.memory == ScheduleMemory::kPool) return CheckPool();
     if (step_.kind == StepKind::kAwait) {
       return Wrong("the host waits for nothing with ", MemoryName(), " memory, expected no await");
     }
     status = CheckRange();
-    if (status.ok()) status = CheckCompression();
     return status.ok() ? CheckOffset() : status;
   }
 
@@ -135,10 +136,7 @@ class StepNumbers {
   // The host does not decompress.
   absl::Status CheckCompression() const {
     if (step_.kind != StepKind::kOffload || step_.density < 0) return absl::OkStatus();
-    const GraphData& data = graph_.data[step_.index];
-    const bool is_of_host = data.before == DataHome::kHost || ExistsAfter(data) ||
-                            data.kind == DataKind::kWeightGradient;
-    if (!is_of_host) return absl::OkStatus();
+    if (!HostMayRead(graph_.data[step_.index])) return absl::OkStatus();
     return Wrong(
         "compressed, expected a raw copy of data that the host may read: at home there, "
         "there after the iteration, or a weight gradient");

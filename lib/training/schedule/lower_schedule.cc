@@ -20,12 +20,13 @@ using schedule::WrongStep;
 constexpr int kMostIterations = 1000;
 
 absl::Status CheckStep(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-                       std::size_t at) {
+                       const LowerOptions& options, std::size_t at) {
   absl::Status status = schedule::CheckDeviceNumber(graph, schedule, at);
   if (status.ok()) status = schedule::CheckNumbers(graph, schedule, at);
   if (!status.ok()) return status;
   const ScheduleStep& step = schedule.steps[at];
-  const bool is_compressed = step.kind == StepKind::kOffload && step.density >= 0;
+  const bool is_compressed =
+      step.kind == StepKind::kOffload && step.density >= 0 && options.host_compression == nullptr;
   if (is_compressed && !machine.devices[step.device].compressor.exists()) {
     return WrongStep(graph, schedule, at, "compressed, expected a raw copy of device ", step.device,
                      ", which has no compressor");
@@ -48,7 +49,8 @@ absl::Status CheckHeader(absl::Span<const TaskGraph> graphs, const Schedule& sch
   if (absl::Status status = ValidateMachine(machine); !status.ok()) return status;
   if (schedule.memory != ScheduleMemory::kFixed && schedule.memory != ScheduleMemory::kPaged) {
     return absl::InvalidArgumentError(
-        "the schedule is one of a pool, expected fixed addresses or pages");
+        "the schedule is one of a pool, expected fixed addresses or pages: PlaceInPool gives it "
+        "addresses");
   }
   if (schedule.alignment < 1 || schedule.alignment > kMostAlignment) {
     return absl::InvalidArgumentError(
@@ -64,6 +66,10 @@ absl::Status CheckHeader(absl::Span<const TaskGraph> graphs, const Schedule& sch
         absl::StrCat(options.iterations, " iterations, expected 1 to ", kMostIterations));
   }
   if (graphs.empty()) return absl::InvalidArgumentError("no graph, expected one for each batch");
+  if (options.host_compression != nullptr) {
+    absl::Status status = CheckCompressionProfile(options.host_compression->profile);
+    if (!status.ok()) return status;
+  }
   return schedule::CheckRounds(graphs, schedule);
 }
 
@@ -94,11 +100,12 @@ absl::StatusOr<std::size_t> CountOperations(const Schedule& schedule,
 }
 
 absl::Status CheckSteps(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                        const Machine& machine, const std::vector<ScheduleRound>& rounds) {
+                        const Machine& machine, const LowerOptions& options,
+                        const std::vector<ScheduleRound>& rounds) {
   for (const ScheduleRound& round : rounds) {
     const TaskGraph& graph = *schedule::GraphOf(graphs, round);
     for (std::size_t i = 0; i < round.steps; ++i) {
-      absl::Status status = CheckStep(graph, schedule, machine, round.first_step + i);
+      absl::Status status = CheckStep(graph, schedule, machine, options, round.first_step + i);
       if (!status.ok()) return status;
     }
   }
@@ -128,7 +135,7 @@ absl::StatusOr<Program> LowerSchedule(absl::Span<const TaskGraph> graphs, const 
   absl::Status status = CheckHeader(graphs, schedule, machine, options);
   if (!status.ok()) return status;
   const std::vector<ScheduleRound> rounds = schedule::RoundsOf(schedule);
-  status = CheckSteps(graphs, schedule, machine, rounds);
+  status = CheckSteps(graphs, schedule, machine, options, rounds);
   if (!status.ok()) return status;
   const absl::StatusOr<std::size_t> operations =
       CountOperations(schedule, rounds, options.iterations);
@@ -136,7 +143,7 @@ absl::StatusOr<Program> LowerSchedule(absl::Span<const TaskGraph> graphs, const 
 
   Program program;
   program.operations.reserve(*operations);
-  schedule::Lowering lowering(graphs.front(), schedule, machine, program);
+  schedule::Lowering lowering(graphs.front(), schedule, machine, options.host_compression, program);
   for (int iteration = 0; iteration < options.iterations; ++iteration) {
     if (iteration > 0) lowering.EndIteration();
     program.iterations.push_back(program.operations.size());

@@ -17,10 +17,11 @@ constexpr double kRawCopy = -1;  // the density of ScheduleStep
 }  // namespace
 
 Lowering::Lowering(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-                   Program& program)
+                   const HostCompression* host_compression, Program& program)
     : graph_(&graph),
       schedule_(schedule),
       machine_(machine),
+      host_compression_(host_compression),
       program_(program),
       data_count_(graph.data.size()),
       streams_(AddStreams(machine, schedule.devices, program)),
@@ -283,12 +284,28 @@ void Lowering::AddOffsets(const ScheduleStep& step, std::int64_t workspace_offse
   program_.offsets.push_back(workspace_offset);
 }
 
+// Returns the time of a copy that the host compresses, or decompresses.
+double Lowering::HostCopySeconds(const ScheduleStep& step, double density) const {
+  const MachineLink& link = machine_.links[machine_.devices[step.device].link];
+  const bool is_out = step.kind == StepKind::kOffload;
+  const CompressionProfile& profile = host_compression_->profile;
+  const int threads =
+      host_compression_->threads == 0 ? profile.threads : host_compression_->threads;
+  return link.latency_seconds +
+         TransferSeconds(profile, EndOf(step) - step.begin, ZeroValueWord::k32Bits, density,
+                         is_out ? TransferDirection::kOffload : TransferDirection::kPrefetch,
+                         is_out ? link.out_bytes_per_second : link.in_bytes_per_second, threads);
+}
+
 // Returns the time of a copy between the device and copies on the host, which may be compressed.
 double Lowering::CopySeconds(const ScheduleStep& step, DataParts& copies) const {
   const MachineDevice& device = machine_.devices[step.device];
   const MachineLink& link = machine_.links[device.link];
   const CopyCompressor& compressor = device.compressor;
   const bool is_out = step.kind == StepKind::kOffload;
+  if (host_compression_ != nullptr && copies.begin()->density >= 0) {
+    return HostCopySeconds(step, copies.begin()->density);
+  }
   double sent = 0;
   double compressed = 0;
   copies.Within(step.begin, EndOf(step), [&](const DataPart& part) {

@@ -20,7 +20,7 @@ namespace tidepool::schedule {
 class Lowering {
  public:
   Lowering(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-           Program& program);
+           const HostCompression* host_compression, Program& program);
 
   // Sets the graph of the next steps; it differs in sizes and times.
   void SetGraph(const TaskGraph& graph) { graph_ = &graph; }
@@ -76,6 +76,8 @@ class Lowering {
   void AddOperation(ProgramOperation operation, StreamEnd at);
   void AddOffsets(const ScheduleStep& step, std::int64_t workspace_offset);
   double CopySeconds(const ScheduleStep& step, DataParts& copies) const;
+  double HostCopySeconds(const ScheduleStep& step, double density) const;
+  std::int64_t HostBytes(std::size_t data, const DataPart& copy) const;
   double AddUpOnHost(std::size_t data, StreamEnd at);
   std::int64_t EndOf(const ScheduleStep& step) const;
   bool IsFixed() const { return schedule_.memory == ScheduleMemory::kFixed; }
@@ -95,6 +97,7 @@ class Lowering {
   const TaskGraph* graph_;
   const Schedule& schedule_;
   const Machine& machine_;
+  const HostCompression* const host_compression_;  // null: devices compress
   Program& program_;
   const std::size_t data_count_;
   StreamNumbers streams_;

@@ -55,8 +55,10 @@ void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t 
   }
   copies.Within(begin, end, [&](DataPart& part) {
     if (part.span == DataPart::kNoSpan) {
-      part.span =
-          AddSpan({.device = kHostDevice, .bytes = part.end - part.begin, .first = at.operation});
+      part.density = density;
+      part.span = AddSpan({.device = kHostDevice,
+                           .bytes = HostBytes(instance % data_count_, part),
+                           .first = at.operation});
       queue_.Await(part.users, Reason::kMemory);
     } else {
       queue_.Await(part.users, Reason::kData);
@@ -157,10 +159,21 @@ void Lowering::EndSpan(DataPart& part, std::int64_t bytes) {
 // Ends the host's copy of freed data. Data that begins on the host keeps its room.
 void Lowering::EndHostSpans(std::size_t device, std::size_t data) {
   if (IsShared(data) || graph_->data[data].before == DataHome::kHost) return;
-  for (DataPart& part : on_host_[HostInstance(device, data)]) {
-    EndSpan(part, part.end - part.begin);
+  DataParts& copies = on_host_[HostInstance(device, data)];
+  for (DataPart& part : copies) {
+    const bool is_whole = copies.size() == 1 && part.span != DataPart::kNoSpan;
+    EndSpan(part, is_whole ? program_.spans[part.span].bytes : part.end - part.begin);
     part.span = DataPart::kNoSpan;
   }
+}
+
+// Returns the room of a copy on the host. Data at home there has room for all of its bytes.
+std::int64_t Lowering::HostBytes(std::size_t data, const DataPart& copy) const {
+  const std::int64_t bytes = copy.end - copy.begin;
+  const GraphData& own = graph_->data[data];
+  const bool is_at_home = own.before == DataHome::kHost || own.after == DataHome::kHost;
+  if (host_compression_ == nullptr || copy.density < 0 || is_at_home) return bytes;
+  return CompressedBytes(host_compression_->profile, bytes, ZeroValueWord::k32Bits, copy.density);
 }
 
 std::int64_t Lowering::Rounded(std::int64_t bytes) const {
@@ -188,9 +201,11 @@ absl::Status Lowering::Finish() {
                                                    kMostProgramBytes,
                                                    " bytes in all, expected at most that many"));
   }
-  for (const DataParts& parts : on_host_) {
+  for (std::size_t i = 0; i < on_host_.size(); ++i) {
     std::int64_t bytes = 0;
-    for (const DataPart& part : parts) bytes = std::max(bytes, part.end);
+    for (const DataPart& part : on_host_[i]) {
+      bytes = std::max(bytes, part.begin + HostBytes(i % data_count_, part));
+    }
     program_.host_bytes += bytes;
   }
   CountStreamsOfChannels(program_);

@@ -25,9 +25,12 @@ class OperationQueue {
             static_cast<std::uint32_t>(stream)};
   }
 
-  // Makes the next operation wait for `end`. Of a stream only the latest operation counts.
+  // Makes the next operation wait for `end`. Of a stream only the latest operation counts. A step
+  // kSynchronize is the cause of a wait before all others.
   void Await(StreamEnd end, Reason reason) {
     Wait& wait = next_[end.stream];
+    const bool is_same = wait.until == end.operation + 1;
+    if (is_same && reason == Reason::kSynchronize) wait.reason = reason;
     if (wait.until > end.operation) return;
     if (wait.until == 0) awaited_now_.push_back(end.stream);
     wait = {end.operation + 1, reason};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes the device memory of a simulation in errors.
+// Describes the memory of a pool in errors.
 #include "lib/training/simulate/device_memory.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device memory of a simulation: the block of each datum. Not thread-safe.
+// The memory of a pool: the block of each datum. Not thread-safe.
 #ifndef TIDEPOOL_LIB_TRAINING_SIMULATE_DEVICE_MEMORY_H_
 #define TIDEPOOL_LIB_TRAINING_SIMULATE_DEVICE_MEMORY_H_
 
@@ -42,6 +42,7 @@ class DeviceMemory {
     const std::int64_t begin = arena_.blocks().offset(blocks_[data]);
     return begin < offset + Rounded(bytes) && offset < begin + arena_.blocks().bytes(blocks_[data]);
   }
+  std::int64_t OffsetOf(BlockId block) const { return arena_.blocks().offset(block); }
   void Give(BlockId block) { arena_.FreeBlock(block); }
 
   void SetBlock(std::size_t data, BlockId block) { blocks_[data] = block; }

@@ -1,69 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates schedules, and plans their memory where the placement needs a plan.
+// Simulates schedules: those of pools with the addresses that the pool gives.
 #include <array>
-#include <memory>
+#include <cstdint>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "lib/memory/blocks/geometry.h"
-#include "lib/training/simulate/simulation.h"
-#include "lib/training/simulate/timeline_options.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {
 
-using simulate::Simulation;
-
 constexpr std::array<std::string_view, 3> kStallReasonNames = {"data", "memory", "synchronize"};
-
-Schedule WithoutSteps(const Schedule& schedule, const std::vector<bool>& are_left_out) {
-  Schedule rest = {schedule.policy, schedule.fingerprint, {}};
-  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (!are_left_out[i]) rest.steps.push_back(schedule.steps[i]);
-  }
-  return rest;
-}
-
-// Returns the offloads that stay when device memory is plentiful. The result is nearly the same as
-// with a plan, and takes a single simulation.
-std::vector<bool> StaysWithPlenty(const TaskGraph& graph, const Schedule& schedule, Machine machine,
-                                  TimelineOptions options, std::vector<bool> stays) {
-  options.placement = "best-fit";
-  options.plan = nullptr;
-  machine.devices.front().memory_bytes = blocks::MaxArenaBytes(options.alignment);
-  Simulation simulation(graph, schedule, machine, options,
-                        MakePlacementPolicy(options.placement).value(), std::move(stays));
-  simulation.Simulate().IgnoreError();
-  return simulation.stays();
-}
-
-// Plans the memory of a schedule and simulates it. The plan depends on the offloads that stay
-// because the host has no room. Those are known only after a simulation, so the schedule is planned
-// again until no more offloads stay.
-absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule& schedule,
-                                         const Machine& machine, TimelineOptions options) {
-  const std::int64_t memory_bytes = machine.devices.front().memory_bytes;
-  std::vector<bool> stays(schedule.steps.size());
-  for (bool is_first = true; true; is_first = false) {
-    absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, memory_bytes);
-    if (!plan.ok()) return plan.status();
-    if ((*plan)->height_bytes() > memory_bytes) {
-      options.placement = "best-fit";
-      options.plan = nullptr;
-      return Simulate(graph, schedule, machine, options);
-    }
-    options.plan = *std::move(plan);
-    Simulation simulation(graph, schedule, machine, options,
-                          MakePlacementPolicy(options.placement).value(), stays);
-    absl::StatusOr<Timeline> timeline = simulation.Simulate();
-    if (simulation.stays() == stays) return timeline;
-    stays = simulation.stays();
-    if (is_first) stays = StaysWithPlenty(graph, schedule, machine, options, std::move(stays));
-  }
-}
 
 // Simulates a valid schedule with fixed addresses or pages.
 absl::StatusOr<Timeline> SimulateChecked(absl::Span<const TaskGraph> graphs,
@@ -84,26 +31,24 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                   const Machine& machine, const TimelineOptions& options) {
-  if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
   if (schedule.memory != ScheduleMemory::kPool) {
-    return SimulateChecked(absl::MakeConstSpan(&graph, 1), schedule, machine, {});
+    return Simulate(absl::MakeConstSpan(&graph, 1), schedule, machine);
   }
-  absl::Status status = ValidateMachine(machine);
-  if (status.ok()) {
-    status = simulate::CheckTimelineOptions(options, machine.devices.front().memory_bytes);
+  absl::StatusOr<PlacedSchedule> placed = PlaceInPool(graph, schedule, machine, options);
+  if (!placed.ok()) return placed.status();
+  const HostCompression compression = {options.compression, options.compression_threads};
+  absl::StatusOr<Program> program =
+      LowerSchedule({&graph, 1}, placed->schedule, machine, {.host_compression = &compression});
+  if (!program.ok()) return program.status();
+  for (ProgramOperation& operation : program->operations) {
+    operation.step = static_cast<std::uint32_t>(placed->steps[operation.step]);
   }
-  if (!status.ok()) return status;
-  PlacementContext context;
-  if (options.plan != nullptr) context.plans.push_back(options.plan);
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
-      MakePlacementPolicy(options.placement, context);
-  if (!policy.ok()) return policy.status();
-  if (PlacementTraitsOf(options.placement)->needs_plan && options.plan == nullptr) {
-    return SimulatePlanned(graph, schedule, machine, options);
-  }
-  return Simulation(graph, schedule, machine, options, std::move(*policy),
-                    std::vector<bool>(schedule.steps.size()))
-      .Simulate();
+  Timeline timeline = SimulateProgram(graph, *program);
+  timeline.stayed = placed->stayed;
+  timeline.pool_bytes = placed->pool_bytes;
+  timeline.plan = std::move(placed->plan);
+  timeline.resolved = std::move(placed->resolved);
+  return timeline;
 }
 
 absl::StatusOr<Timeline> Simulate(absl::Span<const TaskGraph> graphs, const Schedule& schedule,

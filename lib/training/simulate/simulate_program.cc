@@ -12,8 +12,6 @@
 namespace tidepool {
 namespace {
 
-using simulate::MemoryCurve;
-
 // By ProgramOperation::Kind.
 constexpr TimelineEvent::Kind kEventKinds[] = {
     TimelineEvent::Kind::kTask, TimelineEvent::Kind::kOffload, TimelineEvent::Kind::kPrefetch,
@@ -128,12 +126,12 @@ class ProgramTimeline {
       AddDevice(device, CurveOf(on_devices, from_start[device], device));
     }
     timeline_.host_memory = CurveOf(on_host, from_start[devices], kHostDevice);
-    timeline_.peak_host_bytes = MemoryCurve::PeakOf(timeline_.host_memory);
+    timeline_.peak_host_bytes = simulate::PeakOf(timeline_.host_memory);
   }
 
   void AddDevice(std::size_t device, std::vector<MemoryPoint> curve) {
     DeviceTimeline own = {std::move(curve), 0, program_.pool_bytes[device]};
-    own.peak_bytes = MemoryCurve::PeakOf(own.memory);
+    own.peak_bytes = simulate::PeakOf(own.memory);
     if (program_.memory == ScheduleMemory::kPaged) own.pool_bytes = own.peak_bytes;
     if (device > 0) {
       timeline_.further_devices.push_back(std::move(own));
@@ -176,7 +174,7 @@ class ProgramTimeline {
     simulate::MergeRuns(points, std::move(ends), [](const MemoryPoint& a, const MemoryPoint& b) {
       return a.seconds < b.seconds;
     });
-    return MemoryCurve::PointsOf(points);
+    return simulate::CurveOf(points);
   }
 
   const TaskGraph& graph_;

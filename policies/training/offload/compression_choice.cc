@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "lib/training/schedule/begin_on_host.h"
 #include "policies/training/offload/option_names.h"
 #include "tidepool/compress/compression_advisor.h"
 
@@ -66,6 +67,7 @@ class CompressionChoice {
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduleStep& step = schedule_.steps[i];
       if (step.kind != StepKind::kOffload) continue;
+      if (schedule::HostMayRead(graph_.data[step.index])) continue;
       const absl::StatusOr<CompressionAdvice> advice =
           advisor->Advise({.bytes = graph_.data[step.index].bytes,
                            .density = densities_[step.index],

@@ -13,6 +13,8 @@
 #include "tests/support/virtual_clock_device.h"
 #include "tests/training/execute/fixed_rig.h"
 #include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
@@ -157,6 +159,39 @@ TEST(FixedExecutorTimelineTest, IsTheSimulators) {
   }
   EXPECT_GT(two_devices, testing::Rounds(600) / 40);
   EXPECT_GT(stalls, testing::Rounds(600));
+}
+
+// A pool's schedule with the addresses that the pool gives takes the time that is simulated for it.
+TEST(FixedExecutorTimelineTest, IsTheSimulatorsForPools) {
+  for (const char* policy : {"vdnn", "vdnn++"}) {
+    SCOPED_TRACE(policy);
+    RandomPrograms pool(0);
+    pool.machine = {};
+    pool.graphs = {MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value()};
+    TaskGraph& graph = pool.graphs.front();
+    for (GraphData& data : graph.data) data.bytes = data.bytes / 4096 + 1;
+    for (GraphTask& task : graph.tasks) {
+      for (TaskAlgorithm& algorithm : task.algorithms) algorithm.workspace_bytes /= 4096;
+    }
+    pool.machine.devices.front().memory_bytes = std::int64_t{1} << 20;
+    MachineLink& link = pool.machine.links.front();
+    link.out_bytes_per_second = link.in_bytes_per_second = 1e6;
+    const Schedule schedule =
+        MakeSchedule(policy, graph, {.machine = pool.machine}).value().schedule;
+    const Timeline simulated = Simulate(graph, schedule, pool.machine).value();
+    PlacedSchedule placed = PlaceInPool(graph, schedule, pool.machine).value();
+    pool.schedule = std::move(placed.schedule);
+    VirtualRig rig(pool);
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const absl::StatusOr<Timeline> measured = rig.Run();
+      ASSERT_TRUE(measured.ok()) << measured.status();
+      ASSERT_EQ(measured->events.size(), simulated.events.size());
+      ASSERT_NO_FATAL_FAILURE(AssertNear(measured->seconds, simulated.seconds, "all", 0));
+      ASSERT_NO_FATAL_FAILURE(ExpectSameStalls(*measured, simulated));
+      EXPECT_EQ(measured->bytes_out, simulated.bytes_out);
+      EXPECT_GT(measured->bytes_out, 0);
+    }
+  }
 }
 
 }  // namespace

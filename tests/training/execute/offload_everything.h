@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "lib/training/schedule/begin_on_host.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool::testing {
@@ -91,7 +92,8 @@ class OffloadEverything {
     if (next > graph_.tasks.size() && !is_weight) return Free(data);
     if (options_.moves_nothing) return;
     Add(StepKind::kOffload, data);
-    schedule_.steps.back().density = options_.density;
+    if (!schedule::HostMayRead(graph_.data[data]))
+      schedule_.steps.back().density = options_.density;
     places_[data] = Place::kOut;
     if (options_.awaits) Add(StepKind::kAwait, data);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/training/schedule/begin_on_host.h"
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/graph/slow_graph.h"
 #include "tidepool/schedule/schedule.h"
@@ -98,7 +99,9 @@ class RandomSchedules {
   }
   void Offload(std::size_t data) {
     Add(StepKind::kOffload, data);
-    if (Chance(0.3)) steps_.back().density = 0.01 * static_cast<double>(random_.Below(101));
+    const bool may_compress = !schedule::HostMayRead(graph_.data[data]);
+    if (Chance(0.3) && may_compress)
+      steps_.back().density = 0.01 * static_cast<double>(random_.Below(101));
     places_[data] = Place::kSentOut;
   }
 

@@ -125,14 +125,14 @@ TEST(ValidateSchedule, TakesWhatCanRun) {
   EXPECT_TRUE(
       ValidateSchedule(
           graph,
-          Of(graph, {Allocate(kKernel),   Await(kKernel),   Prefetch(kKernel), Offload(kKernel, 0),
-                     Prefetch(kKernel),   Allocate(kBatch), Allocate(kMap),    RunTask(kConv, 1),
-                     Offload(kKernel, 1), Offload(kBatch),  Await(kBatch),     Await(kBatch),
-                     Allocate(kScore),    RunTask(kLoss),   Synchronize(),     Prefetch(kBatch),
-                     Offload(kBatch),     Prefetch(kBatch), Allocate(kSlope),  Allocate(kStep),
-                     RunTask(kBack),      Offload(kMap),    Free(kMap),        Free(kBatch),
-                     Offload(kScore),     Await(kScore),    Free(kScore),      Prefetch(kKernel),
-                     RunTask(kUpdate),    Free(kSlope),     Free(kStep)}))
+          Of(graph, {Allocate(kKernel), Await(kKernel),   Prefetch(kKernel), Offload(kKernel),
+                     Prefetch(kKernel), Allocate(kBatch), Allocate(kMap),    RunTask(kConv, 1),
+                     Offload(kKernel),  Offload(kBatch),  Await(kBatch),     Await(kBatch),
+                     Allocate(kScore),  RunTask(kLoss),   Synchronize(),     Prefetch(kBatch),
+                     Offload(kBatch),   Prefetch(kBatch), Allocate(kSlope),  Allocate(kStep),
+                     RunTask(kBack),    Offload(kMap),    Free(kMap),        Free(kBatch),
+                     Offload(kScore),   Await(kScore),    Free(kScore),      Prefetch(kKernel),
+                     RunTask(kUpdate),  Free(kSlope),     Free(kStep)}))
           .ok());
 }
 

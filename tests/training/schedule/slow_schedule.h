@@ -35,6 +35,11 @@ class SlowScheduleCheck {
   }
 
  private:
+  // The host does not decompress.
+  static bool HostMayRead(const GraphData& data) {
+    return data.before == DataHome::kHost || data.after != DataHome::kNowhere ||
+           data.kind == DataKind::kWeightGradient;
+  }
   bool HasRun(std::size_t task, std::size_t before) const {
     for (std::size_t at = 0; at < before; ++at) {
       if (steps_[at].kind == StepKind::kRun && steps_[at].index == task) return true;
@@ -82,7 +87,8 @@ class SlowScheduleCheck {
     if (step.kind == StepKind::kAllocate) return place == "nowhere";
     if (step.kind == StepKind::kOffload) {
       return place == "device" && IsWritten(step.index, at) &&
-             (step.density == -1 || (step.density >= 0 && step.density <= 1));
+             (step.density == -1 ||
+              (step.density >= 0 && step.density <= 1 && !HostMayRead(graph_.data[step.index])));
     }
     if (step.kind == StepKind::kFree) {
       return is_somewhere && graph_.data[step.index].after == DataHome::kNowhere &&

@@ -339,8 +339,10 @@ TEST(Program, RefusesWhatTheMachineHasNot) {
   EXPECT_EQ(error(Paged({Take(kFirst, 2)}, ScheduleMemory::kFixed), machine),
             "step 0, allocate 'first': bytes [2, 3) are needed, expected a range in a memory of 2 "
             "bytes");
-  EXPECT_EQ(error(Paged({}, ScheduleMemory::kPool), machine),
-            "the schedule is one of a pool, expected fixed addresses or pages");
+  EXPECT_EQ(
+      error(Paged({}, ScheduleMemory::kPool), machine),
+      "the schedule is one of a pool, expected fixed addresses or pages: PlaceInPool gives it "
+      "addresses");
   Schedule schedule = Paged({Take(kFirst)});
   schedule.devices = 2;
   EXPECT_EQ(error(schedule, machine),

@@ -121,12 +121,12 @@ TEST(Simulate, ACopyBeginsBehindTheTaskAndDelaysItsReader) {
   Steps steps = OutAndBack();
   steps.insert(steps.begin() + 7, Await(kA));
   const Timeline timeline = Simulated(Chain(), steps, options);
-  // The wait keeps the host until 3; the copy back is issued then.
+  // The copy back begins when the memory of the copy out is free.
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2",
                                               "in 1: 3 to 5", "task 2: 5 to 6"));
   EXPECT_THAT(StallsOf(timeline), ElementsAre("task 2: 3 from 2, data 1"));
   EXPECT_THAT(CurveOf(timeline.device_memory),
-              ElementsAre("0: 3000", "1: 4000", "2: 3000", "3: 4000", "6: 0"));
+              ElementsAre("0: 3000", "1: 4000", "2: 3000", "5: 4000", "6: 0"));
   EXPECT_THAT(CurveOf(timeline.host_memory), ElementsAre("1: 2000", "5: 0"));
   EXPECT_EQ(timeline.seconds, 6);
   EXPECT_EQ(timeline.compute_seconds, 3);
@@ -146,7 +146,7 @@ TEST(Simulate, DataThatWasNotWaitedForStays) {
   EXPECT_THAT(timeline.resolved.steps, OutAndBack());
 }
 
-// c needs a's memory: the host waits until a has left at 3, and the task stalls.
+// c needs a's memory: a is dropped there, and the task waits until a has left at 3.
 TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
   TaskGraph graph = Chain();
   graph.tasks[2].reads = {kB};
@@ -155,22 +155,16 @@ TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
   const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Allocate(kB),
                        RunTask(1),   Allocate(kC), RunTask(2), Free(kX),    Free(kB),
                        Prefetch(kA), RunTask(3),   Free(kA),   Free(kC)};
-  for (const bool releases_early : {true, false}) {
-    testing::PoolMachine options = Machine(4999);
-    options.placing.alignment = 1;
-    options.placing.releases_early = releases_early;
-    const Timeline timeline = Simulated(graph, steps, options);
-    EXPECT_THAT(EventsOf(timeline),
-                ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2", "task 2: 3 to 4",
-                            "in 1: 4 to 6", "task 3: 6 to 7"));
-    EXPECT_THAT(StallsOf(timeline),
-                ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
-    Steps resolved = steps;
-    resolved.insert(resolved.begin() + 6, Await(kA));
-    EXPECT_EQ(timeline.resolved.steps, resolved);
-    EXPECT_EQ(timeline.resolved.policy, "example");
-    EXPECT_EQ(timeline.resolved.fingerprint, GraphFingerprint(graph));
-  }
+  const Timeline timeline = Simulated(graph, steps, Machine(4999));
+  EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2",
+                                              "task 2: 3 to 4", "in 1: 4 to 6", "task 3: 6 to 7"));
+  EXPECT_THAT(StallsOf(timeline),
+              ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
+  Steps resolved = steps;
+  resolved.insert(resolved.begin() + 6, Await(kA));
+  EXPECT_EQ(timeline.resolved.steps, resolved);
+  EXPECT_EQ(timeline.resolved.policy, "example");
+  EXPECT_EQ(timeline.resolved.fingerprint, GraphFingerprint(graph));
   // An explicit wait at the same place is the same.
   Steps explicit_steps = steps;
   explicit_steps.insert(explicit_steps.begin() + 6, Await(kA));
@@ -178,28 +172,39 @@ TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
               ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
 }
 
-// By the time b is allocated, a has left. With early release b and c take a's memory, otherwise
-// each takes its own.
-TEST(Simulate, EarlyReleaseUsesLessOfThePool) {
-  TaskGraph graph = Chain();
-  graph.tasks[2].reads = {kB};
-  graph.tasks.push_back(
-      {.name = "look", .reads = {kA}, .updates = {kC}, .algorithms = graph.tasks[0].algorithms});
-  const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Allocate(kB),
-                       RunTask(1),   Allocate(kC), RunTask(2), Free(kX),    Free(kB),
-                       Prefetch(kA), RunTask(3),   Free(kA),   Free(kC)};
-  testing::PoolMachine options = Machine(10'000);
+// Data that needs 2,000 bytes in one piece has no room beside b, which was placed meanwhile, unless
+// x is dropped as soon as it was sent.
+TEST(Simulate, DataIsDroppedEarlierWhereThePoolIsInPieces) {
+  TaskGraph graph;
+  graph.name = "pieces";
+  graph.data = {{"x", 1000, DataKind::kInput}, {"a", 1000}, {"b", 1000}, {"c", 2000}};
+  const std::vector<TaskAlgorithm> algorithms = {{"plain", 1, 0}};
+  graph.tasks = {{.name = "make a", .reads = {0}, .writes = {1}, .algorithms = algorithms},
+                 {.name = "make b", .reads = {1}, .writes = {2}, .algorithms = algorithms},
+                 {.name = "make c", .reads = {2}, .writes = {3}, .algorithms = algorithms},
+                 {.name = "look", .reads = {0}, .updates = {3}, .algorithms = algorithms}};
+  const Steps steps = {Allocate(0), Allocate(1), RunTask(0),  Offload(0), Allocate(2),
+                       RunTask(1),  Free(1),     Allocate(3), RunTask(2), Free(2),
+                       Prefetch(0), RunTask(3),  Free(0),     Free(3)};
+  testing::PoolMachine options = Machine(3000);
   options.placing.placement = "first-fit";
-  options.link().out_bytes_per_second = kInfinity;
-  const Timeline early = Simulated(graph, steps, options);
-  EXPECT_EQ(early.pool_bytes, 3000);
-  EXPECT_EQ(early.bytes_in, 2000);
-  EXPECT_EQ(early.resolved.steps.size(), steps.size() + 1);
-  options.placing.releases_early = false;
-  const Timeline late = Simulated(graph, steps, options);
-  EXPECT_EQ(late.pool_bytes, 5000);
-  EXPECT_EQ(late.bytes_in, 0);  // it never left
-  EXPECT_EQ(late.resolved.steps, steps);
+  // Dropped where c has no room, x leaves [0, 2000) free beside b at 2,000.
+  const PlacedSchedule late =
+      PlaceInPool(graph, Of(graph, steps), options.machine, options.placing).value();
+  Steps resolved = steps;
+  resolved.insert(resolved.begin() + 7, Await(0));
+  EXPECT_EQ(late.resolved.steps, resolved);
+  // With a in its place until the end, c fits only where b took the place of x.
+  Steps kept = steps;
+  kept.erase(kept.begin() + 6);
+  kept.insert(kept.end(), Free(1));
+  options.memory() = 4000;
+  const PlacedSchedule early =
+      PlaceInPool(graph, Of(graph, kept), options.machine, options.placing).value();
+  resolved = kept;
+  resolved.insert(resolved.begin() + 4, Await(0));
+  EXPECT_EQ(early.resolved.steps, resolved);
+  EXPECT_EQ(early.schedule.memory, ScheduleMemory::kFixed);
 }
 
 TEST(Simulate, SynchronizeWaitsForCopies) {
@@ -207,9 +212,9 @@ TEST(Simulate, SynchronizeWaitsForCopies) {
   steps.insert(steps.begin() + 4, Synchronize());
   const Timeline timeline = Simulated(Chain(), steps, Machine(4000));
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 3 to 4",
-                                              "in 1: 4 to 6", "task 2: 6 to 7"));
+                                              "in 1: 3 to 5", "task 2: 5 to 6"));
   EXPECT_THAT(StallsOf(timeline),
-              ElementsAre("task 1: 2 from 1, synchronize 1", "task 2: 2 from 4, data 1"));
+              ElementsAre("task 1: 2 from 1, synchronize 1", "task 2: 1 from 4, data 1"));
 }
 
 TEST(Simulate, FreedDataHoldsBackWhatComesNextUntilItsCopyIsOver) {
@@ -310,7 +315,7 @@ TEST(Simulate, AnInfiniteLinkTakesNoTime) {
   options.SetRate(kInfinity);
   const Timeline timeline = Simulated(Chain(), steps, options);
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 1", "task 1: 1 to 2",
-                                              "in 1: 2 to 2", "task 2: 2 to 3"));
+                                              "in 1: 1 to 1", "task 2: 2 to 3"));
   EXPECT_THAT(timeline.stalls, IsEmpty());
   EXPECT_EQ(timeline.peak_device_bytes, 4000);
 }

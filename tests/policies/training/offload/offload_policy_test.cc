@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/training/schedule/begin_on_host.h"
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
@@ -317,7 +318,8 @@ TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
   Schedule all = testing::MakePoolSchedule("vdnn++", graph, options).value();
   const double raw_seconds = Simulate(graph, all, options.machine).value().seconds;
   for (ScheduleStep& step : all.steps) {
-    if (step.kind == StepKind::kOffload) step.density = 0.3;
+    const bool is_offload = step.kind == StepKind::kOffload;
+    if (is_offload && !schedule::HostMayRead(graph.data[step.index])) step.density = 0.3;
   }
   ASSERT_GT(Simulate(graph, all, options.machine).value().seconds, raw_seconds * 1.01);
   options.densities.assign(graph.data.size(), 0.3);
@@ -350,8 +352,9 @@ TEST(OffloadPolicy, LayersWithoutNamesAreFoundByTheirInputs) {
   EXPECT_EQ(DataOf(graph, nameless, StepKind::kPrefetch),
             DataOf(graph, named, StepKind::kPrefetch));
   // Its loss has no forward layer, and without names that is not seen: it fetches one earlier.
-  EXPECT_LE(Simulate(graph, nameless, Plenty().machine)->seconds,
-            Simulate(graph, named, Plenty().machine)->seconds);
+  EXPECT_NEAR(Simulate(graph, nameless, Plenty().machine)->seconds /
+                  Simulate(graph, named, Plenty().machine)->seconds,
+              1, 0.01);
 }
 
 }  // namespace

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool as a source of addresses: one walk over the steps with a block map.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/io/quote.h"
+#include "lib/base/text/sizes.h"
+#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/check_pool.h"
+#include "lib/training/schedule/line_of_data.h"
+#include "lib/training/schedule/visit_step.h"
+#include "lib/training/simulate/device_memory.h"
+#include "lib/training/simulate/timeline_options.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace tidepool {
+namespace {
+
+constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+// How many data may have been sent and still lie on the device. The first limit that fits is taken.
+constexpr std::size_t kMostLeaving[] = {kNoLimit, 32, 16, 8, 4, 2, 1, 0};
+
+class PoolPlacing {
+ public:
+  // The options are checked, `stays` are the steps of offloads that are left out, and `plan` is
+  // null for other placements. The arguments by reference outlive the placing.
+  PoolPlacing(const TaskGraph& graph, const Schedule& schedule, std::int64_t memory_bytes,
+              const TimelineOptions& options, const std::vector<bool>& stays,
+              const PlacementPlan* plan, std::size_t most_leaving,
+              std::unique_ptr<PlacementPolicy> policy)
+      : graph_(graph),
+        schedule_(schedule),
+        stays_(stays),
+        plan_(plan),
+        most_leaving_(most_leaving),
+        memory_(graph, memory_bytes, options.alignment, std::move(policy)),
+        leaving_(graph.data.size()),
+        is_out_(schedule::BeginOnHost(graph)) {
+    placed_.schedule = {.policy = schedule.policy,
+                        .fingerprint = schedule.fingerprint,
+                        .steps = {},
+                        .memory = ScheduleMemory::kFixed,
+                        .alignment = options.alignment};
+    placed_.resolved = {schedule.policy, schedule.fingerprint, {}};
+  }
+
+  absl::StatusOr<PlacedSchedule> Place() {
+    for (at_ = 0; at_ < schedule_.steps.size(); ++at_) {
+      const ScheduleStep& step = schedule_.steps[at_];
+      if (stays_[at_]) continue;
+      // Drops come before the allocation that needs them, and after the offload that causes them.
+      const bool comes_first = step.kind == StepKind::kOffload;
+      if (comes_first) placed_.resolved.steps.push_back(step);
+      absl::Status status = schedule::VisitStep(step, *this);
+      if (!status.ok()) return status;
+      if (!comes_first) placed_.resolved.steps.push_back(step);
+    }
+    at_ = schedule_.steps.empty() ? 0 : schedule_.steps.size() - 1;
+    while (!leaving_.empty()) End(leaving_.first());
+    placed_.stayed = std::count(stays_.begin(), stays_.end(), true);
+    placed_.pool_bytes = memory_.high_water();
+    return std::move(placed_);
+  }
+
+  // The steps, for VisitStep.
+  absl::Status Allocate(const ScheduleStep& step) { return Take(step); }
+
+  absl::Status Free(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) Leave(step.index);
+    Add(step);
+    if (!is_out_[step.index]) memory_.GiveData(step.index);
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const ScheduleStep& step) {
+    const TaskAlgorithm& algorithm = graph_.tasks[step.index].algorithms[step.algorithm];
+    ScheduleStep placed = step;
+    if (algorithm.workspace_bytes > 0) {
+      const absl::StatusOr<BlockId> block = TakeBlock(algorithm.workspace_bytes, Hint::kResident);
+      if (!block.ok()) return block.status();
+      placed.offset = memory_.OffsetOf(*block);
+      memory_.Give(*block);
+    }
+    Add(placed);
+    return absl::OkStatus();
+  }
+
+  absl::Status Offload(const ScheduleStep& step) {
+    Add(step);
+    leaving_.Join(step.index);
+    ++count_;
+    while (count_ > most_leaving_) DropUnscheduled(leaving_.first());
+    return absl::OkStatus();
+  }
+
+  absl::Status Await(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) Drop(step.index);
+    return absl::OkStatus();
+  }
+
+  absl::Status Prefetch(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) Leave(step.index);
+    if (!is_out_[step.index]) return absl::OkStatus();
+    is_out_[step.index] = false;
+    return Take(step);
+  }
+
+  absl::Status Synchronize() {
+    Add(schedule_.steps[at_]);
+    while (!leaving_.empty()) Drop(leaving_.first());
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(const ScheduleStep& step) {
+    placed_.schedule.steps.push_back(step);
+    placed_.steps.push_back(at_);
+  }
+
+  void Leave(std::size_t data) {
+    leaving_.Leave(data);
+    --count_;
+  }
+
+  void Drop(std::size_t data) {
+    Leave(data);
+    is_out_[data] = true;
+    Add({.kind = StepKind::kDrop, .index = data});
+    memory_.GiveData(data);
+  }
+
+  // Drops data without a step of the schedule, and adds that step to the resolved schedule.
+  void DropUnscheduled(std::size_t data) {
+    placed_.resolved.steps.push_back({.kind = StepKind::kAwait, .index = data});
+    Drop(data);
+  }
+
+  // Ends the iteration of data that was sent: it stays where its home is.
+  void End(std::size_t data) {
+    if (graph_.data[data].after == DataHome::kDevice) return Leave(data);
+    Drop(data);
+  }
+
+  // Takes memory for the data of the step.
+  absl::Status Take(const ScheduleStep& step) {
+    const absl::StatusOr<BlockId> block = TakeBlock(graph_.data[step.index].bytes, step.hint);
+    if (!block.ok()) return block.status();
+    memory_.SetBlock(step.index, *block);
+    ScheduleStep placed = step;
+    placed.offset = memory_.OffsetOf(*block);
+    Add(placed);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<BlockId> TakeBlock(std::int64_t bytes, Hint hint) {
+    if (plan_ != nullptr) return TakePlannedBlock(bytes);
+    BlockId block = memory_.Take(bytes, hint);
+    while (block == kNoBlock && !leaving_.empty()) {
+      DropUnscheduled(leaving_.first());
+      block = memory_.Take(bytes, hint);
+    }
+    if (block == kNoBlock) return NoRoomError(bytes);
+    return block;
+  }
+
+  absl::StatusOr<BlockId> TakePlannedBlock(std::int64_t bytes) {
+    const std::vector<PlannedRequest>& requests = plan_->requests();
+    const std::size_t request = requests_++;
+    if (request >= requests.size() || requests[request].bytes != memory_.Rounded(bytes)) {
+      return NotPlannedError(request, bytes);
+    }
+    const std::int64_t offset = requests[request].offset;
+    while (true) {
+      const BlockId block = memory_.TakeAt(offset, bytes);
+      if (block != kNoBlock) return block;
+      const std::size_t in_the_way = leaving_.FirstThat(
+          [&](std::size_t data) { return memory_.IsWithin(data, offset, bytes); });
+      if (in_the_way == leaving_.end()) return NoRoomError(bytes);
+      DropUnscheduled(in_the_way);
+    }
+  }
+
+  absl::Status NoRoomError(std::int64_t bytes) const;
+  absl::Status NotPlannedError(std::size_t request, std::int64_t bytes) const;
+
+  const TaskGraph& graph_;
+  const Schedule& schedule_;
+  const std::vector<bool>& stays_;  // by step
+  const PlacementPlan* const plan_;
+  const std::size_t most_leaving_;
+  simulate::DeviceMemory memory_;
+  schedule::LineOfData leaving_;
+  std::size_t count_ = 0;     // of leaving data
+  std::vector<bool> is_out_;  // by data
+  std::size_t at_ = 0;        // the current step
+  std::size_t requests_ = 0;  // requests of the plan so far
+  PlacedSchedule placed_ = {};
+};
+
+absl::Status PoolPlacing::NoRoomError(std::int64_t bytes) const {
+  const ScheduleStep& step = schedule_.steps[at_];
+  const std::string purpose = step.kind == StepKind::kRun
+                                  ? "its workspace"
+                                  : absl::StrCat("data ", io::Quoted(graph_.data[step.index].name));
+  std::size_t next = at_;
+  while (next < schedule_.steps.size() && schedule_.steps[next].kind != StepKind::kRun) ++next;
+  const std::string task =
+      next == schedule_.steps.size()
+          ? "after the last task"
+          : absl::StrCat("at task ", io::Quoted(graph_.tasks[schedule_.steps[next].index].name));
+  const std::string where =
+      plan_ == nullptr
+          ? ""
+          : absl::StrCat(", at offset ", plan_->requests()[requests_ - 1].offset, " as planned");
+  return absl::ResourceExhaustedError(
+      absl::StrCat(task, ", step ", at_, ", ", text::ExactSize(memory_.Rounded(bytes)),
+                   " more are needed for ", purpose, where, "; ", memory_.Account()));
+}
+
+absl::Status PoolPlacing::NotPlannedError(std::size_t request, std::int64_t bytes) const {
+  const std::vector<PlannedRequest>& requests = plan_->requests();
+  const std::string expected = request >= requests.size()
+                                   ? absl::StrCat("no more than ", requests.size(), " requests")
+                                   : absl::StrCat(requests[request].bytes);
+  return absl::InvalidArgumentError(absl::StrCat("step ", at_, ", request ", request, " is for ",
+                                                 memory_.Rounded(bytes), " bytes, expected ",
+                                                 expected, " as planned"));
+}
+
+// Returns, by step, the offloads without room on the host. Each datum has room of its own there:
+// for its home, or from its first copy on.
+absl::StatusOr<std::vector<bool>> StaysOf(const TaskGraph& graph, const Schedule& schedule,
+                                          std::int64_t host_bytes,
+                                          const CompressionProfile& compression) {
+  std::vector<std::int64_t> rooms(graph.data.size());
+  std::int64_t left = host_bytes;
+  const std::vector<bool> are_on_host = schedule::BeginOnHost(graph);
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    const GraphData& data = graph.data[i];
+    if (!are_on_host[i] && data.after != DataHome::kHost) continue;
+    if (data.bytes > left) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the host's memory of ", text::ExactSize(host_bytes),
+                       " has no room for data ", io::Quoted(data.name), " at home there"));
+    }
+    left -= rooms[i] = data.bytes;
+  }
+  std::vector<bool> stays(schedule.steps.size());
+  for (std::size_t i = 0; i < stays.size(); ++i) {
+    const ScheduleStep& step = schedule.steps[i];
+    if (step.kind != StepKind::kOffload) continue;
+    const std::int64_t bytes = graph.data[step.index].bytes;
+    const std::int64_t room =
+        step.density < 0
+            ? bytes
+            : CompressedBytes(compression, bytes, ZeroValueWord::k32Bits, step.density);
+    const std::int64_t more = std::max<std::int64_t>(room - rooms[step.index], 0);
+    stays[i] = more > left;
+    if (stays[i]) continue;
+    left -= more;
+    rooms[step.index] += more;
+  }
+  return stays;
+}
+
+Schedule WithoutSteps(const Schedule& schedule, const std::vector<bool>& are_left_out) {
+  Schedule rest = {schedule.policy, schedule.fingerprint, {}};
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    if (!are_left_out[i]) rest.steps.push_back(schedule.steps[i]);
+  }
+  return rest;
+}
+
+absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const Schedule& schedule,
+                                                std::int64_t memory_bytes,
+                                                const TimelineOptions& options,
+                                                const std::vector<bool>& stays) {
+  absl::StatusOr<PlacedSchedule> placed;
+  for (const std::size_t most_leaving : kMostLeaving) {
+    placed = PoolPlacing(graph, schedule, memory_bytes, options, stays, nullptr, most_leaving,
+                         MakePlacementPolicy(options.placement).value())
+                 .Place();
+    if (placed.ok()) break;
+  }
+  return placed;
+}
+
+// Makes a plan where the options have none, and takes best-fit where that is too high.
+absl::StatusOr<PlacedSchedule> PlaceWithPlan(const TaskGraph& graph, const Schedule& schedule,
+                                             std::int64_t memory_bytes, TimelineOptions options,
+                                             const std::vector<bool>& stays) {
+  if (options.plan == nullptr) {
+    absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
+        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, memory_bytes);
+    if (!plan.ok()) return plan.status();
+    if ((*plan)->height_bytes() > memory_bytes) {
+      options.placement = "best-fit";
+      return PlaceWithoutPlan(graph, schedule, memory_bytes, options, stays);
+    }
+    options.plan = *std::move(plan);
+  }
+  absl::StatusOr<PlacedSchedule> placed =
+      PoolPlacing(graph, schedule, memory_bytes, options, stays, options.plan.get(), kNoLimit,
+                  MakePlacementPolicy("best-fit").value())
+          .Place();
+  if (placed.ok()) placed->plan = std::move(options.plan);
+  return placed;
+}
+
+}  // namespace
+
+absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph, const Schedule& schedule,
+                                           const Machine& machine, const TimelineOptions& options) {
+  absl::Status status = schedule::CheckIsForPool(schedule, "a pool");
+  if (status.ok()) status = ValidateSchedule(graph, schedule);
+  if (status.ok()) status = ValidateMachine(machine);
+  if (!status.ok()) return status;
+  const std::int64_t memory_bytes = machine.devices.front().memory_bytes;
+  status = simulate::CheckTimelineOptions(options, memory_bytes);
+  if (!status.ok()) return status;
+  PlacementContext context;
+  if (options.plan != nullptr) context.plans.push_back(options.plan);
+  // Another placement refuses a plan.
+  status = MakePlacementPolicy(options.placement, context).status();
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::vector<bool>> stays =
+      StaysOf(graph, schedule, machine.host.memory_bytes, options.compression);
+  if (!stays.ok()) return stays.status();
+  const bool needs_plan = PlacementTraitsOf(options.placement)->needs_plan;
+  return needs_plan ? PlaceWithPlan(graph, schedule, memory_bytes, options, *stays)
+                    : PlaceWithoutPlan(graph, schedule, memory_bytes, options, *stays);
+}
+
+}  // namespace tidepool
