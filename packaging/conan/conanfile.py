@@ -26,7 +26,7 @@ class Tidepool(ConanFile):
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "..", "..")
         for pattern in ("CMakeLists.txt", "LICENSE", "NOTICE", "bindings/*", "cmake/*", "docs/design/rooms.md", "dryrun/*",
-                        "include/*", "lib/*", "policies/*", "trace_replay/*"):
+                        "include/*", "lib/*", "policies/*", "scripts/help_pages.py", "trace_replay/*"):
             copy(self, pattern, root, self.export_sources_folder)
 
     def requirements(self):
