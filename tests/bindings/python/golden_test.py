@@ -28,8 +28,10 @@ def test_phases(tidepool_golden):
 
 
 @pytest.fixture
-def run(pytester):
+def run(pytester, monkeypatch):
     """Runs pytest in a folder with test_memory.py, and returns its result."""
+    # Where the package is installed, pytest would load the plug-in a second time by its entry point.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(test_memory=TESTS)
 
     def run(*arguments):
