@@ -219,7 +219,8 @@ TEST_F(SimulateCommand, ANarrowHostKeepsDataOnTheDevice) {
 TEST_F(SimulateCommand, PlannedMemoryIsThatOfThePeak) {
   const json answer = Answer({"--offload", "conv", "--algorithms", "m", "--memory", "720MiB"});
   EXPECT_EQ(answer["pool_bytes"], answer["smallest_pools"]["peak_live_bytes"]);
-  EXPECT_EQ(answer["fragmentation"], 0);
+  // Memory counts from its first use on, so the peak over time is below that of the requests.
+  EXPECT_LT(answer["fragmentation"], 0.05);
   EXPECT_EQ(Run({"simulate", path_, "--offload", "conv", "--algorithms", "m", "--memory", "720MiB",
                  "--placement", "best-fit"})
                 .status,

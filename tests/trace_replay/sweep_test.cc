@@ -86,7 +86,7 @@ TEST_F(Sweep, PrintsATableOfItsPoints) {
       "  none, batch 128         512.0 MiB   does not fit\n"
       "  none, batch 128           2.0 GiB      82.649 ms     1.087x           0 B   1.4 GiB\n"
       "  vdnn++ all, batch 128   512.0 MiB   does not fit\n"
-      "  vdnn++ all, batch 128     2.0 GiB     112.313 ms     1.477x     452.7 MiB   1.3 GiB\n");
+      "  vdnn++ all, batch 128     2.0 GiB     108.693 ms     1.429x     452.7 MiB   1.3 GiB\n");
 }
 
 TEST_F(Sweep, AnswersWhichMemorySuffices) {
