@@ -19,6 +19,7 @@ EXAMPLE = re.compile(r"^  (tidepool .*?)(?:  .*)?$", re.M)
 SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1", "--force"], "run": ["--scale", "0.001"]}
 
 
+DOWNLOADS = "pip:"  # examples that download packages are not run
 # Commands that cannot do their work here, with the errors that come after all options were understood.
 CANNOT = {"dryrun": re.compile("has no PyTorch|has no stand-in for the CUDA runtime")}
 
@@ -67,7 +68,7 @@ def commands_of(tool):
 def examples_of(tool, command):
     text = help_of(tool, command)
     lines = EXAMPLE.findall(text[text.find("\nExamples:\n"):]) if "\nExamples:\n" in text else []
-    return [line for line in lines if "COMMAND" not in line]
+    return [line for line in lines if "COMMAND" not in line and DOWNLOADS not in line]
 
 
 def taken_empty_values(tool, command):
