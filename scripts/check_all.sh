@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some three hours on two processors: the checks of .ci/run, then all tests under asan, the wheel, each
-# file compiled alone without the CUDA Toolkit, stress, clang-tidy, and each reader fuzzed by a build of clang, which also
+# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, and each reader fuzzed by a build of clang, which also
 # checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
@@ -34,6 +34,11 @@ step "tidy"
 cmake --preset tidy >/dev/null
 cp build/release/trace_replay/page_sources.cc build/tidy/trace_replay
 run-clang-tidy -p build/tidy -quiet -j "$(nproc)" -checks='-clang-analyzer-*,-bugprone-suspicious-include' 2>/dev/null
+
+step "journeys of the design page"
+cmake --preset coverage >/dev/null
+cmake --build build/coverage --target tidepool_tool -- --quiet
+python3 tests/house/journeys_test.py . build/coverage
 
 step "fuzz, and locks checked by clang"
 scripts/fuzz.sh 60
