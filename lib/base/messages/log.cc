@@ -14,6 +14,7 @@ namespace {
 struct Place {
   LogFunction function;  // empty: stderr
   LogLevel most = LogLevel::kInfo;
+  const Place* before = nullptr;  // threads may still use it
 };
 
 constinit std::atomic<const Place*> place = nullptr;  // null: all messages on stderr
@@ -26,7 +27,10 @@ void Print(std::string_view text) {
 }  // namespace messages
 
 void SetLog(LogFunction function, LogLevel most) {
-  messages::place.store(new messages::Place{std::move(function), most}, std::memory_order_release);
+  auto* const made = new messages::Place{std::move(function), most};
+  made->before = messages::place.load(std::memory_order_relaxed);
+  while (!messages::place.compare_exchange_weak(made->before, made, std::memory_order_release)) {
+  }
 }
 
 void Log(LogLevel level, std::string_view text) {
