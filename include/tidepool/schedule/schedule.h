@@ -33,7 +33,9 @@
 namespace tidepool {
 
 enum class ScheduleMemory : std::uint8_t {
-  // A live pool places each allocation when the host comes to its step. The host waits for room.
+  // A placement policy places each allocation, in the order of the steps. PlaceInPool (timeline.h)
+  // finds the offsets beforehand, and from there on the schedule is kFixed. Where copies are
+  // compressed by the host or probed, a live pool places them, and the host waits for room.
   kPool,
   // Each step that takes memory names its offset. Nothing is allocated while the schedule runs, and
   // the host waits for nothing. On the device each operation waits, by events, for its data and for
@@ -52,7 +54,7 @@ TIDEPOOL_EXPORT std::string_view ScheduleMemoryName(ScheduleMemory memory);
 // Each kind has the meaning for a pool first, then that for fixed addresses and pages.
 enum class StepKind : std::uint8_t {
   // Pool: takes device memory for data that is neither on the device nor on the host. When there is
-  // no room, waits on the host for data that is leaving, in the order in which it was sent.
+  // no room, waits for data that is leaving, in the order in which it was sent.
   // Fixed, paged: takes memory, for data that a task writes before any task reads it.
   kAllocate,
   // Ends the life of data, on either side: its memory is given back after the tasks queued so far.
@@ -69,8 +71,8 @@ enum class StepKind : std::uint8_t {
   // read the data run beside the copy. From then on the host has a clean copy of these bytes, until
   // a task updates the data or the data is freed.
   kOffload,
-  // Pool only: waits on the host until leaving data has arrived, and gives its device memory back
-  // after the tasks queued so far. Does nothing for data that stayed or was awaited before.
+  // Pool only: gives the device memory of leaving data back when it has arrived, after the tasks
+  // queued so far. Does nothing for data that stayed or was awaited before.
   kAwait,
   // Pool: takes memory, as kAllocate does, and fetches data from the host, which was offloaded or
   // begins there. The copy begins after all earlier tasks, and the host's copy ends with it. Data
@@ -79,7 +81,7 @@ enum class StepKind : std::uint8_t {
   // their memory is free and the host has them, also while a task runs. The clean copy on the host
   // remains.
   kPrefetch,
-  // Pool: waits on the host until all tasks and copies have finished, and awaits all leaving data.
+  // Pool: waits until all tasks and copies have finished, and awaits all leaving data.
   // Fixed, paged: each stream waits for all others.
   kSynchronize,
   // Fixed, paged only: gives the memory of the bytes [begin, end) back after their last use and
