@@ -133,8 +133,8 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     const auto allowed =
         region.is_asleep ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk;
     if (!Succeeded(status, allowed)) {
-      // Its copies may still read what comes next writes. Nobody uses what they read, but a
-      // sanitizer cannot know that.
+      // Copies that it queued may still read the region. Their results are dropped, but a sanitizer
+      // would report a race with the next writer.
       OrderStreams();
       return;
     }
