@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import stat
 import subprocess
 import sys
@@ -24,6 +25,14 @@ import _tidepool_recording as recording  # noqa: E402
 
 from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+
+def problem_of(line):
+    """Returns message, file and line that the problem matcher of the guide finds in a line, or None."""
+    guide = (SOURCE / "docs" / "guide" / "editors.md").read_text()
+    task = json.loads(guide.split("```json\n")[1].split("```")[0])["tasks"][0]
+    found = re.search(task["problemMatcher"]["pattern"]["regexp"], line)
+    return found and found.groups()
 
 
 class SourceTest(unittest.TestCase):
@@ -451,6 +460,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(found["reserved_range"], [100, 100])
         self.assertIsNone(found["expandable_bytes"])
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+        self.assertEqual(problem_of(text.lines(found, "x")[-1]), ("no: out of memory in 1000 bytes, 1.0 GiB asked for", "train.py", "7"))
 
     def test_the_first_request_may_be_refused(self):
         self.write(allocations=0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
@@ -466,6 +476,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(found["peak_reserved_bytes"], 100)
         self.assertEqual([rank["fits"] for rank in found["ranks"]], [False, True])
         self.assertIn("no, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-2])
+        self.assertEqual(problem_of(text.lines(found, "x")[-2]), ("no, 1.0 GiB asked for", "train.py", "7"))
 
     def test_a_rank_that_fails_is_named_before_its_launcher(self):
         self.write(0, error="ChildFailedError", devices=[], began=90, seconds=20)

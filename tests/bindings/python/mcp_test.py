@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server for agents: its tools, their errors, and a question that is cancelled."""
+import os
+import signal
+import sys
+
+import pytest
+
+anyio = pytest.importorskip("anyio")
+mcp = pytest.importorskip("mcp")
+
+import tidepool  # noqa: E402
+from tidepool import mcp as served  # noqa: E402
+
+VGG = "examples/traces/vgg16-b4-sgd.rmm.csv.gz"
+ERROR = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.64 GiB of which 11.88 MiB "
+         "is free. Including non-PyTorch memory, this process has 23.62 GiB memory in use. Of the allocated memory 22.83 GiB is allocated by "
+         "PyTorch, and 338.10 MiB is reserved by PyTorch but unallocated.")
+
+
+def call(tool, target=served.server, **arguments):
+    """Returns the result of a tool as a client sees it."""
+    async def ask():
+        async with mcp.Client(target) as client:
+            return await client.call_tool(tool, arguments)
+    return anyio.run(ask)
+
+
+def answer(tool, **arguments):
+    result = call(tool, **arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def error(tool, **arguments):
+    result = call(tool, **arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+def test_tools_describe_themselves_and_their_arguments():
+    async def ask():
+        async with mcp.Client(served.server) as client:
+            return (await client.list_tools()).tools
+    tools = {tool.name: tool for tool in anyio.run(ask)}
+    assert set(tools) == {"why_out_of_memory", "explain_error", "memory_needed", "compare_memory", "dry_run", "largest_that_fits", "schedule", "front"}
+    assert all(tool.description for tool in tools.values())
+    assert not tools["dry_run"].annotations.read_only_hint
+    assert tools["why_out_of_memory"].annotations.read_only_hint
+
+
+def test_answers_are_those_of_the_command_line():
+    trace = tidepool.read(VGG)
+    size = answer("memory_needed", file=VGG, fits="1GiB")
+    assert size["policies"] == [policy.to_dict() for policy in trace.size(fits="1GiB").policies]
+    assert size["fits"]["fits"] is True
+    assert answer("memory_needed", file=VGG, fits="1MiB")["fits"]["fits"] is False
+    assert answer("why_out_of_memory", file=VGG)["trace"]["allocations"] == 1564
+    assert answer("compare_memory", before=VGG, after=VGG)
+    assert answer("explain_error", text=ERROR)["out_of_memory"]["requested_bytes"] == 20 << 20
+
+
+def test_graphs_are_scheduled(tmp_path):
+    graph = tmp_path / "graph.json"
+    tidepool.model("alexnet", batch=8).write(graph)
+    assert answer("schedule", graph=str(graph), memory="8GiB")["fits"]
+    assert answer("front", graph=str(graph), memory="8GiB")
+
+
+@pytest.mark.parametrize("tool, arguments, words", [
+    ("why_out_of_memory", {"file": "nowhere"}, "nowhere: cannot be opened"),
+    ("why_out_of_memory", {"file": "--help"}, "./--help: cannot be opened"),
+    ("memory_needed", {"file": VGG, "fits": "much"}, "much"),
+    ("explain_error", {"text": "not enough"}, "expected"),
+    ("schedule", {"graph": VGG, "memory": "1GiB"}, VGG),
+    ("dry_run", {"command": ["python3", "x.py"], "folder": "/nowhere"}, "/nowhere: no such folder"),
+    ("dry_run", {"command": ["python3", "x.py"], "gpu": "abacus"}, "abacus"),
+])
+def test_errors_are_those_of_the_command_line(tool, arguments, words):
+    assert words in error(tool, **arguments)
+
+
+def test_long_lists_are_cut():
+    assert served.shorten({"a": [[0] * 20, *range(25)], "b": "text"}) == {"a": [[0] * 20, *range(19), "6 more"], "b": "text"}
+
+
+def test_it_speaks_on_standard_input_and_output():
+    own = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, sys.path)))
+    server = mcp.StdioServerParameters(command=sys.executable, args=["-m", "tidepool.mcp"], env=own)
+    result = call("memory_needed", mcp.stdio_client(server), file=VGG)
+    assert result.structured_content["needs_bytes"] == 840280064
+
+
+def test_a_cancelled_question_ends_its_command(monkeypatch):
+    """A command ends a program that runs dry, when it is told to end (parts_test.py)."""
+    started = []
+    start = anyio.open_process
+
+    async def open_process(*arguments, **options):
+        started.append(await start(*arguments, **options))
+        tasks.cancel_scope.cancel()
+        return started[0]
+
+    async def cancel():
+        nonlocal tasks
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(served.ask, ["info", "-", "--json"], ".", ERROR)
+
+    tasks = None
+    monkeypatch.setattr(served.anyio, "open_process", open_process)
+    anyio.run(cancel)
+    assert started[0].returncode == -signal.SIGTERM
