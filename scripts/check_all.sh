@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some three hours on two processors: the checks of .ci/run, then all tests under asan, the wheel, each
-# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, and each reader fuzzed by a build of clang, which also
+# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the site, and each reader fuzzed by a build of clang, which also
 # checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
@@ -39,6 +39,10 @@ step "journeys of the design page"
 cmake --preset coverage >/dev/null
 cmake --build build/coverage --target tidepool_tool -- --quiet
 python3 tests/house/journeys_test.py . build/coverage
+
+step "site"
+scripts/site.sh
+python3 tests/house/site_test.py .
 
 step "fuzz, and locks checked by clang"
 scripts/fuzz.sh 60

@@ -122,11 +122,12 @@ class Chromium:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, path, ready="true", seconds=60):
-        """Opens a file and waits until the expression `ready` is true on its page. Returns the seconds that it took."""
+        """Opens a file, or a URL of http, and waits until the expression `ready` is true on its page. Returns the seconds that it took."""
         self.events.clear()
         began = time.monotonic()
-        self.call("Page.navigate", url="file://" + os.path.abspath(path))
-        self.wait_until(f"document.readyState === 'complete' && location.protocol === 'file:' && ({ready})", seconds)
+        url = path if path.startswith("http:") else "file://" + os.path.abspath(path)
+        self.call("Page.navigate", url=url)
+        self.wait_until(f"document.readyState === 'complete' && location.protocol === '{url.partition('//')[0]}' && ({ready})", seconds)
         return time.monotonic() - began
 
     def wait_until(self, expression, seconds=60):

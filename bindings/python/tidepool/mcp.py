@@ -34,8 +34,8 @@ MaybeMemory = Annotated[Optional[str], Field(description="The memory of each GPU
 
 server = MCPServer("tidepool", instructions=(
     "Answers questions about the GPU memory of PyTorch and other programs: why a job ran out of memory (from a snapshot of PyTorch's "
-    "allocator, or another trace), how much memory a program needs and whether it fits (by a dry run, without a GPU), what would make it "
-    "fit, and what that costs. Sizes in answers are bytes, times are seconds."))
+    "allocator, or another trace), how much memory a program needs and whether it fits (by a dry run, without a GPU), which changes make "
+    "it fit, and their costs. Sizes in answers are bytes, times are seconds."))
 
 
 def shorten(value: Any) -> Any:
@@ -86,13 +86,13 @@ async def ask(arguments: list[str], folder: str = ".", text: str = "") -> dict[s
 @server.tool(annotations=READS)
 async def why_out_of_memory(
         file: Annotated[str, Field(description="A memory snapshot of PyTorch (torch.cuda.memory._dump_snapshot) or another trace.")]) -> dict[str, Any]:
-    """Tells which request was refused, which lines of the program hold the memory, and what is free but fragmented, from a recorded trace."""
+    """Tells which request was refused, which lines of the program hold the memory, and which free memory is fragmented, from a recorded trace."""
     return await ask(["info", path_text(file), "--json"])
 
 
 @server.tool(annotations=READS)
 async def explain_error(text: Annotated[str, Field(description="The text of PyTorch's OutOfMemoryError.")]) -> dict[str, Any]:
-    """Tells from the text of PyTorch's OutOfMemoryError alone what holds the memory, and whether a setting of the allocator can help."""
+    """Tells from the text of PyTorch's OutOfMemoryError alone who holds the memory, and whether a setting of the allocator can help."""
     return await ask(["info", "-", "--json"], text=text)
 
 
@@ -114,7 +114,7 @@ async def dry_run(command: Command, folder: Folder = ".", gpu: Gpu = "h100", mem
                   graph: Annotated[Optional[str], Field(description="Write the task graph of a training step into this file, for `schedule` and `front`.")] = None
                   ) -> dict[str, Any]:
     """Runs a PyTorch program without a GPU, and tells how much GPU memory it needs, whether that fits, which lines hold the peak, and where it
-    does not fit, what would make it fit and how much slower that is (`remedies`)."""
+    does not fit, which changes make it fit and how much slower it is with each (`remedies`)."""
     return await ask(["dryrun", *option_arguments({"gpu": gpu, "memory": memory, "steps": steps, "graph": graph}), "--json", "--", *command], folder)
 
 
@@ -129,7 +129,7 @@ async def largest_that_fits(command: Annotated[list[str], Field(description="The
 
 @server.tool(annotations=READS)
 async def schedule(graph: File, memory: Memory) -> dict[str, Any]:
-    """Tells how long a training step takes in less memory, when tidepool chooses what leaves the GPU and what is computed again. The graph is one
+    """Tells how long a training step takes in less memory, when tidepool chooses which data leave the GPU and which are computed again. The graph is one
     that `dry_run` wrote."""
     return await ask(["schedule", path_text(graph), "--memory", memory, "--policy", "best", "--json"])
 

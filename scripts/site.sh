@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes the site from the pages of the sources, with search, a reference and a report: build/site/html. The report needs a built tool.
+#
+#   site.sh [TOOL]      default: build/release/trace_replay/tidepool
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tool=${1:-build/release/trace_replay/tidepool}
+environment=build/site/python
+
+if ! cmp -s scripts/site/requirements.txt "$environment/requirements.txt"; then
+  rm -rf "$environment"
+  python3 -m venv "$environment"
+  "$environment/bin/pip" install -q -r scripts/site/requirements.txt
+  cp scripts/site/requirements.txt "$environment/"
+fi
+rm -rf build/site/pages
+python3 scripts/site/pages.py . build/site/pages
+"$tool" report examples/traces/resnet50-b4-sgd.rmm.csv.gz -o build/site/pages/resnet50.html
+cat >build/site/pages/report.md <<'PAGE'
+# A report
+
+`tidepool report FILE -o report.html` makes a page such as [this one of three training steps of ResNet-50](resnet50.html). It is one file,
+which loads nothing and sends nothing. [Reports](docs/report.md) tells what it shows, and [out of memory](docs/guide/out_of_memory.md) how to
+record a file of your own.
+PAGE
+NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build -q -f scripts/site/mkdocs.yml
+echo "build/site/html/index.html"

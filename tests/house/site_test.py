@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the site (scripts/site.sh) in a headless Chromium: its pages load nothing from elsewhere, its search finds headers, modules
+and guides, and its report opens.
+
+usage: site_test.py ROOT
+"""
+import functools
+import http.server
+import os
+import sys
+import threading
+import unittest
+
+ROOT = os.path.abspath(sys.argv.pop(1))
+SITE = os.path.join(ROOT, "build", "site", "html")
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from chromium import Chromium  # noqa: E402
+
+PAGES = ["index", "reference", "report", "python/tidepool", "python/tidepool.torch", "include/tidepool/pool.h", "docs/guide/dryrun", "docs/cli"]
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class SiteTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = Chromium(1280, 1000)
+        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=SITE))
+        cls.address = f"http://127.0.0.1:{cls.server.server_port}/"
+        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.server.shutdown()
+        cls.server.server_close()
+
+    def open(self, page, ready="true"):
+        self.browser.open(f"{self.address}{page}.html", ready)
+
+    def test_pages_load_nothing_from_elsewhere(self):
+        for page in PAGES:
+            with self.subTest(page):
+                self.open(page, "document.querySelector('h1') !== null")
+                self.assertEqual([url for url in self.browser.requests() if not url.startswith(self.address)], [])
+
+    def found(self, words):
+        self.open("index", "document.querySelector('.md-search__input') !== null")
+        self.browser.evaluate("document.querySelector('.md-search__input').focus()")
+        self.browser.evaluate(f"(() => {{ const box = document.querySelector('.md-search__input'); box.value = {words!r};"
+                              "box.dispatchEvent(new Event('input', {bubbles: true})); box.dispatchEvent(new KeyboardEvent('keyup')); return true; })()")
+        self.browser.wait_until("document.querySelectorAll('.md-search-result__link').length > 0")
+        return self.browser.evaluate("[...document.querySelectorAll('.md-search-result__link')].map(link => link.href)")
+
+    def test_search_finds_headers_modules_and_guides(self):
+        for words, page in (("AllocateBlocking", "include/tidepool/pool.h"), ("schedule_chain", "python/tidepool"), ("remedies", "docs/guide/dryrun")):
+            with self.subTest(words):
+                self.assertTrue(any(page in link for link in self.found(words)), words)
+
+    def test_the_report_is_drawn(self):
+        self.open("resnet50", "window.tidepoolReport || !document.getElementById('trouble').hidden")
+        self.assertTrue(self.browser.evaluate("document.getElementById('trouble').hidden"))
+
+
+if __name__ == "__main__":
+    unittest.main()
