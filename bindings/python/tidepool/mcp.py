@@ -92,7 +92,7 @@ async def why_out_of_memory(
 
 @server.tool(annotations=READS)
 async def explain_error(text: Annotated[str, Field(description="The text of PyTorch's OutOfMemoryError.")]) -> dict[str, Any]:
-    """Tells from the text of PyTorch's OutOfMemoryError alone who holds the memory, and whether a setting of the allocator can help."""
+    """Tells from the text of PyTorch's OutOfMemoryError alone how the memory is divided, and whether a setting of the allocator can help."""
     return await ask(["info", "-", "--json"], text=text)
 
 
