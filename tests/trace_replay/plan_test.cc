@@ -214,5 +214,51 @@ TEST_F(PlanCommand, SizePlansWhenAsked) {
   EXPECT_THAT(Run({"size", trace, "--plan"}).out, HasSubstr("the smallest possible"));
 }
 
+// An engine that loads, and two kinds of batches.
+constexpr char kServing[] =
+    "op,id,size,hint\n"
+    "m,load,,\na,w,3000000,\na,tmp,500000,\nf,tmp,,\n"
+    "m,cache,,\na,kv,50000000,\n"
+    "m,prefill,,\na,x,800000,\na,logits,64000,\nf,x,,\n"
+    "m,decode,,\nf,logits,,\na,x,100000,\nf,x,,\na,logits,1000,\n"
+    "m,decode,,\nf,logits,,\n";
+
+TEST_F(PlanCommand, FindsTheMemoryOfAllOrdersOfPhases) {
+  const std::string trace = File("serving.csv", kServing);
+  const Outcome run = Run({"plan", trace, "--regions", "--without", "cache", "--align", "1",
+                           "--capacity", "80MB", "--block", "2MB", "--json"});
+  ASSERT_EQ(run.status, 0) << run.err;
+  const json answer = json::parse(run.out);
+  EXPECT_EQ(answer["kept_bytes"], 3000000);
+  EXPECT_EQ(answer["handed_bytes"], 64000);
+  EXPECT_EQ(answer["work_bytes"], 800000);
+  EXPECT_EQ(answer["needed_bytes"], 3928000);
+  EXPECT_EQ(answer["blocks"], 38);
+  EXPECT_EQ(answer["fits"], true);
+  ASSERT_EQ(answer["phases"].size(), 3);
+  EXPECT_EQ(answer["phases"][2], json({{"name", "decode"},
+                                       {"times", 2},
+                                       {"kept_bytes", 0},
+                                       {"handed_bytes", 1000},
+                                       {"work_bytes", 100000}}));
+  const Outcome text = Run({"plan", trace, "--regions", "--capacity", "1MiB"});
+  EXPECT_EQ(text.status, 2);
+  EXPECT_THAT(text.out, HasSubstr("does not fit into 1.0 MiB"));
+}
+
+TEST_F(PlanCommand, RefusesPhasesThatItCannotFind) {
+  const std::string trace = File("serving.csv", kServing);
+  EXPECT_THAT(ErrorOf({"plan", trace, "--regions", "--without", "cash"}),
+              HasSubstr("no phase \"cash\", expected one of load, cache, prefill, decode"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--regions", "-o", File("plan.csv", "")}),
+              HasSubstr("--output"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--without", "load"}), HasSubstr("--regions"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--regions", "--capacity", "1GB", "--block", "0"}),
+              HasSubstr("--block"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--regions", "--block", "1MB"}), HasSubstr("--capacity"));
+  const std::string plain = File("plain.csv", "op,id,size,hint\na,x,1,\n");
+  EXPECT_THAT(ErrorOf({"plan", plain, "--regions"}), HasSubstr("no marks"));
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -5,9 +5,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/phases.h"
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
+#include "trace_replay/interrupt.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -20,6 +22,9 @@ struct PlanCommandOptions {
   std::int64_t capacity = -1;  // -1: no limit
   std::int64_t alignment = 0;
   double time_limit_seconds = 10;
+  bool regions = false;
+  std::vector<std::string> without;
+  std::int64_t block = -1;  // -1: none
   ReadOptions read;
   bool json = false;
 };
@@ -81,7 +86,84 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   }
 }
 
+// Returns how many blocks fit beside the phases, if their size and the capacity were given.
+std::optional<std::int64_t> BlocksBeside(const PlanCommandOptions& options,
+                                         const PhaseNeeds& needs) {
+  if (options.block < 0) return std::nullopt;
+  return std::max<std::int64_t>(options.capacity - needs.needed, 0) / options.block;
+}
+
+void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs) {
+  nlohmann::ordered_json json = {{"phases", nlohmann::ordered_json::array()},
+                                 {"kept_bytes", needs.kept},
+                                 {"handed_bytes", needs.handed},
+                                 {"work_bytes", needs.work},
+                                 {"needed_bytes", needs.needed},
+                                 {"fits", nullptr},
+                                 {"blocks", nullptr}};
+  for (const PhaseNeed& phase : needs.phases) {
+    json["phases"].push_back({{"name", phase.name},
+                              {"times", phase.times},
+                              {"kept_bytes", phase.kept},
+                              {"handed_bytes", phase.handed},
+                              {"work_bytes", phase.work}});
+  }
+  if (options.capacity >= 0) json["fits"] = needs.needed <= options.capacity;
+  if (const auto blocks = BlocksBeside(options, needs); blocks.has_value())
+    json["blocks"] = *blocks;
+  PrintJson(json);
+}
+
+void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measured,
+                 const PhaseNeeds& needs) {
+  PrintTraceLine(options.trace, measured);
+  std::vector<std::vector<std::string>> rows = {
+      {"phase", "times", "keeps", "hands on", "works in"}};
+  for (const PhaseNeed& phase : needs.phases) {
+    rows.push_back({phase.name.empty() ? "(outside)" : absl::CHexEscape(phase.name),
+                    CountText(phase.times), SizeText(phase.kept), SizeText(phase.handed),
+                    SizeText(phase.work)});
+  }
+  std::cout << TableText(rows);
+  std::cout << "\n  any order needs " << SizeText(needs.needed) << ": " << SizeText(needs.kept)
+            << " kept, 2 x " << SizeText(needs.handed) << " handed on, " << SizeText(needs.work)
+            << " to work in\n";
+  if (options.capacity < 0) return;
+  std::cout << (needs.needed <= options.capacity ? "  fits into " : "  does not fit into ")
+            << SizeText(options.capacity);
+  if (const auto blocks = BlocksBeside(options, needs); blocks.has_value()) {
+    std::cout << ", beside " << CountText(*blocks) << " blocks of " << SizeText(options.block);
+  }
+  std::cout << "\n";
+}
+
+absl::StatusOr<Answer> RunRegions(const PlanCommandOptions& options) {
+  if (!options.output.empty()) {
+    return absl::InvalidArgumentError(
+        "--output: expected none with --regions, which writes no plan");
+  }
+  if (options.block == 0) {
+    return absl::InvalidArgumentError("--block: 0 bytes, expected at least 1");
+  }
+  const absl::StatusOr<MeasuredTrace> measured =
+      ReadRequests(options.trace, options.alignment, options.read);
+  if (!measured.ok()) return measured.status();
+  const absl::StatusOr<PhaseNeeds> needs =
+      FindPhaseNeeds(*measured->trace, {.alignment = measured->alignment,
+                                        .without = options.without,
+                                        .time_limit_seconds = options.time_limit_seconds,
+                                        .stop = StopAtInterrupt()});
+  if (!needs.ok()) return AboutFile(options.trace, needs.status());
+  if (options.json) {
+    PrintPhasesJson(options, *needs);
+  } else {
+    PrintPhases(options, *measured, *needs);
+  }
+  return options.capacity < 0 || needs->needed <= options.capacity ? Answer::kYes : Answer::kNo;
+}
+
 absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
+  if (options.regions) return RunRegions(options);
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "plan"); !status.ok()) {
     return status;
   }
@@ -123,17 +205,40 @@ Command AddPlan(CLI::App& app) {
                    "Write the plan to this CSV file, id,lower,upper,size,offset; compressed if the "
                    "name ends in .gz; not written if the plan does not fit")
       ->type_name("FILE");
-  AddSizeOption(*plan, "--capacity", options->capacity,
-                "Stop at the first plan that fits into a pool of this size; exit status 2 if no "
-                "plan was found that does");
+  CLI::Option* const capacity = AddSizeOption(
+      *plan, "--capacity", options->capacity,
+      "Stop at the first plan that fits into a pool of this size; exit status 2 if no "
+      "plan was found that does");
   AddTimeLimitOption(*plan, options->time_limit_seconds,
                      "Stop the search after this time with the best plan so far; the first plan is "
                      "always made");
+  CLI::Option* const regions = plan->add_flag("--regions", options->regions,
+                                              "Find the memory for all orders of the program's "
+                                              "phases, which marks name: for memory that they "
+                                              "keep, hand to the next phase, and work in");
+  plan->add_option(
+          "--without", options->without,
+          "Leave out this phase, such as one that fills the rest of the memory with a cache; "
+          "may be given several times")
+      ->type_name("PHASE")
+      ->check([](const std::string& name) {
+        return name.empty() ? "'', expected the name of a phase" : "";
+      })
+      ->needs(regions);
+  AddSizeOption(
+      *plan, "--block", options->block,
+      "Tell how many blocks of this size, such as of a KV cache, fit beside the phases into "
+      "the capacity")
+      ->needs(regions)
+      ->needs(capacity);
   AddAlignOption(*plan, options->alignment);
   AddTraceDeviceOption(*plan, options->read);
   AddJsonOption(*plan, options->json);
-  AddExamples(*plan, {"tidepool plan examples/traces/vgg16-b4-sgd.rmm.csv.gz -o plan.csv",
-                      "tidepool plan step.tide --capacity 16GiB --time-limit 60s"});
+  AddExamples(
+      *plan,
+      {"tidepool plan examples/traces/vgg16-b4-sgd.rmm.csv.gz -o plan.csv",
+       "tidepool plan step.tide --capacity 16GiB --time-limit 60s",
+       "tidepool plan examples/traces/serving.csv --regions --without cache --capacity 80GiB"});
   return {plan, [options] { return RunPlan(*options); }};
 }
 

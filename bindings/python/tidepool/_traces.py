@@ -8,7 +8,7 @@ from ._answers import Answer
 from ._commands import Path, Value, option_arguments, path_text, run, with_progress
 
 Size = Union[int, float, str]
-_REPEATED = ("policy", "category")
+_REPEATED = ("policy", "category", "without")
 
 
 class Report(Answer):
@@ -83,6 +83,8 @@ class Trace:
     def plan(self, output: Optional[Path] = None, *, capacity: Optional[Size] = None,
              time_limit: Union[None, float, str] = None, **options: Value) -> Answer:
         """Finds an offset for every allocation, and writes the plan to `output`, a CSV file.
+
+        With `regions=True` it finds the memory that the phases of the trace need in any order; `without` lists phases to leave out.
 
         After Ctrl-C the `answer` of the KeyboardInterrupt is the best plan so far.
         """
