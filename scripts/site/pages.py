@@ -18,6 +18,7 @@ import links_test  # noqa: E402
 MODULES = {  # and their uses
     "tidepool": "traces, sizes, plans, graphs, schedules, pools on the host",
     "tidepool.torch": "pools, graphs, regions and budgets in PyTorch",
+    "tidepool.memory_saver": "regions in the place of torch_memory_saver, and vLLM's levels of sleep",
     "tidepool.pytest": "golden values of memory in tests",
     "tidepool.cupy": "pools in CuPy",
     "tidepool.numba": "pools in Numba",

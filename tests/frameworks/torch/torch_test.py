@@ -20,6 +20,7 @@ import torch
 
 import isolated
 import models
+import tidepool.memory_saver
 import tidepool.torch as tidepool_torch
 
 warnings.filterwarnings("ignore")
@@ -680,6 +681,71 @@ def regions_need_the_compiled_allocator():
     raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
     tidepool_torch.enable(method="pluggable")
     raises(RuntimeError, "compiled allocator", lambda: tidepool_torch.region("weights").__enter__())
+
+
+def programs_of_torch_memory_saver_run_unchanged():
+    tidepool_torch.enable(budget="64MiB")
+    tidepool.memory_saver.install()
+    from torch_memory_saver import configure_subprocess, torch_memory_saver as saver
+
+    numbers = torch.arange(4 * MIB, dtype=torch.float32)
+    with configure_subprocess(), saver.region("weights", enable_cpu_backup=True):
+        weights = numbers.cuda()
+        with saver.disable():
+            outside = (numbers[:1000] + 3).cuda()
+        with saver.region("kv_cache"):
+            cache = empty(20 * MIB)
+        bias = (numbers[:1000] + 1).cuda()
+    with saver.region("weights"):
+        buffer = empty(MIB)  # the same tag, without a backup
+    figures = tidepool_torch.regions()
+    assert {name: figure["live_count"] for name, figure in figures.items()} == {
+        "weights": 2, "kv_cache (no backup)": 1, "weights (no backup)": 1}, figures
+    addresses = [tensor.data_ptr() for tensor in (weights, cache, bias, buffer)]
+    saver.pause("weights")
+    raises(RuntimeError, "sleeps already", lambda: saver.pause("weights"))
+    saver.pause()  # the rest
+    assert all(figure["is_asleep"] for figure in tidepool_torch.regions().values())
+    assert torch.equal(outside.cpu(), numbers[:1000] + 3)
+    other = empty(40 * MIB)
+    # Nothing wakes where not all fits.
+    raises(torch.OutOfMemoryError, "sleeps on", saver.resume)
+    assert all(figure["is_asleep"] for figure in tidepool_torch.regions().values())
+    del other
+    saver.resume("kv_cache")
+    raises(RuntimeError, "no memory of the tag 'kv_cache' sleeps", lambda: saver.resume("kv_cache"))
+    saver.resume()
+    raises(RuntimeError, "no memory has the tag 'cash', expected 'kv_cache', 'weights'", lambda: saver.pause("cash"))
+    raises(NotImplementedError, "does not sleep", lambda: saver.cuda_graph(None).__enter__())
+    assert addresses == [tensor.data_ptr() for tensor in (weights, cache, bias, buffer)]
+    assert torch.equal(weights.cpu(), numbers) and torch.equal(bias.cpu(), numbers[:1000] + 1)
+
+
+def engines_sleep_by_levels():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(6 * MIB, dtype=torch.float32)
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    with tidepool_torch.region("kv_cache"):
+        cache = empty(30 * MIB)
+    address = cache.data_ptr()
+    for _ in range(3):
+        tidepool.memory_saver.sleep(level=1)
+        figures = tidepool_torch.regions()
+        assert all(figure["is_asleep"] for figure in figures.values())
+        assert figures["weights"]["host_bytes"] >= 24 * MIB and figures["kv_cache"]["host_bytes"] == 0, figures
+        trained = empty(60 * MIB)
+        raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
+        del trained
+        tidepool.memory_saver.wake_up(["weights"])
+        assert torch.equal(weights.cpu(), numbers)
+        tidepool.memory_saver.wake_up()
+        assert cache.data_ptr() == address
+    tidepool.memory_saver.sleep(level=2)
+    tidepool.memory_saver.wake_up()
+    weights.copy_(numbers)  # loaded again
+    assert torch.equal(weights.cpu(), numbers)
+    raises(ValueError, "expected 1 or 2", lambda: tidepool.memory_saver.sleep(level=3))
 
 
 # Other frameworks ---------------------------------------------------------------------------------

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that sleeps, with the interfaces that engines of inference call: that of the package torch_memory_saver, as SGLang and slime
+use it, and the sleep levels of vLLM. Both are regions of `tidepool.torch`, which must be PyTorch's allocator.
+
+    tidepool.torch.enable(budget="90%")
+    tidepool.memory_saver.install()                        # for programs that import torch_memory_saver
+    from torch_memory_saver import torch_memory_saver
+
+    with torch_memory_saver.region("kv_cache"):
+        cache = make_cache()
+    torch_memory_saver.pause("kv_cache")
+    torch_memory_saver.resume("kv_cache")
+
+Calls concern the current device.
+"""
+import contextlib
+import sys
+import threading
+from typing import Any, Callable, Iterator, List, Optional, Sequence
+
+from . import torch as _torch
+
+_WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that loses its contents
+_own = threading.local()
+
+
+def _open_regions() -> List[str]:
+    if not hasattr(_own, "regions"):
+        _own.regions = []
+    return _own.regions  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def _region(name: str) -> Iterator[None]:
+    with _torch.region(name):
+        _open_regions().append(name)
+        try:
+            yield
+        finally:
+            _open_regions().pop()
+
+
+def _all(names: Sequence[str], do: Callable[[str], None], undo: Callable[[str], None]) -> None:
+    """Calls `do` for all names, or for none: after an error it calls `undo` for those before."""
+    for number, name in enumerate(names):
+        try:
+            do(name)
+        except BaseException:
+            for done in reversed(names[:number]):
+                undo(done)
+            raise
+
+
+def _pause(name: str, is_kept: bool) -> None:
+    _torch.pause(name, "host" if is_kept else "discard")
+
+
+def _pause_all(names: Sequence[str], is_kept: Callable[[str], bool]) -> None:
+    # Regions that lose their contents go last: the others can fail, where the host has no memory left.
+    _all(sorted(names, key=lambda name: not is_kept(name)), lambda name: _pause(name, is_kept(name)), _torch.resume)
+
+
+def _resume_all(names: Sequence[str], is_kept: Callable[[str], bool]) -> None:
+    _all(names, _torch.resume, lambda name: _pause(name, is_kept(name)))
+
+
+def _has_backup(name: str) -> bool:
+    return not name.endswith(_WITHOUT_BACKUP)
+
+
+def _tag_of(name: str) -> str:
+    return name if _has_backup(name) else name[:-len(_WITHOUT_BACKUP)]
+
+
+def _regions_of(tags: Optional[Sequence[str]], is_asleep: bool) -> List[str]:
+    """Returns the regions of the tags, or of all, that sleep or do not."""
+    figures = _torch.regions()
+    known = sorted(set(map(_tag_of, figures)))
+    for tag in tags or ():
+        if tag not in known:
+            raise RuntimeError(f"no memory has the tag {tag!r}, expected {', '.join(map(repr, known)) or 'a region before'}")
+    return [name for name, figure in figures.items() if figure["is_asleep"] == is_asleep and (tags is None or _tag_of(name) in tags)]
+
+
+class MemorySaver:
+    """The interface of `torch_memory_saver.torch_memory_saver`. Regions nest, and pauses are in the order of the current stream. The memory
+    of a paused region serves this process; `torch.cuda.empty_cache()` gives it to others."""
+
+    enabled = True
+    hook_mode: Any = None  # any is taken: tidepool needs no LD_PRELOAD
+
+    @contextlib.contextmanager
+    def region(self, tag: str = "default", enable_cpu_backup: bool = False) -> Iterator[None]:
+        """Puts the tensors that this thread makes in its block under a tag. With `enable_cpu_backup` they outlast a pause."""
+        with _region(tag if enable_cpu_backup else tag + _WITHOUT_BACKUP):
+            yield
+
+    @contextlib.contextmanager
+    def disable(self) -> Iterator[None]:
+        """Puts the tensors of its block under no tag, in a block of region()."""
+        with contextlib.ExitStack() as outside:
+            for name in reversed(_open_regions()):
+                _torch._backend.region(None)  # type: ignore[union-attr]
+                outside.callback(_torch._backend.region, name)  # type: ignore[union-attr]
+            kept, _own.regions = _open_regions(), []
+            outside.callback(setattr, _own, "regions", kept)
+            yield
+
+    @contextlib.contextmanager
+    def cuda_graph(self, *_: Any, **__: Any) -> Iterator[None]:
+        """Raises NotImplementedError: the memory of a graph does not sleep."""
+        raise NotImplementedError("tidepool takes the memory of a CUDA graph from the graph, which does not sleep: use torch.cuda.graph")
+        yield  # pragma: no cover
+
+    def pause(self, tag: Optional[str] = None) -> None:
+        """Lets the memory of a tag, or of all, sleep. RuntimeError if nothing of it is awake. After an error all of it is awake."""
+        names = _regions_of(None if tag is None else [tag], False)
+        if tag is not None and not names:
+            raise RuntimeError(f"all memory of the tag {tag!r} sleeps already: resume it before you pause it again")
+        _pause_all(names, _has_backup)
+
+    def resume(self, tag: Optional[str] = None) -> None:
+        """Wakes the memory of a tag, or of all. RuntimeError if nothing of it sleeps. After an error all of it sleeps on."""
+        names = _regions_of(None if tag is None else [tag], True)
+        if tag is not None and not names:
+            raise RuntimeError(f"no memory of the tag {tag!r} sleeps: pause it before you resume it")
+        _resume_all(names, _has_backup)
+
+
+torch_memory_saver = MemorySaver()
+
+
+@contextlib.contextmanager
+def configure_subprocess() -> Iterator[None]:
+    """Does nothing: tidepool needs no LD_PRELOAD."""
+    yield
+
+
+def install() -> None:
+    """Puts this module in the place of the package torch_memory_saver, for programs that import it from now on."""
+    if "torch_memory_saver" in sys.modules and sys.modules["torch_memory_saver"] is not sys.modules[__name__]:
+        raise RuntimeError("torch_memory_saver is imported already: call tidepool.memory_saver.install() before")
+    sys.modules["torch_memory_saver"] = sys.modules[__name__]
+
+
+def sleep(level: int = 1, weights: Sequence[str] = ("weights",)) -> None:
+    """Lets all regions that are awake sleep, as vLLM does: level 1 keeps the contents of `weights` in page-locked memory and loses those of
+    others, such as a KV cache; level 2 loses all. After an error all of them are awake; those that lost contents have none."""
+    if level not in (1, 2):
+        raise ValueError(f"level {level!r}, expected 1 or 2")
+    _pause_all(_regions_of(None, False), lambda name: level == 1 and name in weights)
+
+
+def wake_up(tags: Optional[Sequence[str]] = None) -> None:
+    """Wakes the regions with these tags, or all. Contents that sleep() kept are back in the order of the current stream. After an error
+    those that it named sleep on."""
+    figures = _torch.regions()
+    _resume_all(_regions_of(tags, True), lambda name: figures[name]["host_bytes"] > 0)
