@@ -58,7 +58,9 @@ class SlabPool final : public Pool {
 
   std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
 
-  // The rest is for a layer around this one, as in PoolImpl.
+  // The rest is for a layer around this one, as in PoolImpl. Before memory crosses between streams
+  // the layer may call the pool itself.
+  PoolImpl& pool() { return *pool_; }
   bool HasCrossed() const { return pool_->HasCrossed(); }
   bool CanServe(std::size_t bytes) const { return pool_->CanServe(bytes); }
   std::int64_t Rounded(std::int64_t bytes) const { return pool_->Rounded(bytes); }
