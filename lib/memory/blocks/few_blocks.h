@@ -22,7 +22,7 @@ class FewBlocks {
  public:
   static constexpr int kMost = 64;
 
-  // For an arena that it suits, or else never to be filled.
+  // The array stays empty for an arena that it does not suit.
   explicit FewBlocks(const Geometry& geometry)
       : granule_shift_(geometry.granule_shift), address_bits_(geometry.address_bits) {
     Clear();

@@ -5,9 +5,10 @@
 // slabs before the pool grows, trims, refuses or makes a caller wait, so the budget is used as if
 // there were no slabs.
 //
-// It is for threads on streams of their own whose sizes vary, as in data frames and in inference: a
-// pair of random sizes on two threads takes 0.65 to 0.79 times as long as without layers in a pool
-// of 80 GiB, and 0.88 to 1.05 times with caches alone. docs/design/pool.md has all rows.
+// It is for threads on streams of their own that ask for varying sizes, as data frames and
+// inference do: a pair of random sizes on two threads takes 0.65 to 0.79 times as long as without
+// layers in a pool of 80 GiB, and 0.88 to 1.05 times with caches alone. docs/design/pool.md has all
+// rows.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_SLAB_POOL_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_SLAB_POOL_H_
 
