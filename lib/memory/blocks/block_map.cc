@@ -11,7 +11,10 @@
 namespace tidepool::blocks {
 
 BlockMap::BlockMap(std::int64_t capacity, std::int64_t alignment, std::int64_t max_capacity)
-    : geometry_(max_capacity, alignment), alignment_(alignment) {
+    : geometry_(max_capacity, alignment),
+      alignment_(alignment),
+      few_enough_(FewBlocks::Suits(geometry_) ? FewBlocks::kMost / 2 : -1),
+      few_(geometry_) {
   assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
   assert(capacity >= 0 && capacity <= max_capacity && capacity % alignment == 0);
   assert(max_capacity <= MaxArenaBytes(alignment) && max_capacity % alignment == 0);
@@ -32,23 +35,38 @@ BlockMap::BlockMap(const BlockMap& other)
       excluded_bytes_(other.excluded_bytes_),
       spare_(other.spare_),
       spares_(other.spares_),
-      reserved_names_(other.reserved_names_) {}
+      reserved_names_(other.reserved_names_),
+      few_enough_(other.few_enough_),
+      few_(geometry_) {}
 
-// The next three functions make no call if the block is held back and no policy asks by address.
+// The next three functions make no call if there are few free blocks, or the block is held back,
+// and no policy asks by address.
 inline void BlockMap::IndexFree(BlockId id, Change change) {
-  if (by_size_ != nullptr) HoldBack(id, change);
+  if (is_few_ && few_.full()) [[unlikely]]
+    MoveToSizeIndex();
+  if (is_few_) {
+    few_.Add(offset(id), bytes(id), id);
+  } else if (by_size_ != nullptr) {
+    HoldBack(id, change);
+  }
   if (by_address_ != nullptr) InsertByAddress(id);
 }
 
 inline void BlockMap::UnindexFree(BlockId id) {
-  if (!RenameHeld(id, kFront) && by_size_ != nullptr) EraseBySize(offset(id), bytes(id), id);
+  if (is_few_) {
+    few_.Remove(id);
+  } else if (!RenameHeld(id, kFront) && by_size_ != nullptr) {
+    EraseBySize(offset(id), bytes(id), id);
+  }
   if (by_address_ != nullptr) EraseByAddress(id);
 }
 
 // Replaces a free block in the indexes by `id`, which lies between the same used neighbours.
 inline void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
                                   BlockId id, Change change) {
-  if (!RenameHeld(old_id, id) && by_size_ != nullptr) {
+  if (is_few_) {
+    few_.Replace(old_id, offset(id), bytes(id), id);
+  } else if (!RenameHeld(old_id, id) && by_size_ != nullptr) {
     EraseBySize(old_offset, old_bytes, old_id);
     HoldBack(id, change);
   }
@@ -106,7 +124,37 @@ inline BlockId BlockMap::Cut(const Placement& placement, std::int64_t wanted) {
   return taken;
 }
 
+// Allocate, at the low end of a block that only the array of few blocks indexes.
+inline BlockId BlockMap::AllocateOfFew(BlockId id, std::int64_t wanted) {
+  if (spare_ == kNoBlock) [[unlikely]]
+    MakeSpare();
+  Block* const all = blocks_.data();
+  Block& taken = all[id];
+  const BlockId next = taken.next;
+  const std::int64_t begin = taken.offset();
+  const std::int64_t rest_bytes = all[next].offset() - begin - wanted;
+  assert(!taken.used() && wanted > 0 && wanted % alignment_ == 0 && rest_bytes >= 0);
+  taken.set_used();
+  if (rest_bytes > 0) {
+    const BlockId rest = std::exchange(spare_, all[spare_].next);
+    --spares_;
+    all[rest] = Block(begin + wanted, false, id, next);
+    taken.next = rest;
+    all[next].previous = rest;
+    few_.Replace(id, begin + wanted, rest_bytes, rest);
+  } else {
+    few_.Remove(id);
+  }
+  by_start_->Insert(id, begin, blocks_);
+  live_bytes_ += wanted;
+  return id;
+}
+
 BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
+  const bool is_low = placement.where == Placement::Where::kLowEnd;
+  if (IndexesFewAlone() && is_low && by_start_ != nullptr) {
+    return AllocateOfFew(placement.block, wanted);
+  }
   const BlockId taken = Cut(placement, wanted);
   if (by_start_ != nullptr) by_start_->Insert(taken, offset(taken), blocks_);
   live_bytes_ += wanted;
@@ -164,8 +212,38 @@ BlockId BlockMap::FreeAt(std::int64_t begin) {
   return id == kNoBlock ? kNoBlock : Merge(id);
 }
 
+// Merge, when only the array of few blocks indexes free blocks.
+inline BlockId BlockMap::MergeOfFew(BlockId id) {
+  Block* const all = blocks_.data();
+  Block& freed = all[id];
+  const BlockId previous = freed.previous;
+  const BlockId next = freed.next;
+  const std::int64_t begin = freed.offset();
+  const bool joins_next = !all[next].used();
+  assert(freed.used() && id > kBack);
+  live_bytes_ -= all[next].offset() - begin;
+  freed.set_free();
+  if (all[previous].used()) {
+    if (joins_next) {
+      AbsorbNext(id);
+      few_.Replace(next, begin, all[freed.next].offset() - begin, id);
+    } else {
+      IndexFree(id, kFreed);
+    }
+    return id;
+  }
+  if (joins_next) {
+    few_.Remove(next);
+    AbsorbNext(id);
+  }
+  AbsorbNext(previous);
+  few_.Replace(previous, offset(previous), bytes(previous), previous);
+  return previous;
+}
+
 // Frees a used block and merges it with its free neighbours. Returns the resulting free block.
 BlockId BlockMap::Merge(BlockId id) {
+  if (IndexesFewAlone()) return MergeOfFew(id);
   assert(used(id) && id > kBack);
   const BlockId previous = blocks_[id].previous;
   const BlockId next = blocks_[id].next;
@@ -257,6 +335,25 @@ void BlockMap::MakeSizeIndex() {
   }
 }
 
+// Moves all free blocks from the index by size to the array of few.
+void BlockMap::MoveToFew() {
+  for (BlockId id = SmallestIndexed(alignment_); id != kNoBlock; id = NextIndexed(id)) {
+    few_.Add(offset(id), bytes(id), id);
+  }
+  for (int slot = 0; slot < few_.count(); ++slot) {
+    const BlockId id = few_.block(slot);
+    if (!RenameHeld(id, kFront)) EraseBySize(offset(id), bytes(id), id);
+  }
+  is_few_ = true;
+}
+
+// Moves them back.
+void BlockMap::MoveToSizeIndex() {
+  for (int slot = 0; slot < few_.count(); ++slot) InsertBySize(few_.block(slot));
+  few_.Clear();
+  is_few_ = false;
+}
+
 void BlockMap::MakeAddressIndex() {
   by_address_ = std::make_unique<AddressIndex>(geometry_);
   for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
@@ -272,7 +369,21 @@ void BlockMap::MakeStartTable() {
 }
 
 BlockId BlockMap::SmallestFit(std::int64_t wanted) {
-  const BlockId id = by_size().SmallestFit(wanted);
+  if (is_few_) return SmallestOfFew(wanted);
+  if (by_size().size() <= few_enough_) [[unlikely]] {
+    MoveToFew();
+    return SmallestOfFew(wanted);
+  }
+  return SmallestIndexed(wanted);
+}
+
+inline BlockId BlockMap::SmallestOfFew(std::int64_t wanted) {
+  answers_by_clue_ = 0;
+  return few_.SmallestFit(wanted);
+}
+
+inline BlockId BlockMap::SmallestIndexed(std::int64_t wanted) {
+  const BlockId id = by_size_->SmallestFit(wanted);
   const Fit indexed = id != kNoBlock ? FitOf(id, wanted) : Fit{kNoBlock, INT64_MAX, 0};
   const Fit freed = FitOf(held_[kFreed], wanted);
   const Fit cut = FitOf(held_[kCut], wanted);
@@ -284,6 +395,10 @@ BlockId BlockMap::SmallestFit(std::int64_t wanted) {
 }
 
 BlockId BlockMap::ExactFit(std::int64_t wanted) {
+  if (is_few_) {
+    const BlockId id = SmallestOfFew(wanted);
+    return id != kNoBlock && bytes(id) == wanted ? id : kNoBlock;
+  }
   BlockId lowest = by_size().ExactFit(wanted);
   for (const BlockId held : held_) {
     if (bytes(held) != wanted) continue;
@@ -298,6 +413,7 @@ BlockId BlockMap::Largest() {
 }
 
 BlockId BlockMap::LargestBySize() const {
+  if (is_few_) return LargestOfFew();
   BlockId largest = by_size_->Largest();
   for (const BlockId held : held_) {
     if (held == kFront) continue;
@@ -306,14 +422,36 @@ BlockId BlockMap::LargestBySize() const {
   return largest;
 }
 
+BlockId BlockMap::LargestOfFew() const {
+  BlockId largest = kNoBlock;
+  for (int slot = 0; slot < few_.count(); ++slot) {
+    const BlockId id = few_.block(slot);
+    if (largest == kNoBlock || SizeAndOffset(id) > SizeAndOffset(largest)) largest = id;
+  }
+  return largest;
+}
+
 BlockId BlockMap::LowestFit(std::int64_t bytes) { return by_address().LowestFit(bytes); }
 BlockId BlockMap::HighestFit(std::int64_t bytes) { return by_address().HighestFit(bytes); }
 BlockId BlockMap::NextBySize(BlockId block) {
-  const auto key = [this](BlockId id) { return std::pair(bytes(id), offset(id)); };
+  return is_few_ ? NextOfFew(block) : NextIndexed(block);
+}
+
+BlockId BlockMap::NextOfFew(BlockId block) const {
+  BlockId next = kNoBlock;
+  for (int slot = 0; slot < few_.count(); ++slot) {
+    const BlockId id = few_.block(slot);
+    if (SizeAndOffset(id) <= SizeAndOffset(block)) continue;
+    if (next == kNoBlock || SizeAndOffset(id) < SizeAndOffset(next)) next = id;
+  }
+  return next;
+}
+
+BlockId BlockMap::NextIndexed(BlockId block) {
   BlockId next = by_size().Next(offset(block), bytes(block), block);
   for (const BlockId held : held_) {
-    if (held == kFront || key(held) <= key(block)) continue;
-    if (next == kNoBlock || key(held) < key(next)) next = held;
+    if (held == kFront || SizeAndOffset(held) <= SizeAndOffset(block)) continue;
+    if (next == kNoBlock || SizeAndOffset(held) < SizeAndOffset(next)) next = held;
   }
   return next;
 }
@@ -361,6 +499,8 @@ BlockId BlockMap::CoveringByClue(std::int64_t begin, std::int64_t end, const Clu
 void BlockMap::DropIndexes() {
   by_size_ = nullptr;
   by_address_ = nullptr;
+  few_.Clear();
+  is_few_ = false;
   held_.fill(kFront);
   answers_by_clue_ = 0;
 }
@@ -412,7 +552,11 @@ absl::Status BlockMap::CheckIndexes() const {
       return absl::InternalError("a block held back is not free");
     ++held;
   }
-  if (by_size_ != nullptr && !by_size_->IsValid(Count(false) - held)) {
+  const std::int64_t few = few_.count();
+  if (few != (is_few_ ? Count(false) : 0)) {
+    return absl::InternalError("the array of few blocks is of another length than the list");
+  }
+  if (by_size_ != nullptr && !by_size_->IsValid(Count(false) - held - few)) {
     return absl::InternalError("size index is malformed or of another length than the list");
   }
   if (by_address_ != nullptr && !by_address_->IsValid(Count(false))) {
@@ -428,7 +572,10 @@ absl::Status BlockMap::CheckIndexes() const {
       return absl::InternalError(absl::StrCat("start table is wrong about block ", id));
     }
     if (used(id)) continue;
-    const bool held_back = std::find(held_.begin(), held_.end(), id) != held_.end();
+    if (is_few_ && !few_.Holds(offset(id), bytes(id), id)) {
+      return absl::InternalError(absl::StrCat("the array of few blocks is wrong about block ", id));
+    }
+    const bool held_back = is_few_ || std::find(held_.begin(), held_.end(), id) != held_.end();
     if (by_size_ != nullptr && by_size_->Contains(offset(id), bytes(id), id) == held_back) {
       return absl::InternalError(absl::StrCat("size index is wrong about block ", id));
     }

@@ -12,12 +12,14 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "lib/memory/blocks/address_index.h"
 #include "lib/memory/blocks/block.h"
+#include "lib/memory/blocks/few_blocks.h"
 #include "lib/memory/blocks/geometry.h"
 #include "lib/memory/blocks/size_index.h"
 #include "lib/memory/blocks/start_table.h"
@@ -120,6 +122,9 @@ class BlockMap final : public FreeBlocks {
   static constexpr BlockId kFront = 0;
   static constexpr BlockId kBack = 1;
 
+  BlockId AllocateOfFew(BlockId id, std::int64_t wanted);
+  BlockId MergeOfFew(BlockId id);
+  bool IndexesFewAlone() const { return is_few_ && by_address_ == nullptr; }
   BlockId Cut(const Placement& placement, std::int64_t bytes);
   BlockId Merge(BlockId block);
   BlockId Split(BlockId block, std::int64_t bytes);
@@ -154,6 +159,15 @@ class BlockMap final : public FreeBlocks {
     return a.excess < b.excess || (a.excess == b.excess && a.offset < b.offset);
   }
 
+  std::pair<std::int64_t, std::int64_t> SizeAndOffset(BlockId id) const {
+    return {bytes(id), offset(id)};
+  }
+  // The answers of the array of few blocks and of the index by size.
+  BlockId SmallestOfFew(std::int64_t bytes);
+  BlockId LargestOfFew() const;
+  BlockId NextOfFew(BlockId block) const;
+  BlockId SmallestIndexed(std::int64_t bytes);
+  BlockId NextIndexed(BlockId block);
   BlockId LargestBySize() const;
 
   BlockId CoveringByClue(std::int64_t begin, std::int64_t end, const Clue& clue);
@@ -179,6 +193,8 @@ class BlockMap final : public FreeBlocks {
   // Not inlined: rare code would cost each call registers.
   [[gnu::noinline]] void MakeSpare();
   [[gnu::noinline]] void MakeSizeIndex();
+  [[gnu::noinline]] void MoveToFew();
+  [[gnu::noinline]] void MoveToSizeIndex();
   [[gnu::noinline]] void MakeAddressIndex();
   [[gnu::noinline]] void MakeStartTable();
 
@@ -200,6 +216,12 @@ class BlockMap final : public FreeBlocks {
   // first and allocates from the second. kFront, which has no bytes, stands for no block.
   std::array<BlockId, 2> held_ = {kFront, kFront};
   std::unique_ptr<SizeIndex> by_size_;
+  // When a question finds this number of free blocks or fewer in the index by size, they move to
+  // the array, where they stay as long as it has room. None do in an arena that is too large for
+  // it.
+  const std::int64_t few_enough_;
+  bool is_few_ = false;
+  FewBlocks few_;
   std::unique_ptr<AddressIndex> by_address_;
   std::unique_ptr<StartTable> by_start_;  // used blocks
   std::size_t answers_by_clue_ = 0;       // since the last question to an index of free blocks

@@ -23,7 +23,8 @@ struct Geometry {
   // `alignment` is a power of two; `capacity` a multiple of it.
   Geometry(std::int64_t capacity, std::int64_t alignment)
       : granule_shift(std::countr_zero(static_cast<std::uint64_t>(alignment))),
-        block_bits(std::min(64 - BitWidth(Granules(capacity)), kMaxBlockBits)),
+        address_bits(BitWidth(Granules(capacity))),
+        block_bits(std::min(64 - address_bits, kMaxBlockBits)),
         block_mask((std::uint64_t{1} << block_bits) - 1) {}
 
   std::uint64_t Granules(std::int64_t bytes) const {
@@ -33,6 +34,7 @@ struct Geometry {
   std::int64_t max_blocks() const { return std::int64_t{1} << block_bits; }
 
   int granule_shift;
+  int address_bits;
   int block_bits;
   std::uint64_t block_mask;
 };

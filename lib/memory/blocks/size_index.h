@@ -34,6 +34,7 @@ class SizeIndex {
     const Place place = PlaceOf(offset, bytes, block);
     const unsigned bin = place.bin;
     Forget(bin);
+    ++size_;
     bins_[bin].Insert(place.entry, 0, nodes_);
     occupied_[bin / kWord] |= std::uint64_t{1} << (bin % kWord);
     words_ |= std::uint64_t{1} << (bin / kWord);
@@ -44,6 +45,7 @@ class SizeIndex {
     const Place place = PlaceOf(offset, bytes, block);
     const unsigned bin = place.bin;
     Forget(bin);
+    --size_;
     bins_[bin].Erase(place.entry, nodes_);
     const std::uint64_t emptied = bins_[bin].empty() ? 1 : 0;
     std::uint64_t& occupied = occupied_[bin / kWord];
@@ -79,6 +81,8 @@ class SizeIndex {
     const unsigned above = NextOccupied(place.bin + 1);
     return above == kBins ? kNoBlock : geometry_.BlockOf(AtOrAbove({above, 0}));
   }
+
+  std::int64_t size() const { return size_; }
 
   BlockId Largest() const {
     if (words_ == 0) return kNoBlock;
@@ -180,6 +184,7 @@ class SizeIndex {
   }
 
   Geometry geometry_;
+  std::int64_t size_ = 0;    // entries
   std::uint64_t words_ = 0;  // bit w: occupied_[w] is not 0
   std::array<std::uint64_t, kWords + 1>
       occupied_{};  // bit b of word w: bin w * kWord + b is not empty

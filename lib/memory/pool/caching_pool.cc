@@ -13,7 +13,8 @@ CachingPool::~CachingPool() {
 }
 
 absl::StatusOr<void*> CachingPool::Allocate(std::size_t bytes, Stream stream, Hint hint) {
-  if (!IsCaching() || !pool_->CanServe(bytes)) return pool_->Allocate(bytes, stream, hint);
+  if (!IsCaching()) return inner_.Allocate(bytes, stream, hint);
+  if (!inner_.CanServe(bytes)) return pool_->Allocate(bytes, stream, hint);
   absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
   if (!address.ok() || *address != nullptr) return address;
   const Pause pause(*this);
@@ -61,7 +62,7 @@ void CachingPool::LearnAllocation(Stream stream, void* address, std::int64_t byt
 }
 
 absl::Status CachingPool::Free(void* address, Stream stream) {
-  if (!IsCaching() || address == nullptr) return pool_->Free(address, stream);
+  if (!IsCaching() || address == nullptr) return inner_.Free(address, stream);
   using enum StreamCache::FreeResult;
   switch (CacheOf(stream).Free(stream, device_.stream_epoch(), address)) {
     case kTaken:

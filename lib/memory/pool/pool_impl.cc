@@ -58,6 +58,39 @@ absl::Status PoolImpl::Start() {
   return memory_->Start(locks_);
 }
 
+inline void* PoolImpl::Observe(BlockId block, const Request& request, std::int64_t asked_bytes,
+                               const StreamClock& clock) {
+  void* const address = arena_.AddressOf(block);
+  const std::int64_t live_bytes = arena_.blocks().live_bytes() - request.bytes;
+  observers_.OnAllocate({address, asked_bytes, request, block, live_bytes}, clock);
+  return address;
+}
+
+inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, Placement grown) {
+  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(wanted.stream);
+  if (!clock.ok()) return clock.status();
+  const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
+  const Placement placement = grown.block != kNoBlock ? grown : arena_.Choose(request, **clock);
+  if (placement.block == kNoBlock) return nullptr;
+  const absl::StatusOr<bool> is_after_others =
+      arena_.Order(placement, request.bytes, **clock, observers_);
+  if (!is_after_others.ok()) return is_after_others.status();
+  const BlockId block = arena_.Take(placement, request.bytes, **clock, *is_after_others);
+  return Observe(block, request, wanted.bytes, **clock);
+}
+
+inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
+  if (!arena_.Free(address, clock, observers_)) [[unlikely]] {
+    Pool* const region = RegionOf(address);
+    if (region == nullptr) return NotLive(address);
+    const Stream stream = clock.stream;
+    return locks_.WithoutBooks([&] { return region->Free(address, stream); });
+  }
+  observers_.OnFreed(address, clock);
+  ServeWaiting();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
   if (bytes == 0) return nullptr;
   const BackoffLock lock(locks_.books);
@@ -159,32 +192,12 @@ absl::StatusOr<void*> PoolImpl::GrowAndAllocate(const WantedMemory& wanted, cons
   return TryAllocate(wanted, *grown);
 }
 
-absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, Placement grown) {
-  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(wanted.stream);
-  if (!clock.ok()) return clock.status();
-  const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
-  const Placement placement = grown.block != kNoBlock ? grown : arena_.Choose(request, **clock);
-  if (placement.block == kNoBlock) return nullptr;
-  const absl::StatusOr<bool> is_after_others =
-      arena_.Order(placement, request.bytes, **clock, observers_);
-  if (!is_after_others.ok()) return is_after_others.status();
-  const BlockId block = arena_.Take(placement, request.bytes, **clock, *is_after_others);
-  return Observe(block, request, wanted.bytes, **clock);
-}
-
-void* PoolImpl::Observe(BlockId block, const Request& request, std::int64_t asked_bytes,
-                        const StreamClock& clock) {
-  void* const address = arena_.AddressOf(block);
-  const std::int64_t live_bytes = arena_.blocks().live_bytes() - request.bytes;
-  observers_.OnAllocate({address, asked_bytes, request, block, live_bytes}, clock);
-  return address;
-}
-
 absl::Status PoolImpl::Free(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const BackoffLock lock(locks_.books);
   const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
-  if (!clock.ok()) return clock.status();
+  if (!clock.ok()) [[unlikely]]
+    return clock.status();
   return FreeLive(address, **clock);
 }
 
@@ -200,18 +213,6 @@ absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
   absl::Status status = arena_.hand_over().CheckOwner(block, stream);
   if (!status.ok()) return status;
   return FreeLive(address, **clock);
-}
-
-absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
-  if (!arena_.Free(address, clock, observers_)) [[unlikely]] {
-    Pool* const region = RegionOf(address);
-    if (region == nullptr) return NotLive(address);
-    const Stream stream = clock.stream;
-    return locks_.WithoutBooks([&] { return region->Free(address, stream); });
-  }
-  observers_.OnFreed(address, clock);
-  ServeWaiting();
-  return absl::OkStatus();
 }
 
 void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {

@@ -127,11 +127,12 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
-  absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted, Placement grown = {})
+  [[gnu::always_inline]] absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted,
+                                                           Placement grown = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void* Observe(BlockId block, const Request& request, std::int64_t asked_bytes,
                 const StreamClock& clock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  absl::Status FreeLive(void* address, StreamClock& clock)
+  [[gnu::always_inline]] absl::Status FreeLive(void* address, StreamClock& clock)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Returns the live memory in parts of the pool, and notes that `user` uses it.
   std::vector<Range> TakeLiveIn(const std::vector<Range>& parts, Stream user)

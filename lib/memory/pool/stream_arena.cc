@@ -28,12 +28,7 @@ Placement StreamArena::ChooseAmong(const Request& request, FreeBlocks& answers) 
   return fitting.Adjusted(arena_.Place(request, fitting), request.bytes);
 }
 
-bool StreamArena::Free(const void* address, StreamClock& clock, Observers& observers) {
-  if (!hand_over_.has_crossed() && !observers.NeedsBlocks()) [[likely]] {
-    if (!arena_.Free(addresses_.OffsetOf(address))) return false;
-    ++frees_;
-    return true;
-  }
+bool StreamArena::FreeObserved(const void* address, StreamClock& clock, Observers& observers) {
   const BlockId block = Find(address);
   if (block == kNoBlock) return false;
   observers.OnFree(block, clock);

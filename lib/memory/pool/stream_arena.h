@@ -60,7 +60,14 @@ class StreamArena {
   }
 
   // Frees a live allocation. Returns false, and does nothing, when none begins at `address`.
-  bool Free(const void* address, StreamClock& clock, Observers& observers);
+  bool Free(const void* address, StreamClock& clock, Observers& observers) {
+    if (hand_over_.has_crossed() || observers.NeedsBlocks()) [[unlikely]]
+      return FreeObserved(address, clock, observers);
+    if (!arena_.Free(addresses_.OffsetOf(address))) [[unlikely]]
+      return false;
+    ++frees_;
+    return true;
+  }
   // Frees an allocation that no other stream uses. `clock` is null when the work of the stream that
   // freed it has finished.
   void FreeCached(const void* address, StreamClock* clock);
@@ -110,6 +117,7 @@ class StreamArena {
   }
   Placement ChooseAvoidingWaits(const Request& request, const StreamClock& clock);
   Placement ChooseAmong(const Request& request, FreeBlocks& answers);
+  bool FreeObserved(const void* address, StreamClock& clock, Observers& observers);
   void FreeBlock(BlockId block, const Tickets& tickets);
 
   const std::unique_ptr<PlacementPolicy> policy_;

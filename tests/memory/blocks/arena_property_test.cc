@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::ValuesIn(PlacementPolicyNames()),
         ::testing::Values(
             Scenario{"Roomy", Sizes::kLogUniform, std::int64_t{1} << 40, 512, 60, 1'500'000},
+            Scenario{"Few", Sizes::kLogUniform, std::int64_t{1} << 36, 512, 30, 300'000},
             Scenario{"Crowded", Sizes::kLogUniform, std::int64_t{1} << 28, 512, 300, 100'000},
             Scenario{"ByTheByte", Sizes::kLogUniform, std::int64_t{1} << 40, 1, 400, 100'000},
             Scenario{"ByTheLargePage", Sizes::kLogUniform, std::int64_t{1} << 33, 1 << 21, 400,

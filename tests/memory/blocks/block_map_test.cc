@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/memory/blocks/few_blocks.h"
+
 namespace tidepool::blocks {
 namespace {
 
@@ -260,6 +262,51 @@ TEST(BlockMap, WalksFreeBlocksInTheOrderOfSizeAndAddress) {
     walked.emplace_back(map.bytes(id), map.offset(id));
   }
   EXPECT_EQ(walked, expected);
+}
+
+// Few free blocks are in an array, many in an index, and in a large arena all are in the index. The
+// number of free blocks swings through both limits of the array.
+TEST(BlockMap, AnswersAlikeForFewAndManyFreeBlocks) {
+  constexpr std::int64_t kCapacity = (std::int64_t{1} << 38) - 512;  // the largest with the array
+  BlockMap map(kCapacity, 512);
+  BlockMap indexed(kCapacity, 512, kCapacity + 512);
+  ASSERT_TRUE(FewBlocks::Suits(Geometry(kCapacity, 512)));
+  ASSERT_FALSE(FewBlocks::Suits(Geometry(kCapacity + 512, 512)));
+  std::mt19937_64 random(3);
+  std::vector<std::pair<BlockId, BlockId>> live;
+  const auto expect_same = [&](BlockId block, BlockId other) {
+    ASSERT_EQ(block == kNoBlock, other == kNoBlock);
+    if (block == kNoBlock) return;
+    ASSERT_EQ(map.offset(block), indexed.offset(other));
+    ASSERT_EQ(map.bytes(block), indexed.bytes(other));
+  };
+  for (int i = 0; i < 60'000; ++i) {
+    const std::size_t target = i / 500 % 2 == 0 ? 300 : 10;
+    const std::int64_t bytes = 512 * (1 + static_cast<std::int64_t>(random() % 40));
+    const BlockId fit = map.SmallestFit(bytes);
+    const BlockId other = indexed.SmallestFit(bytes);
+    ASSERT_NO_FATAL_FAILURE(expect_same(fit, other));
+    ASSERT_NO_FATAL_FAILURE(expect_same(map.ExactFit(bytes), indexed.ExactFit(bytes)));
+    ASSERT_NO_FATAL_FAILURE(expect_same(map.Largest(), indexed.Largest()));
+    ASSERT_NO_FATAL_FAILURE(expect_same(map.NextBySize(fit), indexed.NextBySize(other)));
+    if (random() % 310 < target && live.size() < 600) {
+      const auto where = random() % 4 == 0 ? Placement::Where::kHighEnd : Placement::Where::kLowEnd;
+      live.emplace_back(map.Allocate({fit, where, 0}, bytes),
+                        indexed.Allocate({other, where, 0}, bytes));
+    } else if (!live.empty()) {
+      const std::size_t victim = random() % live.size();
+      map.Free(live[victim].first);
+      indexed.Free(live[victim].second);
+      live[victim] = live.back();
+      live.pop_back();
+    }
+    if (i % 97 == 0) {
+      ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+    }
+  }
+  ASSERT_NE(map.SmallestFit(512), kNoBlock);
+  EXPECT_EQ(map.SmallestFit(kCapacity + 1024), kNoBlock);
+  EXPECT_EQ(map.SmallestFit(kMaxRequestBytes), kNoBlock);
 }
 
 // Compares with an array that has the state of every granule.
