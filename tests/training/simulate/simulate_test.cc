@@ -137,6 +137,17 @@ TEST(Simulate, ACopyBeginsBehindTheTaskAndDelaysItsReader) {
   EXPECT_EQ(timeline.resolved.steps, steps);
 }
 
+// The host keeps its copy of data that came back, so a drop needs no other offload.
+TEST(Simulate, DataThatCameBackIsDroppedAgain) {
+  Steps steps = OutAndBack();
+  const Steps again = {Drop(kA), Prefetch(kA)};
+  steps.insert(steps.begin() + 9, again.begin(), again.end());
+  const Timeline timeline = Simulated(Chain(), steps, Machine(4000));
+  EXPECT_EQ(timeline.bytes_out, 2000);
+  EXPECT_EQ(timeline.bytes_in, 4000);
+  EXPECT_EQ(timeline.resolved.steps, steps);
+}
+
 // c needs a's memory: a is dropped there, and the task waits until a has left at 3.
 TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
   TaskGraph graph = Chain();
