@@ -36,7 +36,7 @@ TaskGraph SmallGraph(RandomGraphs& random, std::int64_t most_bytes) {
 
 Schedule AnySchedule(RandomGraphs& random, const TaskGraph& graph) {
   if (random.Chance(0.5)) return testing::RandomSchedules(graph, random).Valid();
-  return testing::OffloadEverything(graph, {.awaits = random.Chance(0.5),
+  return testing::OffloadEverything(graph, {.drops_early = random.Chance(0.5),
                                             .density = random.Chance(0.5) ? 0.5 : -1.0,
                                             .moves_weights = random.Chance(0.5)})
       .Make();

@@ -19,7 +19,7 @@ std::int64_t CompressedCopies(const Schedule& schedule) {
 absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& scheduled,
                                                     const Timeline& simulated) {
   absl::StatusOr<AdaptiveCompression> adaptive =
-      AdaptiveCompression::Create(scheduled.graph(), *scheduled.schedule, simulated,
+      AdaptiveCompression::Create(scheduled.graph(), simulated,
                                   {.machine = scheduled.offload.machine,
                                    .placing = scheduled.offload.placing,
                                    .densities = scheduled.offload.layerwise.densities});

@@ -41,11 +41,10 @@ struct AdaptiveCompressionOptions {
 // Not thread-safe.
 class TIDEPOOL_EXPORT AdaptiveCompression {
  public:
-  // Copies the graph, the schedule and its simulation, which the executor carries out. Data that
-  // stayed on the device there stays. InvalidArgument for options out of range, and unless there
-  // is one density per datum.
+  // Copies the graph and the simulated schedule (Timeline::resolved), which the executor carries
+  // out. Data that stayed on the device there stays. InvalidArgument for options out of range, and
+  // unless there is one density per datum.
   static absl::StatusOr<AdaptiveCompression> Create(const TaskGraph& graph,
-                                                    const Schedule& schedule,
                                                     const Timeline& simulated,
                                                     const AdaptiveCompressionOptions& options);
 

@@ -3,12 +3,12 @@
 // tasks. There are two executors.
 //
 // Create: for schedules of a pool, in a live pool. Data and workspaces are buffers of an Offloader.
-// The host runs ahead of the device; it waits where the schedule has a wait, and where memory must
-// leave before it can be used again. The simulated device waits there in the place of the host, so
-// an iteration may take longer than Simulate tells. With OffloaderOptions::Release::kWhenAwaited,
-// the resolved schedule of a simulation (Timeline::resolved) is placed at the simulated offsets.
-// This executor compresses copies on the host, and probes densities; for other schedules
-// PlaceInPool and CreateFixed are faster.
+// The host runs ahead of the device; it waits at drops of data that is still leaving, at
+// kSynchronize, and where memory must leave before it can be used again. The simulated device waits
+// there in the place of the host, so an iteration may take longer than Simulate tells. With
+// OffloaderOptions::Release::kWhenAwaited, the resolved schedule of a simulation
+// (Timeline::resolved) is placed at the simulated offsets. This executor compresses copies on the
+// host, and probes densities; for other schedules PlaceInPool and CreateFixed are faster.
 //
 // CreateFixed: for schedules with fixed addresses. It queues the operations of a Program
 // (program.h). Memory of the devices and of the host, streams, events and all addresses are made
@@ -137,8 +137,9 @@ class TIDEPOOL_EXPORT Executor {
   // Creates an executor. It copies `graph`, which is valid, and `schedule`; `device` and
   // `offloader` outlive it. Without `fill`, the initial contents of inputs and weights are
   // undefined. Compressed data is compressed in words of 32 bits. Errors: those of
-  // ValidateSchedule; InvalidArgument for a null device, offloader or `launch`, for a negative
-  // `probe_every`, and for probes without `on_density`; those of the device.
+  // ValidateSchedule; InvalidArgument for a drop without an offload before it, or a use of sent
+  // data before its drop; for a null device, offloader or `launch`, for a negative `probe_every`,
+  // and for probes without `on_density`; those of the device.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, Offloader* offloader,
                                                           const TaskGraph& graph,
                                                           const Schedule& schedule,

@@ -4,12 +4,11 @@
 // schedule from a TaskGraph; the simulator predicts its times (timeline.h) and an executor carries
 // it out (executor.h).
 //
-// Steps only start work. The device runs tasks in the order of their steps, on one stream, and
-// copies in the order of their steps, on one stream per direction. Memory is allocated in the order
-// of the steps, so the offsets of a schedule do not depend on durations.
+// Steps only start work, in queue order, and the host waits for nothing. The device runs tasks in
+// the order of their steps, and copies in the order of their steps, on one stream per direction. On
+// the device each operation waits, by events, for its data and for the last users of its memory.
 //
-// There are three disciplines of memory (ScheduleMemory), and two sets of rules for steps: those of
-// a pool, with waits of the host, and those of fixed addresses and of pages, without any.
+// There are three sources of addresses (ScheduleMemory); the meaning of a step is the same for all.
 #ifndef TIDEPOOL_SCHEDULE_SCHEDULE_H_
 #define TIDEPOOL_SCHEDULE_SCHEDULE_H_
 
@@ -33,72 +32,56 @@
 namespace tidepool {
 
 enum class ScheduleMemory : std::uint8_t {
-  // A placement policy places each allocation, in the order of the steps. PlaceInPool (timeline.h)
-  // finds the offsets beforehand, and from there on the schedule is kFixed. Where copies are
-  // compressed by the host or probed, a live pool places them, and the host waits for room.
+  // A placement policy places each allocation, in the order of the steps, and may drop sent data
+  // earlier than the steps do. PlaceInPool (timeline.h) finds the offsets beforehand, and makes the
+  // schedule kFixed. Where copies are compressed by the host or probed, a live pool places them,
+  // and the host waits for room.
   kPool,
-  // Each step that takes memory names its offset. Nothing is allocated while the schedule runs, and
-  // the host waits for nothing. On the device each operation waits, by events, for its data and for
-  // the last operations that used its addresses.
+  // Each step that takes memory names its offset, and nothing is allocated while the schedule runs.
   kFixed,
   // Memory is counted in granules of virtual memory and has no addresses. An allocation takes the
   // granules that were given back first, in the order of the steps that give back. A prefetch takes
   // granules that the last task of a compute stream uses, such as its workspace, when there are no
-  // others; so it may begin while that task runs. On the device an allocation waits for the
-  // operations that end the use of its granules.
+  // others; so it may begin while that task runs.
   kPaged,
 };
 // Returns the name in files: "pool", "fixed", "paged".
 TIDEPOOL_EXPORT std::string_view ScheduleMemoryName(ScheduleMemory memory);
 
-// Each kind has the meaning for a pool first, then that for fixed addresses and pages.
 enum class StepKind : std::uint8_t {
-  // Pool: takes device memory for data that is neither on the device nor on the host. When there is
-  // no room, waits for data that is leaving, in the order in which it was sent.
-  // Fixed, paged: takes memory, for data that a task writes before any task reads it.
+  // Takes memory for data that a task writes before any task reads it.
   kAllocate,
-  // Ends the life of data, on either side: its memory is given back after the tasks queued so far.
+  // Ends the life of data, on either side: its memory is given back after its last use.
   kFree,
-  // Pool: takes the task's workspace, queues the task, and gives the workspace back after it. On
-  // the device the task waits for prefetches of the data that it uses.
-  // Fixed, paged: also waits for copies out of data that it updates, and for the last users of the
-  // memory that it is the first to touch. A task runs again where the graph allows that.
+  // Takes the task's workspace, queues the task, and gives the workspace back after it. The task
+  // waits for the last writers of the data that it reads, for copies out of data that it updates,
+  // and for the last users of the memory that it is the first to touch. It runs again where the
+  // graph allows that.
   kRun,
-  // Pool: sends data to the host. The copy begins after the last earlier task that wrote or updated
-  // the data. No task uses the data before it is fetched. When the host has no room, the data
-  // stays.
-  // Fixed, paged: copies the bytes [begin, end) to the host and gives no memory back. Tasks that
-  // read the data run beside the copy. From then on the host has a clean copy of these bytes, until
-  // a task updates the data or the data is freed.
+  // Copies the bytes [begin, end) to the host and gives no memory back. The copy begins after the
+  // last task that wrote the data. Tasks that read the data run beside it. From then on the host
+  // has a clean copy of these bytes, until a task updates the data or the data is freed.
   kOffload,
-  // Pool only: gives the device memory of leaving data back when it has arrived, after the tasks
-  // queued so far. Does nothing for data that stayed or was awaited before.
-  kAwait,
-  // Pool: takes memory, as kAllocate does, and fetches data from the host, which was offloaded or
-  // begins there. The copy begins after all earlier tasks, and the host's copy ends with it. Data
-  // stays there if it is on the device, or if its offload was not awaited yet.
-  // Fixed, paged: takes memory for the bytes [begin, end) and copies them in. The copy begins when
-  // their memory is free and the host has them, also while a task runs. The clean copy on the host
-  // remains.
+  // Takes memory for the bytes [begin, end), which the host has, and copies them in. The copy
+  // begins when their memory is free and the host has them, also while a task runs. The clean copy
+  // on the host remains.
   kPrefetch,
-  // Pool: waits until all tasks and copies have finished, and awaits all leaving data.
-  // Fixed, paged: each stream waits for all others.
+  // Each stream waits for all others.
   kSynchronize,
-  // Fixed, paged only: gives the memory of the bytes [begin, end) back after their last use and
-  // their copy out. A clean copy on the host remains, or a task that may run again makes the data
-  // before its next use.
+  // Gives the memory of the bytes [begin, end) back after their last use and their copy out. A
+  // clean copy on the host remains, or a task that may run again makes the data before its next
+  // use.
   kDrop,
-  // Fixed, paged only, of several devices: copies the bytes [begin, end) from the memory of device
-  // `source` to that of `device`, where the data has memory, in place of the values there. Of data
-  // other than weight gradients all bytes.
+  // Copies the bytes [begin, end) from the memory of device `source` to that of `device`, where the
+  // data has memory, in place of the values there. Of data other than weight gradients all bytes.
   kReceive,
-  // Fixed, paged only, of several devices: copies the bytes [begin, end) of a weight gradient from
-  // device `source` into a buffer of `device`, and adds them to the values there. The buffer is
-  // memory of this step, as the workspace of a task is.
+  // Copies the bytes [begin, end) of a weight gradient from device `source` into a buffer of
+  // `device`, and adds them to the values there. The buffer is memory of this step, as the
+  // workspace of a task is.
   kAdd,
 };
-// Returns the name in files: "allocate", "free", "run", "offload", "await", "prefetch",
-// "synchronize", "drop", "receive", "add".
+// Returns the name in files: "allocate", "free", "run", "offload", "prefetch", "synchronize",
+// "drop", "receive", "add".
 TIDEPOOL_EXPORT std::string_view StepKindName(StepKind kind);
 
 // Ranges that devices exchange begin and end at multiples, which no element of a tensor crosses.
@@ -116,7 +99,8 @@ struct ScheduleStep {
   // pool's copies are compressed by the host, others by the device (CopyCompressor in machine.h);
   // copies in of these bytes are decompressed there too.
   double density = -1;
-  // The fields below stay as they are in the schedule of a pool.
+  // The fields below stay as they are in the schedule of a pool, which has one device and moves
+  // data as a whole.
   std::size_t device = 0;  // number of the machine's device, or kHostDevice
   std::size_t stream = 0;  // of kRun: among the device's compute streams, or the host's cores
   // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, of the workspace
@@ -166,17 +150,9 @@ struct Schedule {
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
 // Returns OK when `graph` is the schedule's graph (FailedPrecondition otherwise) and the schedule
-// can run on it. For a pool that is:
-// - Each task runs once, after the tasks that it depends on.
-// - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
-// - No data is allocated twice, or freed while a later task needs it.
-// - Data that exists before is allocated, or prefetched if it begins on the host. At the end data
-//   with a home on the device is there or being fetched, data with a home on the host was sent out
-//   last, and other data is freed. Data that a task writes over begins nowhere.
-// - There is one device, and there are no rounds. Data that the host may read is copied raw.
-//
-// With fixed addresses and pages the places of all data are followed, on each device and the host:
-// - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.
+// can run on it. The places of all data are followed, on each device and the host:
+// - Alignment, devices, offsets and ranges are in their limits. A pool has one device, and no
+//   rounds.
 // - Data begins where GraphData::before says, and ends where `after` says. Data that begins on the
 //   device is allocated there first, and has its values. Data that begins on the host is
 //   prefetched.
@@ -227,17 +203,17 @@ TIDEPOOL_EXPORT absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph
                                                       std::int64_t alignment,
                                                       absl::Span<const std::int64_t> memory_bytes);
 
-// The time at which an offload gives its memory back in a trace: at the step that awaits or frees
-// the data; or at the offload itself, if such a step comes before the prefetch.
-enum class Leaving : std::uint8_t { kWhenAwaited, kAtOnce };
+// The time at which sent data gives its memory back in a trace: at the step that drops or frees it;
+// or at the offload itself, if no task uses the data before such a step.
+enum class Leaving : std::uint8_t { kWhenDropped, kAtOnce };
 
-// Returns the requests that a schedule makes of a pool, as a trace, for sizing and planning; every
-// offload leaves. Workspaces are called "TASK.workspace"; fetched data has its own name again.
+// Returns the requests that a schedule makes of a pool, as a trace, for sizing and planning.
+// Workspaces are called "TASK.workspace"; fetched data has its own name again.
 // Times are numbers of steps. Errors are ValidateSchedule's, and InvalidArgument where data has the
 // name of a workspace and for a schedule that is not one of a pool. Thread-safe. O(steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     const Schedule& schedule,
-                                                    Leaving leaving = Leaving::kWhenAwaited);
+                                                    Leaving leaving = Leaving::kWhenDropped);
 
 // Returns offsets for all allocations of a schedule, in their order, as if each offload freed its
 // memory at once. A machine that follows the plan only waits for data that lies in the way. The

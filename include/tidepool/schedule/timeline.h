@@ -44,11 +44,11 @@ struct TimelineOptions {
 // A schedule of a pool with the offsets that the pool gives.
 struct PlacedSchedule {
   Schedule schedule = {};  // with fixed addresses
-  // By step of it, the number of the step in the schedule of the pool. A drop has the number of the
-  // step that needs its memory.
+  // By step of it, the number of the step in the schedule of the pool. A drop that comes earlier
+  // than there has the number of the step that needs its memory.
   std::vector<std::size_t> steps = {};
-  // The schedule of the pool with a kAwait at each return of memory, and without the kOffload of
-  // data that stays. A pool of the same size serves its requests at the same offsets.
+  // Its steps as a schedule of a pool. A pool of the same size serves its requests at the same
+  // offsets.
   Schedule resolved = {};
   std::int64_t stayed = 0;      // offloads that are left out because the host has no room
   std::int64_t pool_bytes = 0;  // the highest end of any block
@@ -137,11 +137,11 @@ struct Timeline {
 // `options` places each allocation in a block map, in the order of the steps. The pool has the
 // memory of the machine's first device, cut to a multiple of the alignment.
 //
-// Data that was sent is dropped where an allocation has no room, in the order in which it was sent.
-// Where that leaves the pool too fragmented, data is dropped as soon as 32 others have been sent
-// after it, or 16, and so on down to none. Data that comes back before it was dropped is not
-// copied. An offload is left out where the host has no room for its copy, and its data stays. Data
-// that is compressed by the host takes its expected size there.
+// Sent data that no task uses before its drop is dropped where an allocation has no room, in the
+// order in which it was sent. Where that leaves the pool in too many pieces, data is dropped as
+// soon as 32 others have been sent after it, or 16, and so on down to none. An offload is left out
+// where the host has no room for its copy, and its data stays, without its drops and its next
+// prefetch. Data that is compressed by the host takes its expected size there.
 //
 // Errors are ValidateSchedule's and ValidateMachine's; InvalidArgument for options out of range,
 // and for other memory than a pool; NotFound for an unknown placement policy. ResourceExhausted

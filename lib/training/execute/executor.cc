@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/fixed_executor.h"
 #include "lib/training/execute/pool_executor.h"
 #include "lib/training/schedule/check_pool.h"
@@ -71,6 +72,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
   absl::Status status = execute::CheckProbes(options);
   if (status.ok()) status = schedule::CheckIsForPool(schedule, "the executor");
   if (status.ok()) status = ValidateSchedule(graph, schedule);
+  if (status.ok()) status = execute::CheckDropsAreSent(graph, schedule);
   if (!status.ok()) return status;
   auto executor = std::make_unique<execute::PoolExecutor>(
       *device, *offloader, graph, schedule, std::move(launch), std::move(fill), options);

@@ -28,7 +28,7 @@ class StallFinder {
       const ScheduleStep& step = schedule_.steps[i];
       if (step.kind == StepKind::kOffload) out_[step.index] = events_[i];
       if (step.kind == StepKind::kPrefetch && events_[i] != nullptr) in_[step.index] = events_[i];
-      if (step.kind == StepKind::kAwait) Consider(out_[step.index], Reason::kMemory);
+      if (step.kind == StepKind::kDrop) Consider(out_[step.index], Reason::kMemory);
       if (step.kind == StepKind::kSynchronize) {
         for (const auto* copies : {&out_, &in_}) {
           for (const TimelineEvent* copy : *copies) Consider(copy, Reason::kSynchronize);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/measured_stalls.h"
 #include "lib/training/execute/step_error.h"
 #include "lib/training/schedule/check_pool.h"
@@ -39,6 +40,7 @@ PoolExecutor::~PoolExecutor() {
 absl::Status PoolExecutor::Reschedule(const Schedule& schedule) {
   absl::Status status = schedule::CheckIsForPool(schedule, "the executor");
   if (status.ok()) status = ValidateSchedule(graph_, schedule);
+  if (status.ok()) status = CheckDropsAreSent(graph_, schedule);
   if (!status.ok()) return status;
   StepEvents step_events = PlaceEvents(graph_, schedule);
   if (status = CreateEvents(step_events.count); !status.ok()) return status;

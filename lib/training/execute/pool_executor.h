@@ -62,6 +62,7 @@ class PoolExecutor final : public Executor {
   absl::Status Prefetch(std::size_t at);
   absl::Status Probe(std::size_t data);
   absl::Status FetchHome(std::size_t at);
+  absl::Status SynchronizeStreams();
   absl::Status Synchronize();
   absl::Status FreeAllButWeights();
 

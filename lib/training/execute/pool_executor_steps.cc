@@ -23,17 +23,16 @@ absl::Status PoolExecutor::PerformStep(std::size_t at) {
     case StepKind::kOffload:
       status = Offload(at);
       break;
-    case StepKind::kAwait:
-      status = Await(step.index);
-      break;
     case StepKind::kPrefetch:
       status = Prefetch(at);
       break;
     case StepKind::kSynchronize:
-      status = Synchronize();
+      status = SynchronizeStreams();
       break;
-    case StepKind::kDrop:  // not in a pool's schedule, and so are the next
-    case StepKind::kReceive:
+    case StepKind::kDrop:
+      status = Await(step.index);
+      break;
+    case StepKind::kReceive:  // not in a pool's schedule, and so is the next
     case StepKind::kAdd:
       break;
   }
@@ -152,27 +151,16 @@ absl::Status PoolExecutor::Prefetch(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
   if (datum.buffer == BufferId()) return FetchHome(at);
-  const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status = probes_ ? Probe(step.index) : absl::OkStatus();
   if (!status.ok()) return status;
   const absl::StatusOr<CopyWatch> watch = WatchOf(at);
   if (!watch.ok()) return watch.status();
-  const auto prefetch = [&] {
-    return offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), *watch);
-  };
-  status = prefetch();
-  if (!status.ok() && was_leaving && prefetch().ok())
-    status = CountStay(status);  // of the copy out
+  status = offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), *watch);
   NotePeaks();
-  if (!status.ok() || !was_leaving) return status;
-  // Returns at once, because the buffer is not going out any more: with the error of the copy out
-  // if it failed.
-  status = offloader_.Await(datum.buffer);
-  if (absl::IsFailedPrecondition(status)) return absl::OkStatus();
-  return CountStay(status);
+  return status;
 }
 
-// Tells the density of data that is out. Other data stayed, or is leaving still.
+// Tells the density of data that is out. Other data stayed.
 absl::Status PoolExecutor::Probe(std::size_t data) {
   const absl::StatusOr<DensityEstimate> estimate = offloader_.ProbeDensity(data_[data].buffer);
   if (estimate.ok()) on_density_(data, *estimate);
@@ -199,6 +187,15 @@ absl::Status PoolExecutor::FetchHome(std::size_t at) {
   if (!watch.ok()) return watch.status();
   home_bytes_in_ += data.bytes;
   return homes_.Fetch(step.index, *address, compute_, offloader_.in_stream(), *watch);
+}
+
+// Waits for tasks and raw copies. Drops give memory back.
+absl::Status PoolExecutor::SynchronizeStreams() {
+  absl::Status status = homes_.AwaitAll(compute_);
+  for (const Stream stream : {compute_, offloader_.out_stream(), offloader_.in_stream()}) {
+    if (status.ok()) status = device_.SynchronizeStream(stream);
+  }
+  return status;
 }
 
 absl::Status PoolExecutor::Synchronize() {

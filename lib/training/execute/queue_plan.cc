@@ -61,7 +61,6 @@ class PlanBuilder {
       case StepKind::kAdd:
         AddOperation(step);
         break;
-      case StepKind::kAwait:  // not in a program
       case StepKind::kDrop:
       case StepKind::kSynchronize:
         break;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks schedules: that they are of the graph, and then their steps by the rules of their memory.
+// Checks schedules: that they are of the graph, and then their steps.
 #include <bit>
 #include <cstdint>
 
@@ -41,10 +41,9 @@ absl::Status CheckDeviceHeader(const Schedule& schedule) {
       absl::StrCat("alignment ", schedule.alignment, ", expected a power of two up to 1 GiB"));
 }
 
-absl::Status CheckDeviceSteps(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                              std::size_t* at) {
-  absl::Status status = CheckDeviceHeader(schedule);
-  if (status.ok()) status = schedule::CheckRounds(graphs, schedule);
+absl::Status CheckSteps(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                        std::size_t* at) {
+  absl::Status status = schedule::CheckRounds(graphs, schedule);
   if (!status.ok()) return status;
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     status = schedule::CheckDeviceNumber(graphs.front(), schedule, i);
@@ -66,16 +65,13 @@ absl::Status schedule::CheckSchedule(absl::Span<const TaskGraph> graphs, const S
   if (graphs.empty()) return absl::InvalidArgumentError("no graph, expected at least one");
   absl::Status status = CheckGraph(graphs.front(), schedule);
   if (!status.ok()) return status;
-  switch (schedule.memory) {
-    case ScheduleMemory::kPool:
-      status = CheckPoolHeader(schedule);
-      return status.ok() ? CheckPoolSteps(graphs.front(), schedule, at) : status;
-    case ScheduleMemory::kFixed:
-    case ScheduleMemory::kPaged:
-      return CheckDeviceSteps(graphs, schedule, at);
+  if (schedule.memory > ScheduleMemory::kPaged) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "memory of kind ", static_cast<int>(schedule.memory), ", expected pool, fixed or paged"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "memory of kind ", static_cast<int>(schedule.memory), ", expected pool, fixed or paged"));
+  const bool is_pool = schedule.memory == ScheduleMemory::kPool;
+  status = is_pool ? CheckPoolHeader(schedule) : CheckDeviceHeader(schedule);
+  return status.ok() ? CheckSteps(graphs, schedule, at) : status;
 }
 
 absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule) {

@@ -16,10 +16,6 @@ namespace tidepool::schedule {
 absl::Status CheckSchedule(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
                            std::size_t* at);
 
-// Returns OK when the steps obey the rules of a pool (ValidateSchedule); `at` as above.
-// O(steps + uses).
-absl::Status CheckPoolSteps(const TaskGraph& graph, const Schedule& schedule, std::size_t* at);
-
 }  // namespace tidepool::schedule
 
 #endif  // TIDEPOOL_LIB_TRAINING_SCHEDULE_CHECK_STEPS_H_

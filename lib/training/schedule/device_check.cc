@@ -58,7 +58,6 @@ absl::Status DeviceCheck::CheckStep(const ScheduleStep& step) {
       return Receive(step);
     case StepKind::kAdd:
       return AddFrom(step);
-    case StepKind::kAwait:
     case StepKind::kSynchronize:
       break;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checker of schedules with fixed addresses or pages: walks through the steps of each round
+// The checker of schedules: walks through the steps of each round
 // once and keeps the places of all data. Rounds are compared with themselves instead of repeated.
 #ifndef TIDEPOOL_LIB_TRAINING_SCHEDULE_DEVICE_CHECK_H_
 #define TIDEPOOL_LIB_TRAINING_SCHEDULE_DEVICE_CHECK_H_

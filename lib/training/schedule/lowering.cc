@@ -70,8 +70,6 @@ absl::Status Lowering::AddStep(std::size_t at, std::uint32_t repetition) {
     case StepKind::kSynchronize:
       queue_.Synchronize();
       break;
-    case StepKind::kAwait:
-      return Wrong("a schedule without a pool waits on the device, expected no await");
   }
   return absl::OkStatus();
 }

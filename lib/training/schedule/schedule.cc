@@ -9,9 +9,8 @@
 namespace tidepool {
 namespace {
 
-constexpr std::array<std::string_view, 10> kStepKindNames = {
-    "allocate", "free",        "run",  "offload", "await",
-    "prefetch", "synchronize", "drop", "receive", "add"};
+constexpr std::array<std::string_view, 9> kStepKindNames = {
+    "allocate", "free", "run", "offload", "prefetch", "synchronize", "drop", "receive", "add"};
 constexpr std::array<std::string_view, 3> kMemoryNames = {"pool", "fixed", "paged"};
 
 // FNV-1a (Fowler, Noll, Vo; RFC 9923) over words of 8 bytes instead of bytes; since products carry

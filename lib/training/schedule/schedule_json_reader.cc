@@ -14,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
+#include "lib/base/io/quote.h"
+#include "lib/training/schedule/earlier_steps.h"
 #include "lib/training/schedule/step_columns.h"
 
 namespace tidepool::schedule {
@@ -137,7 +139,12 @@ constexpr JsonField<ScheduleRound> kRoundFields[] = {
     {"batch", kOptional, kWhole, kCount<&ScheduleRound::batch>}};
 constexpr io::JsonObject<ScheduleRound> kRound = {"a round", kRoundFields};
 
+// Steps `await` of format 1 become drops, which WithDrops changes further.
 bool ToKind(const JsonValue& value, StepKind* kind) {
+  if (IsText(value, "await")) {
+    *kind = StepKind::kDrop;
+    return true;
+  }
   for (int i = 0; i <= static_cast<int>(StepKind::kAdd); ++i) {
     if (!IsText(value, StepKindName(static_cast<StepKind>(i)))) continue;
     *kind = static_cast<StepKind>(i);
@@ -221,7 +228,7 @@ absl::Status StepReader::Take(const JsonValue& value) {
     columns_ = ColumnsOf(step_.kind);
     if (is_kind) return absl::OkStatus();
     return value.Error(absl::StrCat(value.Shown(),
-                                    " begins a step, expected allocate, free, run, offload, await, "
+                                    " begins a step, expected allocate, free, run, offload, "
                                     "prefetch, synchronize, drop, receive or add"));
   }
   const Column column = at <= columns_.size() ? columns_[at - 1] : kNone;
@@ -235,11 +242,20 @@ absl::Status StepReader::Take(const JsonValue& value) {
                                   value.Shown(), ", expected ", std::string(ExpectedIn(column))));
 }
 
-absl::Status ReadStep(const JsonValue& value, ScheduleFile& file) {
+// A file as it is written.
+struct WrittenFile : ScheduleFile {
+  std::int64_t format = 2;
+  std::vector<std::size_t> awaits = {};  // numbers of the steps of this kind
+};
+
+absl::Status ReadStep(const JsonValue& value, WrittenFile& file) {
+  const std::size_t at = file.schedule.steps.size();
   StepReader step(file.schedule.steps.emplace_back());
   file.step_lines.push_back(value.line());
-  const absl::StatusOr<bool> is_row =
-      io::TakeArray(value, [&](const JsonValue& one) { return step.Take(one); });
+  const absl::StatusOr<bool> is_row = io::TakeArray(value, [&](const JsonValue& one) {
+    if (IsText(one, "await")) file.awaits.push_back(at);
+    return step.Take(one);
+  });
   if (!is_row.ok()) return is_row.status();
   if (!*is_row) {
     return value.Error(
@@ -257,53 +273,53 @@ bool ToFingerprint(const JsonValue& value, std::uint64_t* fingerprint) {
          stop == end;
 }
 
-constexpr JsonField<ScheduleFile> kScheduleFields[] = {
-    {"tidepool_schedule", kRequired, "1",
-     [](const JsonValue& value, ScheduleFile& /*file*/) {
-       return value.kind() == JsonKind::kNumber && value.text() == "1";
+constexpr JsonField<WrittenFile> kScheduleFields[] = {
+    {"tidepool_schedule", kRequired, "1 or 2",
+     [](const JsonValue& value, WrittenFile& file) {
+       return value.To(&file.format) && file.format >= 1 && file.format <= 2;
      }},
     {"policy", kOptional, kText,
-     [](const JsonValue& value, ScheduleFile& file) { return value.To(&file.schedule.policy); }},
+     [](const JsonValue& value, WrittenFile& file) { return value.To(&file.schedule.policy); }},
     {"graph", kOptional, kText, kToMember<&ScheduleFile::graph>},
     {"fingerprint", kRequired, "a text of 16 hexadecimal digits",
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return ToFingerprint(value, &file.schedule.fingerprint);
      }},
     {"memory", kRequired, "'pool', 'fixed' or 'paged'",
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return ToNamed(value,
                       {ScheduleMemory::kPool, ScheduleMemory::kFixed, ScheduleMemory::kPaged},
                       ScheduleMemoryName, &file.schedule.memory);
      }},
     {"alignment", kOptional, kWhole,
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return ToCount(value, &file.schedule.alignment);
      }},
     {"devices", kOptional, kWhole,
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return ToCount(value, &file.schedule.devices);
      }},
     {"batch_normalization", kOptional, "'batch' or 'ghost'",
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return ToNamed(value, {BatchNormalization::kBatch, BatchNormalization::kGhost},
                       BatchNormalizationName, &file.batch_normalization);
      }},
     {"machine", kOptional, kObject,
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        file.machine = {.devices = {}, .links = {}};
        return io::TakeObject(value, kMachine, *file.machine);
      }},
     {"rounds", kOptional, kArray,
-     [](const JsonValue& value, ScheduleFile& file) {
+     [](const JsonValue& value, WrittenFile& file) {
        return kElements<&Schedule::rounds, kRound>(value, file.schedule);
      }},
-    {"steps", kRequired, kArray, [](const JsonValue& value, ScheduleFile& file) {
+    {"steps", kRequired, kArray, [](const JsonValue& value, WrittenFile& file) {
        return io::TakeArray(value, [&](const JsonValue& step) { return ReadStep(step, file); });
      }}};
-constexpr io::JsonObject<ScheduleFile> kSchedule = {"a schedule", kScheduleFields};
+constexpr io::JsonObject<WrittenFile> kSchedule = {"a schedule", kScheduleFields};
 
-absl::StatusOr<ScheduleFile> ReadRoot(const JsonValue& root) {
-  ScheduleFile file;
+absl::StatusOr<WrittenFile> ReadRoot(const JsonValue& root) {
+  WrittenFile file;
   absl::Status status = io::ReadObject(root, kSchedule, file, ", expected a schedule: an object");
   if (!status.ok()) return status;
   return file;
@@ -313,7 +329,16 @@ absl::StatusOr<ScheduleFile> ReadRoot(const JsonValue& root) {
 
 absl::StatusOr<ScheduleFile> ReadScheduleFile(std::unique_ptr<io::ByteSource> source,
                                               const std::string& name) {
-  return io::ReadJson(std::move(source), name, {"a schedule", io::Knows<kSchedule>}, ReadRoot);
+  absl::StatusOr<WrittenFile> file =
+      io::ReadJson(std::move(source), name, {"a schedule", io::Knows<kSchedule>}, ReadRoot);
+  if (!file.ok()) return file.status();
+  const bool is_earlier_pool = file->format == 1 && file->schedule.memory == ScheduleMemory::kPool;
+  if (is_earlier_pool) return WithDrops(*std::move(file), file->awaits);
+  if (file->awaits.empty()) return *std::move(file);
+  return io::AboutLine(name, file->step_lines[file->awaits.front()],
+                       absl::InvalidArgumentError(
+                           "a step 'await', which pools have in format 1 alone, expected a drop "
+                           "where the memory is given back"));
 }
 
 }  // namespace tidepool::schedule

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns a schedule into a trace of its requests to a pool.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -8,10 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/training/schedule/begin_on_host.h"
 #include "lib/training/schedule/check_pool.h"
-#include "lib/training/schedule/line_of_data.h"
-#include "lib/training/schedule/visit_step.h"
+#include "lib/training/schedule/leaving_data.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
@@ -19,101 +16,65 @@ namespace {
 
 class ScheduleTracer {
  public:
-  ScheduleTracer(const TaskGraph& graph, std::vector<bool> leaves_at_once)
-      : graph_(graph),
-        leaves_at_once_(std::move(leaves_at_once)),
-        is_out_(schedule::BeginOnHost(graph)),
-        leaving_(graph.data.size()) {}
+  // `leave` are the steps of offloads that give memory back.
+  ScheduleTracer(const TaskGraph& graph, std::vector<bool> leave)
+      : graph_(graph), leave_(std::move(leave)), are_there_(graph.data.size()) {}
 
   absl::Status Add(const ScheduleStep& step) {
-    absl::Status status = schedule::VisitStep(step, *this);
+    absl::Status status;
+    switch (step.kind) {
+      case StepKind::kAllocate:
+      case StepKind::kPrefetch:
+        are_there_[step.index] = true;
+        status = Begin(graph_.data[step.index].name, graph_.data[step.index].bytes, step.hint);
+        break;
+      case StepKind::kRun:
+        status = Run(step);
+        break;
+      case StepKind::kOffload:
+        if (leave_[static_cast<std::size_t>(at_)]) Give(step.index);
+        break;
+      case StepKind::kFree:
+      case StepKind::kDrop:
+        Give(step.index);
+        break;
+      case StepKind::kSynchronize:
+      case StepKind::kReceive:  // not in a pool's schedule, and so is the next
+      case StepKind::kAdd:
+        break;
+    }
     ++at_;
     return status;
   }
 
   Trace Build() { return builder_.Build(); }
 
-  // The steps, for VisitStep.
-  absl::Status Allocate(const ScheduleStep& step) {
-    return Begin(graph_.data[step.index], step.hint);
-  }
-
-  absl::Status Free(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) leaving_.Leave(step.index);
-    if (!is_out_[step.index]) End(graph_.data[step.index].name);
-    return absl::OkStatus();
-  }
-
+ private:
   absl::Status Run(const ScheduleStep& step) {
     const GraphTask& task = graph_.tasks[step.index];
     const std::int64_t bytes = task.algorithms[step.algorithm].workspace_bytes;
     if (bytes == 0) return absl::OkStatus();
     const std::string id = absl::StrCat(task.name, ".workspace");
-    absl::Status status = builder_.Allocate(id, bytes, Hint::kResident, "", at_);
-    if (status.ok()) End(id);
+    absl::Status status = Begin(id, bytes, Hint::kResident);
+    if (status.ok()) builder_.Free(id, "", at_);
     return status;
   }
 
-  absl::Status Offload(const ScheduleStep& step) {
-    leaving_.Join(step.index);
-    if (leaves_at_once_[static_cast<std::size_t>(at_)]) AwaitData(step.index);
-    return absl::OkStatus();
+  absl::Status Begin(std::string_view id, std::int64_t bytes, Hint hint) {
+    return builder_.Allocate(id, bytes, hint, "", at_);
   }
 
-  absl::Status Await(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) AwaitData(step.index);
-    return absl::OkStatus();
-  }
-
-  absl::Status Prefetch(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) leaving_.Leave(step.index);
-    if (!is_out_[step.index]) return absl::OkStatus();
-    is_out_[step.index] = false;
-    return Begin(graph_.data[step.index], step.hint);
-  }
-
-  absl::Status Synchronize() {
-    while (!leaving_.empty()) AwaitData(leaving_.first());
-    return absl::OkStatus();
-  }
-
- private:
-  absl::Status Begin(const GraphData& data, Hint hint) {
-    return builder_.Allocate(data.name, data.bytes, hint, "", at_);
-  }
-  void End(std::string_view id) { builder_.Free(id, "", at_); }
-
-  void AwaitData(std::size_t data) {
-    leaving_.Leave(data);
-    is_out_[data] = true;
-    End(graph_.data[data].name);
+  void Give(std::size_t data) {
+    if (are_there_[data]) builder_.Free(graph_.data[data].name, "", at_);
+    are_there_[data] = false;
   }
 
   const TaskGraph& graph_;
-  const std::vector<bool> leaves_at_once_;  // by step
+  const std::vector<bool> leave_;  // by step
   TraceBuilder builder_{TraceFormat::kOperationCsv};
-  std::vector<bool> is_out_;
-  schedule::LineOfData leaving_;
+  std::vector<bool> are_there_;  // by data
   std::int64_t at_ = 0;
 };
-
-// Returns the offload steps that are awaited before their prefetch.
-std::vector<bool> StepsThatAreAwaited(const TaskGraph& graph, const Schedule& schedule) {
-  const std::size_t never = schedule.steps.size();
-  std::vector<bool> are_awaited(schedule.steps.size());
-  std::vector<std::size_t> next_await(graph.data.size(), never);
-  std::vector<std::size_t> next_fetch(graph.data.size(), never);
-  std::size_t next_synchronize = never;
-  for (std::size_t i = schedule.steps.size(); i-- > 0;) {
-    const ScheduleStep& step = schedule.steps[i];
-    if (step.kind == StepKind::kAwait || step.kind == StepKind::kFree) next_await[step.index] = i;
-    if (step.kind == StepKind::kPrefetch) next_fetch[step.index] = i;
-    if (step.kind == StepKind::kSynchronize) next_synchronize = i;
-    if (step.kind != StepKind::kOffload) continue;
-    are_awaited[i] = std::min(next_await[step.index], next_synchronize) < next_fetch[step.index];
-  }
-  return are_awaited;
-}
 
 }  // namespace
 
@@ -123,7 +84,7 @@ absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph, const Schedule& sche
   if (status.ok()) status = ValidateSchedule(graph, schedule);
   if (!status.ok()) return status;
   ScheduleTracer tracer(graph, leaving == Leaving::kAtOnce
-                                   ? StepsThatAreAwaited(graph, schedule)
+                                   ? schedule::OffloadsThatLeave(graph, schedule)
                                    : std::vector<bool>(schedule.steps.size()));
   for (const ScheduleStep& step : schedule.steps) {
     if (status = tracer.Add(step); !status.ok()) return status;

@@ -44,8 +44,6 @@ constexpr Columns ColumnsOf(StepKind kind) {
       return {kIndex, kAlgorithm, kOffset, kDevice, kStream, kNoColumn};
     case StepKind::kOffload:
       return {kIndex, kBegin, kEnd, kDevice, kDensity, kNoColumn};
-    case StepKind::kAwait:
-      return {kIndex, kNoColumn, kNoColumn, kNoColumn, kNoColumn, kNoColumn};
     case StepKind::kPrefetch:
       return {kIndex, kBegin, kEnd, kOffset, kDevice, kHint};
     case StepKind::kDrop:

@@ -167,7 +167,7 @@ std::string_view BatchNormalizationName(BatchNormalization normalization) {
 std::string ScheduleJson(const ScheduleFile& file) {
   const Schedule& schedule = file.schedule;
   std::string json =
-      absl::StrCat("{\"tidepool_schedule\": 1,\n \"policy\": ", io::JsonText(schedule.policy),
+      absl::StrCat("{\"tidepool_schedule\": 2,\n \"policy\": ", io::JsonText(schedule.policy),
                    ",\n \"graph\": ", io::JsonText(file.graph), ",\n \"fingerprint\": \"",
                    absl::Hex(schedule.fingerprint, absl::kZeroPad16), "\"");
   absl::StrAppend(&json, ",\n \"memory\": \"", std::string(ScheduleMemoryName(schedule.memory)),

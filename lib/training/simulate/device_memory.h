@@ -45,6 +45,7 @@ class DeviceMemory {
   std::int64_t OffsetOf(BlockId block) const { return arena_.blocks().offset(block); }
   void Give(BlockId block) { arena_.FreeBlock(block); }
 
+  bool Holds(std::size_t data) const { return blocks_[data] != kNoBlock; }
   void SetBlock(std::size_t data, BlockId block) { blocks_[data] = block; }
   void GiveData(std::size_t data) { Give(std::exchange(blocks_[data], kNoBlock)); }
 

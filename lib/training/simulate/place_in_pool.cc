@@ -13,8 +13,8 @@
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/begin_on_host.h"
 #include "lib/training/schedule/check_pool.h"
+#include "lib/training/schedule/leaving_data.h"
 #include "lib/training/schedule/line_of_data.h"
-#include "lib/training/schedule/visit_step.h"
 #include "lib/training/simulate/device_memory.h"
 #include "lib/training/simulate/timeline_options.h"
 #include "tidepool/schedule/timeline.h"
@@ -27,56 +27,77 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 // How many data may have been sent and still lie on the device. The first limit that fits is taken.
 constexpr std::size_t kMostLeaving[] = {kNoLimit, 32, 16, 8, 4, 2, 1, 0};
 
+// A schedule without the offloads for which the host has no room. Data stays from there on: its
+// drops and its next prefetch are left out too.
+struct KeptSteps {
+  Schedule schedule = {};
+  std::vector<std::size_t> steps = {};  // by step: its number in the whole schedule
+  std::int64_t stayed = 0;
+};
+
 class PoolPlacing {
  public:
-  // The options are checked, `stays` are the steps of offloads that are left out, and `plan` is
-  // null for other placements. The arguments by reference outlive the placing.
-  PoolPlacing(const TaskGraph& graph, const Schedule& schedule, std::int64_t memory_bytes,
-              const TimelineOptions& options, const std::vector<bool>& stays,
-              const PlacementPlan* plan, std::size_t most_leaving,
+  // The options are checked, and `plan` is null for other placements. The arguments by reference
+  // outlive the placing.
+  PoolPlacing(const TaskGraph& graph, const KeptSteps& kept, std::int64_t memory_bytes,
+              const TimelineOptions& options, const PlacementPlan* plan, std::size_t most_leaving,
               std::unique_ptr<PlacementPolicy> policy)
       : graph_(graph),
-        schedule_(schedule),
-        stays_(stays),
+        schedule_(kept.schedule),
+        steps_(kept.steps),
+        leave_(schedule::OffloadsThatLeave(graph, kept.schedule)),
         plan_(plan),
         most_leaving_(most_leaving),
         memory_(graph, memory_bytes, options.alignment, std::move(policy)),
-        leaving_(graph.data.size()),
-        is_out_(schedule::BeginOnHost(graph)) {
-    placed_.schedule = {.policy = schedule.policy,
-                        .fingerprint = schedule.fingerprint,
+        leaving_(graph.data.size()) {
+    placed_.schedule = {.policy = schedule_.policy,
+                        .fingerprint = schedule_.fingerprint,
                         .steps = {},
                         .memory = ScheduleMemory::kFixed,
                         .alignment = options.alignment};
-    placed_.resolved = {schedule.policy, schedule.fingerprint, {}};
   }
 
   absl::StatusOr<PlacedSchedule> Place() {
     for (at_ = 0; at_ < schedule_.steps.size(); ++at_) {
-      const ScheduleStep& step = schedule_.steps[at_];
-      if (stays_[at_]) continue;
-      // Drops come before the allocation that needs them, and after the offload that causes them.
-      const bool comes_first = step.kind == StepKind::kOffload;
-      if (comes_first) placed_.resolved.steps.push_back(step);
-      absl::Status status = schedule::VisitStep(step, *this);
+      absl::Status status = Perform(schedule_.steps[at_]);
       if (!status.ok()) return status;
-      if (!comes_first) placed_.resolved.steps.push_back(step);
     }
-    at_ = schedule_.steps.empty() ? 0 : schedule_.steps.size() - 1;
-    while (!leaving_.empty()) End(leaving_.first());
-    placed_.stayed = std::count(stays_.begin(), stays_.end(), true);
+    placed_.resolved = {schedule_.policy, schedule_.fingerprint, placed_.schedule.steps};
+    for (ScheduleStep& step : placed_.resolved.steps) step.offset = -1;
     placed_.pool_bytes = memory_.high_water();
     return std::move(placed_);
   }
 
-  // The steps, for VisitStep.
-  absl::Status Allocate(const ScheduleStep& step) { return Take(step); }
+ private:
+  absl::Status Perform(const ScheduleStep& step) {
+    switch (step.kind) {
+      case StepKind::kAllocate:
+      case StepKind::kPrefetch:
+        return Take(step);
+      case StepKind::kRun:
+        return Run(step);
+      case StepKind::kFree:
+        Free(step);
+        break;
+      case StepKind::kOffload:
+        Offload(step);
+        break;
+      case StepKind::kDrop:
+        if (memory_.Holds(step.index)) Drop(step.index);
+        break;
+      case StepKind::kSynchronize:
+      case StepKind::kReceive:  // not in a pool's schedule, and so is the next
+      case StepKind::kAdd:
+        Add(step);
+        break;
+    }
+    return absl::OkStatus();
+  }
 
-  absl::Status Free(const ScheduleStep& step) {
+  void Free(const ScheduleStep& step) {
     if (leaving_.Holds(step.index)) Leave(step.index);
     Add(step);
-    if (!is_out_[step.index]) memory_.GiveData(step.index);
-    return absl::OkStatus();
+    if (memory_.Holds(step.index)) memory_.GiveData(step.index);
   }
 
   absl::Status Run(const ScheduleStep& step) {
@@ -92,36 +113,17 @@ class PoolPlacing {
     return absl::OkStatus();
   }
 
-  absl::Status Offload(const ScheduleStep& step) {
+  void Offload(const ScheduleStep& step) {
     Add(step);
+    if (!leave_[at_]) return;
     leaving_.Join(step.index);
     ++count_;
-    while (count_ > most_leaving_) DropUnscheduled(leaving_.first());
-    return absl::OkStatus();
+    while (count_ > most_leaving_) Drop(leaving_.first());
   }
 
-  absl::Status Await(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) Drop(step.index);
-    return absl::OkStatus();
-  }
-
-  absl::Status Prefetch(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) Leave(step.index);
-    if (!is_out_[step.index]) return absl::OkStatus();
-    is_out_[step.index] = false;
-    return Take(step);
-  }
-
-  absl::Status Synchronize() {
-    Add(schedule_.steps[at_]);
-    while (!leaving_.empty()) Drop(leaving_.first());
-    return absl::OkStatus();
-  }
-
- private:
   void Add(const ScheduleStep& step) {
     placed_.schedule.steps.push_back(step);
-    placed_.steps.push_back(at_);
+    placed_.steps.push_back(steps_[at_]);
   }
 
   void Leave(std::size_t data) {
@@ -130,22 +132,9 @@ class PoolPlacing {
   }
 
   void Drop(std::size_t data) {
-    Leave(data);
-    is_out_[data] = true;
+    if (leaving_.Holds(data)) Leave(data);
     Add({.kind = StepKind::kDrop, .index = data});
     memory_.GiveData(data);
-  }
-
-  // Drops data without a step of the schedule, and adds that step to the resolved schedule.
-  void DropUnscheduled(std::size_t data) {
-    placed_.resolved.steps.push_back({.kind = StepKind::kAwait, .index = data});
-    Drop(data);
-  }
-
-  // Ends the iteration of data that was sent: it stays where its home is.
-  void End(std::size_t data) {
-    if (graph_.data[data].after == DataHome::kDevice) return Leave(data);
-    Drop(data);
   }
 
   // Takes memory for the data of the step.
@@ -163,7 +152,7 @@ class PoolPlacing {
     if (plan_ != nullptr) return TakePlannedBlock(bytes);
     BlockId block = memory_.Take(bytes, hint);
     while (block == kNoBlock && !leaving_.empty()) {
-      DropUnscheduled(leaving_.first());
+      Drop(leaving_.first());
       block = memory_.Take(bytes, hint);
     }
     if (block == kNoBlock) return NoRoomError(bytes);
@@ -183,7 +172,7 @@ class PoolPlacing {
       const std::size_t in_the_way = leaving_.FirstThat(
           [&](std::size_t data) { return memory_.IsWithin(data, offset, bytes); });
       if (in_the_way == leaving_.end()) return NoRoomError(bytes);
-      DropUnscheduled(in_the_way);
+      Drop(in_the_way);
     }
   }
 
@@ -192,13 +181,13 @@ class PoolPlacing {
 
   const TaskGraph& graph_;
   const Schedule& schedule_;
-  const std::vector<bool>& stays_;  // by step
+  const std::vector<std::size_t>& steps_;  // numbers in the whole schedule
+  const std::vector<bool> leave_;          // by step
   const PlacementPlan* const plan_;
   const std::size_t most_leaving_;
   simulate::DeviceMemory memory_;
   schedule::LineOfData leaving_;
   std::size_t count_ = 0;     // of leaving data
-  std::vector<bool> is_out_;  // by data
   std::size_t at_ = 0;        // the current step
   std::size_t requests_ = 0;  // requests of the plan so far
   PlacedSchedule placed_ = {};
@@ -220,7 +209,7 @@ absl::Status PoolPlacing::NoRoomError(std::int64_t bytes) const {
           ? ""
           : absl::StrCat(", at offset ", plan_->requests()[requests_ - 1].offset, " as planned");
   return absl::ResourceExhaustedError(
-      absl::StrCat(task, ", step ", at_, ", ", text::ExactSize(memory_.Rounded(bytes)),
+      absl::StrCat(task, ", step ", steps_[at_], ", ", text::ExactSize(memory_.Rounded(bytes)),
                    " more are needed for ", purpose, where, "; ", memory_.Account()));
 }
 
@@ -229,9 +218,9 @@ absl::Status PoolPlacing::NotPlannedError(std::size_t request, std::int64_t byte
   const std::string expected = request >= requests.size()
                                    ? absl::StrCat("no more than ", requests.size(), " requests")
                                    : absl::StrCat(requests[request].bytes);
-  return absl::InvalidArgumentError(absl::StrCat("step ", at_, ", request ", request, " is for ",
-                                                 memory_.Rounded(bytes), " bytes, expected ",
-                                                 expected, " as planned"));
+  return absl::InvalidArgumentError(absl::StrCat("step ", steps_[at_], ", request ", request,
+                                                 " is for ", memory_.Rounded(bytes),
+                                                 " bytes, expected ", expected, " as planned"));
 }
 
 // Returns, by step, the offloads without room on the host. Each datum has room of its own there:
@@ -270,21 +259,33 @@ absl::StatusOr<std::vector<bool>> StaysOf(const TaskGraph& graph, const Schedule
   return stays;
 }
 
-Schedule WithoutSteps(const Schedule& schedule, const std::vector<bool>& are_left_out) {
-  Schedule rest = {schedule.policy, schedule.fingerprint, {}};
+KeptSteps WithoutStays(const TaskGraph& graph, const Schedule& schedule,
+                       const std::vector<bool>& stays) {
+  KeptSteps kept = {.schedule = {schedule.policy, schedule.fingerprint, {}}};
+  std::vector<bool> stay(graph.data.size());  // by data, as the next
+  std::vector<bool> remain(graph.data.size());
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-    if (!are_left_out[i]) rest.steps.push_back(schedule.steps[i]);
+    const ScheduleStep& step = schedule.steps[i];
+    const bool comes = step.kind == StepKind::kAllocate || step.kind == StepKind::kPrefetch;
+    if (step.kind == StepKind::kOffload) stay[step.index] = stays[i];
+    const bool is_drop = step.kind == StepKind::kDrop && stay[step.index];
+    if (is_drop) remain[step.index] = true;
+    const bool is_left_out = stays[i] || is_drop || (comes && remain[step.index]);
+    if (comes) remain[step.index] = false;
+    if (is_left_out) continue;
+    kept.schedule.steps.push_back(step);
+    kept.steps.push_back(i);
   }
-  return rest;
+  kept.stayed = std::count(stays.begin(), stays.end(), true);
+  return kept;
 }
 
-absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const Schedule& schedule,
+absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const KeptSteps& kept,
                                                 std::int64_t memory_bytes,
-                                                const TimelineOptions& options,
-                                                const std::vector<bool>& stays) {
+                                                const TimelineOptions& options) {
   absl::StatusOr<PlacedSchedule> placed;
   for (const std::size_t most_leaving : kMostLeaving) {
-    placed = PoolPlacing(graph, schedule, memory_bytes, options, stays, nullptr, most_leaving,
+    placed = PoolPlacing(graph, kept, memory_bytes, options, nullptr, most_leaving,
                          MakePlacementPolicy(options.placement).value())
                  .Place();
     if (placed.ok()) break;
@@ -293,21 +294,20 @@ absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const Sc
 }
 
 // Makes a plan where the options have none, and takes best-fit where that is too high.
-absl::StatusOr<PlacedSchedule> PlaceWithPlan(const TaskGraph& graph, const Schedule& schedule,
-                                             std::int64_t memory_bytes, TimelineOptions options,
-                                             const std::vector<bool>& stays) {
+absl::StatusOr<PlacedSchedule> PlaceWithPlan(const TaskGraph& graph, const KeptSteps& kept,
+                                             std::int64_t memory_bytes, TimelineOptions options) {
   if (options.plan == nullptr) {
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, memory_bytes);
+        PlanSchedule(graph, kept.schedule, options.alignment, memory_bytes);
     if (!plan.ok()) return plan.status();
     if ((*plan)->height_bytes() > memory_bytes) {
       options.placement = "best-fit";
-      return PlaceWithoutPlan(graph, schedule, memory_bytes, options, stays);
+      return PlaceWithoutPlan(graph, kept, memory_bytes, options);
     }
     options.plan = *std::move(plan);
   }
   absl::StatusOr<PlacedSchedule> placed =
-      PoolPlacing(graph, schedule, memory_bytes, options, stays, options.plan.get(), kNoLimit,
+      PoolPlacing(graph, kept, memory_bytes, options, options.plan.get(), kNoLimit,
                   MakePlacementPolicy("best-fit").value())
           .Place();
   if (placed.ok()) placed->plan = std::move(options.plan);
@@ -333,9 +333,13 @@ absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph, const Schedul
   const absl::StatusOr<std::vector<bool>> stays =
       StaysOf(graph, schedule, machine.host.memory_bytes, options.compression);
   if (!stays.ok()) return stays.status();
-  const bool needs_plan = PlacementTraitsOf(options.placement)->needs_plan;
-  return needs_plan ? PlaceWithPlan(graph, schedule, memory_bytes, options, *stays)
-                    : PlaceWithoutPlan(graph, schedule, memory_bytes, options, *stays);
+  const KeptSteps kept = WithoutStays(graph, schedule, *stays);
+  absl::StatusOr<PlacedSchedule> placed =
+      PlacementTraitsOf(options.placement)->needs_plan
+          ? PlaceWithPlan(graph, kept, memory_bytes, options)
+          : PlaceWithoutPlan(graph, kept, memory_bytes, options);
+  if (placed.ok()) placed->stayed = kept.stayed;
+  return placed;
 }
 
 }  // namespace tidepool

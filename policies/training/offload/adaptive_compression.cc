@@ -15,30 +15,15 @@ namespace {
 
 constexpr double kLeastError = 0.02;  // of a band
 
-// Returns the schedule without the offloads that the simulation left out for lack of room on the
-// host.
-Schedule WithoutStaying(Schedule schedule, const Schedule& resolved, std::size_t data) {
-  std::vector<bool> leaves(data);
-  for (const ScheduleStep& step : resolved.steps) {
-    if (step.kind == StepKind::kOffload) leaves[step.index] = true;
-  }
-  std::erase_if(schedule.steps, [&](const ScheduleStep& step) {
-    return step.kind == StepKind::kOffload && !leaves[step.index];
-  });
-  return schedule;
-}
-
 }  // namespace
 
 absl::StatusOr<AdaptiveCompression> AdaptiveCompression::Create(
-    const TaskGraph& graph, const Schedule& schedule, const Timeline& simulated,
-    const AdaptiveCompressionOptions& options) {
+    const TaskGraph& graph, const Timeline& simulated, const AdaptiveCompressionOptions& options) {
   if (absl::Status status = offload_policies::CheckDensities(graph, options.densities);
       !status.ok()) {
     return status;
   }
-  return AdaptiveCompression(graph, WithoutStaying(schedule, simulated.resolved, graph.data.size()),
-                             options, simulated.plan);
+  return AdaptiveCompression(graph, simulated.resolved, options, simulated.plan);
 }
 
 AdaptiveCompression::AdaptiveCompression(const TaskGraph& graph, Schedule schedule,

@@ -48,12 +48,14 @@ class LayerwiseBuilder {
     for (std::size_t i = 0; i < layers_.forward.size(); ++i) AddForward(i);
     if (!mode_.synchronizes) {
       for (const std::vector<std::size_t>& data : leaving_) {
-        for (const std::size_t one : data) Add({.kind = StepKind::kAwait, .index = one});
+        for (const std::size_t one : data) Drop(one);
       }
     }
     for (std::size_t i = 0; i < layers_.backward.size(); ++i) AddBackward(i);
     for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-      if (graph_.data[data].after == DataHome::kHost) Send(data);
+      if (graph_.data[data].after != DataHome::kHost) continue;
+      Send(data);
+      Drop(data);
     }
     return std::move(schedule_);
   }
@@ -80,7 +82,10 @@ class LayerwiseBuilder {
     AllocateOutputs(layer, {DataKind::kActivation, DataKind::kGradient, DataKind::kWeightGradient});
     Run(layer);
     for (const std::size_t data : leaving_[index]) Send(data);
-    if (mode_.synchronizes && !leaving_[index].empty()) Add({.kind = StepKind::kSynchronize});
+    if (mode_.synchronizes && !leaving_[index].empty()) {
+      Add({.kind = StepKind::kSynchronize});
+      for (const std::size_t data : leaving_[index]) Drop(data);
+    }
     Free(last_used_forward_[index]);
   }
 
@@ -149,6 +154,8 @@ class LayerwiseBuilder {
     is_out_[data] = true;
     Add({.kind = StepKind::kOffload, .index = data});
   }
+
+  void Drop(std::size_t data) { Add({.kind = StepKind::kDrop, .index = data}); }
 
   void Allocate(std::size_t data) {
     Add({.kind = StepKind::kAllocate, .index = data, .hint = HintOf(data)});

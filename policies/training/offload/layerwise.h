@@ -29,8 +29,8 @@ struct LayerwiseMode {
   int parts = kAllParts;
   std::int64_t most_workspace = kAnyWorkspace;
   AllocationOrder order = AllocationOrder::kPrefetchFirst;
-  // Whether each layer waits for the copies that it overlaps with (vDNN), or the backward pass
-  // waits once for all leaving data (vDNN++).
+  // Whether each layer waits for the copies that it overlaps with (vDNN). Otherwise data is dropped
+  // before the backward pass, or where its memory is needed (vDNN++).
   bool synchronizes = false;
 };
 

@@ -18,7 +18,7 @@ using TakeSchedule = std::function<bool(const Schedule&)>;
 // Calls `take` with the schedule of each policy that has one for a valid graph and a checked
 // request, with the policy's default options: none, base and the policies of chains without tasks
 // that run again, with one of the pool's policies for each set of layers. These take hundredths of
-// a second together for a thousand tasks. A pool's schedule loses its waits (PagedFromPool), so
+// a second together for a thousand tasks. A pool's schedule gets late drops (PagedFromPool), so
 // vdnn and vdnn++ are the same.
 void MakeSending(const TaskGraph& graph, const ScheduleRequest& request, const TakeSchedule& take);
 

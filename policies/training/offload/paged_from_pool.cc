@@ -93,10 +93,9 @@ bool PagedSteps::Perform(const ScheduleStep& step) {
       places_[step.index] = Place::kLeaving;
       queue_.push_back(step.index);
       return true;
-    case StepKind::kAwait:
+    case StepKind::kDrop:
     case StepKind::kSynchronize:
-    case StepKind::kDrop:  // not in a pool's schedule, and so are the next
-    case StepKind::kReceive:
+    case StepKind::kReceive:  // not in a pool's schedule, and so is the next
     case StepKind::kAdd:
       return true;
   }

@@ -11,9 +11,10 @@
 
 namespace tidepool::offload_policies {
 
-// Returns the steps of a valid schedule for a pool without its waits. Data that was sent gives its
-// memory back when a later step finds no room, in the order in which it was sent. Data that is
-// fetched before that stays. ResourceExhausted where a step has no room in the memory. O(steps).
+// Returns the steps of a valid schedule of a pool in which no task uses sent data before its drop,
+// with drops as late as the memory allows, and without waits for all streams. Data that was sent is
+// dropped when a later step finds no room, in the order in which it was sent. Data that is fetched
+// before that stays. ResourceExhausted where a step has no room in the memory. O(steps).
 absl::StatusOr<Schedule> PagedFromPool(const TaskGraph& graph, const Schedule& schedule,
                                        std::int64_t memory_bytes, std::int64_t granule);
 

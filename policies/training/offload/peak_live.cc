@@ -20,14 +20,13 @@ class LiveBytes {
         return SetOnDevice(step.index, true);
       case StepKind::kFree:
       case StepKind::kOffload:
+      case StepKind::kDrop:
         return SetOnDevice(step.index, false);
       case StepKind::kRun:
         return NotePeak(
             Aligned(graph_.tasks[step.index].algorithms[step.algorithm].workspace_bytes));
-      case StepKind::kAwait:
       case StepKind::kSynchronize:
-      case StepKind::kDrop:  // not in a pool's schedule, and so are the next
-      case StepKind::kReceive:
+      case StepKind::kReceive:  // not in a pool's schedule, and so is the next
       case StepKind::kAdd:
         return;
     }

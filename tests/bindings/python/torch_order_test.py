@@ -19,7 +19,7 @@ def problem(memory, sizes=(10, 10, 10), workspaces=(0, 0, 0, 0, 0), link=10.0):
 
 
 # The data a leaves after b was made, and comes back for the last task.
-STEPS = [["allocate", A], ["run", MAKE_A], ["allocate", B], ["run", MAKE_B], ["offload", A, 0, -1], ["await", A], ["drop", A],
+STEPS = [["allocate", A], ["run", MAKE_A], ["allocate", B], ["run", MAKE_B], ["offload", A, 0, -1], ["drop", A],
          ["free", B], ["run", AT_BORDER], ["allocate", C], ["run", MAKE_C], ["free", C], ["prefetch", A], ["run", USE_A],
          ["free", A]]
 

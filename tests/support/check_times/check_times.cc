@@ -150,10 +150,8 @@ class TimeCheck {
       case StepKind::kReceive:
       case StepKind::kAdd:
         return CheckOperation();
-      case StepKind::kAwait:
-        break;
     }
-    return Wrong("expected no await");
+    return Wrong("of a kind that is none");
   }
 
   // Checks an operation, and goes to the next.

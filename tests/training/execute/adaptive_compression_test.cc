@@ -113,7 +113,7 @@ class AdaptiveRun : public ::testing::Test {
     const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph_, options_).value();
     const Timeline timeline = Simulate(graph_, schedule, options_.machine).value();
     adaptive_ = std::make_unique<AdaptiveCompression>(
-        AdaptiveCompression::Create(graph_, schedule, timeline,
+        AdaptiveCompression::Create(graph_, timeline,
                                     {.machine = options_.machine.machine,
                                      .placing = options_.machine.placing,
                                      .densities = options_.densities})

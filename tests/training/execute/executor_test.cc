@@ -20,6 +20,7 @@
 #include "tests/training/execute/offload_everything.h"
 #include "tests/training/execute/task_work.h"
 #include "tests/training/schedule/random_schedule.h"
+#include "tests/training/schedule/small_schedule.h"
 
 namespace tidepool {
 namespace {
@@ -108,7 +109,7 @@ TEST(ExecutorTest, TasksReadTheRightBytes) {
     const Schedule schedule =
         random.Chance(0.7)
             ? RandomSchedule(graph, random)
-            : testing::OffloadEverything(graph, {.awaits = random.Chance(0.5),
+            : testing::OffloadEverything(graph, {.drops_early = random.Chance(0.5),
                                                  .density = random.Chance(0.5) ? 0.5 : -1.0,
                                                  .moves_weights = random.Chance(0.5)})
                   .Make();
@@ -133,6 +134,36 @@ TEST(ExecutorTest, TasksReadTheRightBytes) {
   EXPECT_GT(served, rounds / 4);
 }
 
+// A buffer that is leaving has no address, and one that came back no copy on the host.
+TEST(ExecutorTest, RefusesDropsThatALivePoolCannotCarryOut) {
+  using namespace testing;  // NOLINT: the words for steps
+  TaskGraph graph = SmallGraph();
+  graph.tasks[kConv].may_rerun = true;
+  Rig rig(graph, Of(graph, PlainSteps()), {});
+  const auto error_of = [&](std::size_t at, const std::vector<ScheduleStep>& more) {
+    std::vector<ScheduleStep> steps = PlainSteps();
+    steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
+    const Schedule schedule = Of(graph, steps);
+    EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
+    const absl::Status status = rig.Create(schedule, false).status();
+    EXPECT_EQ(rig.Reschedule(schedule), status);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(error_of(4, {Offload(kMap)}),
+            "step 6, run 'loss': of data that was sent, expected its drop in a live pool");
+  EXPECT_EQ(error_of(4, {Offload(kMap), Offload(kMap)}),
+            "step 5, offload 'map': of data that was sent, expected its drop in a live pool");
+  EXPECT_EQ(error_of(4, {Offload(kMap), Drop(kMap), Prefetch(kMap), Drop(kMap), Prefetch(kMap)}),
+            "step 7, drop 'map': of data that was not sent since it came, expected an offload in a "
+            "live pool");
+  EXPECT_EQ(error_of(4, {Offload(kMap), Drop(kMap), Allocate(kMap), RunTask(kConv)}),
+            "step 6, allocate 'map': of data that was dropped, expected a prefetch in a live pool");
+  EXPECT_EQ(error_of(15, {Offload(kKernel)}),
+            "after the last step: data 'kernel' was sent, expected its drop in a live pool");
+  EXPECT_EQ(error_of(13, {Offload(kSlope)}), "");
+  EXPECT_EQ(error_of(15, {Offload(kKernel), Drop(kKernel), Prefetch(kKernel)}), "");
+}
+
 // Weights of earlier iterations are read again after the schedule has changed.
 TEST(ExecutorTest, WeightsStayWhenTheScheduleChanges) {
   int served = 0;
@@ -141,9 +172,9 @@ TEST(ExecutorTest, WeightsStayWhenTheScheduleChanges) {
     SCOPED_TRACE(seed);
     RandomGraphs random(static_cast<std::uint64_t>(seed));
     const TaskGraph graph = SmallRandomGraph(random, 2 + random.Below(20));
-    const Schedule raw = testing::OffloadEverything(graph, {.awaits = true}).Make();
+    const Schedule raw = testing::OffloadEverything(graph, {.drops_early = true}).Make();
     const Schedule compressed =
-        testing::OffloadEverything(graph, {.awaits = true, .density = 0.5}).Make();
+        testing::OffloadEverything(graph, {.drops_early = true, .density = 0.5}).Make();
     OffloaderFixtureOptions options;
     options.release = kWhenAwaited;
     options.compresses = true;
@@ -163,17 +194,6 @@ TEST(ExecutorTest, WeightsStayWhenTheScheduleChanges) {
   EXPECT_GT(served, rounds / 4);
 }
 
-void AwaitBeforePrefetches(Schedule& schedule) {
-  std::vector<ScheduleStep> steps;
-  for (const ScheduleStep& step : schedule.steps) {
-    if (step.kind == StepKind::kPrefetch) {
-      steps.push_back({.kind = StepKind::kAwait, .index = step.index});
-    }
-    steps.push_back(step);
-  }
-  schedule.steps = std::move(steps);
-}
-
 class NoRoomTest : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(ToldElsewhere, NoRoomTest, ::testing::Bool());
 
@@ -184,8 +204,7 @@ TEST_P(NoRoomTest, LeavesDataWhereItIs) {
   RandomGraphs random(5);
   TaskGraph graph = SmallRandomGraph(random, 6);
   for (GraphData& data : graph.data) data.bytes = 60'000;
-  Schedule schedule = testing::OffloadEverything(graph, {.density = 0.5}).Make();
-  if (is_told_elsewhere) AwaitBeforePrefetches(schedule);
+  const Schedule schedule = testing::OffloadEverything(graph, {.density = 0.5}).Make();
   std::vector<std::int64_t> sent_before(graph.tasks.size());
   std::int64_t sent = 0;  // compressed
   std::int64_t raw = 0;   // data that the host may read
@@ -333,7 +352,7 @@ TEST(ExecutorTest, MeasuresTasksAndCopies) {
   const TaskGraph graph = SmallRandomGraph(random, 10);
   for (const bool compresses : {false, true}) {
     const Schedule schedule =
-        testing::OffloadEverything(graph, {.awaits = true, .density = 0.5}).Make();
+        testing::OffloadEverything(graph, {.drops_early = true, .density = 0.5}).Make();
     OffloaderFixtureOptions options;
     options.compresses = compresses;
     Rig rig(graph, schedule, options, true);

@@ -26,7 +26,7 @@ class FirstFitAddresses {
     fixed.alignment = kAlignment;
     fixed.steps.clear();
     for (ScheduleStep step : pool.steps) {
-      if (step.kind == StepKind::kAwait) continue;
+      if (step.kind == StepKind::kDrop) continue;
       SetOffset(step);
       fixed.steps.push_back(step);
       if (step.kind == StepKind::kFree) Give(step.index);

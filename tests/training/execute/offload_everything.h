@@ -15,7 +15,7 @@
 namespace tidepool::testing {
 
 struct OffloadEverythingOptions {
-  bool awaits = false;  // awaits offloads before the next task, as vDNN does
+  bool drops_early = false;  // before the next task, as vDNN does; otherwise before data comes back
   double density = -1;
   // Moves weights too.
   bool moves_weights = false;
@@ -43,15 +43,19 @@ class OffloadEverything {
       schedule_.steps.push_back({.kind = StepKind::kRun, .index = i});
       if (i + 1 < graph_.tasks.size()) {
         ForEachUse(i + 1, [&](std::size_t data) {
-          if (places_[data] == Place::kOut) Bring(data);
+          if (IsAway(data)) Bring(data);
         });
       }
       ForEachUse(i, [&](std::size_t data) { SendAfter(i, data); });
     }
     for (std::size_t i = 0; i < graph_.data.size(); ++i) {
       const bool ends_on_host = graph_.data[i].after == DataHome::kHost;
-      if (ends_on_host && places_[i] == Place::kThere) Add(StepKind::kOffload, i);
-      if (places_[i] == Place::kOut && !ends_on_host) Bring(i);
+      if (ends_on_host && places_[i] == Place::kThere) {
+        Add(StepKind::kOffload, i);
+        places_[i] = Place::kSent;
+      }
+      if (ends_on_host && places_[i] == Place::kSent) Drop(i);
+      if (IsAway(i) && !ends_on_host) Bring(i);
       if (!ExistsAfter(graph_.data[i]) && places_[i] == Place::kThere) Free(i);
     }
     schedule_.policy = "offload everything";
@@ -60,7 +64,7 @@ class OffloadEverything {
   }
 
  private:
-  enum class Place { kNowhere, kThere, kOut };
+  enum class Place { kNowhere, kThere, kSent, kOut };  // kSent: and not dropped yet
 
   template <typename Function>
   void ForEachUse(std::size_t task, Function function) {
@@ -72,8 +76,16 @@ class OffloadEverything {
   void Add(StepKind kind, std::size_t data) {
     schedule_.steps.push_back({.kind = kind, .index = data});
   }
+  bool IsAway(std::size_t data) const {
+    return places_[data] == Place::kSent || places_[data] == Place::kOut;
+  }
+  void Drop(std::size_t data) {
+    Add(StepKind::kDrop, data);
+    places_[data] = Place::kOut;
+  }
   void Bring(std::size_t data) {
     if (places_[data] == Place::kThere) return;
+    if (places_[data] == Place::kSent) Drop(data);
     Add(places_[data] == Place::kNowhere ? StepKind::kAllocate : StepKind::kPrefetch, data);
     places_[data] = Place::kThere;
   }
@@ -94,8 +106,8 @@ class OffloadEverything {
     Add(StepKind::kOffload, data);
     if (!schedule::HostMayRead(graph_.data[data]))
       schedule_.steps.back().density = options_.density;
-    places_[data] = Place::kOut;
-    if (options_.awaits) Add(StepKind::kAwait, data);
+    places_[data] = Place::kSent;
+    if (options_.drops_early) Drop(data);
   }
 
   const TaskGraph& graph_;

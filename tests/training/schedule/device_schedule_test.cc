@@ -133,8 +133,6 @@ TEST(DeviceSchedule, RefusesWrongMoves) {
 }
 
 TEST(DeviceSchedule, RefusesNumbersOutOfRange) {
-  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Await(kMap)})),
-            "step 6, await 'map': the host waits for nothing with paged memory, expected no await");
   EXPECT_EQ(DeviceErrorOf(PlainWith(6, {On(Offload(kMap), 1)})),
             "step 6, offload 'map': device 1, expected a number below 1");
   EXPECT_EQ(DeviceErrorOf(PlainWith(6, {On(Offload(kMap), kHostDevice)})),

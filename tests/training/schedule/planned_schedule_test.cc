@@ -38,7 +38,7 @@ TaskGraph Row() {
 std::vector<ScheduleStep> RowSteps() {
   using namespace testing;
   return {Allocate(0), Allocate(1), RunTask(0), Offload(0), Allocate(2), RunTask(1),
-          Free(1),     Allocate(3), RunTask(2), Await(0),   Prefetch(0), Free(2),
+          Free(1),     Allocate(3), RunTask(2), Drop(0),    Prefetch(0), Free(2),
           Allocate(4), RunTask(3),  Free(0),    Free(3),    Free(4)};
 }
 

@@ -22,7 +22,7 @@ class RandomSchedules {
         are_written_(graph.data.size()),
         have_run_(graph.tasks.size()) {
     for (std::size_t data = 0; data < places_.size(); ++data) {
-      if (graph.data[data].before == DataHome::kHost) places_[data] = Place::kSentOut;
+      if (graph.data[data].before == DataHome::kHost) places_[data] = Place::kOut;
     }
   }
 
@@ -73,7 +73,7 @@ class RandomSchedules {
   }
 
  private:
-  enum class Place { kNowhere, kDevice, kSentOut, kFreed };
+  enum class Place { kNowhere, kDevice, kSent, kOut, kFreed };  // kSent: and on the device still
 
   bool Chance(double probability) { return random_.Chance(probability); }
   Hint AnyHint() { return Chance(0.5) ? Hint::kResident : Hint::kOffloadable; }
@@ -102,7 +102,11 @@ class RandomSchedules {
     const bool may_compress = !schedule::HostMayRead(graph_.data[data]);
     if (Chance(0.3) && may_compress)
       steps_.back().density = 0.01 * static_cast<double>(random_.Below(101));
-    places_[data] = Place::kSentOut;
+    places_[data] = Place::kSent;
+  }
+  void Drop(std::size_t data) {
+    Add(StepKind::kDrop, data);
+    places_[data] = Place::kOut;
   }
 
   bool IsNeeded(std::size_t data) const {
@@ -113,7 +117,10 @@ class RandomSchedules {
     return false;
   }
   bool IsAllocated(std::size_t data) const {
-    return places_[data] == Place::kDevice || places_[data] == Place::kSentOut;
+    return places_[data] == Place::kDevice || IsAway(data);
+  }
+  bool IsAway(std::size_t data) const {
+    return places_[data] == Place::kSent || places_[data] == Place::kOut;
   }
   bool MayBeFreed(std::size_t data) const {
     return IsAllocated(data) && graph_.data[data].kind != DataKind::kWeight && !IsNeeded(data);
@@ -123,11 +130,11 @@ class RandomSchedules {
     for (std::size_t data = 0; data < places_.size(); ++data) {
       if (MayBeFreed(data) && Chance(0.5)) Free(data);
       if (!IsAllocated(data) || !Chance(restlessness)) continue;
-      const bool is_there = places_[data] == Place::kDevice;
-      if (Chance(0.3)) Add(StepKind::kAwait, data);
-      if (is_there && are_written_[data]) Offload(data);
-      if (!is_there || Chance(0.1)) Prefetch(data);
-      if (Chance(0.3)) Add(StepKind::kAwait, data);
+      const bool is_out = places_[data] == Place::kOut;
+      if (places_[data] == Place::kSent && Chance(0.5)) Drop(data);
+      if (places_[data] == Place::kDevice && are_written_[data]) Offload(data);
+      if (is_out) Prefetch(data);
+      if (places_[data] == Place::kSent && Chance(0.3)) Drop(data);
     }
     if (Chance(restlessness * 0.3)) Add(StepKind::kSynchronize, 0);
   }
@@ -150,7 +157,8 @@ class RandomSchedules {
     for (const auto* uses : {&task.reads, &task.updates, &task.writes}) {
       for (const std::size_t data : *uses) {
         if (places_[data] == Place::kNowhere) Allocate(data);
-        if (places_[data] == Place::kSentOut) Prefetch(data);
+        if (places_[data] == Place::kSent) Drop(data);
+        if (places_[data] == Place::kOut) Prefetch(data);
       }
     }
     Add(StepKind::kRun, index);
@@ -163,11 +171,12 @@ class RandomSchedules {
     for (std::size_t data = 0; data < places_.size(); ++data) {
       if (graph_.data[data].kind != DataKind::kWeight) {
         if (places_[data] != Place::kFreed) Free(data);
-      } else if (places_[data] == Place::kSentOut) {
-        if (graph_.data[data].after == DataHome::kDevice) Prefetch(data);
-      } else if (graph_.data[data].after == DataHome::kHost) {
-        Offload(data);
+        continue;
       }
+      const bool goes_home = graph_.data[data].after == DataHome::kHost;
+      if (goes_home && places_[data] == Place::kDevice) Offload(data);
+      if (places_[data] == Place::kSent) Drop(data);
+      if (!goes_home && places_[data] == Place::kOut) Prefetch(data);
     }
   }
 

@@ -28,7 +28,7 @@ using testing::RandomGraphs;
 using testing::Rounds;
 using ::testing::StartsWith;
 
-constexpr char kSmall[] = R"({"tidepool_schedule": 1, "policy": "example", "graph": "small",
+constexpr char kSmall[] = R"({"tidepool_schedule": 2, "policy": "example", "graph": "small",
 "fingerprint": "00000000000000ff", "memory": "fixed", "alignment": 64, "devices": 2,
 "machine": {
  "devices": [{"memory": 1000, "link": 1, "compute_streams": 2}, {"memory": 2000, "compressor": 2e11, "decompressor": "infinite"}],
@@ -43,7 +43,7 @@ constexpr char kSmall[] = R"({"tidepool_schedule": 1, "policy": "example", "grap
 ["prefetch", 4, 0, -1, 192],
 ["drop", 5, 8],
 ["free", 6],
-["await", 7],
+["free", 7],
 ["synchronize"]]}
 )";
 
@@ -77,7 +77,7 @@ TEST(ScheduleFile, IsReadInWords) {
   steps[3] = {.kind = StepKind::kPrefetch, .index = 4, .offset = 192};
   steps[4] = {.kind = StepKind::kDrop, .index = 5, .begin = 8};
   steps[5] = {StepKind::kFree, 6};
-  steps[6] = {StepKind::kAwait, 7};
+  steps[6] = {StepKind::kFree, 7};
   steps[7] = {StepKind::kSynchronize};
   EXPECT_EQ(schedule.steps, steps);
   EXPECT_THAT(file->step_lines, ElementsAre(10, 11, 12, 13, 14, 15, 16, 17));
@@ -144,8 +144,8 @@ TEST(ScheduleFileProperty, IsReadAsItWasWritten) {
 }
 
 TEST(ScheduleFile, RefusesWrongValues) {
-  EXPECT_EQ(ErrorOf(With("schedule\": 1", "schedule\": 2")),
-            "s.json:1: tidepool_schedule of a schedule is 2, expected 1");
+  EXPECT_EQ(ErrorOf(With("schedule\": 2", "schedule\": 3")),
+            "s.json:1: tidepool_schedule of a schedule is 3, expected 1 or 2");
   EXPECT_EQ(
       ErrorOf(With("\"00000000000000ff\"", "\"ff\"")),
       "s.json:2: fingerprint of a schedule is the text 'ff', expected a text of 16 hexadecimal "
@@ -179,18 +179,66 @@ TEST(ScheduleFile, RefusesWrongValues) {
             "s.json:17: a schedule without memory, expected every required key");
 }
 
+// A file of format 1 with the steps: there an offload gives memory back too.
+absl::StatusOr<ScheduleFile> ReadFirst(const std::string& memory, const std::string& steps) {
+  return ParseSchedule(
+      absl::StrCat("{\"steps\": [\n", steps, "],\n\"memory\": \"", memory,
+                   "\", \"fingerprint\": \"0000000000000000\",\n", "\"tidepool_schedule\": 1}"),
+      "s.json");
+}
+
+TEST(ScheduleFile, PoolsOfFormat1GetTheirDrops) {
+  using namespace testing;  // NOLINT: the words for steps
+  const absl::StatusOr<ScheduleFile> file = ReadFirst("pool", R"(["prefetch", 1],
+["allocate", 2],
+["offload", 2],
+["offload", 1],
+["await", 1],
+["await", 1],
+["prefetch", 1],
+["synchronize"],
+["await", 2],
+["prefetch", 2],
+["prefetch", 2],
+["await", 2],
+["offload", 2],
+["prefetch", 2],
+["offload", 1],
+["offload", 2, 0, -1, 0, 0.5],
+["free", 2])");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->schedule.steps,
+              ElementsAre(Prefetch(1), Allocate(2), Offload(2), Offload(1), Drop(1), Prefetch(1),
+                          Synchronize(), Drop(2), Prefetch(2), Offload(2), Drop(2), Prefetch(2),
+                          Offload(1), Offload(2, 0.5), Free(2), Drop(1)));
+  EXPECT_THAT(file->step_lines,
+              ElementsAre(2, 3, 4, 5, 6, 8, 9, 9, 11, 14, 15, 15, 16, 17, 18, 18));
+}
+
+TEST(ScheduleFile, OtherFilesHaveNoAwaits) {
+  for (const char* memory : {"fixed", "paged"}) {
+    EXPECT_EQ(ReadFirst(memory, "[\"offload\", 1],\n[\"await\", 1]").status().message(),
+              "s.json:3: a step 'await', which pools have in format 1 alone, expected a drop where "
+              "the memory is given back");
+  }
+  std::string pool = With("\"fixed\"", "\"pool\"");
+  pool.replace(pool.find("\"free\", 7"), 6, "\"await\"");
+  EXPECT_THAT(ErrorOf(pool), StartsWith("s.json:16: a step 'await', which pools have in format 1"));
+  EXPECT_THAT(ReadFirst("fixed", "[\"offload\", 1],\n[\"synchronize\"]")->schedule.steps,
+              ElementsAre(testing::Offload(1), testing::Synchronize()));
+}
+
 TEST(ScheduleFile, RefusesWrongSteps) {
-  EXPECT_EQ(
-      ErrorOf(With("\"drop\"", "\"dorp\"")),
-      "s.json:14: the text 'dorp' begins a step, expected allocate, free, run, offload, await, "
-      "prefetch, synchronize, drop, receive or add");
+  EXPECT_EQ(ErrorOf(With("\"drop\"", "\"dorp\"")),
+            "s.json:14: the text 'dorp' begins a step, expected allocate, free, run, offload, "
+            "prefetch, synchronize, drop, receive or add");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[\"free\"]")),
             "s.json:15: a step is cut off, expected its kind and its number");
   EXPECT_EQ(ErrorOf(With("[\"free\", 6]", "[]")),
             "s.json:15: a step is cut off, expected its kind and its number");
-  EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "[\"await\", 7, 1]")),
-            "s.json:16: 1 in a step of kind await, expected at most 1 values after the kind");
-  EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "[\"await\", -1]")),
+  EXPECT_EQ(ErrorOf(With("[\"free\", 7]", "[\"free\", 7, 0, 1]")),
+            "s.json:16: 1 in a step of kind free, expected at most 2 values after the kind");
+  EXPECT_EQ(ErrorOf(With("[\"free\", 7]", "[\"free\", -1]")),
             "s.json:16: number of a step is -1, expected a whole number");
   EXPECT_EQ(ErrorOf(With("0, 0.25]", "0, \"much\"]")),
             "s.json:12: density of a step is the text 'much', expected a number");
@@ -200,9 +248,9 @@ TEST(ScheduleFile, RefusesWrongSteps) {
             "s.json:10: hint of a step is the text '', expected 'resident' or 'offloadable'");
   EXPECT_EQ(ErrorOf(With("-1, 192", "-2, 192")),
             "s.json:13: end of a step is -2, expected a whole number, or -1");
-  EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "7")),
+  EXPECT_EQ(ErrorOf(With("[\"free\", 7]", "7")),
             "s.json:16: 7 in the list of steps, expected an array for each step");
-  EXPECT_EQ(ErrorOf(With("[\"await\", 7]", "[\"await\", [7]]")),
+  EXPECT_EQ(ErrorOf(With("[\"free\", 7]", "[\"free\", [7]]")),
             "s.json:16: an array in a step, expected texts and numbers");
 }
 
@@ -230,7 +278,7 @@ TEST(ScheduleFile, FaultsOfStepsHaveTheirLine) {
   EXPECT_EQ(error(file), "");
   // Seven lines of header come before the list of steps.
   file.schedule.steps[4].index = 2;
-  EXPECT_THAT(error(file), StartsWith("s.json:13: step 4, allocate 'map': the data is on"));
+  EXPECT_THAT(error(file), StartsWith("s.json:13: step 4, allocate 'map': the data was allocated"));
   file.schedule.memory = ScheduleMemory::kPaged;
   EXPECT_THAT(error(file), StartsWith("s.json:13: step 4, allocate 'map': the data was allocated"));
   file.schedule.rounds = {{0, 3}};

@@ -175,7 +175,7 @@ class SlowDeviceSchedule {
  private:
   bool NumbersAreValid() const {
     for (const ScheduleStep& step : schedule_.steps) {
-      if (step.kind > StepKind::kDrop || step.kind == StepKind::kAwait) return false;
+      if (step.kind > StepKind::kDrop) return false;
       const bool is_task = step.kind == StepKind::kRun;
       if (step.device >= schedule_.devices && !(is_task && step.device == kHostDevice)) {
         return false;

@@ -133,7 +133,6 @@ class SlowProgram {
       case StepKind::kOffload:
       case StepKind::kPrefetch:
         return Copy(step, step.begin, end);
-      case StepKind::kAwait:
       case StepKind::kReceive:  // not in random programs, and so is the next
       case StepKind::kAdd:
         return;

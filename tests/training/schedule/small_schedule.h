@@ -65,7 +65,6 @@ inline ScheduleStep RunTask(std::size_t task, std::size_t algorithm = 0) {
 inline ScheduleStep Offload(std::size_t data, double density = -1) {
   return {.kind = StepKind::kOffload, .index = data, .density = density};
 }
-inline ScheduleStep Await(std::size_t data) { return {.kind = StepKind::kAwait, .index = data}; }
 inline ScheduleStep Prefetch(std::size_t data, Hint hint = Hint::kResident) {
   return {.kind = StepKind::kPrefetch, .index = data, .hint = hint};
 }

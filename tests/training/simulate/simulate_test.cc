@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -112,14 +113,14 @@ TEST(Simulate, EverythingStays) {
 
 // a leaves while b is made; b's memory waits for nothing; a comes back while nothing else can run.
 Steps OutAndBack() {
-  return {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Allocate(kB), RunTask(1), Free(kX),
-          Prefetch(kA), Allocate(kC), RunTask(2), Free(kA),    Free(kB),     Free(kC)};
+  return {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA),  Allocate(kB),
+          RunTask(1),   Free(kX),     Drop(kA),   Prefetch(kA), Allocate(kC),
+          RunTask(2),   Free(kA),     Free(kB),   Free(kC)};
 }
 
 TEST(Simulate, ACopyBeginsBehindTheTaskAndDelaysItsReader) {
   testing::PoolMachine options = Machine(4000);
   Steps steps = OutAndBack();
-  steps.insert(steps.begin() + 7, Await(kA));
   const Timeline timeline = Simulated(Chain(), steps, options);
   // The copy back begins when the memory of the copy out is free.
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2",
@@ -136,14 +137,15 @@ TEST(Simulate, ACopyBeginsBehindTheTaskAndDelaysItsReader) {
   EXPECT_EQ(timeline.resolved.steps, steps);
 }
 
-TEST(Simulate, DataThatWasNotWaitedForStays) {
-  const Timeline timeline = Simulated(Chain(), OutAndBack(), Machine(5000));
-  EXPECT_THAT(EventsOf(timeline),
-              ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2", "task 2: 2 to 3"));
+// The host keeps its copy of data that came back, so a drop needs no other offload.
+TEST(Simulate, DataThatCameBackIsDroppedAgain) {
+  Steps steps = OutAndBack();
+  const Steps again = {Drop(kA), Prefetch(kA)};
+  steps.insert(steps.begin() + 9, again.begin(), again.end());
+  const Timeline timeline = Simulated(Chain(), steps, Machine(4000));
   EXPECT_EQ(timeline.bytes_out, 2000);
-  EXPECT_EQ(timeline.bytes_in, 0);
-  EXPECT_THAT(CurveOf(timeline.host_memory), ElementsAre("1: 2000", "3: 0"));
-  EXPECT_THAT(timeline.resolved.steps, OutAndBack());
+  EXPECT_EQ(timeline.bytes_in, 4000);
+  EXPECT_EQ(timeline.resolved.steps, steps);
 }
 
 // c needs a's memory: a is dropped there, and the task waits until a has left at 3.
@@ -154,21 +156,20 @@ TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
       {.name = "look", .reads = {kA}, .updates = {kC}, .algorithms = graph.tasks[0].algorithms});
   const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Allocate(kB),
                        RunTask(1),   Allocate(kC), RunTask(2), Free(kX),    Free(kB),
-                       Prefetch(kA), RunTask(3),   Free(kA),   Free(kC)};
+                       Drop(kA),     Prefetch(kA), RunTask(3), Free(kA),    Free(kC)};
   const Timeline timeline = Simulated(graph, steps, Machine(4999));
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 1 to 2",
                                               "task 2: 3 to 4", "in 1: 4 to 6", "task 3: 6 to 7"));
   EXPECT_THAT(StallsOf(timeline),
               ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
   Steps resolved = steps;
-  resolved.insert(resolved.begin() + 6, Await(kA));
+  resolved.erase(resolved.begin() + 10);
+  resolved.insert(resolved.begin() + 6, Drop(kA));
   EXPECT_EQ(timeline.resolved.steps, resolved);
   EXPECT_EQ(timeline.resolved.policy, "example");
   EXPECT_EQ(timeline.resolved.fingerprint, GraphFingerprint(graph));
-  // An explicit wait at the same place is the same.
-  Steps explicit_steps = steps;
-  explicit_steps.insert(explicit_steps.begin() + 6, Await(kA));
-  EXPECT_THAT(StallsOf(Simulated(graph, explicit_steps, Machine(4000))),
+  // An explicit drop at the same place is the same.
+  EXPECT_THAT(StallsOf(Simulated(graph, resolved, Machine(4000))),
               ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
 }
 
@@ -185,14 +186,15 @@ TEST(Simulate, DataIsDroppedEarlierWhereThePoolIsInPieces) {
                  {.name = "look", .reads = {0}, .updates = {3}, .algorithms = algorithms}};
   const Steps steps = {Allocate(0), Allocate(1), RunTask(0),  Offload(0), Allocate(2),
                        RunTask(1),  Free(1),     Allocate(3), RunTask(2), Free(2),
-                       Prefetch(0), RunTask(3),  Free(0),     Free(3)};
+                       Drop(0),     Prefetch(0), RunTask(3),  Free(0),    Free(3)};
   testing::PoolMachine options = Machine(3000);
   options.placing.placement = "first-fit";
   // Dropped where c has no room, x leaves [0, 2000) free beside b at 2,000.
   const PlacedSchedule late =
       PlaceInPool(graph, Of(graph, steps), options.machine, options.placing).value();
   Steps resolved = steps;
-  resolved.insert(resolved.begin() + 7, Await(0));
+  resolved.erase(resolved.begin() + 10);
+  resolved.insert(resolved.begin() + 7, Drop(0));
   EXPECT_EQ(late.resolved.steps, resolved);
   // With a in its place until the end, c fits only where b took the place of x.
   Steps kept = steps;
@@ -202,13 +204,15 @@ TEST(Simulate, DataIsDroppedEarlierWhereThePoolIsInPieces) {
   const PlacedSchedule early =
       PlaceInPool(graph, Of(graph, kept), options.machine, options.placing).value();
   resolved = kept;
-  resolved.insert(resolved.begin() + 4, Await(0));
+  resolved.erase(resolved.begin() + 9);
+  resolved.insert(resolved.begin() + 4, Drop(0));
   EXPECT_EQ(early.resolved.steps, resolved);
   EXPECT_EQ(early.schedule.memory, ScheduleMemory::kFixed);
 }
 
 TEST(Simulate, SynchronizeWaitsForCopies) {
   Steps steps = OutAndBack();
+  std::rotate(steps.begin() + 4, steps.begin() + 7, steps.begin() + 8);  // the drop
   steps.insert(steps.begin() + 4, Synchronize());
   const Timeline timeline = Simulated(Chain(), steps, Machine(4000));
   EXPECT_THAT(EventsOf(timeline), ElementsAre("task 0: 0 to 1", "out 1: 1 to 3", "task 1: 3 to 4",
@@ -235,7 +239,7 @@ TEST(Simulate, FreedDataHoldsBackWhatComesNextUntilItsCopyIsOver) {
 TEST(Simulate, FreedDataThatIsOutLeavesTheHost) {
   TaskGraph graph = Chain();
   graph.tasks[2].reads = {kB};
-  const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Await(kA),
+  const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kA), Drop(kA),
                        Free(kA),     Allocate(kB), RunTask(1), Free(kX),    Allocate(kC),
                        RunTask(2),   Free(kB),     Free(kC)};
   const Timeline timeline = Simulated(graph, steps, Machine(3000));
@@ -246,8 +250,8 @@ TEST(Simulate, FreedDataThatIsOutLeavesTheHost) {
 TEST(Simulate, OneTransferAtATime) {
   TaskGraph graph = Chain();
   // x out and back, and a out meanwhile.
-  const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kX), Await(kX), Offload(kA),
-                       Prefetch(kX), Allocate(kB), RunTask(1), Await(kA),   Free(kX),  Prefetch(kA),
+  const Steps steps = {Allocate(kX), Allocate(kA), RunTask(0), Offload(kX), Drop(kX), Offload(kA),
+                       Prefetch(kX), Allocate(kB), RunTask(1), Drop(kA),    Free(kX), Prefetch(kA),
                        Allocate(kC), RunTask(2),   Free(kA),   Free(kB),    Free(kC)};
   testing::PoolMachine options = Machine(10'000);
   options.link().latency_seconds = 0.5;
@@ -263,7 +267,6 @@ TEST(Simulate, OneTransferAtATime) {
 TEST(Simulate, CompressedDataTakesLessOfTheHostAndItsOwnTime) {
   Steps steps = OutAndBack();
   steps[3] = Offload(kA, 0.5);
-  steps.insert(steps.begin() + 7, Await(kA));
   TaskGraph graph = Chain();
   graph.data[kA].bytes = 1 << 20;
   testing::PoolMachine options = Machine(4 << 20);
@@ -291,7 +294,6 @@ TEST(Simulate, CompressedDataTakesLessOfTheHostAndItsOwnTime) {
 
 TEST(Simulate, WithoutRoomOnTheHostItStays) {
   Steps steps = OutAndBack();
-  steps.insert(steps.begin() + 7, Await(kA));
   testing::PoolMachine options = Machine(5000);
   options.host_memory() = 1999;
   const Timeline timeline = Simulated(Chain(), steps, options);
@@ -300,6 +302,7 @@ TEST(Simulate, WithoutRoomOnTheHostItStays) {
   EXPECT_EQ(timeline.stayed, 1);
   EXPECT_EQ(timeline.bytes_out, 0);
   EXPECT_THAT(timeline.host_memory, IsEmpty());
+  steps.erase(steps.begin() + 7, steps.begin() + 9);
   steps.erase(steps.begin() + 3);
   EXPECT_EQ(timeline.resolved.steps, steps);
   options.host_memory() = 2000;
@@ -310,7 +313,7 @@ TEST(Simulate, WithoutRoomOnTheHostItStays) {
 
 TEST(Simulate, AnInfiniteLinkTakesNoTime) {
   Steps steps = OutAndBack();
-  steps.insert(steps.begin() + 4, Await(kA));
+  std::rotate(steps.begin() + 4, steps.begin() + 7, steps.begin() + 8);  // the drop
   testing::PoolMachine options = Machine(4000);
   options.SetRate(kInfinity);
   const Timeline timeline = Simulated(Chain(), steps, options);
@@ -331,6 +334,7 @@ TEST(Simulate, FollowsAPlan) {
       std::vector<PlannedRequest>{{.bytes = 1000, .offset = 7000},
                                   {.bytes = 2000, .offset = 1000},
                                   {.bytes = 1000, .offset = 0},
+                                  {.bytes = 2000, .offset = 1000},
                                   {.bytes = 1000, .offset = 7000}});
   EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 8000);
   // Another placement refuses a plan.
@@ -400,9 +404,10 @@ TEST(Simulate, HugeDataIsCounted) {
   options.placing.alignment = 512;
   options.memory() = ((std::int64_t{1} << 44) - 1) << 9;  // the most there is
   options.link().out_bytes_per_second = 1;
+  options.link().in_bytes_per_second = kInfinity;
   const Timeline timeline = Simulated(graph, OutAndBack(), options);
   EXPECT_EQ(timeline.peak_device_bytes, 3 * kMostDataBytes);
-  EXPECT_EQ(timeline.seconds, 0x1p50 + 1);
+  EXPECT_EQ(timeline.seconds, 0x1p50 + 2);
   // At an alignment of a byte, an arena ends at 16 TiB, below the data.
   options = Machine((std::int64_t{1} << 44) - 1);
   const absl::StatusOr<Timeline> none = Simulate(graph, Of(graph, OutAndBack()), options);
@@ -423,7 +428,6 @@ TEST(Simulate, SaysWhatHoldsTheMemory) {
             "at task 'make a', step 1, 2.0 KiB (2000 bytes) more are needed for data 'a'; the "
             "largest free block has 2.0 KiB of 2.9 KiB; 1 data hold 1000 bytes: 'x' 1000 bytes");
   Steps steps = OutAndBack();
-  steps.insert(steps.begin() + 7, Await(kA));
   EXPECT_EQ(RefusalOf(steps, 3999),
             "at task 'make c', step 8, 2.0 KiB (2000 bytes) more are needed for data 'a'; the "
             "largest free block has 2.0 KiB of 3.9 KiB; 1 data hold 1000 bytes: 'b' 1000 bytes");

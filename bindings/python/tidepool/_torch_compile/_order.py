@@ -52,7 +52,7 @@ def _actions(steps: Sequence[Sequence[Any]], problem: Problem) -> List[Action]:
     actions = []
     for step in steps:
         kind, number = step[0], step[1] if len(step) > 1 else -1
-        if kind in ("await", "synchronize"):
+        if kind == "synchronize":
             continue
         if kind not in ("allocate", "free", "run", "offload", "prefetch", "drop"):
             raise ValueError(f"the schedule has a step {kind!r}, which torch.compile does not carry out")

@@ -37,7 +37,7 @@ class AdaptiveCompressionTest : public ::testing::Test {
     options_.densities = All(density);
     const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph_, options_).value();
     const Timeline timeline = Simulate(graph_, schedule, options_.machine).value();
-    return AdaptiveCompression::Create(graph_, schedule, timeline,
+    return AdaptiveCompression::Create(graph_, timeline,
                                        {.machine = options_.machine.machine,
                                         .placing = options_.machine.placing,
                                         .densities = options_.densities})
@@ -132,7 +132,7 @@ TEST_F(AdaptiveCompressionTest, RefusesWhatCannotBe) {
   const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph_, options_).value();
   const Timeline timeline = Simulate(graph_, schedule, options_.machine).value();
   const auto error = [&](const AdaptiveCompressionOptions& options) {
-    const auto made = AdaptiveCompression::Create(graph_, schedule, timeline, options);
+    const auto made = AdaptiveCompression::Create(graph_, timeline, options);
     EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
     return std::string(made.status().message());
   };

@@ -110,7 +110,7 @@ TEST(OffloadPolicy, DataAtHomeOnTheHostComesAndGoes) {
       for (const ScheduleStep& step : schedule.steps) {
         if (step.kind != StepKind::kRun && step.index == i) moves.push_back(step.kind);
       }
-      EXPECT_THAT(moves, ElementsAre(StepKind::kPrefetch, StepKind::kOffload));
+      EXPECT_THAT(moves, ElementsAre(StepKind::kPrefetch, StepKind::kOffload, StepKind::kDrop));
     }
   }
 }
