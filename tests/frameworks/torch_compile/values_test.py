@@ -111,7 +111,7 @@ def a_gpt_with_dropout():
 
 
 def a_resnet_with_batch_norm_and_relu_in_place():
-    check(Program(models.ResNet, lambda: models.images(8)), [RERUNS, COPIES, BOTH])
+    check(RESNET, [RERUNS, COPIES, BOTH])
 
 
 def tied_weights():
@@ -181,6 +181,16 @@ class Moving(torch.nn.Module):
         return y
 
 
+def batch_norm_runs_again_and_updates_its_statistics_once():
+    budget = share_of(plan_of(RESNET), 0.4)
+    got = []
+    (captured, actions), = _written(lambda: got.append(RESNET.train(within(budget, link=1e8, time_limit=2))))
+    ran = collections.Counter(captured.tasks[number]["name"] for kind, number in actions if kind == "run")
+    assert any(count == 2 for name, count in ran.items() if "batch_norm" in name), ran
+    assert all(ran[name] == 1 for name in captured.small)  # statistics
+    assert is_same(RESNET.train(), got[0])
+
+
 def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 
@@ -205,23 +215,33 @@ class _MadeUpCosts:
 
 
 def planned_addresses_do_not_overlap():
-    from tidepool._torch_compile import _backend, _places
+    from tidepool._torch_compile import _places
 
-    found = []
-    write = _backend.write
+    for program, points in ((GPT, ((1e12, "prefetch"), (1e6, "run"))), (RESNET, ((1e6, "run"),))):
+        all_of_it = plan_of(program)
+        for link, kind in points:
+            captured, actions = _written(lambda: program.train(within(share_of(all_of_it, 0.5), link=link), 1))[-1]
+            assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
+            requests = _places.requests_of(captured, actions, _MadeUpCosts())
+            _check_places(captured, requests, _places.plan(requests))
 
-    def write_and_plan(joint, captured, actions):
-        requests = _places.requests_of(captured, actions, _MadeUpCosts())
-        found.append((captured, actions, requests, _places.plan(requests)))
+
+def _written(body):
+    """Returns the task graph and the actions of each plan that is made meanwhile."""
+    from tidepool._torch_compile import _backend
+
+    found, write = [], _backend.write
+
+    def write_and_note(joint, captured, actions):
+        found.append((captured, actions))
         return write(joint, captured, actions)
 
-    _backend.write = write_and_plan
-    all_of_it = plan_of(GPT)
-    for link, kind in ((1e12, "prefetch"), (1e6, "run")):
-        GPT.train(within(share_of(all_of_it, 0.5), link=link), 1)
-        captured, actions, requests, places = found[-1]
-        assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
-        _check_places(captured, requests, places)
+    _backend.write = write_and_note
+    try:
+        body()
+    finally:
+        _backend.write = write
+    return found
 
 
 def _check_places(captured, requests, places):
@@ -260,7 +280,8 @@ def private_names_of_pytorch_do_what_they_should():
         nodes = {node.name: node for node in joint.graph.nodes}
         seen["tangents"] = [name for name, node in nodes.items() if _private.is_tangent(node)]
         seen["backward"] = {str(node.target) for node in nodes.values() if _private.is_backward(node)}
-        seen["mutated"] = {tuple(node.meta["val"].size()) for node in _private.mutated_inputs(joint.graph)}
+        inputs, seen["new values"] = _private.mutations(joint.graph, num_fwd_outputs)
+        seen["mutated"] = {tuple(node.meta["val"].size()) for node in inputs}
         assert not _private.other_inputs(joint.graph)
         assert not any(_private.has_symbols(node.meta["val"]) for node in nodes.values() if "val" in node.meta)
         from functorch.compile import default_partition
@@ -288,7 +309,7 @@ def private_names_of_pytorch_do_what_they_should():
     call(data).sum().backward()
     assert len(seen["tangents"]) == 1
     assert any("batch_norm_backward" in name for name in seen["backward"]), seen
-    assert (8,) in seen["mutated"], seen  # the running statistics
+    assert (8,) in seen["mutated"] and seen["new values"] in ({0, 1, 2}, set()), seen  # the running statistics and their count
     with torch.no_grad():
         call(data)
     with _private.real_tensors():
@@ -299,6 +320,7 @@ def private_names_of_pytorch_do_what_they_should():
 
 
 GPT = Program(models.GPT, lambda: models.tokens(4))
+RESNET = Program(models.ResNet, lambda: models.images(8))
 
 
 def small_budget(program=GPT):
@@ -509,4 +531,4 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written")])
