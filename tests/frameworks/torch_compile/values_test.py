@@ -125,6 +125,33 @@ def autocast():
           lambda model: torch.compile(model, backend="aot_eager", dynamic=False))
 
 
+def scaled_gradients():
+    def train(compiled):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = models.GPT(dropout=0.0)
+        call = compiled(model)
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 127, growth_interval=2)  # too large: the first steps are left out
+        scales = []
+        for _ in range(16):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = call(*data)
+            scaler.scale(1000 * loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            scales.append(scaler.get_scale())
+        assert scales[0] == 2.0 ** 126 and any(a < b for a, b in zip(scales, scales[1:])), scales
+        return scales, [parameter.detach().clone() for parameter in model.parameters()]
+
+    data = models.tokens(4)
+    budget = share_of(plan_of(Program(lambda: models.GPT(dropout=0.0), lambda: data, autocast=True)), 0.6)
+    (scales, expected), (got_scales, got) = train(lambda model: model), train(within(budget, link=1e8, time_limit=2))
+    assert scales == got_scales and is_same(expected, got)
+    assert tidepool_torch.plans()[-1].runs_again > 0
+
+
 def accumulated_gradients():
     check(Program(models.GPT, lambda: models.tokens(4), parts=3), [RERUNS, COPIES, BOTH])
 
@@ -478,19 +505,49 @@ def gradients_of_gradients_are_refused():
     raises(RuntimeError, "double backward" if torch.__version__ > "2.7" else "does not require grad", differentiate)
 
 
-def a_step_after_an_error():
+_error = None  # (where, exception) of the next call of pass_on
+
+
+@torch.library.custom_op("tidepool_test::pass_on", mutates_args=())
+def _pass_on(x: torch.Tensor, where: str) -> torch.Tensor:
+    if _error is not None and _error[0] == where:
+        raise _error[1]
+    return x.clone()
+
+
+_pass_on.register_fake(lambda x, where: torch.empty_like(x))
+_pass_on.register_autograd(lambda context, gradient: (_pass_on(gradient, "backward"), None))
+
+
+class Interrupted(models.GPT):
+    """A GPT with a place in the middle of both passes where an error may come."""
+
+    def forward(self, x, y):
+        x = self.words(x) + self.places(torch.arange(x.shape[1]))
+        x = self.layers[1](self.layers[0](x))
+        x = self.layers[3](self.layers[2](_pass_on(x, "forward")))
+        return torch.nn.functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+def a_step_after_an_error_in_the_middle_of_a_pass():
+    global _error
+    program = Program(lambda: Interrupted(dropout=0.0), lambda: models.tokens(4))
+    budget = small_budget(program)
     torch.manual_seed(0)
-    model = models.GPT(dropout=0.0)
-    x, y = models.tokens(4)
-    call = within(small_budget(), link=5e9)(model)
-    call(x, y).backward()
-    model.zero_grad()
-    raises(IndexError, "", lambda: call(x, y + 1000))
-    call(x, y).backward()
-    got = [parameter.grad.clone() for parameter in model.parameters()]
-    model.zero_grad()
-    model(x, y).backward()
-    assert is_same(got, [parameter.grad for parameter in model.parameters()])
+    model, data = program.make(), program.data()
+    model(*data).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    call = within(budget, link=5e9)(model)
+    for error in (None, ("forward", KeyboardInterrupt()), ("backward", KeyboardInterrupt()), ("backward", RuntimeError("no memory"))):
+        _error = error
+        if error is not None:
+            raises(type(error[1]), "", lambda: call(*data).backward())
+        _error = None
+        model.zero_grad()
+        call(*data).backward()
+        assert is_same(expected, [parameter.grad for parameter in model.parameters()]), error
+    plan = tidepool_torch.plans()[-1]
+    assert plan.runs_again > 0 and plan.copies_in > 0
 
 
 # Budgets and options ------------------------------------------------------------------------------
@@ -531,4 +588,4 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on")])

@@ -18,7 +18,8 @@ from torch import fx
 from . import _private
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory"]
+__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory",
+           "without_between"]
 
 BORDER = "begin of backward"
 END = "end of backward"
@@ -304,13 +305,20 @@ def _uses(task):
     return {*task["reads"], *task.get("writes", ()), *task.get("updates", ()), _HELD}
 
 
-def least_memory(captured):
+def least_memory(document):
     """Returns the bytes of the task that needs the most, and its name. No schedule of the graph needs less."""
-    size = {datum["name"]: datum["bytes"] for datum in captured.data}
+    size = {datum["name"]: datum["bytes"] for datum in document["data"]}
     needs = {task["name"]: sum(size[name] for name in _uses(task)) + task["algorithms"][0].get("workspace", 0)
-             for task in captured.tasks}
+             for task in document["tasks"]}
     worst = max(needs, key=needs.get)
     return needs[worst], worst
+
+
+def without_between(document):
+    """Returns a task graph without the memory that the caller takes between the passes."""
+    tasks = [{**task, "algorithms": [{**task["algorithms"][0], "workspace": 0}]} if task["name"] == BORDER else task
+             for task in document["tasks"]]
+    return {**document, "tasks": tasks}
 
 
 def describe_task(captured, name):
