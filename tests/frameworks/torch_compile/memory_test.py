@@ -14,7 +14,7 @@ import torch
 
 import models
 import tidepool.torch as tidepool_torch
-from tidepool._torch_compile import _slab
+from tidepool._torch_compile import _operators, _slab
 
 GIB = 1 << 30
 SMALL = {
@@ -205,6 +205,29 @@ def check_ddp(shares):
     torch.distributed.destroy_process_group()
 
 
+def check_without_pinned_memory():
+    """Checks that a step runs beyond its budget where the host has no pinned memory."""
+    make, data = SMALL["gpt"]
+    _, plan = train(make, data, 1 << 42)
+    budget = plan.outside_bytes + int(0.5 * plan.graph_bytes)
+    flat = _operators.flat
+
+    def without_pinned(x, device, **options):
+        if options.get("pin_memory"):
+            raise RuntimeError("CUDA error: out of memory")
+        return flat(x, device, **options)
+
+    copies = _operators.statistics["copies_out"]
+    _operators.flat = without_pinned
+    try:
+        peaks, plan = train(make, data, budget)
+    finally:
+        _operators.flat = flat
+    row("not pinned", budget, peaks, plan)
+    assert _operators.statistics["copies_out"] == copies and _operators.statistics["stayed"] > 0, _operators.statistics
+    assert plan.copies_out > 0 and peaks[-1].reserved > budget, (peaks[-1].reserved, budget)
+
+
 def check_too_small():
     make, data = SMALL["gpt"]
     try:
@@ -225,6 +248,6 @@ if __name__ == "__main__":
                   "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]), "ddp": lambda: check_ddp([0.8, 0.6]),
-                  "too_small": check_too_small}
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         for name in os.environ.get("CHECKS", "").split() or checks:
             checks[name]()

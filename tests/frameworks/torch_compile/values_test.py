@@ -377,6 +377,28 @@ def installed_the_backend_needs_no_import():
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
+def without_memory_of_the_host_data_stays():
+    from tidepool._torch_compile import _operators
+
+    flat, calls = _operators.flat, []
+
+    def scarce(x, device, **options):
+        if "pin_memory" in options:
+            calls.append(x)
+            if len(calls) % 2:
+                raise RuntimeError("CUDA error: out of memory\nCompile with ...")
+        return flat(x, device, **options)
+
+    budget = small_budget()
+    _operators.flat = scarce
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert is_same(GPT.train(), GPT.train(within(budget)))
+    texts = [str(one.message) for one in caught if "data stays on the device" in str(one.message)]
+    assert len(texts) == 1 and "ulimit -l" in texts[0] and "Compile with" not in texts[0], texts
+    assert _operators.statistics["stayed"] == len(calls[::2]) > 0 and _operators.statistics["copies_out"] > 0
+
+
 def the_command_plans_where_the_module_is_not_built():
     tool = shutil.which("tidepool")
     assert tool, "PATH has no tidepool"

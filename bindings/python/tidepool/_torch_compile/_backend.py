@@ -455,6 +455,8 @@ class _Region:
 
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
+        if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
+            return False
         if self.compiled.planner.places is not None:
             return self._is_slab_outgrown()
         watch = self.compiled.watch()
