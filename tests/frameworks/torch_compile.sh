@@ -19,5 +19,7 @@ fi
 "$environment/bin/python" -W ignore "$here/torch_compile/values_test.py" ${TESTS:-}
 # shellcheck disable=SC2086
 "$environment/bin/python" -W ignore "$here/torch_compile/offload_test.py" ${TESTS:-}
+# shellcheck disable=SC2086
+"$environment/bin/python" -W ignore "$here/torch_compile/distributed_test.py" ${TESTS:-}
 dry_run "$here/torch_compile/memory_test.py"
 dry_run "$here/torch_compile/offload_test.py" --memory

@@ -12,11 +12,11 @@ def test_needs_are_those_of_the_given_order():
                 "tasks": [task("make x", writes=["x"]), task("make y", ["x"], ["y"], workspace=10),
                           task("make z", ["y"], ["z"]), task("border", ["z"], ["d"]), task("use", ["x", "d"])]}
     # y ends with the task that makes z; x, z and d are there at the border.
-    assert needs_of(document, "border", 17) == Needs(saved=7, peak=17, least=17)
+    assert needs_of(document, "border", 17) == Needs(saved=7, peak=17, least=17, results=3)
 
 
 def test_all_run_with_the_largest_share():
-    graphs = [Needs(100, 120, 20), Needs(100, 120, 20), Needs(10, 60, 50)]
+    graphs = [Needs(100, 120, 20, 5), Needs(100, 120, 20, 5), Needs(10, 60, 50, 5)]
     assert largest_share(graphs, 300) == 1
     share = largest_share(graphs, 150)
     assert abs(share - 0.5) < 0.01  # that of the last graph, which needs 50 beside the data of the others
@@ -24,5 +24,10 @@ def test_all_run_with_the_largest_share():
     assert saved_before(graphs, 1, share) + share * 120 <= 150
 
 
+def test_results_stay_whatever_the_share():
+    assert saved_before([Needs(100, 120, 20, 60)], 1, 0.5) == 60
+    assert largest_share([Needs(100, 120, 20, 60), Needs(10, 60, 50, 5)], 100) == 0
+
+
 def test_no_share_for_a_graph_that_is_too_large_alone():
-    assert largest_share([Needs(100, 120, 20), Needs(10, 60, 50)], 40) == 0
+    assert largest_share([Needs(100, 120, 20, 5), Needs(10, 60, 50, 5)], 40) == 0

@@ -3,6 +3,7 @@
 
 `memory_test.py MODEL BATCH SHARE...` prints a table for one of models.LARGE, with the times of the plans.
 """
+import functools
 import gc
 import os
 import pathlib
@@ -13,7 +14,7 @@ import torch
 
 import models
 import tidepool.torch as tidepool_torch
-from tidepool._torch_compile import _slab
+from tidepool._torch_compile import _operators, _slab
 
 GIB = 1 << 30
 SMALL = {
@@ -79,12 +80,12 @@ def fused(parameters):
     return torch.optim.AdamW(parameters, fused=True)
 
 
-def train(make, data, budget=None, steps=5, step=step_plainly, optimizer=fused, **options):
+def train(make, data, budget=None, steps=5, step=step_plainly, optimizer=fused, wrap=lambda model: model, **options):
     """Trains a model in bfloat16, and returns the peaks of each step, optimizer included, and the last plan."""
     torch._dynamo.reset()
     no_more_slab()
     torch.manual_seed(0)
-    model = make().cuda().bfloat16()
+    model = wrap(make().cuda().bfloat16())
     batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda() for tensor in data()]
     call = model if budget is None else tidepool_torch.compile(model, budget=budget, **{**OPTIONS, **options})
     optimizer = optimizer(model.parameters())
@@ -188,6 +189,45 @@ def check_nested():
     assert peaks[-1].peak <= budget, (peaks[-1].peak, budget)
 
 
+def check_ddp(shares):
+    """Checks that the graphs into which DistributedDataParallel divides a step share the budget."""
+    os.environ.update(MASTER_ADDR="localhost", MASTER_PORT="29500")
+    torch.distributed.init_process_group("nccl", rank=0, world_size=1)
+    wrap = functools.partial(torch.nn.parallel.DistributedDataParallel, bucket_cap_mb=4)
+    make, data = (lambda: models.GPT(256, 6, 8, 2048, 256, 0.1)), (lambda: models.tokens(16, 256, 2048))
+    eager, _ = train(make, data, wrap=wrap)
+    row("ddp eager", 0, eager, None)
+    for share in shares:
+        budget = eager[-1].home + int(share * (eager[-1].peak - eager[-1].home))
+        peaks, plan = train(make, data, budget, steps=6, slab=False, wrap=wrap)
+        row(f"ddp {share}", budget, peaks, plan)
+        assert peaks[-1].peak <= budget, (share, peaks[-1].peak, budget)
+    torch.distributed.destroy_process_group()
+
+
+def check_without_pinned_memory():
+    """Checks that a step runs beyond its budget where the host has no pinned memory."""
+    make, data = SMALL["gpt"]
+    _, plan = train(make, data, 1 << 42)
+    budget = plan.outside_bytes + int(0.5 * plan.graph_bytes)
+    flat = _operators.flat
+
+    def without_pinned(x, device, **options):
+        if options.get("pin_memory"):
+            raise RuntimeError("CUDA error: out of memory")
+        return flat(x, device, **options)
+
+    copies = _operators.statistics["copies_out"]
+    _operators.flat = without_pinned
+    try:
+        peaks, plan = train(make, data, budget)
+    finally:
+        _operators.flat = flat
+    row("not pinned", budget, peaks, plan)
+    assert _operators.statistics["copies_out"] == copies and _operators.statistics["stayed"] > 0, _operators.statistics
+    assert plan.copies_out > 0 and peaks[-1].reserved > budget, (peaks[-1].reserved, budget)
+
+
 def check_too_small():
     make, data = SMALL["gpt"]
     try:
@@ -207,6 +247,7 @@ if __name__ == "__main__":
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.8, 0.5, 0.35]),
                   "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
-                  "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]), "too_small": check_too_small}
+                  "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]), "ddp": lambda: check_ddp([0.8, 0.6]),
+                  "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         for name in os.environ.get("CHECKS", "").split() or checks:
             checks[name]()

@@ -6,6 +6,7 @@ import gc
 import pathlib
 import subprocess
 import sys
+import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import torch
@@ -143,6 +144,28 @@ def a_step_after_an_error_in_the_backward_pass():
             optimizer.zero_grad()
             losses.append(loss.detach())
     assert is_same(plain[:3], losses)
+
+
+def without_memory_of_the_host_data_stays():
+    model, batch = GPT(), models.tokens(4)
+    plain, _ = train(copy.deepcopy(model), batch)
+    smallest = smallest_of(model, batch)
+    make, calls = torch.empty, []
+
+    def scarce(*arguments, **options):
+        if "pin_memory" in options:
+            calls.append(arguments)
+            if len(calls) % 2:
+                raise RuntimeError("CUDA error: out of memory")
+        return make(*arguments, **options)
+
+    torch.empty = scarce
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        got, _ = train(copy.deepcopy(model), batch, budget=smallest)
+    torch.empty = make
+    assert is_same(plain, got) and len(calls) > 1
+    assert sum("data stays on the device" in str(one.message) for one in caught) == 1
 
 
 def saved_tensors_that_change_are_refused():

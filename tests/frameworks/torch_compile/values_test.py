@@ -111,7 +111,7 @@ def a_gpt_with_dropout():
 
 
 def a_resnet_with_batch_norm_and_relu_in_place():
-    check(Program(models.ResNet, lambda: models.images(8)), [RERUNS, COPIES, BOTH])
+    check(RESNET, [RERUNS, COPIES, BOTH])
 
 
 def tied_weights():
@@ -123,6 +123,33 @@ def autocast():
     # With dropout too, PyTorch's own compiled gradients differ from the eager ones in the last bits.
     check(Program(models.GPT, lambda: models.tokens(4), autocast=True), [RERUNS, COPIES],
           lambda model: torch.compile(model, backend="aot_eager", dynamic=False))
+
+
+def scaled_gradients():
+    def train(compiled):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = models.GPT(dropout=0.0)
+        call = compiled(model)
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0 ** 127, growth_interval=2)  # too large: the first steps are left out
+        scales = []
+        for _ in range(16):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = call(*data)
+            scaler.scale(1000 * loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            scales.append(scaler.get_scale())
+        assert scales[0] == 2.0 ** 126 and any(a < b for a, b in zip(scales, scales[1:])), scales
+        return scales, [parameter.detach().clone() for parameter in model.parameters()]
+
+    data = models.tokens(4)
+    budget = share_of(plan_of(Program(lambda: models.GPT(dropout=0.0), lambda: data, autocast=True)), 0.6)
+    (scales, expected), (got_scales, got) = train(lambda model: model), train(within(budget, link=1e8, time_limit=2))
+    assert scales == got_scales and is_same(expected, got)
+    assert tidepool_torch.plans()[-1].runs_again > 0
 
 
 def accumulated_gradients():
@@ -181,6 +208,16 @@ class Moving(torch.nn.Module):
         return y
 
 
+def batch_norm_runs_again_and_updates_its_statistics_once():
+    budget = share_of(plan_of(RESNET), 0.4)
+    got = []
+    (captured, actions), = _written(lambda: got.append(RESNET.train(within(budget, link=1e8, time_limit=2))))
+    ran = collections.Counter(captured.tasks[number]["name"] for kind, number in actions if kind == "run")
+    assert any(count == 2 for name, count in ran.items() if "batch_norm" in name), ran
+    assert all(ran[name] == 1 for name in captured.small)  # statistics
+    assert is_same(RESNET.train(), got[0])
+
+
 def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 
@@ -205,23 +242,33 @@ class _MadeUpCosts:
 
 
 def planned_addresses_do_not_overlap():
-    from tidepool._torch_compile import _backend, _places
+    from tidepool._torch_compile import _places
 
-    found = []
-    write = _backend.write
+    for program, points in ((GPT, ((1e12, "prefetch"), (1e6, "run"))), (RESNET, ((1e6, "run"),))):
+        all_of_it = plan_of(program)
+        for link, kind in points:
+            captured, actions = _written(lambda: program.train(within(share_of(all_of_it, 0.5), link=link), 1))[-1]
+            assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
+            requests = _places.requests_of(captured, actions, _MadeUpCosts())
+            _check_places(captured, requests, _places.plan(requests))
 
-    def write_and_plan(joint, captured, actions):
-        requests = _places.requests_of(captured, actions, _MadeUpCosts())
-        found.append((captured, actions, requests, _places.plan(requests)))
+
+def _written(body):
+    """Returns the task graph and the actions of each plan that is made meanwhile."""
+    from tidepool._torch_compile import _backend
+
+    found, write = [], _backend.write
+
+    def write_and_note(joint, captured, actions):
+        found.append((captured, actions))
         return write(joint, captured, actions)
 
-    _backend.write = write_and_plan
-    all_of_it = plan_of(GPT)
-    for link, kind in ((1e12, "prefetch"), (1e6, "run")):
-        GPT.train(within(share_of(all_of_it, 0.5), link=link), 1)
-        captured, actions, requests, places = found[-1]
-        assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
-        _check_places(captured, requests, places)
+    _backend.write = write_and_note
+    try:
+        body()
+    finally:
+        _backend.write = write
+    return found
 
 
 def _check_places(captured, requests, places):
@@ -260,7 +307,8 @@ def private_names_of_pytorch_do_what_they_should():
         nodes = {node.name: node for node in joint.graph.nodes}
         seen["tangents"] = [name for name, node in nodes.items() if _private.is_tangent(node)]
         seen["backward"] = {str(node.target) for node in nodes.values() if _private.is_backward(node)}
-        seen["mutated"] = {tuple(node.meta["val"].size()) for node in _private.mutated_inputs(joint.graph)}
+        inputs, seen["new values"] = _private.mutations(joint.graph, num_fwd_outputs)
+        seen["mutated"] = {tuple(node.meta["val"].size()) for node in inputs}
         assert not _private.other_inputs(joint.graph)
         assert not any(_private.has_symbols(node.meta["val"]) for node in nodes.values() if "val" in node.meta)
         from functorch.compile import default_partition
@@ -288,7 +336,7 @@ def private_names_of_pytorch_do_what_they_should():
     call(data).sum().backward()
     assert len(seen["tangents"]) == 1
     assert any("batch_norm_backward" in name for name in seen["backward"]), seen
-    assert (8,) in seen["mutated"], seen  # the running statistics
+    assert (8,) in seen["mutated"] and seen["new values"] in ({0, 1, 2}, set()), seen  # the running statistics and their count
     with torch.no_grad():
         call(data)
     with _private.real_tensors():
@@ -299,6 +347,7 @@ def private_names_of_pytorch_do_what_they_should():
 
 
 GPT = Program(models.GPT, lambda: models.tokens(4))
+RESNET = Program(models.ResNet, lambda: models.images(8))
 
 
 def small_budget(program=GPT):
@@ -326,6 +375,28 @@ def installed_the_backend_needs_no_import():
                    "call(torch.ones(2, 2)).sum().backward()\nimport tidepool.torch\nassert len(tidepool.torch.plans()) == 1")
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])}
         subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def without_memory_of_the_host_data_stays():
+    from tidepool._torch_compile import _operators
+
+    flat, calls = _operators.flat, []
+
+    def scarce(x, device, **options):
+        if "pin_memory" in options:
+            calls.append(x)
+            if len(calls) % 2:
+                raise RuntimeError("CUDA error: out of memory\nCompile with ...")
+        return flat(x, device, **options)
+
+    budget = small_budget()
+    _operators.flat = scarce
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert is_same(GPT.train(), GPT.train(within(budget)))
+    texts = [str(one.message) for one in caught if "data stays on the device" in str(one.message)]
+    assert len(texts) == 1 and "ulimit -l" in texts[0] and "Compile with" not in texts[0], texts
+    assert _operators.statistics["stayed"] == len(calls[::2]) > 0 and _operators.statistics["copies_out"] > 0
 
 
 def the_command_plans_where_the_module_is_not_built():
@@ -456,19 +527,49 @@ def gradients_of_gradients_are_refused():
     raises(RuntimeError, "double backward" if torch.__version__ > "2.7" else "does not require grad", differentiate)
 
 
-def a_step_after_an_error():
+_error = None  # (where, exception) of the next call of pass_on
+
+
+@torch.library.custom_op("tidepool_test::pass_on", mutates_args=())
+def _pass_on(x: torch.Tensor, where: str) -> torch.Tensor:
+    if _error is not None and _error[0] == where:
+        raise _error[1]
+    return x.clone()
+
+
+_pass_on.register_fake(lambda x, where: torch.empty_like(x))
+_pass_on.register_autograd(lambda context, gradient: (_pass_on(gradient, "backward"), None))
+
+
+class Interrupted(models.GPT):
+    """A GPT with a place in the middle of both passes where an error may come."""
+
+    def forward(self, x, y):
+        x = self.words(x) + self.places(torch.arange(x.shape[1]))
+        x = self.layers[1](self.layers[0](x))
+        x = self.layers[3](self.layers[2](_pass_on(x, "forward")))
+        return torch.nn.functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+def a_step_after_an_error_in_the_middle_of_a_pass():
+    global _error
+    program = Program(lambda: Interrupted(dropout=0.0), lambda: models.tokens(4))
+    budget = small_budget(program)
     torch.manual_seed(0)
-    model = models.GPT(dropout=0.0)
-    x, y = models.tokens(4)
-    call = within(small_budget(), link=5e9)(model)
-    call(x, y).backward()
-    model.zero_grad()
-    raises(IndexError, "", lambda: call(x, y + 1000))
-    call(x, y).backward()
-    got = [parameter.grad.clone() for parameter in model.parameters()]
-    model.zero_grad()
-    model(x, y).backward()
-    assert is_same(got, [parameter.grad for parameter in model.parameters()])
+    model, data = program.make(), program.data()
+    model(*data).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    call = within(budget, link=5e9)(model)
+    for error in (None, ("forward", KeyboardInterrupt()), ("backward", KeyboardInterrupt()), ("backward", RuntimeError("no memory"))):
+        _error = error
+        if error is not None:
+            raises(type(error[1]), "", lambda: call(*data).backward())
+        _error = None
+        model.zero_grad()
+        call(*data).backward()
+        assert is_same(expected, [parameter.grad for parameter in model.parameters()]), error
+    plan = tidepool_torch.plans()[-1]
+    assert plan.runs_again > 0 and plan.copies_in > 0
 
 
 # Budgets and options ------------------------------------------------------------------------------
@@ -509,4 +610,4 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on")])

@@ -182,6 +182,25 @@ class _Job:
         if waits is not None and device is not None and 2 * _slab.figures_of(device).live_bytes > waits.live_at_border:
             self.is_divided = True
 
+    def share_all(self, first: "_Region", needs: _sharing.Needs, outside: int) -> bool:
+        """Gives the graphs shares when the first of them begins a step, and returns whether they have room.
+
+        They were all planned before the first step, such as the graphs of DistributedDataParallel: each as if it was alone.
+        """
+        graphs = self.graphs()
+        if len(graphs) < 2 or graphs[0] is not first:
+            return False
+        memory = self.budget - outside
+        all_needs = [needs, *(region.compiled.planner.needs for region in graphs[1:])]
+        share = _sharing.largest_share(all_needs, memory)
+        if not share:
+            return False
+        for i, region in enumerate(graphs, 1):
+            region.outside.most = 0
+            region.outside.between = memory - _sharing.saved_before(all_needs, i, share) if i < len(graphs) else 0
+            region.compiled.between = -1  # it is planned again
+        return True
+
     def share(self, graph: "_Region", needs: _sharing.Needs, outside: int) -> int:
         """Returns the memory of a graph, and makes those before it leave that to it; 0 if they cannot."""
         before = list(itertools.takewhile(lambda one: one is not graph, self.graphs()))
@@ -206,7 +225,7 @@ _jobs: "dict[int, _Job]" = {}
 
 def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetError:
     """Returns the error for a budget in which no schedule was found."""
-    least, task = _capture.least_memory(captured)
+    least, task = _capture.least_memory(captured.document)
     smallest = least + outside
     size = _options.size_text
     if budget >= smallest:
@@ -231,7 +250,9 @@ class _Planner:
         self.job = region.job
         self.plan: Optional[Plan] = None
         self.places: Optional[_places.Places] = None
-        self.needs: Any = None
+        self.needs: Any = None  # of the graph alone
+        self.least = 0  # bytes of the task that needs the most, or of the caller between the passes
+        self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
         self.gradient_bytes = 0
         self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
@@ -260,11 +281,10 @@ class _Planner:
         self.costs = _costs.costs_of(device, has_slab)
         with _private.real_tensors():
             link = self.options.link or _link.link_rate(device)
-        captured = _capture.capture(joint, forward_count, self.costs, link, 0 if has_slab else self.outside.between,
-                                    self.region.keeps_gradients)
-        self.gradient_bytes = captured.gradient_bytes
-        self.needs = _sharing.needs_of(captured.document, _capture.BORDER, _capture.least_memory(captured)[0])
+        captured = self._captured(joint, forward_count, link, has_slab)
         outside = self._outside(captured, has_slab)
+        if self.is_shared:
+            captured = self._captured(joint, forward_count, link, has_slab)
         answer, order, self.places = self._searched(captured, outside, has_slab)
         planned = time.perf_counter()
         if device.type == "cuda":
@@ -273,19 +293,28 @@ class _Planner:
         slab_bytes = self.places.height if self.places is not None else 0
         self.plan = Plan(
             device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=slab_bytes or order.peak,
-            slab_bytes=slab_bytes, least_bytes=self.needs.least, live_at_border=order.live_at_border,
+            slab_bytes=slab_bytes, least_bytes=self.least, live_at_border=order.live_at_border,
             seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
             copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
         plans.append(self.plan)
         return written.forward, written.backward
 
+    def _captured(self, joint: torch.fx.GraphModule, forward_count: int, link: float, has_slab: bool) -> _capture.Captured:
+        captured = _capture.capture(joint, forward_count, self.costs, link, 0 if has_slab else self.outside.between,
+                                    self.region.keeps_gradients)
+        self.gradient_bytes = captured.gradient_bytes
+        self.least = _capture.least_memory(captured.document)[0]
+        own = _capture.without_between(captured.document)
+        self.needs = _sharing.needs_of(own, _capture.BORDER, _capture.least_memory(own)[0])
+        return captured
+
     def _outside(self, captured: _capture.Captured, has_slab: bool) -> int:
         """Returns the bytes to expect beside the graph's data."""
         if has_slab:
             return self._outside_of_slab(captured)
         outside = self.outside.estimate(captured, self.device)
-        return self._shared(captured, outside) if self.options.budget - outside < self.needs.least else outside
+        return self._shared(captured, outside) if self.options.budget - outside < self.least else outside
 
     def _outside_of_slab(self, captured: _capture.Captured) -> int:
         if self.region.has_stepped():
@@ -293,7 +322,7 @@ class _Planner:
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
         # The thread of the backward pass calls libraries too.
         outside = self.outside.estimate_reserved(captured, self.device, to_come + self.costs.lasting_bytes)
-        if is_known or self.options.budget - outside >= self.needs.least:
+        if is_known or self.options.budget - outside >= self.least:
             return outside
         # The size of an optimizer that does not exist is no reason to refuse a budget.
         return self.outside.estimate_reserved(captured, self.device, 0)
@@ -305,7 +334,7 @@ class _Planner:
         """
         room = memory = self.options.budget - outside
         best = None
-        if room < self.needs.least:
+        if room < self.least:
             raise _refuse(captured, self.options.budget, outside)
         for _ in range(_MOST_SEARCHES):
             schedule, answer = search(captured.document, memory, self.options.time_limit)
@@ -325,8 +354,11 @@ class _Planner:
         return best
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
-        """Returns the bytes outside of this graph once the graphs before it leave memory to it, from the next step on."""
-        memory = self.job.share(self.region, self.needs, outside) if self.device.type == "cuda" else 0
+        """Returns the bytes outside of this graph once all graphs leave memory to each other."""
+        if self.device.type != "cuda":
+            raise _refuse(captured, self.options.budget, outside)
+        self.is_shared = self.job.share_all(self.region, self.needs, outside)
+        memory = self.options.budget - outside if self.is_shared else self.job.share(self.region, self.needs, outside)
         if not memory:
             raise _refuse(captured, self.options.budget, outside)
         warnings.warn("tidepool: graph breaks divide the program, and its graphs share the budget from the second step on. "
@@ -342,11 +374,11 @@ class _Compiled:
 
     def __init__(self, region: "_Region", inputs: Any):
         self.planner = _Planner(region)
-        self.between = region.outside.between  # in the plan
         self._watch: Optional[_Watch] = None
         self.call = _private.compile_joint(
             region.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
             compile_backward=self._backward, compile_inference=_boxed)
+        self.between = region.outside.between  # in the plan
 
     def watch(self) -> Optional[_Watch]:
         """Returns the watch of the passes; None where there is no plan, or no count of the device's memory."""
@@ -423,6 +455,8 @@ class _Region:
 
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
+        if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
+            return False
         if self.compiled.planner.places is not None:
             return self._is_slab_outgrown()
         watch = self.compiled.watch()

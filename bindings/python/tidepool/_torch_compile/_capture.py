@@ -4,6 +4,9 @@
 Operators with results that have storage of their own are tasks, and the storages are data. Views belong to their users.
 Parameters, inputs and tangents are no data: others hold them, so the budget is reduced by them. Two tasks of no time stand
 for the caller: one between forward and backward reads the forward's results, and one at the end reads all gradients too.
+
+An operator may have small results beside a large one, such as the statistics of a normalization. They stay when the operator
+runs again for the large one: a task of no time that follows the operator writes them.
 """
 import dataclasses
 import operator
@@ -15,10 +18,12 @@ from torch import fx
 from . import _private
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory"]
+__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory",
+           "without_between"]
 
 BORDER = "begin of backward"
 END = "end of backward"
+_SMALL = 16  # an operator's results of at most a 16th of its largest one are small
 _TANGENTS = "tangents"  # a datum that BORDER writes and each backward task reads, so that none runs before it
 _HELD = "held by the caller"  # a datum that END updates, so that it is a task
 
@@ -35,6 +40,7 @@ class Captured:
     forward_results: List[Any]
     backward_results: List[Any]
     node: Dict[str, fx.Node]  # of each task
+    small: Dict[str, fx.Node]  # of each task that writes an operator's small results, among `node` too
     maker: Dict[str, fx.Node]  # of each datum: the node that has it as its value
     datum: Dict[int, str]  # of each storage
     views: Set[fx.Node]
@@ -198,6 +204,7 @@ class _Maker:
         self.names = {}  # storage -> datum
         self.data = [_datum(_TANGENTS, round_up(1), "gradient"), _datum(_HELD, round_up(1), "optimizer-state")]
         self.tasks = []
+        self.small = {}
 
     def names_of(self, nodes):
         return sorted({self.names[key] for key in self.storages.inside(nodes)})
@@ -219,15 +226,29 @@ class _Maker:
         for key in kept:
             self.names[key] = self.storages.maker[key].name
             self.data.append(_datum(self.names[key], self._bytes(key), self._kind(key, phase)))
+        may_rerun = phase == "forward" and not _is_random(node)
+        small = self._small(kept) if may_rerun else []
         seconds, workspace = self.costs.of(node, sum(self.storages.bytes[key] for key in made))
-        workspace += sum(self.storages.bytes[key] for key in made if key not in kept)
+        workspace += sum(self.storages.bytes[key] for key in made if key not in kept or key in small)
         reads = self.names_of(node.all_input_nodes) + ([_TANGENTS] if phase == "backward" else [])
-        self.tasks.append({"name": node.name, "phase": phase, "reads": reads, "writes": [self.names[key] for key in kept],
-                           "may_rerun": phase == "forward" and not _is_random(node),
+        large = [self.names[key] for key in kept if key not in small]
+        self.tasks.append({"name": node.name, "phase": phase, "reads": reads, "writes": large, "may_rerun": may_rerun,
                            "algorithms": [{"name": "eager", "seconds": seconds, "workspace": workspace}]})
+        if small:
+            name = f"small results of {node.name}"
+            self.small[name] = node
+            self._add_untimed(name, phase, large, writes=[self.names[key] for key in small])
+
+    def _small(self, kept):
+        """Returns the small ones of an operator's results."""
+        largest = max(self._bytes(key) for key in kept)
+        return [key for key in kept if self._bytes(key) * _SMALL <= largest]
 
     def add_caller(self, name, phase, reads, workspace=0, **result):
-        """Adds a task of no time that stands for the caller."""
+        """Adds a task that stands for the caller."""
+        self._add_untimed(name, phase, reads, workspace, **result)
+
+    def _add_untimed(self, name, phase, reads, workspace=0, **result):
         self.tasks.append({"name": name, "phase": phase, "reads": reads, **result,
                            "algorithms": [{"name": "none", "seconds": 0, "workspace": workspace}]})
 
@@ -258,13 +279,15 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
                      writes=[_TANGENTS])
     for node in backward:
         maker.add(node, "backward")
-    maker.add_caller(END, "update", maker.names_of(results), updates=[_HELD])
-    mutated = _private.mutated_inputs(graph)
+    # New values of buffers are copied into them between the passes, and freed: the operators that make them may run again.
+    mutated, new_values = _private.mutations(graph, forward_count)
+    held = [node for i, node in enumerate(results) if i not in new_values]
+    maker.add_caller(END, "update", maker.names_of(held), updates=[_HELD])
     inputs = [node for node in placeholders if not _private.is_tangent(node)]
     return Captured(
         document={"tidepool_graph": 2, "name": "joint graph", "link": int(link), "data": maker.data, "tasks": maker.tasks},
         forward_results=forward_results, backward_results=backward_results,
-        node={node.name: node for node in maker.storages.made_by},
+        node={**{node.name: node for node in maker.storages.made_by}, **maker.small}, small=maker.small,
         maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
         views=maker.storages.views, mutated=mutated, outside_bytes=_bytes_outside(inputs),
         tangent_bytes=tangent_bytes,
@@ -282,13 +305,20 @@ def _uses(task):
     return {*task["reads"], *task.get("writes", ()), *task.get("updates", ()), _HELD}
 
 
-def least_memory(captured):
+def least_memory(document):
     """Returns the bytes of the task that needs the most, and its name. No schedule of the graph needs less."""
-    size = {datum["name"]: datum["bytes"] for datum in captured.data}
+    size = {datum["name"]: datum["bytes"] for datum in document["data"]}
     needs = {task["name"]: sum(size[name] for name in _uses(task)) + task["algorithms"][0].get("workspace", 0)
-             for task in captured.tasks}
+             for task in document["tasks"]}
     worst = max(needs, key=needs.get)
     return needs[worst], worst
+
+
+def without_between(document):
+    """Returns a task graph without the memory that the caller takes between the passes."""
+    tasks = [{**task, "algorithms": [{**task["algorithms"][0], "workspace": 0}]} if task["name"] == BORDER else task
+             for task in document["tasks"]]
+    return {**document, "tasks": tasks}
 
 
 def describe_task(captured, name):

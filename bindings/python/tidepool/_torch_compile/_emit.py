@@ -36,7 +36,7 @@ class _Writer:
         self.here, self.on_host, self.views = {}, {}, {}
         self.coming = set()  # data whose copy in has begun
         self.saved = {}  # node of the forward graph -> its placeholder in the backward graph
-        self.ran = set()
+        self.ran = {}  # task -> the node of its last run
         self.counts = collections.Counter()
 
     # Values -----------------------------------------------------------------------------------------
@@ -98,9 +98,12 @@ class _Writer:
             return
         node = self.captured.node[name]
         self.counts["again"] += name in self.ran
-        self.ran.add(name)
-        arguments = {argument: self.value(argument) for argument in node.all_input_nodes}
-        result = self.graph.node_copy(node, arguments.__getitem__)
+        if name in self.captured.small:
+            result = self.ran[node.name]
+        else:
+            arguments = {argument: self.value(argument) for argument in node.all_input_nodes}
+            result = self.graph.node_copy(node, arguments.__getitem__)
+        self.ran[name] = result
         for datum in task["writes"]:
             maker = self.captured.maker[datum]
             self.here[datum] = result if maker is node else self.graph.node_copy(maker, lambda _: result)

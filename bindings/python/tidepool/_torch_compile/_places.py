@@ -8,7 +8,7 @@ import collections
 import csv
 import pathlib
 import tempfile
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
 
 from . import _private
 from ._capture import BORDER, END, Captured
@@ -51,6 +51,8 @@ class _Walk:
         self.is_backward = False
         self.begun: List[List[Any]] = []  # bytes, lower, upper, is_backward, has_place
         self.live: Dict[str, int] = {}  # datum -> request
+        self.small = {datum for task in captured.tasks if task["name"] in captured.small for datum in task["writes"]}
+        self.ran: Set[str] = set()
 
     def request(self, size: int, has_place: bool = True) -> int:
         self.begun.append([size, self.time, None, self.is_backward, has_place])
@@ -65,7 +67,7 @@ class _Walk:
         name = self.captured.tasks[number]["name"]
         if name == BORDER:
             self.is_backward = True
-        if name in (BORDER, END):
+        if name in (BORDER, END) or name in self.captured.small:
             return
         node = self.captured.node[name]
         data = [self.captured.datum.get(_private.storage_key(tensor)) for tensor in tensors_of(node.meta["val"])]
@@ -75,6 +77,8 @@ class _Walk:
                 self.end(numbers.pop(note.request))
                 continue
             datum = data[note.result] if note.result is not None else None
+            if datum in self.small and name in self.ran:
+                datum = None  # the first one is there
             # Gradients that the program keeps beyond its step are not in the slab.
             has_place = datum not in self.captured.kept_outside
             request = self.request(note.bytes, has_place)
@@ -84,6 +88,7 @@ class _Walk:
                 self.live[datum] = request
         for request in numbers.values():
             self.end(request)
+        self.ran.add(name)
 
     def prefetch(self, number: int) -> None:
         self.live[self.names[number]] = self.request(round_up(self.size[self.names[number]]))

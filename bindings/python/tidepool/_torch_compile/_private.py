@@ -8,7 +8,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BoxedCode", "compile_joint", "describe_outputs", "flops_of", "has_symbols", "is_backward", "is_tangent",
-           "mutated_inputs", "other_inputs", "real_tensors", "register", "storage_key"]
+           "mutations", "other_inputs", "real_tensors", "register", "storage_key"]
 
 
 def register(name, backend):
@@ -71,17 +71,19 @@ def has_symbols(value):
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def mutated_inputs(graph):
-    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics.
+def mutations(graph, forward_count):
+    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics, and the
+    numbers of the forward results that are their new values.
 
-    Versions before 2.9 do not describe the outputs. Then these are all inputs that take no gradient.
+    Versions before 2.9 do not describe the outputs. There the inputs are those that take no gradient, and no new value is known.
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder" and not is_tangent(node)]
     described = next(node for node in graph.nodes if node.op == "output").meta.get("desc")
     if described is None:
-        return {node for node in inputs if not node.meta["val"].requires_grad}
-    mutated = [one.mutated_input for one in described if type(one).__name__ == "InputMutationAOTOutput"]
-    return {node for node in inputs if node.meta.get("desc") in mutated}
+        return {node for node in inputs if not node.meta["val"].requires_grad}, set()
+    found = {i: one.mutated_input for i, one in enumerate(described[:forward_count])
+             if type(one).__name__ == "InputMutationAOTOutput"}
+    return {node for node in inputs if node.meta.get("desc") in found.values()}, set(found)
 
 
 def describe_outputs(joint, forward, backward, results):

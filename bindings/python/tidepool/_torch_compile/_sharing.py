@@ -17,6 +17,7 @@ class Needs(NamedTuple):
     saved: int  # data that crosses from forward to backward if nothing leaves and nothing is made again
     peak: int  # at the peak then
     least: int  # of the task that needs the most
+    results: int  # of the forward pass, which the program holds meanwhile
 
 
 def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
@@ -24,7 +25,7 @@ def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
     size = {datum["name"]: datum["bytes"] for datum in document["data"]}
     last = {name: i for i, task in enumerate(document["tasks"])
             for name in (*task["reads"], *task.get("writes", ()), *task.get("updates", ()))}
-    live = peak = saved = 0
+    live = peak = saved = results = 0
     there: Set[str] = set()
     for i, task in enumerate(document["tasks"]):
         uses = {*task["reads"], *task.get("writes", ()), *task.get("updates", ())}
@@ -32,11 +33,11 @@ def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
         there |= uses
         peak = max(peak, live + task["algorithms"][0].get("workspace", 0))
         if task["name"] == border:
-            saved = live
+            saved, results = live, sum(size[name] for name in uses)
         ended = {name for name in there if last[name] <= i}
         live -= sum(size[name] for name in ended)
         there -= ended
-    return Needs(saved, peak, least)
+    return Needs(saved, peak, least, results)
 
 
 def _fits(graphs: Sequence[Needs], memory: int, share: float) -> bool:
@@ -46,7 +47,7 @@ def _fits(graphs: Sequence[Needs], memory: int, share: float) -> bool:
 
 def saved_before(graphs: Sequence[Needs], number: int, share: float) -> int:
     """Returns the bytes that the graphs before one have saved when each saves its share."""
-    return math.ceil(share * sum(graph.saved for graph in graphs[:number]))
+    return sum(max(graph.results, math.ceil(share * graph.saved)) for graph in graphs[:number])
 
 
 def largest_share(graphs: List[Needs], memory: int) -> float:

@@ -4,10 +4,11 @@
 Copies of each direction have a stream of their own, and the host never waits. A tensor that was sent is freed once the
 current stream has waited for its copy. Tensors of the CPU are copied at once: then they play the part of the device, for tests.
 """
-import warnings
 from typing import Any, Collection, Dict, List, Optional
 
 import torch
+
+from .._torch_compile._pinning import warn_that_data_stays
 
 __all__ = ["Bundle", "Streams", "bytes_of"]
 
@@ -39,23 +40,17 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
-_has_warned = False
-
-
-def _host_tensor(size: int) -> torch.Tensor:
-    """Returns pinned memory. Without it, it is pageable: right, but the copy is slow."""
-    global _has_warned
+def _host_tensor(size: int, is_pinned: bool) -> Optional[torch.Tensor]:
+    """Returns memory of the host; None if there is no more of it."""
     try:
-        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        return torch.empty(size, dtype=torch.uint8, pin_memory=is_pinned)
     except RuntimeError as error:
-        if not _has_warned:
-            warnings.warn(f"tidepool: no pinned memory of {size} bytes, copies are slow: {error}", RuntimeWarning, stacklevel=2)
-        _has_warned = True
-        return torch.empty(size, dtype=torch.uint8)
+        warn_that_data_stays(size, error)
+        return None
 
 
 class _Sent:
-    """A storage that goes to the host."""
+    """A storage that goes to the host. Without pinned memory it stays on the device."""
 
     def __init__(self, tensor: torch.Tensor, streams: Streams):
         self.streams = streams
@@ -65,10 +60,12 @@ class _Sent:
         self.packs = self.unpacks = 0
         self.here: Optional[torch.Tensor] = None  # after it has come back
         flat = _flat(tensor)
-        if streams.out is None:
-            self.host = flat.clone()
+        self.host = _host_tensor(flat.numel(), is_pinned=streams.out is not None)
+        if self.host is None:
             return
-        self.host = _host_tensor(flat.numel())
+        if streams.out is None:
+            self.host.copy_(flat)
+            return
         streams.out.wait_stream(streams.current())
         with torch.cuda.stream(streams.out):
             self.host.copy_(flat, non_blocking=True)
@@ -79,6 +76,8 @@ class _Sent:
         if self.original is None:
             return
         self.is_changed = self.original._version != self.version
+        if self.host is None:
+            return
         if self.streams.out is not None:
             self.streams.current().wait_event(self.out_event)
         self.original = None
@@ -86,6 +85,9 @@ class _Sent:
     def fetch(self) -> None:
         """Begins the copy back."""
         if self.here is not None:
+            return
+        if self.host is None:
+            self.here = _flat(self.original)
             return
         if self.streams.into is None:
             self.here = self.host.clone()
@@ -98,7 +100,7 @@ class _Sent:
         self.in_event = self.streams.into.record_event()
 
     def arrive(self) -> None:
-        if self.here is not None and self.streams.into is not None:
+        if self.here is not None and self.host is not None and self.streams.into is not None:
             self.streams.current().wait_event(self.in_event)
 
     def take(self) -> torch.Tensor:
@@ -125,7 +127,7 @@ class Bundle:
         self._sent: Dict[int, _Sent] = {}  # by the address of the storage, which is live until release
 
     def bytes(self) -> int:
-        return sum(sent.host.numel() for sent in self._sent.values())
+        return sum(sent.host.numel() for sent in self._sent.values() if sent.host is not None)
 
     def pack(self, tensor: torch.Tensor) -> Any:
         if (tensor.device != self._streams.device or tensor.layout != torch.strided or type(tensor) not in _TYPES
