@@ -3,8 +3,8 @@
 #include "lib/memory/plan/ejection_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -19,8 +19,6 @@ constexpr unsigned kAnyUnplacedOneIn = 4;  // instead of the largest one
 // xorshift64: a few instructions, and equal numbers on every machine.
 class Xorshift {
  public:
-  static constexpr bool kHasOrder = false;  // of unplaced buffers that are equally large
-
   explicit Xorshift(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U | 1U) {}
 
   std::uint32_t Below(std::uint32_t limit) {
@@ -34,28 +32,13 @@ class Xorshift {
   std::uint64_t state_;
 };
 
-// The standard's generator, for buffers with several lives: the times in bench/results are those of
-// its schedules.
-class Mersenne {
- public:
-  static constexpr bool kHasOrder = true;
-
-  explicit Mersenne(std::uint64_t seed) : random_(seed) {}
-
-  std::uint32_t Below(std::uint32_t limit) { return static_cast<std::uint32_t>(random_() % limit); }
-
- private:
-  std::mt19937_64 random_;
-};
-
 // The cheapest offset so far; each of several equally cheap offsets is equally likely.
-template <typename Random>
 class CheapestOffset {
  public:
   static constexpr float kNone =
       std::numeric_limits<float>::infinity();  // the cost without an offset
 
-  explicit CheapestOffset(Random& random) : random_(random) {}
+  explicit CheapestOffset(Xorshift& random) : random_(random) {}
 
   // Offers the offsets in [from, to] at one cost. A free range offers its low end.
   void Offer(std::int64_t from, std::int64_t to, float cost, std::int64_t alignment) {
@@ -72,7 +55,7 @@ class CheapestOffset {
   float cost() const { return cost_; }
 
  private:
-  Random& random_;
+  Xorshift& random_;
   std::int64_t offset_ = 0;
   float cost_ = kNone;
   std::uint32_t ties_ = 0;
@@ -165,7 +148,6 @@ class OverlapSweep {
   std::int32_t obstacles_ = 0;
 };
 
-template <typename Random>
 class Ejection {
  public:
   Ejection(const Instance& instance, std::int64_t capacity, const Offsets& start,
@@ -176,14 +158,11 @@ class Ejection {
         random_(options.seed),
         offsets_(Within(instance, capacity, start)),
         lists_(instance, offsets_),
-        weights_(start.size(), 1),
+        own_weights_(WeightsOf(instance, options)),
+        weights_(own_weights_),
         tabu_until_(start.size(), 0) {
     for (std::int32_t i = 0; i < instance.count(); ++i) {
       if (offsets_[i] == kUnplaced) Leave(i);
-    }
-    if (Random::kHasOrder) {
-      std::ranges::sort(unplaced_,
-                        [this](std::int32_t a, std::int32_t b) { return IsTakenBefore(a, b); });
     }
   }
 
@@ -197,7 +176,15 @@ class Ejection {
   }
 
  private:
-  using Cheapest = CheapestOffset<Random>;
+  static std::vector<float> WeightsOf(const Instance& instance, const EjectionOptions& options) {
+    std::vector<float> weights;
+    weights.reserve(instance.size.size());
+    for (std::int32_t i = 0; i < instance.count(); ++i) {
+      weights.push_back(
+          static_cast<float>(std::pow(static_cast<double>(instance.size[i]), options.size_power)));
+    }
+    return weights;
+  }
 
   static Offsets Within(const Instance& instance, std::int64_t capacity, Offsets offsets) {
     for (std::int32_t i = 0; i < instance.count(); ++i) {
@@ -217,18 +204,13 @@ class Ejection {
     if (unplaced_size_ < fullest_.unplaced_size) fullest_ = {offsets_, unplaced_size_};
   }
 
-  bool IsTakenBefore(std::int32_t a, std::int32_t b) const {
-    if (instance_.size[a] != instance_.size[b]) return instance_.size[a] > instance_.size[b];
-    return Random::kHasOrder && a < b;
-  }
-
   std::int32_t TakeUnplaced() {
     std::size_t taken = 0;
     if (random_.Below(kAnyUnplacedOneIn) == 0) {
       taken = random_.Below(static_cast<std::uint32_t>(unplaced_.size()));
     } else {
       for (std::size_t i = 1; i < unplaced_.size(); ++i) {
-        if (IsTakenBefore(unplaced_[i], unplaced_[taken])) taken = i;
+        if (instance_.size[unplaced_[i]] > instance_.size[unplaced_[taken]]) taken = i;
       }
     }
     std::swap(unplaced_[taken], unplaced_.back());
@@ -240,12 +222,12 @@ class Ejection {
   // Places the buffer at the cheapest offset. Returns false when it fits nowhere between the
   // obstacles.
   bool PlaceOne(std::int32_t buffer) {
-    const Cheapest cheapest = FindOffset(buffer);
-    if (cheapest.cost() == Cheapest::kNone) return false;
+    const CheapestOffset cheapest = FindOffset(buffer);
+    if (cheapest.cost() == CheapestOffset::kNone) return false;
     const std::int64_t offset = cheapest.offset();
     if (cheapest.cost() > 0) {
       NoteFullest();
-      weights_[buffer] += 1;
+      weights_[buffer] += own_weights_[buffer];
       Eject(offset, offset + instance_.size[buffer]);
     }
     offsets_[buffer] = offset;
@@ -261,14 +243,14 @@ class Ejection {
   }
 
   // Returns the cheapest offset of all, by a sweep up the addresses.
-  Cheapest FindOffset(std::int32_t buffer) {
+  CheapestOffset FindOffset(std::int32_t buffer) {
     const auto cost_of = [this](std::int32_t placed) { return Cost(placed); };
     const std::int64_t end = capacity_ - instance_.size[buffer] + 1;
     const PlacedLists::Lists& around = lists_.Around(buffer);
     FindOverlapping(instance_, buffer, around.by_offset, overlapping_.by_offset);
     FindOverlapping(instance_, buffer, around.by_top, overlapping_.by_top);
     OverlapSweep sweep(instance_, overlapping_, instance_.size[buffer]);
-    Cheapest cheapest(random_);
+    CheapestOffset cheapest(random_);
     std::int64_t from = instance_.FloorOf(buffer);
     while (from < end && cheapest.cost() != 0) {
       sweep.MoveTo(from, cost_of);
@@ -294,9 +276,10 @@ class Ejection {
   const Instance& instance_;
   const std::int64_t capacity_;
   const EjectionOptions options_;
-  Random random_;
+  Xorshift random_;
   Offsets offsets_;
   PlacedLists lists_;
+  const std::vector<float> own_weights_;  // of the start
   std::vector<float> weights_;
   std::vector<std::int64_t> tabu_until_;
   std::vector<std::int32_t> unplaced_;
@@ -310,10 +293,7 @@ class Ejection {
 
 FullestPlan SearchByEjection(const Instance& instance, std::int64_t capacity, const Offsets& start,
                              const EjectionOptions& options, budget::Budget& budget) {
-  if (instance.lives.empty()) {
-    return Ejection<Xorshift>(instance, capacity, start, options).Run(budget);
-  }
-  return Ejection<Mersenne>(instance, capacity, start, options).Run(budget);
+  return Ejection(instance, capacity, start, options).Run(budget);
 }
 
 }  // namespace tidepool::plan

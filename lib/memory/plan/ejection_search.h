@@ -19,6 +19,8 @@ struct EjectionOptions {
   // A placed buffer is recent for this many steps, and up to `tenure_spread` more.
   std::int64_t tenure = 10;
   std::int64_t tenure_spread = 10;
+  // A buffer weighs its size to this power at first, and as much more each time that it is placed.
+  double size_power = 0;
   std::uint64_t seed = 1;
 };
 

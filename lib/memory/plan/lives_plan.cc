@@ -36,26 +36,7 @@ class LivesPlanner {
   }
 
   Plan Make(budget::Budget& whole) {
-    auto left = static_cast<std::int64_t>(
-        options_.work / static_cast<double>(std::max<std::size_t>(buffers_.size(), 1)));
-    if (IsEnough() || !CanFit()) left = 0;
-    std::int64_t least_unplaced = std::numeric_limits<std::int64_t>::max();
-    for (std::uint64_t tries = 0; tries < kMostTries && left > 0; ++tries) {
-      const std::int64_t steps = std::min(left, kStepsOfATry);
-      const std::int64_t tenure = kTenures[tries % std::size(kTenures)];
-      budget::Budget budget(whole, static_cast<double>(steps));
-      FullestPlan fullest = SearchByEjection(
-          instance_, capacity_, best_,
-          {.tenure = tenure, .tenure_spread = tenure - 1, .seed = options_.seed + tries}, budget);
-      left -= steps;
-      if (GoesOn() && fullest.unplaced_size > least_unplaced) continue;
-      least_unplaced = fullest.unplaced_size;
-      CompleteByFirstFit(instance_, order_, fullest.offsets);
-      if (GoesOn() || HeightOf(fullest.offsets) < HeightOf(best_)) {
-        best_ = std::move(fullest.offsets);
-      }
-      if (IsEnough() || whole.HasEnded()) break;
-    }
+    if (CanFit()) Search(whole);
     Plan plan;
     plan.height = HeightOf(best_);
     plan.offsets = stacked_;
@@ -67,10 +48,39 @@ class LivesPlanner {
  private:
   using Numbers = std::vector<std::size_t>;  // of buffers
 
-  static constexpr std::int64_t kStepsOfATry = 1500;
-  static constexpr std::uint64_t kMostTries = 8;
-  static constexpr std::int64_t kTenures[] = {10, 3};
   static constexpr Key kLargestFirst[] = {Key::kSize};
+
+  // Each search begins with the best plan so far. A search learns weights of buffers, so a long one
+  // finds more than several short ones. Few buffers need no long one.
+  void Search(budget::Budget& whole) {
+    constexpr std::int64_t kLeastSteps = 1500;
+    constexpr std::int64_t kStepsOfABuffer = 8;
+    constexpr std::uint64_t kMostTries = 8;
+    constexpr std::int64_t kTenures[] = {10, 3};
+    constexpr double kSizePower = 0.1;
+    const auto buffers = static_cast<std::int64_t>(std::max<std::size_t>(buffers_.size(), 1));
+    auto left = static_cast<std::int64_t>(options_.work / static_cast<double>(buffers));
+    std::int64_t least_unplaced = std::numeric_limits<std::int64_t>::max();
+    for (std::uint64_t tries = 0; tries < kMostTries && left > 0 && !IsEnough(); ++tries) {
+      const std::int64_t steps = std::min(left, std::max(kLeastSteps, kStepsOfABuffer * buffers));
+      const std::int64_t tenure = kTenures[tries % std::size(kTenures)];
+      budget::Budget budget(whole, static_cast<double>(steps));
+      FullestPlan fullest = SearchByEjection(instance_, capacity_, best_,
+                                             {.tenure = tenure,
+                                              .tenure_spread = tenure - 1,
+                                              .size_power = kSizePower,
+                                              .seed = options_.seed + tries},
+                                             budget);
+      left -= steps;
+      if (GoesOn() && fullest.unplaced_size > least_unplaced) continue;
+      least_unplaced = fullest.unplaced_size;
+      CompleteByFirstFit(instance_, order_, fullest.offsets);
+      if (GoesOn() || HeightOf(fullest.offsets) < HeightOf(best_)) {
+        best_ = std::move(fullest.offsets);
+      }
+      if (whole.HasEnded()) break;
+    }
+  }
 
   std::int64_t SizeOf(std::size_t buffer) const {
     return AlignUp(buffers_[buffer].bytes, options_.alignment) / options_.alignment;
