@@ -176,7 +176,8 @@ TEST_F(CApiOnCudaTest, StreamsThatEndLeaveNothingBehind) {
     return mallinfo2().uordblks;
   };
   const std::size_t before = use(500);
-  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
+  // Streams that end at this moment hold some memory too.
+  EXPECT_LT(use(10000), before + (64 << 10)) << "8 bytes for each name would be more";
 }
 
 TEST_F(CApiOnCudaTest, AFreeOnTheOwnStreamOfAnotherThreadWaitsForBoth) {
@@ -421,7 +422,8 @@ TEST_F(GraphMemoryTest, GraphsLeaveNothingBehind) {
   };
   void* const earlier = pool.Allocate(kBytes, stream);
   const std::size_t before = use(500);
-  EXPECT_LT(use(5000), before + (32 << 10)) << "8 bytes for each name would be more";
+  // Streams that end at this moment hold some memory too.
+  EXPECT_LT(use(10000), before + (64 << 10)) << "8 bytes for each name would be more";
   EXPECT_EQ(pool.Blocks().front().stream, stream) << "of its first name";
   pool.Free(earlier, stream);
   Destroy(stream);
