@@ -231,6 +231,7 @@ TEST_F(PlanCommand, FindsTheMemoryOfAllOrdersOfPhases) {
   const json answer = json::parse(run.out);
   EXPECT_EQ(answer["kept_bytes"], 3000000);
   EXPECT_EQ(answer["handed_bytes"], 64000);
+  EXPECT_EQ(answer["areas"], 2);
   EXPECT_EQ(answer["work_bytes"], 800000);
   EXPECT_EQ(answer["needed_bytes"], 3928000);
   EXPECT_EQ(answer["blocks"], 38);

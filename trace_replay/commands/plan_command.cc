@@ -97,6 +97,7 @@ void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs)
   nlohmann::ordered_json json = {{"phases", nlohmann::ordered_json::array()},
                                  {"kept_bytes", needs.kept},
                                  {"handed_bytes", needs.handed},
+                                 {"areas", needs.areas},
                                  {"work_bytes", needs.work},
                                  {"needed_bytes", needs.needed},
                                  {"fits", nullptr},
@@ -126,8 +127,8 @@ void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measure
   }
   std::cout << TableText(rows);
   std::cout << "\n  any order needs " << SizeText(needs.needed) << ": " << SizeText(needs.kept)
-            << " kept, 2 x " << SizeText(needs.handed) << " handed on, " << SizeText(needs.work)
-            << " to work in\n";
+            << " kept, " << needs.areas << " x " << SizeText(needs.handed) << " handed on, "
+            << SizeText(needs.work) << " to work in\n";
   if (options.capacity < 0) return;
   std::cout << (needs.needed <= options.capacity ? "  fits into " : "  does not fit into ")
             << SizeText(options.capacity);

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -18,11 +20,8 @@
 namespace tidepool {
 namespace {
 
-// A time of a phase, or the requests between two of them.
-struct Time {
-  std::size_t phase = 0;
-  std::size_t ordinal = 0;  // phases that have begun, so requests after a phase have its number
-};
+// Memory that is freed later is kept: more areas would take more than it does.
+constexpr std::size_t kMostDelay = 8;
 
 // How long an allocation lives.
 enum class Stay : std::uint8_t { kWork, kHanded, kKept, kLeftOut };
@@ -39,18 +38,19 @@ class Phases {
   }
 
   const std::vector<PhaseNeed>& needs() const { return needs_; }
-  const Time& TimeOf(std::size_t allocation) const { return times_[begun_[allocation]]; }
-  // The number of the time in which an allocation begins.
-  std::size_t NumberOf(std::size_t allocation) const { return begun_[allocation]; }
-  std::size_t ordinals() const { return ordinal_ + 1; }
   std::size_t times() const { return times_.size(); }
+  // Return the time in which an allocation begins, and the phase of that time.
+  std::size_t TimeOf(std::size_t allocation) const { return begun_[allocation]; }
+  std::size_t PhaseOf(std::size_t allocation) const { return times_[begun_[allocation]]; }
+  // Returns after how many phases an allocation is freed: 0 in its own one. It is freed.
+  std::size_t DelayOf(std::size_t allocation) const {
+    return *ended_[allocation] - begun_[allocation];
+  }
 
   Stay StayOf(std::size_t allocation) const {
     if (!ended_[allocation].has_value()) return Stay::kKept;
-    const std::size_t end = *ended_[allocation];
-    if (end == begun_[allocation]) return Stay::kWork;
-    const bool is_soon = times_[end].ordinal <= times_[begun_[allocation]].ordinal + 1;
-    return is_soon ? Stay::kHanded : Stay::kKept;
+    if (DelayOf(allocation) == 0) return Stay::kWork;
+    return DelayOf(allocation) <= kMostDelay ? Stay::kHanded : Stay::kKept;
   }
 
  private:
@@ -58,11 +58,11 @@ class Phases {
     for (const TraceEvent& event : trace_.events) {
       switch (event.kind) {
         case TraceEvent::Kind::kMark:
-          if (open_ == 0) Begin(trace_.mark_names[event.index]);
-          open_ += has_end_[event.index] ? 1 : 0;
+          if (open_.empty()) Add(trace_.mark_names[event.index]);
+          if (has_end_[event.index]) open_.push_back(event.index);
           break;
         case TraceEvent::Kind::kMarkEnd:
-          if (open_ > 0 && --open_ == 0) now_ = std::nullopt;
+          End(event.index);
           break;
         case TraceEvent::Kind::kAllocate:
           begun_[event.index] = Now();
@@ -76,9 +76,12 @@ class Phases {
     }
   }
 
-  void Begin(std::string_view name) {
-    ++ordinal_;
-    Add(name);
+  // Ends the last open span of a mark. The end of one that began before the trace does nothing.
+  void End(std::uint32_t mark) {
+    const auto last = std::find(open_.rbegin(), open_.rend(), mark);
+    if (last == open_.rend()) return;
+    open_.erase(std::next(last).base());
+    if (open_.empty()) now_ = std::nullopt;
   }
   // Outside of phases, the first request or free begins a time.
   std::size_t Now() {
@@ -90,18 +93,17 @@ class Phases {
     if (is_new) needs_.push_back({.name = it->first});
     ++needs_[it->second].times;
     now_ = times_.size();
-    times_.push_back({it->second, ordinal_});
+    times_.push_back(it->second);
   }
 
   const Trace& trace_;
   std::vector<bool> has_end_;  // by mark: it begins spans
   std::map<std::string, std::size_t> numbers_;
   std::vector<PhaseNeed> needs_;
-  std::vector<Time> times_;
+  std::vector<std::size_t> times_;                 // the phase of each
   std::vector<std::size_t> begun_;                 // by allocation: a time
   std::vector<std::optional<std::size_t>> ended_;  // likewise; no value: never
-  std::size_t ordinal_ = 0;
-  std::size_t open_ = 0;  // spans
+  std::vector<std::uint32_t> open_;                // the marks of open spans
   std::optional<std::size_t> now_;
 };
 
@@ -123,42 +125,40 @@ absl::Status CheckNames(const std::vector<PhaseNeed>& phases,
 std::vector<Stay> CountStays(const Trace& trace, const Phases& phases, const PlanProblem& problem,
                              const std::vector<std::string>& without, PhaseNeeds& needs) {
   std::vector<Stay> stays(trace.allocations.size());
-  std::vector<std::int64_t> kept(needs.phases.size());
   std::vector<std::int64_t> work(phases.times());
   std::vector<std::int64_t> handed(phases.times());
-  std::vector<std::int64_t> handed_by_ordinal(phases.ordinals());
   const auto raise = [](std::int64_t& most, std::int64_t bytes) { most = std::max(most, bytes); };
   for (const TraceEvent& event : trace.events) {
     if (!event.TouchesMemory()) continue;
     const std::size_t i = event.index;
-    const std::size_t time = phases.NumberOf(i);
-    PhaseNeed& phase = needs.phases[phases.TimeOf(i).phase];
+    const std::size_t time = phases.TimeOf(i);
+    PhaseNeed& phase = needs.phases[phases.PhaseOf(i)];
     const std::int64_t bytes = problem.buffers[i].bytes;
     if (event.kind == TraceEvent::Kind::kFree) {
-      if (stays[i] == Stay::kKept) kept[phases.TimeOf(i).phase] -= bytes;
       if (stays[i] == Stay::kWork) work[time] -= bytes;
       continue;
     }
     const bool is_counted = std::ranges::find(without, phase.name) == without.end();
     stays[i] = is_counted ? phases.StayOf(i) : Stay::kLeftOut;
-    if (stays[i] == Stay::kKept) raise(phase.kept, kept[phases.TimeOf(i).phase] += bytes);
+    if (stays[i] == Stay::kKept) phase.kept += bytes;
     if (stays[i] == Stay::kWork) raise(phase.work, work[time] += bytes);
     if (stays[i] != Stay::kHanded) continue;
     raise(phase.handed, handed[time] += bytes);
-    raise(needs.handed, handed_by_ordinal[phases.TimeOf(i).ordinal] += bytes);
+    raise(needs.areas, static_cast<std::int64_t>(phases.DelayOf(i)) + 1);
   }
   return stays;
 }
 
-// Returns the height of a plan for the buffers of one kind.
-absl::StatusOr<std::int64_t> HeightOf(const PlanProblem& problem, const std::vector<Stay>& stays,
-                                      Stay wanted, const PhaseOptions& options) {
-  PlanProblem part = {.buffers = {}, .waits = problem.waits};
+// Returns the height of a plan for the work of all phases.
+absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem,
+                                          const std::vector<Stay>& stays,
+                                          const PhaseOptions& options) {
+  PlanProblem work = {.buffers = {}, .waits = problem.waits};
   for (std::size_t i = 0; i < stays.size(); ++i) {
-    if (stays[i] == wanted) part.buffers.push_back(problem.buffers[i]);
+    if (stays[i] == Stay::kWork) work.buffers.push_back(problem.buffers[i]);
   }
   const absl::StatusOr<Plan> plan =
-      MakePlan(part, {.time_limit_seconds = options.time_limit_seconds / 2, .stop = options.stop});
+      MakePlan(work, {.time_limit_seconds = options.time_limit_seconds, .stop = options.stop});
   if (!plan.ok()) return plan.status();
   return plan->height;
 }
@@ -178,13 +178,14 @@ absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const PhaseOptions
   }
   PhaseNeeds needs = {.phases = phases.needs()};
   const std::vector<Stay> stays = CountStays(trace, phases, *problem, options.without, needs);
-  const absl::StatusOr<std::int64_t> kept = HeightOf(*problem, stays, Stay::kKept, options);
-  if (!kept.ok()) return kept.status();
-  const absl::StatusOr<std::int64_t> work = HeightOf(*problem, stays, Stay::kWork, options);
+  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, stays, options);
   if (!work.ok()) return work.status();
-  needs.kept = *kept;
   needs.work = *work;
-  needs.needed = needs.kept + 2 * needs.handed + needs.work;
+  for (const PhaseNeed& phase : needs.phases) {
+    needs.kept += phase.kept;
+    needs.handed = std::max(needs.handed, phase.handed);
+  }
+  needs.needed = needs.kept + needs.areas * needs.handed + needs.work;
   std::erase_if(needs.phases, [&](const PhaseNeed& phase) {
     return std::ranges::find(options.without, phase.name) != options.without.end();
   });

@@ -141,5 +141,5 @@ def test_compares_traces_only(vgg):
 def test_phases_in_any_order():
     needs = tidepool.read("examples/traces/serving.csv").plan(regions=True, without=["cache", "end"], capacity="80GiB", block="2MiB")
     assert [phase.name for phase in needs.phases] == ["load", "capture", "prefill", "decode"]
-    assert needs.needed_bytes == needs.kept_bytes + 2 * needs.handed_bytes + needs.work_bytes
+    assert needs.needed_bytes == needs.kept_bytes + needs.areas * needs.handed_bytes + needs.work_bytes
     assert needs.blocks == ((80 << 30) - needs.needed_bytes) // (2 << 20)
