@@ -6,6 +6,7 @@
 It speaks on standard input and output, and needs Python 3.10 and the package mcp: `pip install 'tidepool[mcp]'`. Each question runs
 the program `tidepool` with --json in a process of its own. Answers have the names of that JSON.
 """
+import contextlib
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from . import _program
 from ._commands import option_arguments, path_text
 
 MOST_ITEMS = 20  # of a list in an answer
+SECONDS_TO_END = 30  # a dry run gives its program 20
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)  # the program may do anything
 
@@ -48,13 +50,28 @@ def shorten(value: Any) -> Any:
     return items + [f"{len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else items
 
 
+async def _end(process: anyio.abc.Process) -> None:
+    """Ends a command, which ends a program that runs dry, and kills it if that takes too long."""
+    if process.returncode is not None:
+        return
+    with anyio.CancelScope(shield=True):
+        process.terminate()
+        with anyio.move_on_after(SECONDS_TO_END):
+            await process.wait()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 async def ask(arguments: list[str], folder: str = ".", text: str = "") -> dict[str, Any]:
-    """Runs a command of the tool with `text` as its input. A cancelled question ends the command, and that ends a program that runs dry."""
+    """Runs a command of the tool with `text` as its input. A cancelled question ends the command."""
     program = _program.find()
     if program is None:
         raise ToolError(f"no program tidepool belongs to {_program.PACKAGE}, expected an installation with pip")
     if not os.path.isdir(folder):
         raise ToolError(f"{folder}: no such folder")
+    if any("\0" in argument for argument in arguments):
+        raise ToolError("an argument with a NUL character, expected none")
     # A dry run starts Python, and should find this one.
     environment = {**os.environ, "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])}
     process = await anyio.open_process([program, *arguments], stdin=subprocess.PIPE, cwd=folder, env=environment)
@@ -68,14 +85,13 @@ async def ask(arguments: list[str], folder: str = ".", text: str = "") -> dict[s
             tasks.start_soon(read, "out", process.stdout)
             tasks.start_soon(read, "error", process.stderr)
             assert process.stdin is not None
-            await process.stdin.send(text.encode())
-            await process.stdin.aclose()
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the command has ended: its answer counts
+                if text:
+                    await process.stdin.send(text.encode(errors="replace"))
+                await process.stdin.aclose()
         status = await process.wait()
     finally:
-        if process.returncode is None:
-            process.terminate()
-            with anyio.CancelScope(shield=True):
-                await process.wait()
+        await _end(process)
     try:
         answer = json.loads(parts["out"])
     except ValueError:
@@ -115,7 +131,9 @@ async def dry_run(command: Command, folder: Folder = ".", gpu: Gpu = "h100", mem
                   ) -> dict[str, Any]:
     """Runs a PyTorch program without a GPU, and tells how much GPU memory it needs, whether that fits, which lines hold the peak, and where it
     does not fit, which changes make it fit and how much slower it is with each (`remedies`)."""
-    return await ask(["dryrun", *option_arguments({"gpu": gpu, "memory": memory, "steps": steps, "graph": graph}), "--json", "--", *command], folder)
+    # The file is in the folder of the server, as for the tools that read it.
+    options = {"gpu": gpu, "memory": memory, "steps": steps, "graph": graph and os.path.abspath(graph)}
+    return await ask(["dryrun", *option_arguments(options), "--json", "--", *command], folder)
 
 
 @server.tool(annotations=RUNS)

@@ -10,6 +10,7 @@ anyio = pytest.importorskip("anyio")
 mcp = pytest.importorskip("mcp")
 
 import tidepool  # noqa: E402
+from mcp.server.mcpserver.exceptions import ToolError  # noqa: E402
 from tidepool import mcp as served  # noqa: E402
 
 VGG = "examples/traces/vgg16-b4-sgd.rmm.csv.gz"
@@ -71,6 +72,7 @@ def test_graphs_are_scheduled(tmp_path):
     ("why_out_of_memory", {"file": "nowhere"}, "nowhere: cannot be opened"),
     ("why_out_of_memory", {"file": "--help"}, "./--help: cannot be opened"),
     ("memory_needed", {"file": VGG, "fits": "much"}, "much"),
+    ("why_out_of_memory", {"file": "a\0b"}, "NUL"),
     ("explain_error", {"text": "not enough"}, "expected"),
     ("schedule", {"graph": VGG, "memory": "1GiB"}, VGG),
     ("dry_run", {"command": ["python3", "x.py"], "folder": "/nowhere"}, "/nowhere: no such folder"),
@@ -78,6 +80,19 @@ def test_graphs_are_scheduled(tmp_path):
 ])
 def test_errors_are_those_of_the_command_line(tool, arguments, words):
     assert words in error(tool, **arguments)
+
+
+def test_any_text_is_answered():
+    # A client over a pipe could not send the second one.
+    for text in ("x" * (20 << 20), "\ud800"):
+        with pytest.raises(ToolError, match="expected"):
+            anyio.run(served.ask, ["info", "-", "--json"], ".", text)
+
+
+def test_errors_of_commands_that_read_no_input_are_told():
+    """The input may be closed before or after the command has ended."""
+    for _ in range(20):
+        assert "cannot be opened" in error("why_out_of_memory", file="nowhere")
 
 
 def test_long_lists_are_cut():
