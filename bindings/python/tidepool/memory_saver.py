@@ -15,39 +15,20 @@ Calls concern the current device.
 """
 import contextlib
 import sys
-import threading
 from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 from . import torch as _torch
 
 _WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that loses its contents
-_own = threading.local()
-
-
-def _open_regions() -> List[str]:
-    if not hasattr(_own, "regions"):
-        _own.regions = []
-    return _own.regions  # type: ignore[no-any-return]
-
-
-@contextlib.contextmanager
-def _region(name: str) -> Iterator[None]:
-    with _torch.region(name):
-        _open_regions().append(name)
-        try:
-            yield
-        finally:
-            _open_regions().pop()
-
-
 def _all(names: Sequence[str], do: Callable[[str], None], undo: Callable[[str], None]) -> None:
-    """Calls `do` for all names, or for none: after an error it calls `undo` for those before."""
+    """Calls `do` for all names, or for none: after an error it calls `undo` for those before. One that fails too stays done."""
     for number, name in enumerate(names):
         try:
             do(name)
         except BaseException:
             for done in reversed(names[:number]):
-                undo(done)
+                with contextlib.suppress(RuntimeError):
+                    undo(done)
             raise
 
 
@@ -74,12 +55,14 @@ def _tag_of(name: str) -> str:
 
 def _regions_of(tags: Optional[Sequence[str]], is_asleep: bool) -> List[str]:
     """Returns the regions of the tags, or of all, that sleep or do not."""
-    figures = _torch.regions()
-    known = sorted(set(map(_tag_of, figures)))
-    for tag in tags or ():
-        if tag not in known:
-            raise RuntimeError(f"no memory has the tag {tag!r}, expected {', '.join(map(repr, known)) or 'a region before'}")
-    return [name for name, figure in figures.items() if figure["is_asleep"] == is_asleep and (tags is None or _tag_of(name) in tags)]
+    return [name for name, figure in _torch.regions().items()
+            if figure["is_asleep"] == is_asleep and (tags is None or _tag_of(name) in tags)]
+
+
+def _check_some(tag: Optional[str], names: Sequence[str], text: str) -> None:
+    """Raises RuntimeError where no region is left to change. A call for a tag that no memory has does nothing, as in torch_memory_saver."""
+    if tag is not None and not names and tag in map(_tag_of, _torch.regions()):
+        raise RuntimeError(text)
 
 
 class MemorySaver:
@@ -92,18 +75,15 @@ class MemorySaver:
     @contextlib.contextmanager
     def region(self, tag: str = "default", enable_cpu_backup: bool = False) -> Iterator[None]:
         """Puts the tensors that this thread makes in its block under a tag. With `enable_cpu_backup` they outlast a pause."""
-        with _region(tag if enable_cpu_backup else tag + _WITHOUT_BACKUP):
+        if tag.endswith(_WITHOUT_BACKUP):
+            raise ValueError(f"tag {tag!r}, expected one that does not end in {_WITHOUT_BACKUP!r}")
+        with _torch.region(tag if enable_cpu_backup else tag + _WITHOUT_BACKUP):
             yield
 
     @contextlib.contextmanager
-    def disable(self) -> Iterator[None]:
+    def disable(self, dispose_mem_pool_after_use: bool = True) -> Iterator[None]:
         """Puts the tensors of its block under no tag, in a block of region()."""
-        with contextlib.ExitStack() as outside:
-            for name in reversed(_open_regions()):
-                _torch._backend.region(None)  # type: ignore[union-attr]
-                outside.callback(_torch._backend.region, name)  # type: ignore[union-attr]
-            kept, _own.regions = _open_regions(), []
-            outside.callback(setattr, _own, "regions", kept)
+        with _torch.no_region():
             yield
 
     @contextlib.contextmanager
@@ -113,17 +93,16 @@ class MemorySaver:
         yield  # pragma: no cover
 
     def pause(self, tag: Optional[str] = None) -> None:
-        """Lets the memory of a tag, or of all, sleep. RuntimeError if nothing of it is awake. After an error all of it is awake."""
+        """Lets the memory of a tag, or of all, sleep. RuntimeError if all of it sleeps already. After an error it is awake; memory
+        without a backup may have lost its contents then."""
         names = _regions_of(None if tag is None else [tag], False)
-        if tag is not None and not names:
-            raise RuntimeError(f"all memory of the tag {tag!r} sleeps already: resume it before you pause it again")
+        _check_some(tag, names, f"all memory of the tag {tag!r} sleeps already: resume it before you pause it again")
         _pause_all(names, _has_backup)
 
     def resume(self, tag: Optional[str] = None) -> None:
-        """Wakes the memory of a tag, or of all. RuntimeError if nothing of it sleeps. After an error all of it sleeps on."""
+        """Wakes the memory of a tag, or of all. RuntimeError if none of it sleeps. After an error it sleeps on."""
         names = _regions_of(None if tag is None else [tag], True)
-        if tag is not None and not names:
-            raise RuntimeError(f"no memory of the tag {tag!r} sleeps: pause it before you resume it")
+        _check_some(tag, names, f"no memory of the tag {tag!r} sleeps: pause it before you resume it")
         _resume_all(names, _has_backup)
 
 
@@ -148,7 +127,7 @@ def sleep(level: int = 1, weights: Sequence[str] = ("weights",)) -> None:
     others, such as a KV cache; level 2 loses all. After an error all of them are awake; those that lost contents have none."""
     if level not in (1, 2):
         raise ValueError(f"level {level!r}, expected 1 or 2")
-    _pause_all(_regions_of(None, False), lambda name: level == 1 and name in weights)
+    _pause_all(_regions_of(None, False), lambda name: level == 1 and _tag_of(name) in weights)
 
 
 def wake_up(tags: Optional[Sequence[str]] = None) -> None:

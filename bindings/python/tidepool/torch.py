@@ -25,6 +25,7 @@ import gzip
 import importlib.metadata
 import os
 import pathlib
+import threading
 import warnings
 
 import torch
@@ -33,7 +34,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -451,10 +452,37 @@ def region(tag):
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
     _backend.region(tag)
+    _open_regions().append(tag)
     try:
         yield
     finally:
+        _open_regions().pop()
         _backend.region(None)
+
+
+_of_thread = threading.local()
+
+
+def _open_regions():
+    """Returns the tags of the blocks of region() in which this thread is, outermost first."""
+    if not hasattr(_of_thread, "tags"):
+        _of_thread.tags = []
+    return _of_thread.tags
+
+
+@contextlib.contextmanager
+def no_region():
+    """Puts the tensors that this thread makes in its block into no region, also inside of blocks of region()."""
+    left = _open_regions()
+    for _ in left:
+        _backend.region(None)
+    _of_thread.tags = []
+    try:
+        yield
+    finally:
+        _of_thread.tags = left
+        for tag in left:
+            _backend.region(tag)
 
 
 @contextlib.contextmanager

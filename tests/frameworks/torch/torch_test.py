@@ -691,7 +691,7 @@ def programs_of_torch_memory_saver_run_unchanged():
     numbers = torch.arange(4 * MIB, dtype=torch.float32)
     with configure_subprocess(), saver.region("weights", enable_cpu_backup=True):
         weights = numbers.cuda()
-        with saver.disable():
+        with tidepool_torch.region("inner"), saver.disable():
             outside = (numbers[:1000] + 3).cuda()
         with saver.region("kv_cache"):
             cache = empty(20 * MIB)
@@ -715,7 +715,9 @@ def programs_of_torch_memory_saver_run_unchanged():
     saver.resume("kv_cache")
     raises(RuntimeError, "no memory of the tag 'kv_cache' sleeps", lambda: saver.resume("kv_cache"))
     saver.resume()
-    raises(RuntimeError, "no memory has the tag 'cash', expected 'kv_cache', 'weights'", lambda: saver.pause("cash"))
+    saver.pause("cuda_graph")  # no memory has the tag
+    saver.resume("cuda_graph")
+    raises(ValueError, "does not end in", lambda: saver.region("x (no backup)").__enter__())
     raises(NotImplementedError, "does not sleep", lambda: saver.cuda_graph(None).__enter__())
     assert addresses == [tensor.data_ptr() for tensor in (weights, cache, bias, buffer)]
     assert torch.equal(weights.cpu(), numbers) and torch.equal(bias.cpu(), numbers[:1000] + 1)
