@@ -252,7 +252,9 @@ absl::Status ReadStep(const JsonValue& value, WrittenFile& file) {
   const std::size_t at = file.schedule.steps.size();
   StepReader step(file.schedule.steps.emplace_back());
   file.step_lines.push_back(value.line());
+  std::size_t values = 0;
   const absl::StatusOr<bool> is_row = io::TakeArray(value, [&](const JsonValue& one) {
+    ++values;
     if (IsText(one, "await")) file.awaits.push_back(at);
     return step.Take(one);
   });
@@ -261,8 +263,13 @@ absl::Status ReadStep(const JsonValue& value, WrittenFile& file) {
     return value.Error(
         absl::StrCat(value.Shown(), " in the list of steps, expected an array for each step"));
   }
-  if (!step.is_cut_off()) return absl::OkStatus();
-  return value.ErrorAtEnd("a step is cut off, expected its kind and its number");
+  if (step.is_cut_off()) {
+    return value.ErrorAtEnd("a step is cut off, expected its kind and its number");
+  }
+  const bool is_await = !file.awaits.empty() && file.awaits.back() == at;
+  if (!is_await || values == 2) return absl::OkStatus();
+  return value.ErrorAtEnd(
+      absl::StrCat("a step 'await' of ", values, " values, expected 'await' and a number"));
 }
 
 bool ToFingerprint(const JsonValue& value, std::uint64_t* fingerprint) {

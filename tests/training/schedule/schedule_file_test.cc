@@ -221,6 +221,8 @@ TEST(ScheduleFile, OtherFilesHaveNoAwaits) {
               "s.json:3: a step 'await', which pools have in format 1 alone, expected a drop where "
               "the memory is given back");
   }
+  EXPECT_EQ(ReadFirst("pool", "[\"offload\", 1],\n[\"await\", 1, 0, 1]").status().message(),
+            "s.json:3: a step 'await' of 4 values, expected 'await' and a number");
   std::string pool = With("\"fixed\"", "\"pool\"");
   pool.replace(pool.find("\"free\", 7"), 6, "\"await\"");
   EXPECT_THAT(ErrorOf(pool), StartsWith("s.json:16: a step 'await', which pools have in format 1"));
