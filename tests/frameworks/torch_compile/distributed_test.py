@@ -27,6 +27,7 @@ def on_ranks(body):
     with tempfile.TemporaryDirectory() as folder:
         child = os.fork()
         rank = 0 if child else 1
+        torch.set_num_threads(1)  # a forked process makes PyTorch's pool of threads anew, and not while several ask for it
         try:
             dist.init_process_group("gloo", init_method=f"file://{folder}/ranks", rank=rank, world_size=RANKS)
             body(rank)
