@@ -4,9 +4,9 @@
 // schedule from a TaskGraph; the simulator predicts its times (timeline.h) and an executor carries
 // it out (executor.h).
 //
-// Steps only start work, in queue order, and the host waits for nothing. The device runs tasks in
-// the order of their steps, and copies in the order of their steps, on one stream per direction. On
-// the device each operation waits, by events, for its data and for the last users of its memory.
+// Steps only start work, and the host waits for nothing. The device runs tasks in the order of
+// their steps, and copies in the order of their steps, on one stream per direction. On the device
+// each operation waits, by events, for its data and for the last users of its memory.
 //
 // There are three sources of addresses (ScheduleMemory); the meaning of a step is the same for all.
 #ifndef TIDEPOOL_SCHEDULE_SCHEDULE_H_

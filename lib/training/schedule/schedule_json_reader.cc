@@ -14,8 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/base/io/quote.h"
-#include "lib/training/schedule/earlier_steps.h"
 #include "lib/training/schedule/step_columns.h"
 
 namespace tidepool::schedule {
@@ -139,12 +137,7 @@ constexpr JsonField<ScheduleRound> kRoundFields[] = {
     {"batch", kOptional, kWhole, kCount<&ScheduleRound::batch>}};
 constexpr io::JsonObject<ScheduleRound> kRound = {"a round", kRoundFields};
 
-// Steps `await` of format 1 become drops, which WithDrops changes further.
 bool ToKind(const JsonValue& value, StepKind* kind) {
-  if (IsText(value, "await")) {
-    *kind = StepKind::kDrop;
-    return true;
-  }
   for (int i = 0; i <= static_cast<int>(StepKind::kAdd); ++i) {
     if (!IsText(value, StepKindName(static_cast<StepKind>(i)))) continue;
     *kind = static_cast<StepKind>(i);
@@ -245,31 +238,20 @@ absl::Status StepReader::Take(const JsonValue& value) {
 // A file as it is written.
 struct WrittenFile : ScheduleFile {
   std::int64_t format = 2;
-  std::vector<std::size_t> awaits = {};  // numbers of the steps of this kind
 };
 
-absl::Status ReadStep(const JsonValue& value, WrittenFile& file) {
-  const std::size_t at = file.schedule.steps.size();
+absl::Status ReadStep(const JsonValue& value, ScheduleFile& file) {
   StepReader step(file.schedule.steps.emplace_back());
   file.step_lines.push_back(value.line());
-  std::size_t values = 0;
-  const absl::StatusOr<bool> is_row = io::TakeArray(value, [&](const JsonValue& one) {
-    ++values;
-    if (IsText(one, "await")) file.awaits.push_back(at);
-    return step.Take(one);
-  });
+  const absl::StatusOr<bool> is_row =
+      io::TakeArray(value, [&](const JsonValue& one) { return step.Take(one); });
   if (!is_row.ok()) return is_row.status();
   if (!*is_row) {
     return value.Error(
         absl::StrCat(value.Shown(), " in the list of steps, expected an array for each step"));
   }
-  if (step.is_cut_off()) {
-    return value.ErrorAtEnd("a step is cut off, expected its kind and its number");
-  }
-  const bool is_await = !file.awaits.empty() && file.awaits.back() == at;
-  if (!is_await || values == 2) return absl::OkStatus();
-  return value.ErrorAtEnd(
-      absl::StrCat("a step 'await' of ", values, " values, expected 'await' and a number"));
+  if (!step.is_cut_off()) return absl::OkStatus();
+  return value.ErrorAtEnd("a step is cut off, expected its kind and its number");
 }
 
 bool ToFingerprint(const JsonValue& value, std::uint64_t* fingerprint) {
@@ -325,10 +307,15 @@ constexpr JsonField<WrittenFile> kScheduleFields[] = {
      }}};
 constexpr io::JsonObject<WrittenFile> kSchedule = {"a schedule", kScheduleFields};
 
-absl::StatusOr<WrittenFile> ReadRoot(const JsonValue& root) {
+absl::StatusOr<ScheduleFile> ReadRoot(const JsonValue& root) {
   WrittenFile file;
   absl::Status status = io::ReadObject(root, kSchedule, file, ", expected a schedule: an object");
   if (!status.ok()) return status;
+  if (file.format == 1 && file.schedule.memory == ScheduleMemory::kPool) {
+    return root.ErrorAtEnd(
+        "a pool in format 1, where an offload gave memory back, expected format 2: make the "
+        "schedule again");
+  }
   return file;
 }
 
@@ -336,16 +323,7 @@ absl::StatusOr<WrittenFile> ReadRoot(const JsonValue& root) {
 
 absl::StatusOr<ScheduleFile> ReadScheduleFile(std::unique_ptr<io::ByteSource> source,
                                               const std::string& name) {
-  absl::StatusOr<WrittenFile> file =
-      io::ReadJson(std::move(source), name, {"a schedule", io::Knows<kSchedule>}, ReadRoot);
-  if (!file.ok()) return file.status();
-  const bool is_earlier_pool = file->format == 1 && file->schedule.memory == ScheduleMemory::kPool;
-  if (is_earlier_pool) return WithDrops(*std::move(file), file->awaits);
-  if (file->awaits.empty()) return *std::move(file);
-  return io::AboutLine(name, file->step_lines[file->awaits.front()],
-                       absl::InvalidArgumentError(
-                           "a step 'await', which pools have in format 1 alone, expected a drop "
-                           "where the memory is given back"));
+  return io::ReadJson(std::move(source), name, {"a schedule", io::Knows<kSchedule>}, ReadRoot);
 }
 
 }  // namespace tidepool::schedule

@@ -179,55 +179,20 @@ TEST(ScheduleFile, RefusesWrongValues) {
             "s.json:17: a schedule without memory, expected every required key");
 }
 
-// A file of format 1 with the steps: there an offload gives memory back too.
-absl::StatusOr<ScheduleFile> ReadFirst(const std::string& memory, const std::string& steps) {
-  return ParseSchedule(
-      absl::StrCat("{\"steps\": [\n", steps, "],\n\"memory\": \"", memory,
-                   "\", \"fingerprint\": \"0000000000000000\",\n", "\"tidepool_schedule\": 1}"),
-      "s.json");
-}
-
-TEST(ScheduleFile, PoolsOfFormat1GetTheirDrops) {
-  using namespace testing;  // NOLINT: the words for steps
-  const absl::StatusOr<ScheduleFile> file = ReadFirst("pool", R"(["prefetch", 1],
-["allocate", 2],
-["offload", 2],
-["offload", 1],
-["await", 1],
-["await", 1],
-["prefetch", 1],
-["synchronize"],
-["await", 2],
-["prefetch", 2],
-["prefetch", 2],
-["await", 2],
-["offload", 2],
-["prefetch", 2],
-["offload", 1],
-["offload", 2, 0, -1, 0, 0.5],
-["free", 2])");
-  ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_THAT(file->schedule.steps,
-              ElementsAre(Prefetch(1), Allocate(2), Offload(2), Offload(1), Drop(1), Prefetch(1),
-                          Synchronize(), Drop(2), Prefetch(2), Offload(2), Drop(2), Prefetch(2),
-                          Offload(1), Offload(2, 0.5), Free(2), Drop(1)));
-  EXPECT_THAT(file->step_lines,
-              ElementsAre(2, 3, 4, 5, 6, 8, 9, 9, 11, 14, 15, 15, 16, 17, 18, 18));
-}
-
-TEST(ScheduleFile, OtherFilesHaveNoAwaits) {
+// There an offload of a pool gave memory back too.
+TEST(ScheduleFile, FilesOfFormat1AreOfFixedAddressesAndPages) {
+  const auto read = [](const std::string& memory) {
+    return ParseSchedule(
+        absl::StrCat("{\"tidepool_schedule\": 1, \"fingerprint\": \"0000000000000000\",\n",
+                     "\"memory\": \"", memory, "\", \"steps\": [[\"offload\", 1]]\n}"),
+        "s.json");
+  };
   for (const char* memory : {"fixed", "paged"}) {
-    EXPECT_EQ(ReadFirst(memory, "[\"offload\", 1],\n[\"await\", 1]").status().message(),
-              "s.json:3: a step 'await', which pools have in format 1 alone, expected a drop where "
-              "the memory is given back");
+    EXPECT_THAT(read(memory)->schedule.steps, ElementsAre(testing::Offload(1)));
   }
-  EXPECT_EQ(ReadFirst("pool", "[\"offload\", 1],\n[\"await\", 1, 0, 1]").status().message(),
-            "s.json:3: a step 'await' of 4 values, expected 'await' and a number");
-  std::string pool = With("\"fixed\"", "\"pool\"");
-  pool.replace(pool.find("\"free\", 7"), 6, "\"await\"");
-  EXPECT_THAT(ErrorOf(pool), StartsWith("s.json:16: a step 'await', which pools have in format 1"));
-  EXPECT_THAT(ReadFirst("fixed", "[\"offload\", 1],\n[\"synchronize\"]")->schedule.steps,
-              ElementsAre(testing::Offload(1), testing::Synchronize()));
+  EXPECT_EQ(read("pool").status().message(),
+            "s.json:3: a pool in format 1, where an offload gave memory back, expected format 2: "
+            "make the schedule again");
 }
 
 TEST(ScheduleFile, RefusesWrongSteps) {
