@@ -216,7 +216,7 @@ Command AddPlan(CLI::App& app) {
   CLI::Option* const regions = plan->add_flag("--regions", options->regions,
                                               "Find the memory for all orders of the program's "
                                               "phases, which marks name: for memory that they "
-                                              "keep, hand to the next phase, and work in");
+                                              "keep, hand to the next ones, and work in");
   plan->add_option(
           "--without", options->without,
           "Leave out this phase, such as one that fills the rest of the memory with a cache; "

@@ -28,7 +28,7 @@ struct PhaseNeed {
   std::string name;         // "" for requests outside of all phases
   std::int64_t times = 0;   // with requests or frees, for requests outside of phases
   std::int64_t kept = 0;    // the sum of its allocations that no phase frees soon
-  std::int64_t handed = 0;  // the most that the next phases free of one time's
+  std::int64_t handed = 0;  // the most that one time leaves to the next phases to free
   std::int64_t work = 0;    // the peak of allocations that the same time frees
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of a phase is free when the next begins, so one plan for the work of all phases puts
-// them into the same place. Memory that a phase hands on is free after the next one, so two areas
-// do.
+// them into the same place. Memory that is handed on lies in areas that take turns: one for the
+// phase that runs, and one for each phase before it with memory that is not free yet. Kept memory
+// shares nothing, because another order may need all of it at once.
 #include "tidepool/trace/phases.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace {
 
 // Memory that is freed later is kept: more areas would take more than it does.
 constexpr std::size_t kMostDelay = 8;
+constexpr std::size_t kMostNames = 10;  // in an error
 
 // How long an allocation lives.
 enum class Stay : std::uint8_t { kWork, kHanded, kKept, kLeftOut };
@@ -112,9 +114,10 @@ absl::Status CheckNames(const std::vector<PhaseNeed>& phases,
   for (const std::string& name : names) {
     if (std::ranges::find(phases, name, &PhaseNeed::name) != phases.end()) continue;
     std::string known;
-    for (const PhaseNeed& phase : phases) {
-      absl::StrAppend(&known, known.empty() ? "" : ", ", absl::CHexEscape(phase.name));
+    for (std::size_t i = 0; i < std::min(phases.size(), kMostNames); ++i) {
+      absl::StrAppend(&known, i == 0 ? "" : ", ", absl::CHexEscape(phases[i].name));
     }
+    if (phases.size() > kMostNames) absl::StrAppend(&known, " or another");
     return absl::InvalidArgumentError(absl::StrCat(
         "the trace has no phase \"", absl::CHexEscape(name), "\", expected one of ", known));
   }
