@@ -6,8 +6,10 @@
 namespace tidepool::torch_binding {
 namespace {
 
-// The regions that this thread has begun.
+// The regions that this thread has begun; "" lets requests go to no region.
 thread_local std::vector<std::string> tags_of_thread;
+
+bool IsInRegion() { return !tags_of_thread.empty() && !tags_of_thread.back().empty(); }
 
 std::string Size(std::size_t bytes) {
   char text[32];
@@ -98,7 +100,7 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   void* address = nullptr;
   const char* tag = nullptr;
   if (routes_ != 0) {
-    if (!tags_of_thread.empty()) tag = tags_of_thread.back().c_str();
+    if (IsInRegion()) tag = tags_of_thread.back().c_str();
     allocation.owner = RoutedPool(state, stream);
     if (allocation.owner != nullptr) {
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);

@@ -74,7 +74,7 @@ class Allocator final : public CUDAAllocator {
 
   tidepool_pool* PoolOf(DeviceIndex device);
   void LeaveToParent() { is_forked_ = true; }
-  // Lets the requests of this thread go to the region of a tag; regions nest.
+  // Lets the requests of this thread go to the region of a tag, or with "" to none; regions nest.
   void BeginRegion(const char* tag);
   void EndRegion();
   // Reports without a pool: the options of a pool that was never made.

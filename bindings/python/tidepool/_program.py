@@ -11,7 +11,8 @@ PACKAGE = pathlib.Path(os.path.abspath(__file__)).parent
 
 def find() -> Optional[str]:
     """Returns the path of the program that belongs to this package, else of the first one on the PATH, else None."""
-    for place in (pathlib.Path(sysconfig.get_path("scripts")), PACKAGE.parent.parent / "trace_replay", PACKAGE.parents[3] / "bin"):
-        if os.access(place / "tidepool", os.X_OK):
-            return str(place / "tidepool")
+    for folder in (sysconfig.get_path("scripts"), PACKAGE / "../../trace_replay", PACKAGE / "../../../../bin"):
+        program = os.path.normpath(os.path.join(folder, "tidepool"))
+        if os.access(program, os.X_OK):
+            return program
     return shutil.which("tidepool")

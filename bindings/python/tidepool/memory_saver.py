@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that sleeps, with the interfaces that engines of inference call: that of the package torch_memory_saver, as SGLang and slime
-use it, and the sleep levels of vLLM. Both are regions of `tidepool.torch`, which must be PyTorch's allocator.
+"""Memory that sleeps, with interfaces that engines of inference call: that of the package torch_memory_saver, and the sleep levels of
+vLLM. Both are regions of `tidepool.torch`, which must be PyTorch's allocator.
 
     tidepool.torch.enable(budget="90%")
     tidepool.memory_saver.install()                        # for programs that import torch_memory_saver
@@ -20,6 +20,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence
 from . import torch as _torch
 
 _WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that loses its contents
+
+
 def _all(names: Sequence[str], do: Callable[[str], None], undo: Callable[[str], None]) -> None:
     """Calls `do` for all names, or for none: after an error it calls `undo` for those before. One that fails too stays done."""
     for number, name in enumerate(names):
@@ -86,11 +88,9 @@ class MemorySaver:
         with _torch.no_region():
             yield
 
-    @contextlib.contextmanager
-    def cuda_graph(self, *_: Any, **__: Any) -> Iterator[None]:
+    def cuda_graph(self, *_: Any, **__: Any) -> None:
         """Raises NotImplementedError: the memory of a graph does not sleep."""
         raise NotImplementedError("tidepool takes the memory of a CUDA graph from the graph, which does not sleep: use torch.cuda.graph")
-        yield  # pragma: no cover
 
     def pause(self, tag: Optional[str] = None) -> None:
         """Lets the memory of a tag, or of all, sleep. RuntimeError if all of it sleeps already. After an error it is awake; memory

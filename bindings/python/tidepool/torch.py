@@ -25,7 +25,6 @@ import gzip
 import importlib.metadata
 import os
 import pathlib
-import threading
 import warnings
 
 import torch
@@ -102,9 +101,14 @@ class _Compiled:
         _torch_build.check(self.library.tidepool_torch_has_pool(device, ctypes.byref(has_pool)))
         return self.make_pool(device) if has_pool.value else None
 
-    def region(self, tag):
-        """Lets this thread's requests go to the region of a tag, or to none; they are nested."""
-        _torch_build.check(self.library.tidepool_torch_region(None if tag is None else tag.encode()))
+    @contextlib.contextmanager
+    def in_region(self, tag):
+        """Lets this thread's requests in its block go to the region of a tag, or with "" to none."""
+        _torch_build.check(self.library.tidepool_torch_region(tag.encode()))
+        try:
+            yield
+        finally:
+            _torch_build.check(self.library.tidepool_torch_region(None))
 
     def make_pool(self, device):
         pool = ctypes.c_void_p()
@@ -444,45 +448,26 @@ def region(tag):
 
     Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
     """
-    if _backend is None:
-        raise RuntimeError("tidepool is not PyTorch's allocator: call tidepool.torch.enable() first")
-    if not isinstance(_backend, _Compiled):
-        raise RuntimeError("regions need the compiled allocator: call tidepool.torch.enable() without "
-                           "method=\"pluggable\"")
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
-    _backend.region(tag)
-    _open_regions().append(tag)
-    try:
+    with _compiled().in_region(tag):
         yield
-    finally:
-        _open_regions().pop()
-        _backend.region(None)
-
-
-_of_thread = threading.local()
-
-
-def _open_regions():
-    """Returns the tags of the blocks of region() in which this thread is, outermost first."""
-    if not hasattr(_of_thread, "tags"):
-        _of_thread.tags = []
-    return _of_thread.tags
 
 
 @contextlib.contextmanager
 def no_region():
     """Puts the tensors that this thread makes in its block into no region, also inside of blocks of region()."""
-    left = _open_regions()
-    for _ in left:
-        _backend.region(None)
-    _of_thread.tags = []
-    try:
+    with _compiled().in_region(""):
         yield
-    finally:
-        _of_thread.tags = left
-        for tag in left:
-            _backend.region(tag)
+
+
+def _compiled():
+    if _backend is None:
+        raise RuntimeError("tidepool is not PyTorch's allocator: call tidepool.torch.enable() first")
+    if not isinstance(_backend, _Compiled):
+        raise RuntimeError("regions need the compiled allocator: call tidepool.torch.enable() without "
+                           "method=\"pluggable\"")
+    return _backend
 
 
 @contextlib.contextmanager
