@@ -519,7 +519,6 @@ TEST(BestPolicy, FindsAddressesWhereTheLargestTaskFillsTheMemory) {
 // times in pages exist. With searches of the planner that are too short, the schedule takes 1.4
 // times the ideal.
 TEST(BestPolicy, FindsAddressesOfLargeTensorsAmongManyOthers) {
-  if (testing::Rounds(5) < 5) GTEST_SKIP() << "the search takes half a minute with a sanitizer";
   const TaskGraph graph = MakeModel("inception-v3", {.batch = 128, .gpu = "a100"}).value();
   ScheduleRequest request = RequestWith(4083 * kMiB, true, 2);
   MachineLink& link = request.machine.links.front();
