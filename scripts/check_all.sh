@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some three hours on two processors: the checks of .ci/run, then all tests under asan, the wheel, each
-# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the site, and each reader fuzzed by a build of clang, which also
-# checks the locks.
+# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the site, and each reader
+# fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
