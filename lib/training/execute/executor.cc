@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the arguments of executors and makes them.
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@
 #include "lib/training/schedule/byte_ranges.h"
 #include "lib/training/schedule/rounds.h"
 #include "lib/training/schedule/step_text.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

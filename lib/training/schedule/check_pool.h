@@ -4,7 +4,7 @@
 #define TIDEPOOL_LIB_TRAINING_SCHEDULE_CHECK_POOL_H_
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

@@ -9,7 +9,7 @@
 #include "lib/training/schedule/check_steps.h"
 #include "lib/training/schedule/device_check.h"
 #include "lib/training/schedule/rounds.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/training/schedule/byte_ranges.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

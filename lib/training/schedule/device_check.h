@@ -16,7 +16,7 @@
 #include "lib/training/schedule/gradient_parts.h"
 #include "lib/training/schedule/rounds.h"
 #include "lib/training/schedule/step_text.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

@@ -11,7 +11,7 @@
 
 #include "absl/types/span.h"
 #include "lib/training/schedule/byte_ranges.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

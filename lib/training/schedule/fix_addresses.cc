@@ -15,8 +15,8 @@
 #include "lib/memory/plan/lives_plan.h"
 #include "lib/training/schedule/device_stays.h"
 #include "lib/training/schedule/schedule_planning.h"
-#include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/training/graph/task_uses.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

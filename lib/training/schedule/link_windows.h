@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 namespace tidepool::schedule {
 

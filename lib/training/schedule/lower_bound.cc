@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds, in the order of the tasks, the gaps in which data is unused.
-#include "tidepool/schedule/lower_bound.h"
+#include "tidepool/training/lower_bound.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -10,7 +10,7 @@
 #include "lib/training/schedule/lowering.h"
 #include "lib/training/schedule/rounds.h"
 #include "lib/training/schedule/step_text.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool {
 namespace {

@@ -12,7 +12,7 @@
 #include "lib/training/schedule/memory_users.h"
 #include "lib/training/schedule/operation_queue.h"
 #include "lib/training/schedule/program_streams.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::schedule {
 

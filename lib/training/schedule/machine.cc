@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks machines.
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 #include <algorithm>
 #include <array>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/training/schedule/stream_ends.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::schedule {
 

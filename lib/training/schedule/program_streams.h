@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::schedule {
 

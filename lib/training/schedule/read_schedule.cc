@@ -9,7 +9,7 @@
 #include "lib/base/io/quote.h"
 #include "lib/training/schedule/check_steps.h"
 #include "lib/training/schedule/schedule_json_reader.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool {
 namespace {

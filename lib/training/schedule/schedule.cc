@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names of steps, and the fingerprint that ties a schedule to its graph.
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/io/byte_source.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool::schedule {
 

@@ -2,9 +2,9 @@
 // Plans the memory of a schedule.
 #include "absl/status/statusor.h"
 #include "lib/training/schedule/schedule_planning.h"
-#include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/training/schedule/device_stays.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

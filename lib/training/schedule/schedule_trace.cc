@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/training/schedule/check_pool.h"
 #include "lib/training/schedule/leaving_data.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {

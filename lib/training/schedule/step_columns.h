@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::schedule {
 

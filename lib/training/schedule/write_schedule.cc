@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_text.h"
 #include "lib/training/schedule/step_columns.h"
-#include "tidepool/schedule/schedule_file.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool {
 namespace {

@@ -17,7 +17,7 @@
 #include "lib/training/schedule/line_of_data.h"
 #include "lib/training/simulate/device_memory.h"
 #include "lib/training/simulate/timeline_options.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares densities with their bands, and chooses again when one has left.
-#include "tidepool/schedule/adaptive_compression.h"
+#include "tidepool/training/adaptive_compression.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "policies/training/transfers/iteration_search.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::offload_policies {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

@@ -20,8 +20,8 @@
 #include "policies/training/transfers/faster_algorithms.h"
 #include "policies/training/transfers/graph_steps.h"
 #include "policies/training/transfers/rerun_search.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::offload_policies {
 namespace {

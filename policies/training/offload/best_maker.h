@@ -16,9 +16,9 @@
 #include "policies/training/offload/algorithm_choices.h"
 #include "policies/training/offload/memory_cuts.h"
 #include "policies/training/transfers/iteration_search.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

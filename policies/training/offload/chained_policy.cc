@@ -14,7 +14,7 @@
 #include "policies/training/offload/layerwise.h"
 #include "policies/training/offload/option_names.h"
 #include "policies/training/offload/policy_options.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::offload_policies {
 namespace {

@@ -6,10 +6,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides by memory first, then by time: a buffer that does not save enough is never worth the
 // processor time.
-#include "tidepool/compress/compression_advisor.h"
+#include "tidepool/copies/compression_advisor.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "lib/training/schedule/begin_on_host.h"
 #include "policies/training/offload/option_names.h"
-#include "tidepool/compress/compression_advisor.h"
+#include "tidepool/copies/compression_advisor.h"
 
 namespace tidepool::offload_policies {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::offload_policies {
 

@@ -18,10 +18,10 @@
 #include "policies/training/offload/leaving_rounds.h"
 #include "policies/training/offload/request_check.h"
 #include "policies/training/offload/round_graph.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/sub_batch.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/sub_batch.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::offload_policies {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "policies/training/offload/offload_policies.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::offload_policies {
 

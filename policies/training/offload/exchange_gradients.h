@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

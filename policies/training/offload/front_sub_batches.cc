@@ -10,7 +10,7 @@
 #include "policies/training/offload/request_check.h"
 #include "policies/training/offload/round_graph.h"
 #include "policies/training/sub_batch/task_memory.h"
-#include "tidepool/schedule/lower_bound.h"
+#include "tidepool/training/lower_bound.h"
 
 namespace tidepool::offload_policies {
 namespace {

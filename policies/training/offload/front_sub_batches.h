@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph_family.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool::offload_policies {
 

@@ -2,7 +2,7 @@
 #ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_IN_PAGES_H_
 #define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_IN_PAGES_H_
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

@@ -13,8 +13,8 @@
 
 #include "lib/training/graph/task_uses.h"
 #include "lib/training/simulate/makespan.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::offload_policies {
 namespace {

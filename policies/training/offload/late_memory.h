@@ -8,9 +8,9 @@
 #define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_LATE_MEMORY_H_
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

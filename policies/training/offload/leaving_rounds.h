@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 #include "policies/training/offload/compose_rounds.h"
 #include "policies/training/offload/offload_policies.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::offload_policies {
 

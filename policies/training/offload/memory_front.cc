@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes schedules at ascending memories and sub-batches, and keeps those that no other one beats.
-#include "tidepool/schedule/memory_front.h"
+#include "tidepool/training/memory_front.h"
 
 #include <algorithm>
 #include <cmath>
@@ -24,8 +24,8 @@
 #include "policies/training/offload/offload_policies.h"
 #include "policies/training/offload/request_check.h"
 #include "policies/training/offload/staying.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

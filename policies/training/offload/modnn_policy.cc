@@ -11,7 +11,7 @@
 #include "policies/training/offload/policy_options.h"
 #include "policies/training/offload/request_check.h"
 #include "policies/training/offload/round_graph.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool::offload_policies {
 

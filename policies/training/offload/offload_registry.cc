@@ -20,8 +20,8 @@
 #include "policies/training/offload/policy_options.h"
 #include "policies/training/offload/request_check.h"
 #include "policies/training/offload/staying.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

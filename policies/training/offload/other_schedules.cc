@@ -15,7 +15,7 @@
 #include "policies/training/offload/paged_from_pool.h"
 #include "policies/training/offload/policy_options.h"
 #include "policies/training/offload/staying.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::offload_policies {
 namespace {

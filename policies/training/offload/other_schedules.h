@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <functional>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

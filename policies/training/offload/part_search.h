@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "policies/training/offload/layers.h"
 #include "policies/training/offload/layerwise.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::offload_policies {
 

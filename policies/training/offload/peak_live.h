@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

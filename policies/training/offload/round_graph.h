@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::offload_policies {
 

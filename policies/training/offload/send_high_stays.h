@@ -7,7 +7,7 @@
 
 #include "lib/training/schedule/schedule_planning.h"
 #include "policies/training/transfers/iteration_search.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::offload_policies {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tries orders of allocations and placement policies, and keeps the smallest pool.
-#include "tidepool/schedule/smallest_pool.h"
+#include "tidepool/training/smallest_pool.h"
 
 #include <limits>
 #include <memory>

@@ -17,7 +17,7 @@
 #include "lib/training/schedule/rounds.h"
 #include "lib/training/schedule/step_text.h"
 #include "tests/support/check_times/held_memory.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool {
 namespace {

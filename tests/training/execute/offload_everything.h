@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/training/schedule/begin_on_host.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

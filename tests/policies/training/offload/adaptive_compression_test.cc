@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compression chosen again: bands of densities, and choices equal to those of new schedules.
-#include "tidepool/schedule/adaptive_compression.h"
+#include "tidepool/training/adaptive_compression.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 #include "tests/support/paper_models.h"
 #include "tests/support/pool_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

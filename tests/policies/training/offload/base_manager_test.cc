@@ -14,9 +14,9 @@
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -9,8 +9,8 @@
 #include "tests/policies/training/offload/expect_valid.h"
 #include "tests/support/check_times/check_times.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

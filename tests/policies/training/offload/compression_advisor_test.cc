@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The advisor against a slow model: transfers slot by slot, sizes as the codec really makes them.
-#include "tidepool/compress/compression_advisor.h"
+#include "tidepool/copies/compression_advisor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -15,10 +15,10 @@
 #include "policies/training/offload/peak_live.h"
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/sizing.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

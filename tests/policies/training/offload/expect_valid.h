@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tests/support/check_times/check_times.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 

@@ -12,8 +12,8 @@
 #include "tests/support/rounds.h"
 #include "tests/support/sizes.h"
 #include "tests/training/schedule/random_device_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

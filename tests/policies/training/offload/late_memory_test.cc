@@ -8,8 +8,8 @@
 
 #include "lib/training/schedule/schedule_planning.h"
 #include "tests/training/schedule/random_device_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::offload_policies {
 namespace {

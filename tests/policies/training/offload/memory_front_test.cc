@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The front of time against memory: valid schedules, none of which another one beats, and none
 // slower than moDNN's.
-#include "tidepool/schedule/memory_front.h"
+#include "tidepool/training/memory_front.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tests/policies/training/offload/expect_valid.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offload policies: names, the data that leaves and comes back, and the validity of every schedule.
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -12,9 +12,9 @@
 #include "policies/training/offload/exchange_gradients.h"
 #include "tests/policies/training/offload/expect_valid.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orders and placements tried for the smallest pool, against a plain loop.
-#include "tidepool/schedule/smallest_pool.h"
+#include "tidepool/training/smallest_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

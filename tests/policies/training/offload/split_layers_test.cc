@@ -10,8 +10,8 @@
 #include "policies/training/offload/layers.h"
 #include "tests/support/paper_models.h"
 #include "tests/support/pool_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

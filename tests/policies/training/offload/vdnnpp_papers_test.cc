@@ -14,10 +14,10 @@
 
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {
