@@ -16,7 +16,7 @@
 #include "lib/training/emit/network.h"
 #include "lib/training/emit/program_parts.h"
 #include "lib/training/emit/source_text.h"
-#include "lib/training/schedule/rounds.h"
+#include "lib/training/schedule/steps/rounds.h"
 #include "tidepool/training/program.h"
 
 namespace tidepool::emit {

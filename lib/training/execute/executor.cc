@@ -9,7 +9,7 @@
 #include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/fixed_executor.h"
 #include "lib/training/execute/pool_executor.h"
-#include "lib/training/schedule/check_pool.h"
+#include "lib/training/schedule/check/check_pool.h"
 
 namespace tidepool {
 namespace execute {

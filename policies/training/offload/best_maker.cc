@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/simulate/makespan.h"
 #include "policies/training/offload/in_pages.h"
 #include "policies/training/offload/late_memory.h"

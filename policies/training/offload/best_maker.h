@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/budget/budget.h"
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/offload/algorithm_choices.h"
 #include "policies/training/offload/memory_cuts.h"
 #include "policies/training/transfers/iteration_search.h"

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 #include "policies/training/offload/option_names.h"
 #include "tidepool/copies/compression_advisor.h"
 

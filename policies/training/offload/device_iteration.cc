@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/simulate/makespan.h"
 #include "policies/training/offload/compose_rounds.h"
 #include "policies/training/offload/exchange_gradients.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/offload/offload_policies.h"
 #include "tidepool/training/offload_policy.h"
 

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <utility>
 
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 
 namespace tidepool::offload_policies {
 namespace {

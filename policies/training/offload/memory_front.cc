@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/budget/budget.h"
 #include "lib/base/text/sizes.h"
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/offload/best_policy.h"
 #include "policies/training/offload/device_iteration.h"
 #include "policies/training/offload/front_sub_batches.h"

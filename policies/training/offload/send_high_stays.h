@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/transfers/iteration_search.h"
 #include "tidepool/training/schedule.h"
 

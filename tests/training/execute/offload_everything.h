@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 #include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "lib/training/schedule/schedule_planning.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
 #include "tests/training/schedule/random_device_schedule.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"

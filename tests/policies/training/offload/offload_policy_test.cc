@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 #include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
