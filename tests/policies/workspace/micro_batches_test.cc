@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/policies/training/offload/expect_valid.h"
+#include "tests/support/expect_valid.h"
 #include "tests/training/models/made_model.h"
 #include "tidepool/training/offload_policy.h"
 
