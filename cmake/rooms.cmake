@@ -11,9 +11,16 @@ function(tidepool_room_target room result)
   set(${result} tidepool_room_${name} PARENT_SCOPE)
 endfunction()
 
+# The sources of a room lie in its folder, and in folders of that which are no rooms themselves.
 function(tidepool_add_room room)
   tidepool_room_target(${room} target)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.cc ${PROJECT_SOURCE_DIR}/${room}/*/*.cc)
+  foreach(inner ${rows})
+    string(REGEX REPLACE "^\\| `([a-z_/]+)`.*" "\\1" inner "${inner}")
+    if(inner MATCHES "^${room}/")
+      list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${inner}/")
+    endif()
+  endforeach()
   add_library(${target} OBJECT ${sources})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES

@@ -5,9 +5,9 @@
 
 #include "absl/types/span.h"
 #include "check.h"
-#include "tidepool/compress/compression_advisor.h"
-#include "tidepool/compress/compression_profile.h"
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/compression_advisor.h"
+#include "tidepool/copies/compression_profile.h"
+#include "tidepool/copies/density_probe.h"
 
 int main() {
   std::vector<float> activation(std::size_t{16} << 20);

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "check.h"
-#include "tidepool/compress/compression_pipeline.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/host_device.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
 
 int main() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A buffer leaves the device, waits in page-locked memory of the host, and comes back.
 #include "check.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/schedule/offloader.h"
 
 int main() {
   constexpr std::int64_t kBytes = std::int64_t{16} << 20;

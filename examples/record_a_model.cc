@@ -6,16 +6,16 @@
 #include <string>
 
 #include "check.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
 #include "tidepool/recorder.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/offloader.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/trace_files.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace {
 

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "check.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/offloader.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace {
 

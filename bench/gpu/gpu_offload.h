@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "tests/support/pool_schedule.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
 

@@ -14,7 +14,7 @@
 #include <random>
 
 #include "policies/training/chain/paper_values.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::bench {
 namespace {

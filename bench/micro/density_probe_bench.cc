@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/support/activations.h"
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/density_probe.h"
 
 namespace tidepool::bench {
 namespace {

@@ -22,8 +22,8 @@
 #include "tests/training/execute/first_fit_addresses.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tidepool/host_device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::bench {
 namespace {

@@ -15,11 +15,11 @@
 
 #include "absl/types/span.h"
 #include "lib/memory/blocks/arena.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
-#include "tidepool/host/staging_ring.h"
 #include "tidepool/host_device.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/placement.h"
+#include "tidepool/staging_ring.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 

@@ -20,7 +20,7 @@
 #include "bench/support/activations.h"
 #include "bench/support/number_argument.h"
 #include "bench/support/offload_rig.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 #include "trace_replay/tune/median.h"
 
 namespace tidepool::bench {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool::bench {
 namespace {

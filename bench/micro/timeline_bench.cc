@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 namespace {

@@ -20,7 +20,7 @@
 #include "bench/support/activations.h"
 #include "bench/support/number_argument.h"
 #include "bench/support/offload_rig.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "trace_replay/tune/compression_tuning.h"
 
 namespace tidepool::bench {

@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::bench {
 namespace {

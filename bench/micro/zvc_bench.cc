@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "lib/copies/zvc/worker_pool.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 #ifdef TIDEPOOL_HAS_LZ4
 #include <lz4.h>
 #endif

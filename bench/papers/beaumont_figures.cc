@@ -22,8 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "bench/support/chain_claims.h"
 #include "bench/support/line_plots.h"
-#include "tidepool/schedule/chain_policy.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/chain_policy.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::bench {
 namespace {

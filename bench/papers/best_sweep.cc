@@ -26,9 +26,9 @@
 #include "bench/support/line_plots.h"
 #include "nlohmann/json.hpp"
 #include "policies/training/transfers/graph_problem.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
 namespace {

@@ -24,8 +24,8 @@
 #include "policies/training/transfers/graph_steps.h"
 #include "policies/training/transfers/rerun_order.h"
 #include "policies/training/transfers/transfer_dispatch.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::bench {
 namespace {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
 namespace {

@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
-#include "tidepool/schedule/micro_batches.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/micro_batches.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::bench {
 namespace {

@@ -28,11 +28,11 @@
 #include "policies/training/sub_batch/paper_values.h"
 #include "tests/policies/training/modnn/valid_schedule.h"
 #include "tests/support/modnn_networks.h"
-#include "tidepool/schedule/memory_front.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/sub_batch.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/memory_front.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/sub_batch.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 namespace {

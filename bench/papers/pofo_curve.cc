@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/chain_policy.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/chain_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::bench {
 namespace {

@@ -39,9 +39,9 @@
 #include "bench/support/activations.h"
 #include "bench/support/number_argument.h"
 #include "bench/support/offload_rig.h"
-#include "tidepool/compress/compression_advisor.h"
-#include "tidepool/compress/compression_profile.h"
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/compression_advisor.h"
+#include "tidepool/copies/compression_profile.h"
+#include "tidepool/copies/density_probe.h"
 
 namespace tidepool::bench {
 namespace {

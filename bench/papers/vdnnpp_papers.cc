@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "tests/support/pool_schedule.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 namespace {

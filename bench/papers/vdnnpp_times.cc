@@ -10,7 +10,7 @@
 
 #include "tests/support/pool_schedule.h"
 #include "tests/support/vdnnpp_papers.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 namespace {

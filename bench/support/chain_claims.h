@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::bench {
 

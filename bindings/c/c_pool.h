@@ -24,7 +24,7 @@
 #include "bindings/support/settings.h"
 #include "lib/base/locks/mutex.h"
 #include "tidepool/c_api.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::c_api {

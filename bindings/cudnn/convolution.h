@@ -14,8 +14,8 @@
 #include "absl/types/span.h"
 #include "bindings/cudnn/functions.h"
 #include "bindings/cudnn/include/tidepool/cudnn.h"
-#include "tidepool/schedule/kernel_table.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/kernel_table.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool::cudnn {
 

@@ -19,7 +19,7 @@
 #include "bindings/cudnn/measuring_memory.h"
 #include "bindings/cudnn/plan.h"
 #include "bindings/support/variables.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
 namespace {

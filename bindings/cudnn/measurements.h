@@ -13,8 +13,8 @@
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/functions.h"
 #include "bindings/cudnn/options.h"
-#include "tidepool/schedule/kernel_table.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/kernel_table.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool::cudnn {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "bindings/support/values.h"
 #include "bindings/support/variables.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bindings/support/settings.h"
-#include "tidepool/schedule/kernel_table.h"
+#include "tidepool/training/kernel_table.h"
 
 namespace tidepool::cudnn {
 

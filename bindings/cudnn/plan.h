@@ -17,7 +17,7 @@
 #include "bindings/cudnn/functions.h"
 #include "bindings/cudnn/fusion.h"
 #include "lib/base/locks/mutex.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
 

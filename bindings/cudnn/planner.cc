@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bindings/support/variables.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
 namespace {

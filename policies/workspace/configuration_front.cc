@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "policies/workspace/ticks.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace workspace {

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
 #include "policies/workspace/ticks.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace workspace {

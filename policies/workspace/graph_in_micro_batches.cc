@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/micro_batches.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/micro_batches.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace workspace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace workspace {

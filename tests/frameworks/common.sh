@@ -68,6 +68,7 @@ package() {
   fi
   mkdir -p "$scratch/python/tidepool"
   ln -s "$SOURCE"/bindings/python/tidepool/*.py "$SOURCE"/bindings/python/tidepool/_torch_{compile,offload} "$scratch/python/tidepool"
+  ln -s "$SOURCE/bindings/python/tidepool_startup" "$scratch/python"
   export PYTHONPATH=$scratch/python
 }
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::fuzz {
 namespace {

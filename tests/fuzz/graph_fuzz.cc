@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "absl/strings/match.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::fuzz {
 namespace {

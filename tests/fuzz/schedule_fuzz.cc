@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool::fuzz {
 namespace {

@@ -9,9 +9,9 @@
 #include "tests/gpu/patterns.h"
 #include "tests/support/pool_schedule.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/training/execute/task_work.h"
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/schedule/random_schedule.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool::stress {
 namespace {

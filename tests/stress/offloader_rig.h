@@ -9,10 +9,10 @@
 
 #include "tests/stress/pool_rig.h"
 #include "tests/stress/stress.h"
-#include "tidepool/compress/compression_pipeline.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/compression_pipeline.h"
+#include "tidepool/copies/offloader.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 
 namespace tidepool::stress {
 

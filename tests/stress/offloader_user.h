@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "tests/stress/offloader_rig.h"
 #include "tests/stress/stress.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::stress {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::testing {
 

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::testing {
 

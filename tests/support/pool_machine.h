@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::testing {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "tests/support/pool_machine.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::testing {
 

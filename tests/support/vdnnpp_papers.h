@@ -17,11 +17,11 @@
 #include "tests/support/paper_models.h"
 #include "tests/support/pool_schedule.h"
 #include "tidepool/placement.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/trace.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

@@ -9,9 +9,9 @@
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain_policy.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/chain_policy.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

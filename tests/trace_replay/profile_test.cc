@@ -8,9 +8,9 @@
 #include <variant>
 
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

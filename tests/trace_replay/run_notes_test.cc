@@ -11,8 +11,8 @@
 
 #include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -10,10 +10,10 @@
 #include "tests/trace_replay/command_line.h"
 #include "tests/training/execute/first_fit_addresses.h"
 #include "tests/training/execute/offload_everything.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/schedule_file.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/schedule_file.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

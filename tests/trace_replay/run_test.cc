@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/compress/compression_profile.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/copies/compression_profile.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "tests/trace_replay/command_line.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool {
 namespace {

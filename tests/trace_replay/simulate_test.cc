@@ -11,10 +11,10 @@
 #include "tests/support/pool_schedule.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests --batch, --sub-batch and --devices of `schedule`, `simulate` and `run`.
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule_file.h"
 
 namespace tidepool {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 namespace tidepool {
 namespace {

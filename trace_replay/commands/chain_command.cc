@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/text/nearest.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"

@@ -13,9 +13,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/memory_front.h"
-#include "tidepool/schedule/schedule_file.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/memory_front.h"
+#include "tidepool/training/schedule_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/graph_file.h"

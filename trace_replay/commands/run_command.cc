@@ -14,7 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 #include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"

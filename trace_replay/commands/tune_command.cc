@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/tuning_answer.h"
 #include "trace_replay/options.h"

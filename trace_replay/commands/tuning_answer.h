@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "trace_replay/tune/compression_tuning.h"
 
 namespace tidepool::tool {

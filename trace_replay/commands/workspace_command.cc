@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/text/nearest.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"

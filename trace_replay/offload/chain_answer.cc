@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "tidepool/schedule/offload_policy.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/offload_policy.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
 

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/chain_policy.h"
 #include "trace_replay/command.h"
 #include "trace_replay/offload/offload_options.h"
 

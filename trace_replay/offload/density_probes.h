@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/adaptive_compression.h"
+#include "tidepool/training/adaptive_compression.h"
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
 

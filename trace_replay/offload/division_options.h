@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

@@ -14,11 +14,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/host_compressor.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/host_compressor.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule.h"
 #include "trace_replay/offload/sparse_tasks.h"
 
 namespace tidepool::tool {

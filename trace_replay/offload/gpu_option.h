@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::tool {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::tool {
 

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offloader.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/timeline.h"
 #include "trace_replay/offload/sparse_tasks.h"
 
 namespace tidepool::tool {

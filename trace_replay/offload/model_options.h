@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::tool {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/pools_tried.h"

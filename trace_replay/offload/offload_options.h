@@ -11,13 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/schedule.h"
-#include "tidepool/schedule/schedule_file.h"
-#include "tidepool/schedule/smallest_pool.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/schedule.h"
+#include "tidepool/training/schedule_file.h"
+#include "tidepool/training/smallest_pool.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {

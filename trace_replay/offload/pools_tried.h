@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/smallest_pool.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/smallest_pool.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::tool {
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule_file.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/options.h"

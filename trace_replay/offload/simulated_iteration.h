@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

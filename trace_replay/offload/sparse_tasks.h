@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::tool {
 

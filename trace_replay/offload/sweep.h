@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/sweep_values.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/options.h"
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/sweep.h"
 

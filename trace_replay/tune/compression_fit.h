@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 namespace tidepool::tool {
 

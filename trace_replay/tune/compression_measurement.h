@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::tool {
 

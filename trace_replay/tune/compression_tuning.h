@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "trace_replay/tune/compression_measurement.h"
 
 namespace tidepool::tool {

@@ -17,7 +17,7 @@
 #include "lib/copies/offload/copies_in_flight.h"
 #include "lib/copies/offload/ended_copies.h"
 #include "lib/copies/offload/unreported_errors.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/device.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::offload {

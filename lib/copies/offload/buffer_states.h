@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
 

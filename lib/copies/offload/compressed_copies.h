@@ -7,9 +7,9 @@
 #include "lib/copies/offload/buffers.h"
 #include "lib/copies/offload/ended_copies.h"
 #include "lib/copies/offload/event_pool.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/offloader.h"
 
 namespace tidepool::offload {
 

@@ -11,7 +11,7 @@
 #include "lib/copies/offload/ended_copies.h"
 #include "lib/copies/offload/event_pool.h"
 #include "lib/copies/offload/raw_copies.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
 

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/copies/offload/buffers.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 
 namespace tidepool::offload {
 

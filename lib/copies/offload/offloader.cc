@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of the offloader: each checks the buffer's state before it begins or awaits copies.
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 #include <memory>
 #include <string>

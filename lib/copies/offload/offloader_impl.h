@@ -17,7 +17,7 @@
 #include "lib/copies/offload/memory_queue.h"
 #include "lib/copies/offload/release_threads.h"
 #include "lib/copies/offload/state.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
 

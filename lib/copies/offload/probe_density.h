@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/copies/offload/buffer_memory.h"
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/density_probe.h"
 
 namespace tidepool::offload {
 

@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
 #include "lib/copies/offload/event_pool.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/offloader.h"
 
 namespace tidepool::offload {
 

@@ -18,7 +18,7 @@
 #include "lib/copies/offload/books.h"
 #include "lib/copies/offload/copies.h"
 #include "lib/copies/offload/ended_copies.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
 

@@ -10,7 +10,7 @@
 //
 // Copies of a direction are queued in the order of the transfers. A transfer with a closed gate
 // delays later transfers, never an earlier one.
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 
 #include <algorithm>
 #include <chrono>

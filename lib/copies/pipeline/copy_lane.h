@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
-#include "tidepool/host/staging_ring.h"
+#include "tidepool/staging_ring.h"
 
 namespace tidepool::pipeline {
 

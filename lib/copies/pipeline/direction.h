@@ -14,7 +14,7 @@
 #include "lib/copies/pipeline/ended_transfers.h"
 #include "lib/copies/pipeline/transfers.h"
 #include "tidepool/device.h"
-#include "tidepool/host/staging_ring.h"
+#include "tidepool/staging_ring.h"
 
 namespace tidepool::pipeline {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/copies/pipeline/transfers.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 
 namespace tidepool::pipeline {
 

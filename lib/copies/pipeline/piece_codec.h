@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/zvc/zero_value_format.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::pipeline {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/copies/zvc/kernels.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 namespace tidepool::pipeline {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/piece_codec.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pipeline {

@@ -17,7 +17,7 @@
 #include "lib/copies/zvc/stream_parts.h"
 #include "lib/copies/zvc/worker_pool.h"
 #include "lib/copies/zvc/zero_value_format.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 class ZeroValueCodec::Workers {

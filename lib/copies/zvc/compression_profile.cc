@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model that follows from a compression profile.
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 // Stratified sample: one line out of each of n equal parts. The addresses ascend, so they can be
 // prefetched, and neighbouring lines are not counted twice. Such a sample is never worse than a
 // simple one by more than rounding, so the variance between all lines bounds its error.
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/density_probe.h"
 
 #include <algorithm>
 #include <array>

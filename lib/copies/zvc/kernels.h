@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "lib/copies/zvc/zero_value_format.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::zvc {
 

@@ -15,7 +15,7 @@
 #include "lib/base/io/json_tree.h"
 #include "lib/base/io/quote.h"
 #include "lib/copies/zvc/profile_fields.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 #include "tidepool/trace/output_file.h"
 
 namespace tidepool {

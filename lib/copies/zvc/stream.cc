@@ -9,7 +9,7 @@
 #include "lib/copies/zvc/ranges.h"
 #include "lib/copies/zvc/stream_parts.h"
 #include "lib/copies/zvc/zero_value_format.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 namespace {

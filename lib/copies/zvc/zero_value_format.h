@@ -11,7 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::zvc {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One range of addresses holds all pages, so a page is a number. Memory comes when pages are
 // touched and goes page by page.
-#include "tidepool/host/page_pool.h"
+#include "tidepool/page_pool.h"
 
 #include <sys/mman.h>
 

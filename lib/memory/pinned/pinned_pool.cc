@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pinned pool is created and destroyed here, and gives its statistics.
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 
 #include <algorithm>
 

@@ -24,7 +24,7 @@
 #include "lib/memory/pool/pool_locks.h"
 #include "lib/memory/pool/segments.h"
 #include "lib/memory/pool/waiting_queue.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/placement.h"
 #include "tidepool/pool.h"
 

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
-#include "tidepool/host/host_pages.h"
+#include "tidepool/host_pages.h"
 
 namespace tidepool::pinned {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A turn is a number: slot i is handed out at turns i, i + slots, ... The first waiter gets the
 // slot of the next turn as soon as it is free, and no waiter overtakes.
-#include "tidepool/host/staging_ring.h"
+#include "tidepool/staging_ring.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 

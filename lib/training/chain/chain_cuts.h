@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/training/chain/graph_walk.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::chain {
 

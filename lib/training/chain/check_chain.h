@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain {
 

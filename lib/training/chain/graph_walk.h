@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::chain {
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/training/chain/chain_halves.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 namespace {

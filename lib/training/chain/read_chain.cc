@@ -17,8 +17,8 @@
 #include "lib/base/io/json_tree.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/chain/check_chain.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::chain {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "lib/base/io/byte_source.h"
 #include "lib/training/chain/check_chain.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lib/training/chain/chain_cuts.h"
 #include "lib/training/chain/graph_walk.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain {
 

@@ -10,7 +10,7 @@
 #include "lib/training/chain/chain_cuts.h"
 #include "lib/training/chain/graph_walk.h"
 #include "lib/training/chain/repeated_parts.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/chain/check_chain.h"
-#include "tidepool/schedule/chain.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes a program from the operations of a schedule: a function for each round, in the order of
 // its steps.
-#include "tidepool/schedule/emit_program.h"
+#include "tidepool/training/emit_program.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +16,8 @@
 #include "lib/training/emit/network.h"
 #include "lib/training/emit/program_parts.h"
 #include "lib/training/emit/source_text.h"
-#include "lib/training/schedule/rounds.h"
-#include "tidepool/schedule/program.h"
+#include "lib/training/schedule/steps/rounds.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::emit {
 namespace {

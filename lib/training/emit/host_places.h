@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::emit {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::emit {
 

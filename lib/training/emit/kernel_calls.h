@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/training/emit/network.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::emit {
 

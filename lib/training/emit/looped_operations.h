@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::emit {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/training/emit/kernel_calls.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::emit {
 

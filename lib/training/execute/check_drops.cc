@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/training/graph/task_uses.h"
-#include "lib/training/schedule/step_text.h"
+#include "lib/training/schedule/steps/step_text.h"
 
 namespace tidepool::execute {
 namespace {

@@ -4,8 +4,8 @@
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_CHECK_DROPS_H_
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::execute {
 

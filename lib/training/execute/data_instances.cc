@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::execute {
 

@@ -12,7 +12,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "lib/training/execute/host_copies.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::execute {
 

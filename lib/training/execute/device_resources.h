@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::execute {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks the arguments of executors and makes them.
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/fixed_executor.h"
 #include "lib/training/execute/pool_executor.h"
-#include "lib/training/schedule/check_pool.h"
+#include "lib/training/schedule/check/check_pool.h"
 
 namespace tidepool {
 namespace execute {

@@ -13,8 +13,8 @@
 #include "lib/training/execute/device_resources.h"
 #include "lib/training/execute/queue_plan.h"
 #include "lib/training/execute/stamps.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::execute {
 

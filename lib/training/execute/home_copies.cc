@@ -2,7 +2,7 @@
 #include "lib/training/execute/home_copies.h"
 
 #include "absl/status/statusor.h"
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 
 namespace tidepool::execute {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::execute {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A copy packs, sleeps for the rest of its time, and unpacks, all in one function of its stream.
-#include "tidepool/schedule/host_compressor.h"
+#include "tidepool/training/host_compressor.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lib/training/graph/task_uses.h"
-#include "lib/training/schedule/data_places.h"
+#include "lib/training/schedule/steps/data_places.h"
 
 namespace tidepool::execute {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::execute {
 

@@ -8,7 +8,7 @@
 #include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/measured_stalls.h"
 #include "lib/training/execute/step_error.h"
-#include "lib/training/schedule/check_pool.h"
+#include "lib/training/schedule/check/check_pool.h"
 
 namespace tidepool::execute {
 

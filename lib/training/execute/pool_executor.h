@@ -15,7 +15,7 @@
 #include "lib/training/execute/home_copies.h"
 #include "lib/training/execute/stamps.h"
 #include "lib/training/execute/step_events.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool::execute {
 

@@ -7,7 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "lib/training/execute/data_instances.h"
-#include "lib/training/schedule/rounds.h"
+#include "lib/training/schedule/steps/rounds.h"
 
 namespace tidepool::execute {
 namespace {

@@ -11,10 +11,10 @@
 #include "lib/training/execute/event_plan.h"
 #include "lib/training/execute/host_copies.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::execute {
 

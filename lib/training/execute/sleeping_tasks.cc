@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool {
 

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/offloader.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool::execute {
 

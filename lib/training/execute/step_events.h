@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::execute {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lib/training/graph/check_graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::graph {
 

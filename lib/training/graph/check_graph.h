@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/training/graph/check_graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::graph {
 

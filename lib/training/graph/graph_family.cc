@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes graphs of families, and families of graphs.
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 #include <algorithm>
 #include <optional>

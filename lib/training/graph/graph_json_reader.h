@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/text_numbers.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::graph {
 

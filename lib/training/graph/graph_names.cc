@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "lib/training/graph/least_seconds.h"
 #include "lib/training/graph/task_uses.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

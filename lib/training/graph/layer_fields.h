@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "tidepool/schedule/layer_parameters.h"
+#include "tidepool/training/layer_parameters.h"
 
 namespace tidepool::graph {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/graph/layer_fields.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 namespace {

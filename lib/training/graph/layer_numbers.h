@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/layer_parameters.h"
+#include "tidepool/training/layer_parameters.h"
 
 namespace tidepool::graph {
 

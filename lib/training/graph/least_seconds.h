@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 

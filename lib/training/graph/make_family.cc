@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/graph/layer_fields.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool {
 namespace {

@@ -12,7 +12,7 @@
 #include "lib/base/io/csv.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/graph/parse_number.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

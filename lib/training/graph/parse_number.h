@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/numbers.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 

@@ -14,8 +14,8 @@
 #include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/graph_json_reader.h"
 #include "lib/training/graph/task_order.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool {
 namespace {

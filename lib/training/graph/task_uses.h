@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::graph {
 

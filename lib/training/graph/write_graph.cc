@@ -2,9 +2,9 @@
 // Writes files of graphs and families.
 #include "lib/base/io/quote.h"
 #include "lib/training/graph/graph_json_text.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool {
 namespace {

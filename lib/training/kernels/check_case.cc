@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/kernel_table.h"
+#include "tidepool/training/kernel_table.h"
 
 namespace tidepool::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #define TIDEPOOL_LIB_TRAINING_KERNELS_CHECK_CASE_H_
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/kernel_table.h"
+#include "tidepool/training/kernel_table.h"
 
 namespace tidepool::kernels {
 

@@ -14,7 +14,7 @@
 #include "lib/base/io/json_tree.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/kernels/check_case.h"
-#include "tidepool/schedule/kernel_table.h"
+#include "tidepool/training/kernel_table.h"
 
 namespace tidepool::kernels {
 namespace {

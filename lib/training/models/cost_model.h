@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::models {
 

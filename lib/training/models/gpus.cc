@@ -16,7 +16,7 @@
 #include <array>
 #include <utility>
 
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/models/networks.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::models {
 namespace {

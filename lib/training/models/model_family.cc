@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/graph_family.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -24,8 +24,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "lib/training/models/cost_model.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::models {
 

@@ -8,7 +8,7 @@
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
 #include "lib/base/io/quote.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

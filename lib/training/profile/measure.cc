@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/training/graph/layer_fields.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool {
 namespace {

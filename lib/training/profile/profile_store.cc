@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/profile/sqlite.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool {
 

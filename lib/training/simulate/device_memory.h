@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/memory/blocks/arena.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::simulate {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::simulate {
 

@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/base/text/sizes.h"
-#include "lib/training/schedule/begin_on_host.h"
-#include "lib/training/schedule/check_pool.h"
-#include "lib/training/schedule/leaving_data.h"
-#include "lib/training/schedule/line_of_data.h"
+#include "lib/training/schedule/check/check_pool.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
+#include "lib/training/schedule/steps/leaving_data.h"
+#include "lib/training/schedule/steps/line_of_data.h"
 #include "lib/training/simulate/device_memory.h"
 #include "lib/training/simulate/timeline_options.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::simulate {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/training/simulate/shared_links.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

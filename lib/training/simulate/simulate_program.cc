@@ -7,7 +7,7 @@
 #include "lib/training/simulate/memory_curve.h"
 #include "lib/training/simulate/merge_runs.h"
 #include "lib/training/simulate/program_stalls.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

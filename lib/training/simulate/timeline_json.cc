@@ -17,8 +17,8 @@
 #include "lib/base/io/json_text.h"
 #include "lib/base/io/microseconds.h"
 #include "lib/base/io/quote.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/output_file.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::simulate {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "policies/training/chain/transfer_schedule.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain_policies {
 

@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "lib/base/budget/budget.h"
 #include "policies/training/transfers/copy_rates.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 

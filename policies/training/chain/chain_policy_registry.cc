@@ -13,8 +13,8 @@
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/recompute_model.h"
 #include "policies/training/chain/smallest_blocks.h"
-#include "tidepool/schedule/chain_policy.h"
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/chain_policy.h"
+#include "tidepool/training/machine.h"
 
 namespace tidepool {
 namespace {

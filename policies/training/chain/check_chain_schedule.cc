@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "policies/training/chain/activation_pieces.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 namespace {

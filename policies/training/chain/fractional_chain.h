@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain_policies {
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/status.h"
 #include "policies/training/transfers/transfer_problem.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 

@@ -13,7 +13,7 @@
 #include "policies/training/chain/recompute_model.h"
 #include "policies/training/transfers/graph_problem.h"
 #include "policies/training/transfers/graph_steps.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 namespace {

@@ -2,7 +2,7 @@
 // Extracts indices and starts from the steps of a chain's schedule.
 #include <algorithm>
 
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

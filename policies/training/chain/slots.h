@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "policies/training/chain/fractional_chain.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain_policies {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::chain_policies {
 

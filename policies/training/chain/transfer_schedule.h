@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 

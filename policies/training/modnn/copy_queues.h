@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 namespace tidepool::modnn {
 

@@ -6,7 +6,7 @@
 
 #include "lib/memory/blocks/geometry.h"
 #include "policies/training/sub_batch/task_memory.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool::modnn {
 namespace {

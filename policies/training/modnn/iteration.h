@@ -14,8 +14,8 @@
 #include "policies/training/modnn/memory_map.h"
 #include "policies/training/modnn/settings.h"
 #include "policies/training/modnn/task_uses.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::modnn {
 

@@ -12,7 +12,7 @@
 #include "policies/training/modnn/iteration.h"
 #include "policies/training/modnn/prefetch.h"
 #include "policies/training/modnn/prepare_task.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool::modnn {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "policies/training/modnn/settings.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::modnn {
 

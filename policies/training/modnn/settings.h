@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 namespace tidepool::modnn {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::modnn {
 

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "policies/training/sub_batch/task_memory.h"
 #include "policies/training/sub_batch/window_bytes.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "policies/training/sub_batch/paper_values.h"
 #include "policies/training/sub_batch/task_memory.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

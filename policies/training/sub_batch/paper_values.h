@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::sub_batch {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool::sub_batch {
 

@@ -7,7 +7,7 @@
 
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/sub_batch/paper_values.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace sub_batch {

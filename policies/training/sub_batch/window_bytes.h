@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "policies/training/sub_batch/task_memory.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::sub_batch {
 

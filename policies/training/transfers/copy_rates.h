@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::transfers {
 

@@ -5,7 +5,7 @@
 
 #include "policies/training/transfers/graph_problem.h"
 #include "policies/training/transfers/iteration_search.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::transfers {
 

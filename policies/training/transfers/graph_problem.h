@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "policies/training/transfers/copy_rates.h"
 #include "policies/training/transfers/transfer_problem.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::transfers {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "policies/training/transfers/graph_problem.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::transfers {
 

@@ -9,7 +9,7 @@
 
 #include "policies/training/transfers/away_set.h"
 #include "policies/training/transfers/graph_problem.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::transfers {
 

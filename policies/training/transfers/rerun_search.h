@@ -11,7 +11,7 @@
 
 #include "policies/training/transfers/away_set.h"
 #include "policies/training/transfers/iteration_search.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::transfers {
 

@@ -15,12 +15,12 @@
 
 #include "tests/copies/offload/patterns.h"
 #include "tests/support/sizes.h"
-#include "tidepool/compress/compression_pipeline.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/copies/compression_pipeline.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/schedule/offloader.h"
 
 namespace tidepool {
 

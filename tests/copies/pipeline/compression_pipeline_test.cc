@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guarantees of a pipeline for single transfers and a few: contents, memory, order, errors.
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tests/copies/pipeline/pipeline_fixture.h"
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 namespace tidepool {
 namespace {

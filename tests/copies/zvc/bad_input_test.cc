@@ -11,7 +11,7 @@
 
 #include "tests/copies/zvc/buffers.h"
 #include "tests/copies/zvc/slow_stream.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 namespace {

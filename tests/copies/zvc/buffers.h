@@ -17,7 +17,7 @@
 
 #include "absl/types/span.h"
 #include "tests/copies/zvc/slow_stream.h"
-#include "tidepool/compress/zero_value_codec.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 

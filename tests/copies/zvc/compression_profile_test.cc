@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of compression profiles: a written profile is read back, invalid files are refused with
 // their line, and the model agrees with a transfer simulated slot by slot.
-#include "tidepool/compress/compression_profile.h"
+#include "tidepool/copies/compression_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

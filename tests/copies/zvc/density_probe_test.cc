@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the density probe against a count of all words: exact for small buffers, and within the
 // stated error, as often as stated, for large ones.
-#include "tidepool/compress/density_probe.h"
+#include "tidepool/copies/density_probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

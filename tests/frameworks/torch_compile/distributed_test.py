@@ -15,6 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 import isolated
 import models
 import tidepool.torch as tidepool_torch
+from tidepool._torch_offload import _chain
 
 RANKS = 2
 UNLIMITED = 1 << 40
@@ -147,5 +148,52 @@ def a_compiled_model_of_sharded_layers():
         sharded(model), budget=budget, **OPTIONS)))
 
 
+# Without compilation --------------------------------------------------------------------------------
+
+
+def check_offload(rank, wrap, link, **options):
+    """Checks that offload() around a wrapped model gives its values, with the least memory for stages and with more."""
+    trainings = []
+
+    def offloaded(budget):
+        def wrapped(model):
+            call = wrap(model)
+            trainings.append(tidepool_torch.offload(call, budget=budget, link=link).__enter__())
+            return call
+        return wrapped
+
+    expected = train(rank, wrap, **options)
+    train(rank, offloaded(UNLIMITED), **options)
+    most = trainings[-1].prediction.peak_bytes
+    try:
+        train(rank, offloaded(1), **options)
+    except tidepool_torch.BudgetError as error:
+        least = error.smallest
+    for budget in (least, (least + most) // 2):
+        got = train(rank, offloaded(budget), **options)
+        assert len(expected) == len(got) and all(torch.equal(x, y) for x, y in zip(expected, got)), budget
+        assert {mode for _, mode in trainings[-1].modes} != {_chain.KEEP}, trainings[-1].modes
+        assert trainings[-1].prediction.peak_bytes <= budget
+    return [stage.saved for stage in trainings[0]._plan.chain.stages]
+
+
+def ddp_without_compilation():
+    on_ranks(lambda rank: [check_offload(rank, parallel, link) for link in (1e6, 1e12)])
+
+
+def accumulated_gradients_of_ddp_without_compilation():
+    on_ranks(lambda rank: check_offload(rank, parallel, 1e12, parts=2))
+
+
+def fully_sharded_layers_without_compilation():
+    def body(rank):
+        bytes_of_stages = [check_offload(rank, sharded, link) for link in (1e6, 1e12)]
+        assert bytes_of_stages[0] == check_offload(rank, parallel, 1e12), "gathered parameters leave too"
+
+    on_ranks(body)
+
+
 if __name__ == "__main__":
-    isolated.run([ddp_around_a_compiled_model, a_compiled_ddp, ddp_with_accumulated_gradients, ddp_of_one_graph, fully_sharded_layers, a_compiled_model_of_sharded_layers])
+    isolated.run([ddp_around_a_compiled_model, a_compiled_ddp, ddp_with_accumulated_gradients, ddp_of_one_graph, fully_sharded_layers,
+                  a_compiled_model_of_sharded_layers, ddp_without_compilation, accumulated_gradients_of_ddp_without_compilation,
+                  fully_sharded_layers_without_compilation])

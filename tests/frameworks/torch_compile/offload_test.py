@@ -269,21 +269,35 @@ print(sys.argv[1:], __name__, loss.item())
 """
 
 
+def install(folder, entry_points):
+    """Writes the metadata of an installed package with these entry points."""
+    metadata = pathlib.Path(folder) / "tidepool-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tidepool\nVersion: 0\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+
+
 def programs_stay_as_they_are():
     import os
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as installed:
         (pathlib.Path(folder) / "train.py").write_text(PROGRAM)
+        install(installed, "[torch.backends]\ntidepool = tidepool_startup:torch_is_imported\n")
 
         def run(*arguments, **environment):
+            path = os.pathsep.join([installed, os.environ.get("PYTHONPATH", "")])
             return subprocess.run([sys.executable, *arguments, "--rate", "3"], cwd=folder, capture_output=True, text=True,
-                                  env={**os.environ, **environment}, check=False)
+                                  env={**os.environ, "PYTHONPATH": path, **environment}, check=False)
 
         plain = run("train.py")
-        assert "['--rate', '3'] __main__" in plain.stdout, plain
+        assert "['--rate', '3'] __main__" in plain.stdout and not plain.stderr, plain
+        wrong = run("train.py", TIDEPOOL_BUDGET="much")
+        assert wrong.returncode == 1 and wrong.stderr.startswith("tidepool: TIDEPOOL_BUDGET: budget: "), wrong
         for ran in (run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py"),
-                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="1.6MB")):
+                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="1.6MB"),
+                    run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py", TIDEPOOL_BUDGET="1GiB"),
+                    run("train.py", TIDEPOOL_BUDGET="1.6MB")):
             assert ran.stdout == plain.stdout, ran
             assert "tidepool: Sequential: " in ran.stderr and " predicted of 1.53 MiB" in ran.stderr, ran.stderr
             assert "send" in ran.stderr or "again" in ran.stderr, ran.stderr
@@ -307,15 +321,10 @@ def wrong_calls_of_the_command_are_refused():
 
 
 def an_import_leaves_torch_dynamo_alone():
-    """An installed package has an entry point, which a folder of metadata stands for here."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        metadata = pathlib.Path(folder) / "tidepool-0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: tidepool\nVersion: 0\n")
-        (metadata / "entry_points.txt").write_text(
-            "[torch_dynamo_backends]\ntidepool = tidepool._torch_compile._backend:backend\n")
+        install(folder, "[torch_dynamo_backends]\ntidepool = tidepool._torch_compile._backend:backend\n")
         program = ("import sys; sys.path.append(sys.argv[1]); import tidepool.torch; assert 'torch._dynamo' not in sys.modules; "
                    "from tidepool._torch_offload import _training; assert 'torch._dynamo' not in sys.modules; tidepool.torch.Plan")
         subprocess.run([sys.executable, "-c", program, folder], check=True)

@@ -10,7 +10,7 @@
 #include "tests/memory/cuda/stand_in.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "tests/copies/offload/offloader_fixture.h"
 #include "tests/memory/cuda/stand_in.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/schedule/offloader.h"
 
 namespace tidepool {
 namespace {

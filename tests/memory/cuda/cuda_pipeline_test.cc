@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/memory/cuda/stand_in.h"
-#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/cuda_device.h"
 
 namespace tidepool {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "tests/memory/pinned/model_device.h"
-#include "tidepool/host/page_pool.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
 
 namespace tidepool {
 namespace {

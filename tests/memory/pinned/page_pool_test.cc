@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages of one size, against a model that is a set.
-#include "tidepool/host/page_pool.h"
+#include "tidepool/page_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

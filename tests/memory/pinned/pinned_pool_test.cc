@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The promises of a pinned pool, one promise a test.
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

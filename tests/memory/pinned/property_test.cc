@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/memory/pinned/model_device.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 
 namespace tidepool {
 namespace {

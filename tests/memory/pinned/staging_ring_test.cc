@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ring of slots: threads get them in order, one turn after the other.
-#include "tidepool/host/staging_ring.h"
+#include "tidepool/staging_ring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 
 #include "tests/memory/pinned/model_device.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/host/pinned_pool.h"
+#include "tidepool/pinned_pool.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 

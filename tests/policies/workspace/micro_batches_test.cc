@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configurations as algorithms of a graph's tasks, and schedules that choose among them.
-#include "tidepool/schedule/micro_batches.h"
+#include "tidepool/training/micro_batches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/policies/training/offload/expect_valid.h"
+#include "tests/support/expect_valid.h"
 #include "tests/training/models/made_model.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/policies/workspace/slow_workspace.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace {

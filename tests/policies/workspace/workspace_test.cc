@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/support/shared_files.h"
-#include "tidepool/schedule/workspace_policy.h"
+#include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace {

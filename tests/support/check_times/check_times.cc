@@ -13,11 +13,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "lib/training/schedule/check_numbers.h"
-#include "lib/training/schedule/rounds.h"
-#include "lib/training/schedule/step_text.h"
+#include "lib/training/schedule/steps/check_numbers.h"
+#include "lib/training/schedule/steps/rounds.h"
+#include "lib/training/schedule/steps/step_text.h"
 #include "tests/support/check_times/held_memory.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool {
 namespace {

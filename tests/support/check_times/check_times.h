@@ -8,10 +8,10 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 namespace tidepool::schedule {
 

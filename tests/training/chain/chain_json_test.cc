@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/reader_faults.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 namespace {

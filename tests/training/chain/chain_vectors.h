@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/support/shared_files.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::testing {
 

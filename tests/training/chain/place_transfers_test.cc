@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "tests/training/chain/random_chain.h"
 #include "tests/training/chain/slow_chain.h"
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 namespace {

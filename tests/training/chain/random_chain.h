@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool {
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <tuple>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::testing {
 

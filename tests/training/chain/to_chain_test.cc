@@ -9,8 +9,8 @@
 
 #include "tests/training/chain/random_chain.h"
 #include "tests/training/graph/random_graph.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/schedule/emit_program.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/emit_program.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::testing {
 

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/training/emit/compiled_program.h"
 #include "tests/training/emit/small_networks.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

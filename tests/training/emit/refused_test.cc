@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "tests/training/emit/small_networks.h"
-#include "tidepool/schedule/emit_program.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/emit_program.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

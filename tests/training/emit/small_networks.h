@@ -12,7 +12,7 @@
 
 #include "lib/training/models/network_builder.h"
 #include "lib/training/models/networks.h"
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterations with data of changing density on the host device: densities are probed, compression is
 // chosen again, and tasks read the right bytes.
-#include "tidepool/schedule/adaptive_compression.h"
+#include "tidepool/training/adaptive_compression.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "tests/copies/offload/offloader_fixture.h"
 #include "tests/support/pool_schedule.h"
 #include "tests/training/execute/task_work.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

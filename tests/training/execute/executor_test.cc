@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor with real data on the host device: tasks read the same bytes as in a plain run in
 // memory, for every schedule.
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

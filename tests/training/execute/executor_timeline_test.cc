@@ -15,9 +15,9 @@
 #include "tests/support/virtual_clock_device.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tests/training/schedule/random_schedule.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool {
 namespace {

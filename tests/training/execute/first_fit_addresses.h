@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

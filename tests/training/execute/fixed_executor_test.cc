@@ -18,7 +18,7 @@
 #include "tests/training/execute/fixed_rig.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tidepool/host_device.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -12,10 +12,10 @@
 #include "tests/support/rounds.h"
 #include "tests/support/virtual_clock_device.h"
 #include "tests/training/execute/fixed_rig.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

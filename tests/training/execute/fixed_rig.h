@@ -13,7 +13,7 @@
 #include "tests/training/execute/program_work.h"
 #include "tests/training/schedule/random_program.h"
 #include "tidepool/device.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool::testing {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compressed copies of host devices: the bytes that arrive, the bytes that are sent, and whole
 // iterations.
-#include "tidepool/schedule/host_compressor.h"
+#include "tidepool/training/host_compressor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

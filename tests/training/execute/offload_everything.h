@@ -9,8 +9,8 @@
 #include <limits>
 #include <vector>
 
-#include "lib/training/schedule/begin_on_host.h"
-#include "tidepool/schedule/schedule.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

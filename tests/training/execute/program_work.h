@@ -14,7 +14,7 @@
 
 #include "tests/training/execute/task_work.h"
 #include "tests/training/schedule/random_program.h"
-#include "tidepool/schedule/executor.h"
+#include "tidepool/training/executor.h"
 
 namespace tidepool::testing {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/copies/offload/patterns.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 

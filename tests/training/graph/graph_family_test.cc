@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families: graphs at any batch, their tables, and their files.
-#include "tidepool/schedule/graph_family.h"
+#include "tidepool/training/graph_family.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/support/reader_faults.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/graph/slow_graph.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

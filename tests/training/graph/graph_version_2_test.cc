@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/reader_faults.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::testing {
 

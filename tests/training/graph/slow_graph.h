@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::testing {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/training/models/made_model.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tidepool/schedule/graph_family.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

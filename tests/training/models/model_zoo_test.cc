@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The zoo against published facts about its networks.
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include <string>
 
 #include "tests/training/models/made_model.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool {
 namespace {

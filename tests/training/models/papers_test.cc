@@ -13,8 +13,8 @@
 #include "tests/support/modnn_networks.h"
 #include "tests/support/paper_models.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/schedule/graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/virtual_clock_device.h"
-#include "tidepool/schedule/task_profile.h"
+#include "tidepool/training/task_profile.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bound of windows by hand, and against all windows counted one by one.
-#include "lib/training/schedule/link_windows.h"
+#include "lib/training/schedule/check/link_windows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machines out of range.
-#include "tidepool/schedule/machine.h"
+#include "tidepool/training/machine.h"
 
 #include <gtest/gtest.h>
 

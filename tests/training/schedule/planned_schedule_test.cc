@@ -11,10 +11,10 @@
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_schedule.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

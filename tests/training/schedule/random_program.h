@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/schedule/machine.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/machine.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "lib/training/schedule/begin_on_host.h"
+#include "lib/training/schedule/steps/begin_on_host.h"
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/graph/slow_graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

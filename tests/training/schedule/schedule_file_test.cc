@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of schedules: valid ones, refused ones, and the lines in errors.
-#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/training/schedule_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

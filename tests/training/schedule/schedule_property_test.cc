@@ -9,7 +9,7 @@
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_schedule.h"
 #include "tests/training/schedule/slow_device_schedule.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {

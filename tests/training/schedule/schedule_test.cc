@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names, fingerprints, every error of a schedule, and a trace by hand.
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

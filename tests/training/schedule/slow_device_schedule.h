@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/training/graph/slow_graph.h"
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 namespace tidepool::testing {
 

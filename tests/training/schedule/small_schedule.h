@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule/schedule.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool::testing {
 

@@ -13,7 +13,7 @@
 #include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_program.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lower bound by hand, against the bound of chains, and against simulated schedules.
-#include "tidepool/schedule/lower_bound.h"
+#include "tidepool/training/lower_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@
 #include "tests/training/chain/random_chain.h"
 #include "tests/training/execute/offload_everything.h"
 #include "tests/training/schedule/random_program.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_program.h"
 #include "tests/training/schedule/slow_program.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

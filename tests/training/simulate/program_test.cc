@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs and their times worked out by hand, and every error.
-#include "tidepool/schedule/program.h"
+#include "tidepool/training/program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

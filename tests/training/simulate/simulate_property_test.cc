@@ -12,11 +12,11 @@
 #include "tests/support/pool_machine.h"
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_schedule.h"
-#include "tidepool/schedule/lower_bound.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 

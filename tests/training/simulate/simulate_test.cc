@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/pool_machine.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/sizing.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

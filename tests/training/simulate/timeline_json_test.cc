@@ -19,7 +19,7 @@
 #include "tests/support/rounds.h"
 #include "tests/training/schedule/random_schedule.h"
 #include "tests/training/schedule/small_schedule.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -27,6 +27,7 @@ class Problem:
         self.bytes = [datum["bytes"] for datum in document["data"]]
         self.memory = memory
         self.link = document["link"]
+        self.reads = [[number[name] for name in task.get("reads", ())] for task in document["tasks"]]
         self.writes = [[number[name] for name in task.get("writes", ())] for task in document["tasks"]]
         self.seconds = [task["algorithms"][0]["seconds"] for task in document["tasks"]]
         self.workspace = [task["algorithms"][0].get("workspace", 0) for task in document["tasks"]]
@@ -213,7 +214,31 @@ def _put_off_drops(actions: List[Action], problem: Problem) -> Order:
         do[kind](number)
     if device.peak > problem.memory:
         raise ValueError(f"the schedule takes {device.peak} bytes, expected at most {problem.memory}")
-    return Order(_without_idle_copies(device.actions), device.peak, device.live_at_border)
+    return Order(_without_idle_copies(_without_idle_runs(device.actions, problem)), device.peak, device.live_at_border)
+
+
+def _without_idle_runs(actions: List[Action], problem: Problem) -> List[Action]:
+    """Leaves out runs with results that are dropped before anything reads them: a later run makes them for their readers."""
+    wanted: Set[int] = set()  # data on the device that a later action reads
+    wanted_on_host: Set[int] = set()
+    kept = []
+    for kind, number in reversed(actions):
+        if kind == "run":
+            writes = problem.writes[number]
+            if writes and wanted.isdisjoint(writes):
+                continue
+            wanted.difference_update(writes)
+            wanted.update(problem.reads[number])
+        elif kind == "offload":
+            if number in wanted_on_host:
+                wanted_on_host.discard(number)
+                wanted.add(number)
+        else:
+            if kind == "prefetch" and number in wanted:
+                wanted_on_host.add(number)
+            wanted.discard(number)
+        kept.append((kind, number))
+    return kept[::-1]
 
 
 def _without_idle_copies(actions: List[Action]) -> List[Action]:

@@ -4,13 +4,13 @@
 Copies of each direction have a stream of their own, and the host never waits. A tensor that was sent is freed once the
 current stream has waited for its copy. Tensors of the CPU are copied at once: then they play the part of the device, for tests.
 """
-from typing import Any, Collection, Dict, List, Optional
+from typing import Any, Collection, Dict, List, Optional, Set
 
 import torch
 
 from .._torch_compile._pinning import warn_that_data_stays
 
-__all__ = ["Bundle", "Streams", "bytes_of"]
+__all__ = ["Bundle", "Streams", "addresses_of", "bytes_of"]
 
 
 class Streams:
@@ -31,8 +31,19 @@ class Streams:
                 self.current().wait_stream(stream)
 
 
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
+    """Returns the storage of a tensor; of a DTensor, as fully_shard makes parameters, that of its part on this rank."""
+    local = getattr(tensor, "to_local", None)
+    return (tensor if local is None else local()).untyped_storage()
+
+
 def bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().nbytes()
+    return _storage(tensor).nbytes()
+
+
+def addresses_of(module: torch.nn.Module) -> Set[int]:
+    """Returns the addresses of the storages of a module's parameters and buffers."""
+    return {_storage(tensor).data_ptr() for tensor in (*module.parameters(), *module.buffers())}
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

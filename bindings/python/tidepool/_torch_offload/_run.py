@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program that stays as it is, with tidepool.torch.offload() around its models.
 
+    TIDEPOOL_BUDGET=23GiB python train.py --epochs 3                     # where pip installed tidepool
     python -m tidepool.torch --budget 23GiB train.py --epochs 3
-    TIDEPOOL_BUDGET=23GiB python -m tidepool.torch -m package.train
 """
 import argparse
 import atexit
@@ -23,7 +23,9 @@ from torch import nn
 from .._torch_compile import _options
 from ._training import Training
 
-__all__ = ["main"]
+__all__ = ["main", "watch"]
+
+_watching: Optional["_Models"] = None
 
 
 class _Models:
@@ -75,6 +77,17 @@ class _Models:
                   + ", ".join(f"{count} {mode}" for mode, count in sorted(modes.items())), file=sys.stderr)
 
 
+def watch(options: _options.Options) -> None:
+    """Trains models that are first called from now on within the budget of the options."""
+    global _watching
+    if _watching is not None:  # as where TIDEPOOL_BUDGET is set, and --budget is given too
+        _watching.options = options
+        return
+    _watching = _Models(options)
+    _watching.watch()
+    atexit.register(_watching.report)
+
+
 def _arguments(given: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidepool.torch", description="Trains the models of a program within a budget of memory")
     parser.add_argument("--budget", default=os.environ.get("TIDEPOOL_BUDGET"),
@@ -96,9 +109,7 @@ def _arguments(given: List[str]) -> argparse.Namespace:
 def main(given: List[str]) -> None:
     """Runs the program that the arguments name."""
     parsed = _arguments(given)
-    models = _Models(parsed.options)
-    models.watch()
-    atexit.register(models.report)
+    watch(parsed.options)
     sys.argv = [parsed.program, *parsed.rest]
     if parsed.is_module:
         sys.path[0] = os.getcwd()

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from .._torch_compile import _options
 from .._torch_compile._link import link_rate
 from ._chain import AGAIN, AGAIN_FROM_HOST, LEAST, SEND, Chain, Phase, Prediction, Stage, predict, search
-from ._copies import Bundle, Streams, bytes_of
+from ._copies import Bundle, Streams, addresses_of, bytes_of
 
 __all__ = ["Prediction", "Training", "stages_of"]
 
@@ -192,7 +192,10 @@ class _Step:
         self.modules.append(module)
         self.bundles.append(None)
         self._release(number - 2)
-        bundle = Bundle(self.training.streams, self.training.stays) if mode in (SEND, AGAIN_FROM_HOST) else None
+        bundle = None
+        if mode in (SEND, AGAIN_FROM_HOST):
+            # fully_shard gathers the parameters of a stage just before it.
+            bundle = Bundle(self.training.streams, self.training.stays | addresses_of(module))
         self.bundles[number] = bundle
         if self.measure is not None:
             self.measure.stages[number] = (bundle, sum(map(bytes_of, _tensors((arguments, keywords)))))
@@ -333,7 +336,7 @@ class Training:
             return forward(*arguments, **keywords)
         # After an error in the last step, its copies still use memory that is free.
         self.streams.join()
-        self.stays = {tensor.untyped_storage().data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())}
+        self.stays = addresses_of(self.model)
         signature = _signature((arguments, keywords)), self.model.training
         plan = self._plan = self._plans.setdefault(signature, _Plan())
         measure = None

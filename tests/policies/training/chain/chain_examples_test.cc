@@ -7,7 +7,7 @@
 #include "policies/training/chain/paper_values.h"
 #include "policies/training/chain/slots.h"
 #include "tests/training/chain/chain_vectors.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

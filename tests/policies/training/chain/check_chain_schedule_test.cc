@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

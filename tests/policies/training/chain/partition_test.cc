@@ -11,7 +11,7 @@
 #include "policies/training/chain/paper_values.h"
 #include "tests/support/partition_chains.h"
 #include "tests/training/chain/chain_vectors.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

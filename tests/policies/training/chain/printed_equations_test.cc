@@ -10,7 +10,7 @@
 #include "policies/training/chain/paper_values.h"
 #include "tests/training/chain/chain_vectors.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

@@ -10,8 +10,8 @@
 #include "tests/policies/training/chain/simulated_seconds.h"
 #include "tests/support/rounds.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain_policy.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/chain_policy.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -10,8 +10,8 @@
 #include "tests/policies/training/chain/simulated_seconds.h"
 #include "tests/training/chain/chain_vectors.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

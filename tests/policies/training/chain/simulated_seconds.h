@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "tidepool/schedule/chain.h"
-#include "tidepool/schedule/program.h"
-#include "tidepool/schedule/timeline.h"
+#include "tidepool/training/chain.h"
+#include "tidepool/training/program.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::testing {
 

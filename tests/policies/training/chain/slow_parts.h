@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tidepool/schedule/chain.h"
+#include "tidepool/training/chain.h"
 
 namespace tidepool::testing {
 

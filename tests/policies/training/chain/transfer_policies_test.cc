@@ -14,7 +14,7 @@
 #include "tests/support/rounds.h"
 #include "tests/training/chain/chain_vectors.h"
 #include "tests/training/chain/random_chain.h"
-#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool {
 namespace {

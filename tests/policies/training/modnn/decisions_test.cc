@@ -12,7 +12,7 @@
 #include "policies/training/modnn/modnn.h"
 #include "policies/training/modnn/offload_scheme.h"
 #include "policies/training/modnn/prepare_task.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/training/graph.h"
 
 namespace tidepool::modnn {
 namespace {

@@ -13,9 +13,9 @@
 
 #include "tests/policies/training/modnn/valid_schedule.h"
 #include "tidepool/host_device.h"
-#include "tidepool/schedule/executor.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/executor.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

@@ -14,9 +14,9 @@
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/schedule/random_device_schedule.h"
-#include "tidepool/schedule/model_zoo.h"
-#include "tidepool/schedule/offload_policy.h"
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+#include "tidepool/training/sub_batch.h"
 
 namespace tidepool {
 namespace {

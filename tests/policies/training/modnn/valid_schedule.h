@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "tests/support/check_times/check_times.h"
-#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::testing {
 

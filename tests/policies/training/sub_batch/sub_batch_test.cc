@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests bounds of memory and the choice of sub-batches against the paper's figures and slow models.
-#include "tidepool/schedule/sub_batch.h"
+#include "tidepool/training/sub_batch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "tests/support/modnn_networks.h"
 #include "tests/support/rounds.h"
 #include "tests/training/graph/random_graph.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -9,7 +9,7 @@
 #include "policies/training/transfers/away_set.h"
 #include "policies/training/transfers/graph_problem.h"
 #include "policies/training/transfers/transfer_dispatch.h"
-#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/training/model_zoo.h"
 
 namespace tidepool::transfers {
 namespace {

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds, in the order of the tasks, the gaps in which data is unused.
+#include "tidepool/training/lower_bound.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "lib/training/graph/least_seconds.h"
+#include "lib/training/graph/task_uses.h"
+#include "lib/training/schedule/check/link_windows.h"
+#include "lib/training/schedule/steps/data_places.h"
+#include "lib/training/schedule/steps/schedule_choices.h"
+
+namespace tidepool {
+namespace {
+
+using schedule::Gap;
+using schedule::TaskInOrder;
+
+// A use of a datum by the task at a position.
+struct UseAt {
+  std::size_t position = 0;
+  bool changes = false;
+};
+
+class BoundFinder {
+ public:
+  BoundFinder(absl::Span<const TaskGraph> graphs, const Schedule& schedule, const Machine& machine)
+      : schedule_(schedule),
+        device_(machine.devices.front()),
+        link_(machine.links.front()),
+        choices_(schedule::ChoicesOf(graphs, schedule)),
+        graph_(choices_.order.empty() ? graphs.front() : *choices_.order.front().graph),
+        uses_(graph_.data.size()),
+        is_written_(graph_.data.size()),
+        is_made_again_(graph_.data.size()) {
+    if (choices_.device == kHostDevice) return;
+    device_ = machine.devices[choices_.device];
+    link_ = machine.links[device_.link];
+    if (choices_.has_compressed_copies) CompressCopies();
+  }
+
+  double Find() {
+    if (choices_.has_streams) {
+      return std::max(choices_.round_seconds / static_cast<double>(device_.compute_streams),
+                      LongestPath());
+    }
+    for (std::size_t k = 0; k < end(); ++k) AddTask(k);
+    for (std::size_t data = 0; data < uses_.size(); ++data) {
+      if (!uses_[data].empty()) AddData(data);
+    }
+    const double seconds =
+        schedule::LeastSecondsOfTasks(tasks_, gaps_, device_.memory_bytes, link_);
+    return std::max(choices_.round_seconds, seconds);
+  }
+
+ private:
+  // Lets the link carry all data as if it had the least density of the schedule's copies. The host,
+  // which compresses those of a pool, may do so at any rate.
+  void CompressCopies() {
+    if (schedule_.memory == ScheduleMemory::kPool) {
+      link_.out_bytes_per_second = link_.in_bytes_per_second =
+          std::numeric_limits<double>::infinity();
+      return;
+    }
+    const double share = SentShare(choices_.least_density);
+    const auto raise = [share](double& rate, double engine) {
+      rate = std::max(rate, std::min(rate / share, engine));
+    };
+    raise(link_.out_bytes_per_second, device_.compressor.out_bytes_per_second);
+    raise(link_.in_bytes_per_second, device_.compressor.in_bytes_per_second);
+  }
+
+  std::size_t end() const { return choices_.order.size(); }
+  static bool BeginsOnHost(const GraphData& data) { return data.before == DataHome::kHost; }
+  static bool EndsOnHost(const GraphData& data) { return data.after == DataHome::kHost; }
+
+  // Returns the time of the longest path of tasks of which each uses data of the one before.
+  double LongestPath() const {
+    std::vector<double> changed(graph_.data.size());  // by data: the end of its last change
+    double longest = 0;
+    for (const auto& [index, graph] : choices_.order) {
+      const GraphTask& task = graph->tasks[index];
+      double end = 0;
+      for (const std::size_t data : graph::UsesOf(task)) end = std::max(end, changed[data]);
+      end += graph::LeastSeconds(task);
+      for (const std::size_t data : graph::ChangesOf(task)) changed[data] = end;
+      longest = std::max(longest, end);
+    }
+    return longest;
+  }
+
+  void AddTask(std::size_t k) {
+    const GraphTask& task = choices_.order[k].graph->tasks[choices_.order[k].task];
+    tasks_.push_back({.seconds = graph::LeastSeconds(task),
+                      .own_bytes = task.algorithms.front().workspace_bytes});
+    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+      for (const std::size_t data : *uses) {
+        tasks_[k].own_bytes += graph_.data[data].bytes;
+        uses_[data].push_back({k, uses != &task.reads});
+      }
+    }
+    for (const std::size_t data : task.writes) {
+      is_written_[data] = true;
+      is_made_again_[data] = choices_.has_reruns && task.may_rerun;
+    }
+  }
+
+  // Adds the gaps of a datum that must be somewhere while no task uses it.
+  void AddData(std::size_t data) {
+    if (choices_.is_received[data]) return;  // without the link
+    const GraphData& datum = graph_.data[data];
+    const bool is_given = !is_written_[data] && ExistsBefore(datum);
+    if (is_given && BeginsOnHost(datum)) {
+      tasks_[uses_[data].front().position].arriving_bytes += datum.bytes;
+    }
+    if (choices_.changed_by_host[data]) return;
+    if (!is_made_again_[data]) AddGaps(data, is_given);
+    if (EndsOnHost(datum)) AddLastGap(data, is_given && BeginsOnHost(datum));
+  }
+
+  // Adds the gaps before and between the uses, and the last one of data that ends on the device.
+  void AddGaps(std::size_t data, bool is_given) {
+    const GraphData& datum = graph_.data[data];
+    Gap gap = {.bytes = datum.bytes, .is_clean = is_given && BeginsOnHost(datum)};
+    const bool is_shared = schedule_.devices > 1 && schedule::IsShared(datum);
+    if (is_shared) gap.is_clean = true;
+    gap.begin = is_given ? 0 : uses_[data].front().position;
+    for (const UseAt& use : uses_[data]) {
+      AddGap(gap, use.position);
+      gap.begin = use.position + 1;
+      if (!use.changes) continue;
+      gap.written = use.position + 1;
+      gap.is_clean = is_shared;
+    }
+    if (datum.after == DataHome::kDevice) AddGap(gap, end());
+  }
+
+  // Adds the gap after the last use of data that ends on the host.
+  void AddLastGap(std::size_t data, bool was_on_host) {
+    const auto& uses = uses_[data];
+    Gap gap = {.begin = is_made_again_[data] ? end() : uses.back().position + 1,
+               .bytes = graph_.data[data].bytes,
+               .is_clean = was_on_host};
+    for (const UseAt& use : uses) {
+      if (use.changes) gap = {gap.begin, 0, use.position + 1, gap.bytes, false};
+    }
+    AddGap(gap, end() + 1);
+  }
+
+  void AddGap(Gap gap, std::size_t gap_end) {
+    gap.end = gap_end;
+    if (gap.begin < gap.end) gaps_.push_back(gap);
+  }
+
+  const Schedule& schedule_;
+  MachineDevice device_;
+  MachineLink link_;
+  const schedule::ScheduleChoices choices_;
+  const TaskGraph& graph_;  // of the round of the first task; later tasks use data of one size
+  std::vector<std::vector<UseAt>> uses_;  // by data
+  std::vector<bool> is_written_;
+  std::vector<bool> is_made_again_;
+  std::vector<TaskInOrder> tasks_;
+  std::vector<Gap> gaps_;
+};
+
+}  // namespace
+
+double LowerBoundSeconds(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                         const Machine& machine) {
+  return BoundFinder(graphs, schedule, machine).Find();
+}
+
+}  // namespace tidepool

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// The uses of data and of memory, from which the waits follow.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/training/schedule/lower/lowering.h"
+#include "lib/training/schedule/steps/step_text.h"
+
+namespace tidepool::schedule {
+namespace {
+
+// The most bytes that all allocations and copies of a program have together. Sums of them in
+// simulators fit into 64 bits.
+constexpr std::int64_t kMostProgramBytes = std::int64_t{1} << 62;
+
+}  // namespace
+
+// Makes the next operation wait: to read, for the last writer; to write, for all users. The first
+// use of memory waits for its users before.
+void Lowering::UsePart(DataPart& part, Use use, StreamEnd at) {
+  const bool is_first = part.state == DataPart::State::kUntouched;
+  if (is_first || use == Use::kWrite) {
+    queue_.Await(part.users, is_first ? Reason::kMemory : Reason::kData);
+    part.users = StreamEnds(at);
+  } else {
+    if (part.state == DataPart::State::kWritten) queue_.Await(part.writer, Reason::kData);
+    part.users.Add(at);
+    return;
+  }
+  if (is_first && part.span != DataPart::kNoSpan) program_.spans[part.span].first = at.operation;
+  part.state = DataPart::State::kWritten;
+  part.writer = at;
+}
+
+void Lowering::UseData(std::size_t device, const std::vector<std::size_t>& data, Use use,
+                       StreamEnd at) {
+  for (const std::size_t datum : data) {
+    for (DataPart& part : OnDevice(device, datum)) UsePart(part, use, at);
+  }
+}
+
+// Makes the next operation write a copy on the host. Its room there is its own: the operation waits
+// for the last users of the copy before.
+void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t end, double density,
+                         StreamEnd at) {
+  DataParts& copies = on_host_[instance];
+  if (copies.empty() && begin == 0) {
+    copies.Add({.end = end});
+  } else {
+    absl::InlinedVector<DataPart, 2> missing;
+    copies.Missing(begin, end, [&](std::int64_t from, std::int64_t until) {
+      missing.push_back({.begin = from, .end = until});
+    });
+    for (DataPart& part : missing) copies.Add(std::move(part));
+  }
+  copies.Within(begin, end, [&](DataPart& part) {
+    if (part.span == DataPart::kNoSpan) {
+      part.density = density;
+      part.span = AddSpan({.device = kHostDevice,
+                           .bytes = HostBytes(instance % data_count_, part),
+                           .first = at.operation});
+      queue_.Await(part.users, Reason::kMemory);
+    } else {
+      queue_.Await(part.users, Reason::kData);
+    }
+    part.density = density;
+    part.users = StreamEnds(at);
+    part.state = DataPart::State::kWritten;
+    part.writer = at;
+  });
+}
+
+absl::Status Lowering::AddPart(const ScheduleStep& step, std::int64_t begin, std::int64_t end) {
+  DataPart part = {.begin = begin, .end = end, .offset = step.offset};
+  absl::Status status = TakeMemory(step, step.offset, begin, end, part.users);
+  if (!status.ok()) return status;
+  part.span = AddSpan({.device = step.device,
+                       .offset = IsFixed() ? step.offset + begin : -1,
+                       .bytes = RoundedSize(begin, end)});
+  // Data at home on the device holds its first memory from the start.
+  if (step.kind == StepKind::kAllocate && is_first_iteration_ &&
+      graph_->data[step.index].before == DataHome::kDevice) {
+    const std::size_t instance = step.device * data_count_ + step.index;
+    if (!has_begun_[instance] && part.users.empty()) part.state = DataPart::State::kThere;
+    has_begun_[instance] = true;
+  }
+  OnDevice(step.device, step.index).Add(std::move(part));
+  return absl::OkStatus();
+}
+
+absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset, std::int64_t begin,
+                                  std::int64_t end, StreamEnds& users) {
+  if (!IsFixed()) {
+    PageUsers& pages = pages_[step.device];
+    const std::int64_t bytes = RoundedSize(begin, end);
+    if (bytes > pages.free_bytes()) {
+      return OutOfMemory(bytes, " bytes are needed, and ", pages.free_bytes(), " of ",
+                         program_.pool_bytes[step.device], " are free");
+    }
+    // A copy in does not wait for the task that runs, if other granules are free.
+    pages.Take(bytes, step.kind == StepKind::kPrefetch, users);
+    return absl::OkStatus();
+  }
+  const std::int64_t memory = machine_.devices[step.device].memory_bytes;
+  if (offset < 0 || offset > memory || end > memory - offset) {
+    return OutOfMemory("bytes [", offset + begin, ", ", offset + end,
+                       ") are needed, expected a range in a memory of ", memory, " bytes");
+  }
+  addresses_[step.device].Take(offset + begin, offset + end, users);
+  std::int64_t& high = program_.pool_bytes[step.device];
+  high = std::max(high, offset + end);
+  return absl::OkStatus();
+}
+
+void Lowering::GiveMemory(std::size_t device, std::int64_t offset, std::int64_t begin,
+                          std::int64_t end, const StreamEnds& users) {
+  if (IsFixed()) {
+    addresses_[device].Give(offset + begin, offset + end, users);
+  } else {
+    pages_[device].Give(RoundedSize(begin, end), users,
+                        [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
+  }
+}
+
+void Lowering::GivePart(std::size_t device, DataPart& part) {
+  GiveMemory(device, part.offset, part.begin, part.end, part.users);
+  EndSpan(part, RoundedSize(part.begin, part.end));
+}
+
+void Lowering::Count(std::int64_t bytes) {
+  counted_bytes_ =
+      bytes > kMostProgramBytes - counted_bytes_ ? kMostProgramBytes : counted_bytes_ + bytes;
+}
+
+std::uint32_t Lowering::AddSpan(const ProgramMemory& span) {
+  Count(span.bytes);
+  program_.spans.push_back(span);
+  return static_cast<std::uint32_t>(program_.spans.size() - 1);
+}
+
+// Ends a part's share of its span, `bytes`. Memory without users was never held.
+void Lowering::EndSpan(DataPart& part, std::int64_t bytes) {
+  if (part.span == DataPart::kNoSpan) return;
+  std::uint32_t span = part.span;
+  if (program_.spans[span].bytes != bytes) {
+    program_.spans[span].bytes -= bytes;
+    ProgramMemory share = program_.spans[span];
+    share.bytes = bytes;
+    if (share.offset >= 0) share.offset = part.offset + part.begin;
+    span = AddSpan(share);
+  }
+  ProgramMemory& ended = program_.spans[span];
+  if (part.state == DataPart::State::kUntouched || part.users.empty()) ended.bytes = 0;
+  ended.first_end = static_cast<std::uint32_t>(program_.memory_ends.size());
+  for (const StreamEnd& end : part.users) program_.memory_ends.push_back(end.operation);
+  ended.ends = static_cast<std::uint32_t>(program_.memory_ends.size()) - ended.first_end;
+}
+
+// Ends the host's copy of freed data. Data that begins on the host keeps its room.
+void Lowering::EndHostSpans(std::size_t device, std::size_t data) {
+  if (IsShared(data) || graph_->data[data].before == DataHome::kHost) return;
+  DataParts& copies = on_host_[HostInstance(device, data)];
+  for (DataPart& part : copies) {
+    const bool is_whole = copies.size() == 1 && part.span != DataPart::kNoSpan;
+    EndSpan(part, is_whole ? program_.spans[part.span].bytes : part.end - part.begin);
+    part.span = DataPart::kNoSpan;
+  }
+}
+
+// Returns the room of a copy on the host. Data at home there has room for all of its bytes.
+std::int64_t Lowering::HostBytes(std::size_t data, const DataPart& copy) const {
+  const std::int64_t bytes = copy.end - copy.begin;
+  const GraphData& own = graph_->data[data];
+  const bool is_at_home = own.before == DataHome::kHost || own.after == DataHome::kHost;
+  if (host_compression_ == nullptr || copy.density < 0 || is_at_home) return bytes;
+  return CompressedBytes(host_compression_->profile, bytes, ZeroValueWord::k32Bits, copy.density);
+}
+
+std::int64_t Lowering::Rounded(std::int64_t bytes) const {
+  return (bytes + schedule_.alignment - 1) / schedule_.alignment * schedule_.alignment;
+}
+
+template <typename... Parts>
+absl::Status Lowering::OutOfMemory(const Parts&... parts) const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("step ", at_, ", ", StepText(*graph_, schedule_.steps[at_]), ": ", parts...));
+}
+
+void Lowering::EndIteration() {
+  is_first_iteration_ = false;
+  for (std::size_t i = 0; i < on_device_.size(); ++i) {
+    if (graph_->data[i % data_count_].before == DataHome::kDevice) continue;
+    for (DataPart& part : on_device_[i]) GivePart(i / data_count_, part);
+    on_device_[i] = DataParts();
+  }
+}
+
+absl::Status Lowering::Finish() {
+  if (counted_bytes_ == kMostProgramBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the schedule takes and moves more than ",
+                                                   kMostProgramBytes,
+                                                   " bytes in all, expected at most that many"));
+  }
+  for (std::size_t i = 0; i < on_host_.size(); ++i) {
+    std::int64_t bytes = 0;
+    for (const DataPart& part : on_host_[i]) {
+      bytes = std::max(bytes, part.begin + HostBytes(i % data_count_, part));
+    }
+    program_.host_bytes += bytes;
+  }
+  CountStreamsOfChannels(program_);
+  if (program_.host_bytes <= machine_.host.memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("copies on the host take ", program_.host_bytes,
+                                                   " bytes, expected up to the host's memory of ",
+                                                   machine_.host.memory_bytes));
+}
+
+}  // namespace tidepool::schedule

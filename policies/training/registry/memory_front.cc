@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes schedules at ascending memories and sub-batches, and keeps those that no other one beats.
+#include "tidepool/training/memory_front.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/budget/budget.h"
+#include "lib/base/text/sizes.h"
+#include "lib/training/schedule/addresses/schedule_planning.h"
+#include "lib/training/schedule/steps/in_pages.h"
+#include "policies/training/layerwise/staying.h"
+#include "policies/training/modnn/modnn_policy.h"
+#include "policies/training/requests/policy_functions.h"
+#include "policies/training/requests/request_check.h"
+#include "policies/training/rounds/device_iteration.h"
+#include "policies/training/rounds/front_sub_batches.h"
+#include "policies/training/search/best_policy.h"
+#include "tidepool/training/lower_bound.h"
+#include "tidepool/training/sub_batch.h"
+
+namespace tidepool {
+namespace {
+
+using requests::MakeForGraph;
+using requests::OffloadPolicy;
+using rounds::FrontSubBatch;
+
+constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+// Relative differences of times below the first are rounding errors. A search for less than the
+// second does not pay.
+constexpr double kEqual = 1e-9;
+constexpr double kWorthwhile = 1e-3;
+constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
+constexpr double kSearchShare = 1.0 / 16;  // of the work, for each search
+// Seconds that the least work of a search takes for each task of the graph, about.
+constexpr double kLeastWorkOfTask = 2e-4;
+
+// Makes the schedule of `best` that is no slower than that of `modnn` with the same addresses.
+absl::StatusOr<Schedule> MakeBestFromModnn(std::string_view policy, const TaskGraph& graph,
+                                           const ScheduleRequest& request) {
+  ScheduleRequest own = request;
+  own.options = ModnnOptions();
+  absl::StatusOr<Schedule> modnn = modnn::MakeModnn("modnn", graph, own);
+  auto best = std::get<BestOptions>(request.options);
+  if (modnn.ok()) best.known = {*std::move(modnn)};
+  own.options = std::move(best);
+  return search::MakeBest(policy, graph, own);
+}
+
+// Makes a schedule of `modnn` that gets its addresses from the planner.
+absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGraph& graph,
+                                          const ScheduleRequest& request) {
+  absl::StatusOr<Schedule> modnn = modnn::MakeModnn("modnn", graph, request);
+  if (!modnn.ok()) return modnn;
+  modnn->policy = std::string(policy);
+  return schedule::InPages(*std::move(modnn));
+}
+
+OffloadPolicy PolicyOf(std::string_view name, MakeForGraph make_paged,
+                       MakeForGraph make_rounds = nullptr) {
+  OffloadPolicy policy;
+  policy.name = name;
+  policy.make_paged = make_paged;
+  policy.make_rounds = make_rounds;
+  return policy;
+}
+
+const TaskGraph& GraphOfBatch(const std::vector<TaskGraph>& graphs, std::int64_t batch) {
+  for (const TaskGraph& graph : graphs) {
+    if (graph.batch == batch) return graph;
+  }
+  return graphs.front();
+}
+
+void CountTasks(FrontPoint& point) {
+  const Schedule& schedule = point.made.schedule;
+  std::vector<ScheduleRound> rounds = schedule.rounds;
+  if (rounds.empty()) rounds = {{.steps = schedule.steps.size()}};
+  for (const ScheduleRound& round : rounds) {
+    const TaskGraph& graph = GraphOfBatch(point.made.graphs, round.batch);
+    std::set<std::pair<std::size_t, std::size_t>> ran;
+    for (std::size_t i = round.first_step; i < round.first_step + round.steps; ++i) {
+      const ScheduleStep& step = schedule.steps[i];
+      if (step.kind != StepKind::kRun) continue;
+      const std::int64_t workspace =
+          graph.tasks[step.index].algorithms[step.algorithm].workspace_bytes;
+      if (step.device != kHostDevice) {
+        point.workspace_bytes = std::max(point.workspace_bytes, workspace);
+      }
+      const bool is_first = ran.emplace(step.device, step.index).second;
+      if (!is_first) point.recomputed_tasks += round.times;
+    }
+  }
+}
+
+class FrontMaker {
+ public:
+  FrontMaker(const GraphOrFamily& graphs, const ScheduleRequest& request,
+             const FrontOptions& options)
+      : graphs_(graphs),
+        request_(request),
+        options_(options),
+        budget_(options.best.time_limit_seconds, options.best.stop) {
+    if (options_.best.work_seconds == 0) {
+      options_.best.work_seconds = options_.best.time_limit_seconds * kWorkShare;
+    }
+    options_.best.known.clear();
+  }
+
+  absl::StatusOr<MemoryFront> Make() {
+    absl::Status status = Check();
+    if (status.ok()) status = FindBatch();
+    if (status.ok()) status = AddSubBatches();
+    if (!status.ok()) return status;
+    const absl::StatusOr<std::vector<std::int64_t>> memories = Memories();
+    if (!memories.ok()) return memories.status();
+    best_ = options_.best;
+    best_.work_seconds *= kSearchShare;
+    for (const std::int64_t memory : *memories) TryModnn(memory);
+    Search();
+    if (front_.points.empty()) return NothingFits(memories->back());
+    front_.stopped = IsOver();
+    KeepFront();
+    return std::move(front_);
+  }
+
+ private:
+  // A search that could be made.
+  struct Candidate {
+    std::int64_t memory_bytes = 0;
+    const FrontSubBatch* sub_batch = nullptr;
+    double seconds = 0;  // the least that can be expected
+  };
+
+  absl::Status Check() {
+    absl::Status status = requests::CheckMachine(request_);
+    if (!status.ok()) return status;
+    if (!std::holds_alternative<std::monostate>(request_.options)) {
+      return absl::InvalidArgumentError(
+          "a request with options of a policy, expected those of the front alone");
+    }
+    if (request_.memory.value_or(ScheduleMemory::kFixed) != ScheduleMemory::kFixed) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("memory of the kind ", std::string(ScheduleMemoryName(*request_.memory)),
+                       ", expected fixed addresses"));
+    }
+    if (options_.memories < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(options_.memories, " memories, expected 1 or more"));
+    }
+    for (const std::int64_t memory : options_.memory_bytes) {
+      if (memory > 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("a memory of ", memory, " bytes, expected more than 0"));
+    }
+    return absl::OkStatus();
+  }
+
+  const GraphFamily* family() const { return std::get_if<GraphFamily>(&graphs_); }
+
+  absl::Status FindBatch() {
+    if (family() == nullptr) {
+      const TaskGraph& graph = std::get<TaskGraph>(graphs_);
+      batch_ = graph.batch;
+      tasks_ = graph.tasks.size();
+      return requests::CheckRequestOfGraph(graph, request_);
+    }
+    const absl::StatusOr<std::int64_t> batch = requests::BatchOfDevice(request_);
+    if (!batch.ok()) return batch.status();
+    batch_ = *batch;
+    tasks_ = family()->graph.tasks.size();
+    return absl::OkStatus();
+  }
+
+  absl::Status AddSubBatches() {
+    const bool has_rounds = options_.modnn.ghost_batch_normalization ||
+                            (family() != nullptr && !NormalizesOverBatch(family()->graph));
+    absl::StatusOr<std::vector<FrontSubBatch>> found =
+        rounds::FindSubBatches(graphs_, batch_, request_, has_rounds);
+    if (!found.ok()) return found.status();
+    sub_batches_ = *std::move(found);
+    front_.ideal_seconds = sub_batches_.back().ideal_seconds();
+    return absl::OkStatus();
+  }
+
+  // Returns the memories in ascending order.
+  absl::StatusOr<std::vector<std::int64_t>> Memories() {
+    std::vector<std::int64_t> memories = options_.memory_bytes;
+    if (memories.empty()) {
+      const absl::StatusOr<std::int64_t> most = MostMemory();
+      if (!most.ok()) return most.status();
+      memories = InEqualRatios(std::min(Least().least_bytes(), *most), *most);
+    }
+    std::sort(memories.begin(), memories.end());
+    memories.erase(std::unique(memories.begin(), memories.end()), memories.end());
+    return memories;
+  }
+
+  // Returns the sub-batch that runs in the least memory.
+  const FrontSubBatch& Least() const {
+    return *std::min_element(sub_batches_.begin(), sub_batches_.end(),
+                             [](const FrontSubBatch& a, const FrontSubBatch& b) {
+                               return a.least_bytes() < b.least_bytes();
+                             });
+  }
+
+  // Returns the memory with which all data stays at the largest sub-batch, or the machine's.
+  absl::StatusOr<std::int64_t> MostMemory() {
+    const std::int64_t limit = request_.machine.devices.front().memory_bytes;
+    const absl::StatusOr<MadeSchedule> made = MakeAt(none_, sub_batches_.back(), kUnlimitedMemory);
+    if (!made.ok()) return made.status();
+    const absl::StatusOr<FrontPoint> point = PointOf(*made);
+    if (!point.ok()) return point.status();
+    return limit > 0 ? std::min(limit, point->memory_bytes) : point->memory_bytes;
+  }
+
+  std::vector<std::int64_t> InEqualRatios(std::int64_t least, std::int64_t most) const {
+    if (options_.memories == 1) return {most};
+    std::vector<std::int64_t> memories;
+    memories.reserve(static_cast<std::size_t>(options_.memories));
+    const double ratio = static_cast<double>(most) / static_cast<double>(least);
+    for (int i = 0; i + 1 < options_.memories; ++i) {
+      const double share = static_cast<double>(i) / (options_.memories - 1);
+      memories.push_back(
+          static_cast<std::int64_t>(static_cast<double>(least) * std::pow(ratio, share)));
+    }
+    memories.push_back(most);
+    return memories;
+  }
+
+  // The first point may come late.
+  bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
+
+  // Makes the schedules of `modnn`, with the least sub-batches first. One that cannot be faster
+  // than a schedule of less memory is left out.
+  void TryModnn(std::int64_t memory) {
+    constexpr double kSlower = 1.005;  // of an estimate: `modnn` would be slower too
+    FrontMemory tried = {.memory_bytes = memory, .lower_bound_seconds = kNever};
+    for (const FrontSubBatch& sub_batch : sub_batches_) {
+      const double bound = sub_batch.LeastSeconds(memory);
+      tried.lower_bound_seconds = std::min(tried.lower_bound_seconds, bound);
+      const double fastest = FastestWithin(memory);
+      if (IsOver() || bound >= fastest * (1 - kEqual)) continue;
+      const double estimate = sub_batch.EstimatedSeconds(memory, request_.machine, false);
+      if (estimate >= fastest * kSlower) continue;
+      Try(modnn_, sub_batch, memory);
+      if (!IsOver() && FastestWithin(memory) < fastest) Try(planned_modnn_, sub_batch, memory);
+    }
+    front_.memories.push_back(tried);
+  }
+
+  // Searches for faster schedules until the work is used up, where most time could be saved first.
+  void Search() {
+    std::vector<Candidate> candidates = Candidates();
+    double work = options_.best.work_seconds;
+    best_.work_seconds = work * kSearchShare;
+    const double least_work = static_cast<double>(tasks_) * kLeastWorkOfTask;
+    while (!candidates.empty() && work > 0 && !IsOver()) {
+      const auto next = std::max_element(
+          candidates.begin(), candidates.end(),
+          [&](const Candidate& a, const Candidate& b) { return RankOf(a) < RankOf(b); });
+      const Candidate candidate = *next;
+      if (GainOf(candidate) < kWorthwhile) {
+        candidates.erase(next);
+        continue;
+      }
+      candidates.erase(next);
+      ++searches_[candidate.memory_bytes];
+      Try(BestFor(*candidate.sub_batch), *candidate.sub_batch, candidate.memory_bytes);
+      work -= best_.work_seconds + least_work;
+    }
+  }
+
+  std::vector<Candidate> Candidates() const {
+    std::vector<Candidate> candidates;
+    for (const FrontMemory& memory : front_.memories) {
+      for (const FrontSubBatch& sub_batch : sub_batches_) {
+        const double bound = sub_batch.LeastSeconds(memory.memory_bytes);
+        Candidate candidate = {memory.memory_bytes, &sub_batch, bound};
+        if (GainOf(candidate) < kWorthwhile) continue;
+        candidate.seconds =
+            std::max(bound, sub_batch.EstimatedSeconds(memory.memory_bytes, request_.machine,
+                                                       options_.best.recomputes));
+        if (GainOf(candidate) >= kWorthwhile) candidates.push_back(candidate);
+      }
+    }
+    return candidates;
+  }
+
+  // Returns the share of the time that a search can save at most.
+  double GainOf(const Candidate& candidate) const {
+    return 1 - candidate.seconds / FastestWithin(candidate.memory_bytes);
+  }
+
+  // Searches at other memories come before further ones at the same.
+  double RankOf(const Candidate& candidate) const {
+    const auto searches = searches_.find(candidate.memory_bytes);
+    return GainOf(candidate) / (searches == searches_.end() ? 1 : 1 + searches->second);
+  }
+
+  double FastestWithin(std::int64_t memory) const {
+    double fastest = kNever;
+    for (const FrontPoint& point : front_.points) {
+      if (point.memory_bytes <= memory) fastest = std::min(fastest, point.seconds);
+    }
+    return fastest;
+  }
+
+  // Rounds of one size keep the addresses of the search. Those of two sizes need the planner, since
+  // weights have one place in all. A batch that is not known, 0, is one round.
+  const OffloadPolicy& BestFor(const FrontSubBatch& sub_batch) const {
+    const bool has_rest = batch_ > 0 && batch_ % sub_batch.samples() != 0;
+    return has_rest ? best_in_pages_ : best_with_addresses_;
+  }
+
+  void Try(const OffloadPolicy& policy, const FrontSubBatch& sub_batch, std::int64_t memory) {
+    absl::StatusOr<MadeSchedule> made = MakeAt(policy, sub_batch, memory);
+    if (made.ok()) {
+      absl::StatusOr<FrontPoint> point = PointOf(*std::move(made));
+      if (point.ok()) {
+        front_.points.push_back(*std::move(point));
+      } else {
+        last_ = point.status();
+      }
+    } else {
+      last_ = made.status();
+    }
+  }
+
+  absl::StatusOr<MadeSchedule> MakeAt(const OffloadPolicy& policy, const FrontSubBatch& sub_batch,
+                                      std::int64_t memory) {
+    constexpr double kPlanShare = 0.2;  // of the work
+    constexpr double kLeastSeconds = 1e-3;
+    ScheduleRequest request = request_;
+    for (MachineDevice& device : request.machine.devices) device.memory_bytes = memory;
+    request.sub_batch = sub_batch.samples();
+    const double seconds = std::max(budget_.SecondsLeft(), kLeastSeconds);
+    const schedule::PlanEffort effort = {.work_seconds = best_.work_seconds * kPlanShare,
+                                         .most_seconds = seconds,
+                                         .whole_seconds = 0,
+                                         .seed = best_.seed,
+                                         .stop = best_.stop};
+    best_.time_limit_seconds = seconds;
+    if (policy.name == best_in_pages_.name) request.options = best_;
+    if (family() == nullptr) {
+      return rounds::MakeIteration(policy, std::get<TaskGraph>(graphs_), request, effort);
+    }
+    return rounds::MakeIteration(policy, *family(), batch_, request, effort);
+  }
+
+  // Simulates a schedule.
+  static absl::StatusOr<FrontPoint> PointOf(MadeSchedule made) {
+    const absl::StatusOr<Timeline> timeline = Simulate(made);
+    if (!timeline.ok()) return timeline.status();
+    FrontPoint point = {.memory_bytes = timeline->pool_bytes,
+                        .seconds = timeline->seconds,
+                        .bytes_out = timeline->bytes_out,
+                        .bytes_in = timeline->bytes_in,
+                        .made = std::move(made)};
+    for (const DeviceTimeline& device : timeline->further_devices) {
+      point.memory_bytes = std::max(point.memory_bytes, device.pool_bytes);
+    }
+    return point;
+  }
+
+  static bool HasValidAddresses(const MadeSchedule& made) {
+    std::vector<std::int64_t> memory;
+    memory.reserve(made.machine.devices.size());
+    for (const MachineDevice& device : made.machine.devices) memory.push_back(device.memory_bytes);
+    return ValidateAddresses(made.graphs, made.schedule, memory).ok();
+  }
+
+  // Removes the points that others beat.
+  void KeepFront() {
+    std::vector<FrontPoint> all = std::exchange(front_.points, {});
+    std::sort(all.begin(), all.end(), [](const FrontPoint& a, const FrontPoint& b) {
+      return std::pair(a.memory_bytes, a.seconds) < std::pair(b.memory_bytes, b.seconds);
+    });
+    double fastest = kNever;
+    for (FrontPoint& point : all) {
+      if (point.seconds >= fastest * (1 - kEqual) || !HasValidAddresses(point.made)) continue;
+      fastest = point.seconds;
+      CountTasks(point);
+      MadeSchedule& made = point.made;
+      for (MachineDevice& device : made.machine.devices) device.memory_bytes = point.memory_bytes;
+      made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
+      made.proved = point.seconds <= made.lower_bound_seconds * (1 + kEqual);
+      front_.points.push_back(std::move(point));
+    }
+  }
+
+  absl::Status NothingFits(std::int64_t most) const {
+    if (options_.best.stop.stop_requested()) {
+      return absl::CancelledError("the search was stopped before it had a schedule");
+    }
+    if (!last_.ok() && !absl::IsResourceExhausted(last_)) return last_;
+    const FrontSubBatch& least = Least();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no schedule keeps to a memory of ", text::ExactSize(most), "; sub-batches of ",
+        least.samples(), " need ", text::ExactSize(least.least_bytes()), " or more",
+        last_.ok() ? "" : absl::StrCat(": ", std::string(last_.message()))));
+  }
+
+  const GraphOrFamily& graphs_;
+  const ScheduleRequest& request_;
+  FrontOptions options_;
+  const OffloadPolicy none_ = PolicyOf("none", layerwise::MakeStaying);
+  const OffloadPolicy modnn_ = PolicyOf("modnn", nullptr, modnn::MakeModnn);
+  const OffloadPolicy planned_modnn_ = PolicyOf("modnn, planned", MakePlannedModnn);
+  const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, MakeBestFromModnn);
+  const OffloadPolicy best_in_pages_ = PolicyOf("best", MakeBestFromModnn);
+  budget::Budget budget_;
+  std::int64_t batch_ = 0;  // of one device
+  std::size_t tasks_ = 0;
+  std::vector<FrontSubBatch> sub_batches_;
+  std::map<std::int64_t, int> searches_;  // by memory
+  BestOptions best_;                      // with the limits of the search that runs
+  absl::Status last_;                     // of the last try that failed
+  MemoryFront front_;
+};
+
+}  // namespace
+
+absl::StatusOr<MemoryFront> MakeFront(const GraphOrFamily& graphs, const ScheduleRequest& request,
+                                      const FrontOptions& options) {
+  return FrontMaker(graphs, request, options).Make();
+}
+
+}  // namespace tidepool

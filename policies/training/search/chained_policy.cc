@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/training/search/chained_policy.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/text/sizes.h"
+#include "policies/training/layerwise/layerwise.h"
+#include "policies/training/requests/option_names.h"
+#include "policies/training/requests/policy_options.h"
+#include "tidepool/training/chain.h"
+
+namespace tidepool::search {
+namespace {
+
+std::int64_t Granules(std::int64_t bytes, std::int64_t granule) {
+  return (bytes + granule - 1) / granule * granule;
+}
+
+// Returns the graph with whole granules, so that a chain that fits also fits the device.
+TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
+  TaskGraph rounded = graph;
+  for (GraphData& data : rounded.data) data.bytes = Granules(data.bytes, granule);
+  for (GraphTask& task : rounded.tasks) {
+    for (TaskAlgorithm& algorithm : task.algorithms) {
+      algorithm.workspace_bytes = Granules(algorithm.workspace_bytes, granule);
+    }
+  }
+  return rounded;
+}
+
+ChainOptions ChainOf(const TaskGraph& graph, const ScheduleRequest& request,
+                     std::int64_t most_workspace, bool recomputes) {
+  const MachineDevice& device = request.machine.devices.front();
+  const MachineLink& link = request.machine.links[device.link];
+  ChainOptions options;
+  options.memory_bytes =
+      device.memory_bytes / request.placing.alignment * request.placing.alignment;
+  options.link_bytes_per_second =
+      std::min({link.out_bytes_per_second, link.in_bytes_per_second, kMostLinkBytesPerSecond});
+  options.recomputation = recomputes;
+  options.algorithms.reserve(graph.tasks.size());
+  for (const GraphTask& task : graph.tasks) {
+    options.algorithms.push_back(layerwise::FastestAlgorithm(task, most_workspace));
+  }
+  return options;
+}
+
+// Refuses an operation of the chain that needs more than the memory by itself.
+absl::Status CheckOperation(const TaskGraph& graph, const GraphChain& made, std::size_t begin,
+                            std::size_t end, std::int64_t bytes) {
+  if (begin == end || bytes <= made.chain.memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the tasks from ", requests::InQuotes(graph.tasks[begin].name), " to ",
+                   requests::InQuotes(graph.tasks[end - 1].name), " alone need ",
+                   text::ExactSize(bytes + made.resident_bytes), ", with ",
+                   text::Size(made.resident_bytes), " of weights and the like; the memory has ",
+                   text::ExactSize(made.chain.memory_bytes + made.resident_bytes)));
+}
+
+absl::Status CheckOperationsFit(const TaskGraph& graph, const GraphChain& made) {
+  const Chain& chain = made.chain;
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const GraphChain::Part& part = made.parts[i];
+    const std::int64_t both = chain.x[i] + chain.x[i + 1];
+    absl::Status status = CheckOperation(graph, made, part.forward_begin, part.forward_end,
+                                         both + chain.forward_extra[i]);
+    if (!status.ok()) return status;
+    status = CheckOperation(graph, made, part.backward_begin, part.backward_end,
+                            both + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i]);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+struct TimedSchedule {
+  Schedule schedule;
+  double seconds = 0;
+};
+
+absl::StatusOr<TimedSchedule> MakeWith(std::string_view policy, const TaskGraph& graph,
+                                       const ScheduleRequest& request,
+                                       const GraphChainOptions& options,
+                                       std::int64_t most_workspace, bool recomputes) {
+  const absl::StatusOr<GraphChain> made =
+      ToChain(graph, ChainOf(graph, request, most_workspace, recomputes));
+  if (!made.ok()) return made.status();
+  if (absl::Status status = CheckOperationsFit(graph, *made); !status.ok()) return status;
+  const absl::StatusOr<ChainSchedule> chain = MakeChainSchedule(policy, made->chain, options.chain);
+  if (!chain.ok()) return chain.status();
+  absl::StatusOr<Schedule> schedule =
+      ScheduleChain(graph, *made, *chain, request.placing.alignment);
+  if (!schedule.ok()) return schedule.status();
+  return TimedSchedule{*std::move(schedule), chain->seconds};
+}
+
+std::vector<std::int64_t> LimitsOf(const std::optional<AlgorithmChoice>& choice) {
+  if (choice == AlgorithmChoice::kFastest) return {layerwise::kAnyWorkspace};
+  if (choice == AlgorithmChoice::kLeastMemory) return {layerwise::kLeastWorkspace};
+  return {layerwise::kAnyWorkspace, layerwise::kLeastWorkspace};
+}
+
+absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request, bool recomputes) {
+  const absl::StatusOr<GraphChainOptions> options = requests::OptionsOf<GraphChainOptions>(request);
+  if (!options.ok()) return options.status();
+  const TaskGraph rounded = InGranules(graph, request.placing.alignment);
+  absl::StatusOr<TimedSchedule> best = absl::InternalError("no algorithms were tried");
+  for (const std::int64_t limit : LimitsOf(options->algorithms)) {
+    absl::StatusOr<TimedSchedule> made =
+        MakeWith(policy, rounded, request, *options, limit, recomputes);
+    if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
+    const bool is_better = !best.ok() || (made.ok() && made->seconds < best->seconds);
+    if (!is_better) continue;
+    best = std::move(made);
+    if (best.ok())
+      best->schedule.policy = absl::StrCat(std::string(policy), layerwise::TextOfWorkspaces(limit));
+  }
+  if (!best.ok()) return best.status();
+  best->schedule.fingerprint = GraphFingerprint(graph);
+  return std::move(best->schedule);
+}
+
+}  // namespace
+
+absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleRequest& request,
+                                       bool recomputes) {
+  const absl::StatusOr<GraphChainOptions> options = requests::OptionsOf<GraphChainOptions>(request);
+  if (!options.ok()) return options.status();
+  const TaskGraph rounded = InGranules(graph, request.placing.alignment);
+  const std::int64_t limit = LimitsOf(options->algorithms).front();
+  return ToChain(rounded, ChainOf(rounded, request, limit, recomputes));
+}
+
+absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request) {
+  return MakeOnChain(policy, graph, request, /*recomputes=*/false);
+}
+
+absl::StatusOr<Schedule> MakeRecomputing(std::string_view policy, const TaskGraph& graph,
+                                         const ScheduleRequest& request) {
+  return MakeOnChain(policy, graph, request, /*recomputes=*/true);
+}
+
+}  // namespace tidepool::search

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests policies of chains on graphs: every schedule is valid, and no slower than on the chain.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/check_times/check_times.h"
+#include "tests/support/expect_valid.h"
+#include "tests/support/rounds.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kRecomputingPolicies[] = {"recompute", "pofo"};
+constexpr const char* kChainedPolicies[] = {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"};
+
+// A link with one transfer at a time, as chains have.
+ScheduleRequest OneWayRequest(std::int64_t memory_bytes) {
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = memory_bytes;
+  request.machine.links.front().full_duplex = false;
+  return request;
+}
+
+std::int64_t ChainPeakOf(const TaskGraph& graph) {
+  const GraphChain made =
+      ToChain(graph, {.memory_bytes = std::int64_t{1} << 50, .link_bytes_per_second = 1e9}).value();
+  return ChainPeak(made.chain) + made.resident_bytes;
+}
+
+TEST(ChainedPolicy, SchedulesAreValidInAnyMemory) {
+  int moved = 0;
+  for (const char* name : {"alexnet", "vgg-16", "resnet-18"}) {
+    const TaskGraph graph = MakeModel(name, {.batch = 16}).value();
+    const std::int64_t peak = ChainPeakOf(graph);
+    for (const char* policy : kChainedPolicies) {
+      for (const double share : {0.5, 0.7, 0.9, 1.1}) {
+        for (const auto memory : {ScheduleMemory::kPaged, ScheduleMemory::kFixed}) {
+          SCOPED_TRACE(::testing::Message() << name << " " << policy << " " << share);
+          ScheduleRequest request =
+              OneWayRequest(static_cast<std::int64_t>(static_cast<double>(peak) * share));
+          request.memory = memory;
+          const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
+          if (absl::IsResourceExhausted(made.status())) continue;
+          ASSERT_TRUE(made.ok()) << made.status();
+          ExpectValid(*made);
+          if (HasFailure()) return;
+          const Timeline timeline = Simulate(*made).value();
+          EXPECT_GE(timeline.seconds, made->lower_bound_seconds * (1 - 1e-9));
+          EXPECT_LE(timeline.peak_device_bytes, request.machine.devices.front().memory_bytes);
+          moved += timeline.bytes_out > 0 ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(moved, 20);
+}
+
+TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
+  const TaskGraph graph = MakeModel("gpt2-small", {.batch = 4}).value();
+  const GraphChain all =
+      ToChain(graph, {.memory_bytes = std::int64_t{1} << 50, .link_bytes_per_second = 1e9}).value();
+  const auto peak = static_cast<double>(ChainPeak(all.chain));
+  int repeated = 0;
+  for (const char* policy : kRecomputingPolicies) {
+    for (const double share : testing::Cases({0.6, 0.8, 1.2})) {
+      SCOPED_TRACE(::testing::Message() << policy << " " << share);
+      const auto bytes = static_cast<std::int64_t>(peak * share);
+      const absl::StatusOr<MadeSchedule> made =
+          MakeSchedule(policy, graph, OneWayRequest(all.resident_bytes + bytes));
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectValid(*made);
+      std::size_t runs = 0;
+      for (const ScheduleStep& step : made->schedule.steps) {
+        runs += step.kind == StepKind::kRun ? 1 : 0;
+      }
+      repeated += runs > graph.tasks.size() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(repeated, 1);
+}
+
+TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {
+  const TaskGraph graph = MakeModel("vgg-16", {.batch = 16, .inputs = DataHome::kDevice}).value();
+  for (const double share : {0.6, 0.8}) {
+    const auto memory = static_cast<std::int64_t>(static_cast<double>(ChainPeakOf(graph)) * share);
+    ScheduleRequest request = OneWayRequest(memory);
+    request.memory = ScheduleMemory::kPaged;
+    request.placing.alignment = 1;
+    request.options = GraphChainOptions{.algorithms = AlgorithmChoice::kLeastMemory};
+    const GraphChain chain =
+        ToChain(graph,
+                {.memory_bytes = memory,
+                 .link_bytes_per_second = request.machine.links.front().out_bytes_per_second})
+            .value();
+    for (const char* policy : kChainedPolicies) {
+      const absl::StatusOr<ChainSchedule> on_chain = MakeChainSchedule(policy, chain.chain, {});
+      const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
+      ASSERT_EQ(on_chain.ok(), made.ok()) << policy << " " << made.status();
+      if (!made.ok()) continue;
+      EXPECT_LE(Simulate(*made)->seconds, on_chain->seconds * (1 + 1e-9)) << policy << " " << share;
+      EXPECT_EQ(made->schedule.policy, std::string(policy) + "(m)");
+    }
+  }
+}
+
+TEST(ChainedPolicy, RoundsNeedLessMemoryThanTheBatch) {
+  const GraphFamily family = MakeModelFamily("vgg-16", {}, std::vector<std::int64_t>{1}).value();
+  const std::int64_t peak = ChainPeakOf(GraphAt(family, 32).value());
+  ScheduleRequest request = OneWayRequest(peak / 2);
+  request.batch = 32;
+  request.sub_batch = 8;
+  for (const char* policy : {"greedy", "dynprog"}) {
+    const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, family, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->rounds, 4);
+    ExpectValid(*made);
+  }
+  request.sub_batch = kLargestSubBatch;
+  EXPECT_TRUE(MakeSchedule("greedy", family, request).ok());
+}
+
+TEST(ChainedPolicy, MemoryThatIsTooSmallIsRefused) {
+  const TaskGraph graph = MakeModel("vgg-16", {.batch = 16}).value();
+  for (const char* policy : kChainedPolicies) {
+    const GraphChain made =
+        ToChain(graph, {.memory_bytes = std::int64_t{1} << 40, .link_bytes_per_second = 1e9})
+            .value();
+    const absl::Status status =
+        MakeSchedule(policy, graph, OneWayRequest(made.resident_bytes + (1 << 20))).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("the tasks from '"), HasSubstr("alone need "), HasSubstr("bytes")));
+  }
+}
+
+TEST(ChainedPolicy, OptionsAreThePoliciesOwn) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 1}).value();
+  ScheduleRequest request = OneWayRequest(std::int64_t{1} << 40);
+  request.options = LayerwiseOptions{};
+  EXPECT_THAT(MakeSchedule("greedy", graph, request).status().message(),
+              HasSubstr("the options are those of another policy"));
+  request.options = GraphChainOptions{};
+  for (const char* policy : {"none", "vdnn", "vdnn++", "base"}) {
+    EXPECT_THAT(MakeSchedule(policy, graph, request).status().message(),
+                HasSubstr("the options are those of another policy"));
+  }
+  request.options = GraphChainOptions{.chain = {.time_limit_seconds = 0}};
+  EXPECT_EQ(MakeSchedule("greedy", graph, request).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  request.options = {};
+  request.memory = ScheduleMemory::kPool;
+  EXPECT_THAT(MakeSchedule("greedy", graph, request).status().message(),
+              HasSubstr("policy 'greedy' makes no schedules with a pool"));
+}
+
+}  // namespace
+}  // namespace tidepool
