@@ -244,7 +244,7 @@ if __name__ == "__main__":
         for _ in measure(sys.argv[1], make, lambda: data(int(sys.argv[2])), [float(share) for share in sys.argv[3:]]):
             pass
     else:
-        checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.8, 0.5, 0.35]),
+        checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
                   "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]), "ddp": lambda: check_ddp([0.8, 0.6]),

@@ -254,9 +254,19 @@ import sys
 import torch
 from torch import nn
 
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = lambda width: nn.Sequential(nn.Sequential(nn.Linear(width, 256), nn.ReLU()), nn.Tanh())
+        self.layers = nn.Sequential(layer(64), layer(256), layer(256), nn.Linear(256, 8))
+
+    def forward(self, x):
+        return self.layers(x)
+
 torch.set_num_threads(1)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 8))
+model = Net()
+# compiled here
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(4):
     loss = nn.functional.mse_loss(model(torch.randn(512, 64)), torch.zeros(512, 8))
@@ -294,13 +304,46 @@ def programs_stay_as_they_are():
         assert "['--rate', '3'] __main__" in plain.stdout and not plain.stderr, plain
         wrong = run("train.py", TIDEPOOL_BUDGET="much")
         assert wrong.returncode == 1 and wrong.stderr.startswith("tidepool: TIDEPOOL_BUDGET: budget: "), wrong
-        for ran in (run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py"),
-                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="1.6MB"),
-                    run("-m", "tidepool.torch", "--budget", "1.6MB", "train.py", TIDEPOOL_BUDGET="1GiB"),
-                    run("train.py", TIDEPOOL_BUDGET="1.6MB")):
+        for ran in (run("-m", "tidepool.torch", "--budget", "3MB", "--link", "1MB/s", "train.py"),
+                    run("-m", "tidepool.torch", "-m", "train", TIDEPOOL_BUDGET="3MB"),
+                    run("-m", "tidepool.torch", "--budget", "3MB", "train.py", TIDEPOOL_BUDGET="1GiB"),
+                    run("train.py", TIDEPOOL_BUDGET="3MB")):
             assert ran.stdout == plain.stdout, ran
-            assert "tidepool: Sequential: " in ran.stderr and " predicted of 1.53 MiB" in ran.stderr, ran.stderr
+            assert "tidepool: Net: " in ran.stderr and " predicted of 2.86 MiB" in ran.stderr, ran.stderr
             assert "send" in ran.stderr or "again" in ran.stderr, ran.stderr
+
+
+def modules_of_a_stage_that_runs_again_are_no_models():
+    from tidepool._torch_compile import _options
+    from tidepool._torch_offload import _run
+
+    model, batch = GPT(), models.tokens(4)
+    watching = _run._Models(_options.check({"budget": smallest_of(model, batch), "link": SLOW_LINK}))
+    watching.watch()
+    train(model, batch)
+    assert list(watching.trainings) == [model], list(watching.trainings)
+    assert _chain.AGAIN in {mode for _, mode in watching.trainings[model].modes}
+
+
+def compiled_programs_stay_as_they_are():
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        script = pathlib.Path(folder) / "train.py"
+
+        def run(line, *arguments):
+            script.write_text(PROGRAM.replace("# compiled here", line))
+            return subprocess.run([sys.executable, *arguments, "train.py"], cwd=folder, capture_output=True, text=True, env=os.environ,
+                                  check=False)
+
+        plain = run("")
+        for line in ("model = torch.compile(model)", "model.compile()", "model = nn.Sequential(torch.compile(model))"):
+            ran = run(line, "-m", "tidepool.torch", "--budget", "4MB", "--link", "100GB/s")
+            assert ran.stdout == plain.stdout, (line, ran)
+            assert "compiled modules train by tidepool's backend" in ran.stderr, ran.stderr
+            said = [text for text in ran.stderr.splitlines() if text.startswith("tidepool: compiled modules: ")]
+            assert len(said) == 1 and " 0 operators run again, 0 copies out" not in said[0], ran.stderr
 
 
 def wrong_calls_of_the_command_are_refused():
@@ -400,4 +443,4 @@ if __name__ == "__main__":
     else:
         isolated.run([value for name, value in list(globals().items())
                       if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                      and name not in ("GPT", "train", "is_same", "smallest_of", "check", "a_chain_of", "peaks_keep_to_the_budget")])
+                      and name not in ("GPT", "train", "is_same", "smallest_of", "check", "a_chain_of", "install", "peaks_keep_to_the_budget")])

@@ -33,7 +33,10 @@ class _Models:
 
     def __init__(self, options: _options.Options):
         self.options = options
-        self.trainings: "weakref.WeakKeyDictionary[nn.Module, Optional[Training]]" = weakref.WeakKeyDictionary()
+        self.trainings: "weakref.WeakKeyDictionary[nn.Module, Training]" = weakref.WeakKeyDictionary()
+        self.compiled: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()  # models that torch.compile compiles, whole or in parts
+        self.has_compiled = False
+        self.known: "weakref.WeakSet[nn.Module]" = weakref.WeakSet()  # models, and the modules in them
         self.thread = threading.local()
 
     def watch(self) -> None:
@@ -46,20 +49,23 @@ class _Models:
             self.thread.is_inside = True
             try:
                 self.take(module)
+                if module in self.compiled:
+                    nn.Module.__call__ = call  # type: ignore[method-assign]  # what torch.compile knows
                 return call(module, *arguments, **keywords)
             finally:
                 self.thread.is_inside = False
+                nn.Module.__call__ = watched  # type: ignore[method-assign]
 
         nn.Module.__call__ = watched  # type: ignore[method-assign]
 
     def take(self, module: nn.Module) -> None:
         is_trained = module.training and torch.is_grad_enabled() and any(each.requires_grad for each in module.parameters())
-        if not is_trained or module in self.trainings:
+        if not is_trained or module in self.known:
             return
-        self.trainings[module] = None
-        if type(module).__name__ == "OptimizedModule":
-            warnings.warn("tidepool: a model of torch.compile is left as it is; give torch.compile backend=\"tidepool\"",
-                          RuntimeWarning, stacklevel=3)
+        self.known.update(module.modules())
+        if _compile_again(module, self.options):
+            self.compiled.add(module)
+            self.has_compiled = True
             return
         try:
             self.trainings[module] = Training(module, self.options.budget, self.options.link).__enter__()
@@ -67,14 +73,39 @@ class _Models:
             warnings.warn(f"tidepool: the model {type(module).__name__} is left as it is: {error}", RuntimeWarning, stacklevel=3)
 
     def report(self) -> None:
-        """Prints a line for each model."""
+        """Prints a line for each model, and one for all graphs of compiled ones."""
+        size, budget = _options.size_text, _options.size_text(self.options.budget)
         for module, training in self.trainings.items():
-            if training is None or training.prediction is None:
+            if training.prediction is None:
                 continue
             modes = collections.Counter(mode for _, mode in training.modes)
-            print(f"tidepool: {type(module).__name__}: {_options.size_text(training.prediction.peak_bytes)} predicted of "
-                  f"{_options.size_text(self.options.budget)}; stages: "
+            print(f"tidepool: {type(module).__name__}: {size(training.prediction.peak_bytes)} predicted of {budget}; stages: "
                   + ", ".join(f"{count} {mode}" for mode, count in sorted(modes.items())), file=sys.stderr)
+        if self.has_compiled:
+            from .._torch_compile._backend import plans
+
+            for plan in plans[-1:]:
+                print(f"tidepool: compiled modules: {size(plan.peak_bytes)} predicted of {budget}; {plan.runs_again} operators run again, "
+                      f"{plan.copies_out} copies out in the last of {len(plans)} plans", file=sys.stderr)
+
+
+def _compile_again(model: nn.Module, options: _options.Options) -> bool:
+    """Gives modules of a model that torch.compile compiles the backend tidepool. Returns whether there are any."""
+    is_optimized = [module for module in model.modules() if type(module).__name__ == "OptimizedModule"]
+    in_place = [module for module in model.modules() if getattr(module, "_compiled_call_impl", None) is not None]
+    if not is_optimized and not in_place:
+        return False
+    warnings.warn("tidepool: compiled modules train by tidepool's backend, with eager kernels in place of the compiler's",
+                  RuntimeWarning, stacklevel=4)
+    import tidepool.torch
+
+    given = {"budget": options.budget, **({} if options.link is None else {"link": options.link})}
+    for module in is_optimized:
+        ours = tidepool.torch.compile(module._orig_mod, **given)
+        module.dynamo_ctx, module.forward = ours.dynamo_ctx, ours.forward
+    for module in in_place:
+        module.compile(backend="tidepool", options=given, dynamic=False)
+    return True
 
 
 def watch(options: _options.Options) -> None:
