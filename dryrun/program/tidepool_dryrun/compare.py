@@ -19,7 +19,7 @@ def check(options):
     """Raises ValueError for an option that a comparison has no place for."""
     for name in REFUSED:
         if getattr(options, name):
-            raise ValueError(f"--compare with --{name}, expected one of them: a comparison has two runs")
+            raise ValueError(f"--compare with --{name}: a comparison has two runs, remove one of the two options")
 
 
 @contextlib.contextmanager

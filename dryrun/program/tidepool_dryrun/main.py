@@ -54,13 +54,13 @@ class DryRun:
         if options.by not in ("", *text.TABLES):
             raise ValueError(f"a table by {options.by!r}, expected {' or '.join(text.TABLES)}")
         if options.by and options.fit:
-            raise ValueError("--by with --fit, expected one of them: the table is that of one run")
+            raise ValueError("--by with --fit: the table is that of one run, remove one of the two options")
         of_step = "--graph" if options.graph else "--front" if options.front else ""
         if of_step and options.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
                              "state of the optimizer")
         if of_step and options.fit:
-            raise ValueError(f"{of_step} with --fit, expected one of them: the graph is that of one run")
+            raise ValueError(f"{of_step} with --fit: the graph is that of one run, remove one of the two options")
         gpu = gpus.find(options.gpu)
         memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:

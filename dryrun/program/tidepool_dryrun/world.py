@@ -134,9 +134,9 @@ def size_of(options, launch):
     size = nodes_of(launch.nodes) * per_node
     if options.world not in (None, size):
         raise ValueError(f"--world {options.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
-                          f"{size}: expected one of them, or equal numbers")
+                          f"{size}: leave --world out, or give the same number")
     if options.devices is not None and options.devices != per_node:
-        raise ValueError(f"--devices {options.devices}, but torchrun starts {per_node} ranks on each node, expected no --devices: each rank "
+        raise ValueError(f"--devices {options.devices}, but torchrun starts {per_node} ranks on each node: leave --devices out, each rank "
                           "has a GPU")
     return size, per_node
 
