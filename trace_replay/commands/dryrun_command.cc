@@ -98,39 +98,39 @@ std::string BytesText(const std::string& bytes) {
   return text;
 }
 
-nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
-                         const fs::path& folder) {
-  nlohmann::json orders = {{"gpu", BytesText(options.gpu)},
-                           {"steps", options.steps},
-                           {"time_limit_seconds", options.time_limit_seconds},
-                           {"fit", BytesText(options.fit)},
-                           {"initializes", !options.skips_initialization},
-                           {"density", options.density},
-                           {"snapshot", BytesText(options.snapshot)},
-                           {"report", BytesText(options.report)},
-                           {"graph", BytesText(options.graph)},
-                           {"front", BytesText(options.front)},
-                           {"by", options.by},
-                           {"json", options.json},
-                           {"tool", BytesText(program.string())},
-                           {"stand_in", BytesText((folder / "cudart_host").string())}};
-  if (options.devices.has_value()) orders["devices"] = *options.devices;
-  if (options.world.has_value()) orders["world"] = *options.world;
-  if (options.rank.has_value()) orders["ranks"] = std::to_string(*options.rank);
-  if (!options.ranks.empty()) orders["ranks"] = BytesText(options.ranks);
-  if (options.memory_bytes.has_value()) orders["memory_bytes"] = *options.memory_bytes;
-  for (const std::string& name : options.compare) orders["compare"].push_back(BytesText(name));
+nlohmann::json OptionsAsJson(const DryRunOptions& options, const fs::path& program,
+                             const fs::path& folder) {
+  nlohmann::json json = {{"gpu", BytesText(options.gpu)},
+                         {"steps", options.steps},
+                         {"time_limit_seconds", options.time_limit_seconds},
+                         {"fit", BytesText(options.fit)},
+                         {"initializes", !options.skips_initialization},
+                         {"density", options.density},
+                         {"snapshot", BytesText(options.snapshot)},
+                         {"report", BytesText(options.report)},
+                         {"graph", BytesText(options.graph)},
+                         {"front", BytesText(options.front)},
+                         {"by", options.by},
+                         {"json", options.json},
+                         {"tool", BytesText(program.string())},
+                         {"stand_in", BytesText((folder / "cudart_host").string())}};
+  if (options.devices.has_value()) json["devices"] = *options.devices;
+  if (options.world.has_value()) json["world"] = *options.world;
+  if (options.rank.has_value()) json["ranks"] = std::to_string(*options.rank);
+  if (!options.ranks.empty()) json["ranks"] = BytesText(options.ranks);
+  if (options.memory_bytes.has_value()) json["memory_bytes"] = *options.memory_bytes;
+  for (const std::string& name : options.compare) json["compare"].push_back(BytesText(name));
   if (options.cudnn_workspace_bytes.has_value()) {
-    orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
+    json["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
   }
-  return orders;
+  return json;
 }
 
-// Replaces this process by the package, with the orders and the words of the command as its
-// arguments. Returns only where that fails.
-absl::Status BecomePackage(const fs::path& folder, const std::string& orders,
+// Replaces this process by the package, with the options as JSON and the words of the command as
+// its arguments. Returns only where that fails.
+absl::Status BecomePackage(const fs::path& folder, const std::string& json,
                            const std::vector<std::string>& command) {
-  std::vector<std::string> words = {"python3", (folder / "tidepool_dryrun").string(), orders};
+  std::vector<std::string> words = {"python3", (folder / "tidepool_dryrun").string(), json};
   words.insert(words.end(), command.begin(), command.end());
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -162,7 +162,7 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
                      " has no stand-in for the CUDA runtime, expected a build with the CUDA "
                      "Toolkit 13"));
   }
-  return BecomePackage(*folder, OrdersFor(options, program, *folder).dump(), options.command);
+  return BecomePackage(*folder, OptionsAsJson(options, program, *folder).dump(), options.command);
 }
 
 std::string MoreThanNoMemory(const std::string& text) {

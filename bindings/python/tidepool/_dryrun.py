@@ -172,13 +172,13 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         at = pathlib.Path(name)
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
-        orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
+        options = main.Options(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
                              devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
                              report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""), by=by)
         failure: Optional[BaseException] = None
         try:
-            run = main.DryRun(orders, _Tool())
+            run = main.DryRun(options, _Tool())
             answer = run.answer(command, at)
             main.keep_files(run, answer, title)
         except ValueError as error:

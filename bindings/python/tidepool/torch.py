@@ -591,7 +591,7 @@ def offload(model, *, budget, link=None):
     Stages are the members of the model's outermost torch.nn.ModuleLists and Sequentials. Each keeps its data, sends it to
     the host, or runs again in the backward pass. The first step of each shape of inputs is measured; `training.prediction`
     then has `peak_bytes` and `seconds`, and `training.modes` the mode of each stage. The budget counts all tensors of the
-    process between the begin of the forward pass and the end of the backward pass.
+    process between the start of the forward pass and the end of the backward pass.
 
     link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
 

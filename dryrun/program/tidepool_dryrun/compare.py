@@ -15,11 +15,11 @@ MOST_LINES = 10  # for people
 PEAKS = {"peak live": "peak_live_bytes", "PyTorch reserves": "peak_reserved_bytes"}
 
 
-def check(orders):
+def check(options):
     """Raises ValueError for an option that a comparison has no place for."""
     for name in REFUSED:
-        if getattr(orders, name):
-            raise ValueError(f"--compare with --{name}, expected one of them: a comparison has two runs")
+        if getattr(options, name):
+            raise ValueError(f"--compare with --{name}: a comparison has two runs, remove one of the two options")
 
 
 @contextlib.contextmanager
@@ -33,16 +33,16 @@ def first_in_path(folder):
         os.environ["PATH"] = before
 
 
-def run(make_run, orders):
-    """Returns the answer of a comparison. `make_run` makes the dry run of orders."""
-    places = [environments.find(name, orders.command) for name in orders.compare]
+def run(make_run, options):
+    """Returns the answer of a comparison. `make_run` makes the dry run of options."""
+    places = [environments.find(name, options.command) for name in options.compare]
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as name:
         runs = []
         for number, place in enumerate(places):
             folder = pathlib.Path(name, str(number))
             folder.mkdir()
             with first_in_path(place.folder):
-                one = make_run(dataclasses.replace(orders, command=place.command(orders.command)))
+                one = make_run(dataclasses.replace(options, command=place.command(options.command)))
                 try:
                     runs.append((one, one.answer(one.command, folder)))
                 except DryRunError as error:

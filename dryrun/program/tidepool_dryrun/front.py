@@ -20,9 +20,9 @@ def write(run, step, ratio, title):
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
         file = pathlib.Path(folder, "step.json")
         file.write_text(graph.text(step, title, own))
-        made = tool.ask("front", file, "--memory", peak, "--time-limit", SEARCH, "--svg", run.orders.front)
+        made = tool.ask("front", file, "--memory", peak, "--time-limit", SEARCH, "--svg", run.options.front)
         cards = [of_gpu(tool, step, own, name, ratio, file) for name in sorted(gpus.GPUS, key=lambda name: gpus.GPUS[name].memory_bytes)]
-    return {"file": run.orders.front, "gpus": cards,
+    return {"file": run.options.front, "gpus": cards,
             "points": [{"memory_bytes": one["memory_bytes"], "slowdown": round(one["overhead"], 4)} for one in made["points"]]}
 
 

@@ -32,7 +32,7 @@ class Datum:
     def __init__(self, address, bytes_, writer=None):
         self.address = address
         self.bytes = bytes_
-        self.writer = self.begin = writer  # None: it is older than the step. Data from the host has a begin alone
+        self.writer = self.begin = writer  # None: it is older than the step. Data from the host has a start alone
         self.death = None  # the task that ran last when it was freed; None: it outlives the step
         self.users = []  # tasks, in order
         self.kind = self.name = None

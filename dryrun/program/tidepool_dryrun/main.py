@@ -14,7 +14,7 @@ from . import batches, compare, fit, front, gpus, graph, outside, program, remed
 from .errors import DryRunError
 
 @dataclasses.dataclass
-class Orders:
+class Options:
     """The options of the command line, checked there."""
     command: list
     stand_in: str  # the folder of the stand-in for the CUDA runtime
@@ -48,57 +48,57 @@ class Orders:
 class DryRun:
     """The runs of one command. `tool` answers questions about snapshots."""
 
-    def __init__(self, orders, tool=None):
-        self.orders = orders
-        self.world, self.command = world.find(orders)
-        if orders.by not in ("", *text.TABLES):
-            raise ValueError(f"a table by {orders.by!r}, expected {' or '.join(text.TABLES)}")
-        if orders.by and orders.fit:
-            raise ValueError("--by with --fit, expected one of them: the table is that of one run")
-        of_step = "--graph" if orders.graph else "--front" if orders.front else ""
-        if of_step and orders.steps == 1:
+    def __init__(self, options, tool=None):
+        self.options = options
+        self.world, self.command = world.find(options)
+        if options.by not in ("", *text.TABLES):
+            raise ValueError(f"a table by {options.by!r}, expected {' or '.join(text.TABLES)}")
+        if options.by and options.fit:
+            raise ValueError("--by with --fit: the table is that of one run, remove one of the two options")
+        of_step = "--graph" if options.graph else "--front" if options.front else ""
+        if of_step and options.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
                              "state of the optimizer")
-        if of_step and orders.fit:
-            raise ValueError(f"{of_step} with --fit, expected one of them: the graph is that of one run")
-        gpu = gpus.find(orders.gpu)
-        memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
+        if of_step and options.fit:
+            raise ValueError(f"{of_step} with --fit: the graph is that of one run, remove one of the two options")
+        gpu = gpus.find(options.gpu)
+        memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:
             raise ValueError(f"memory of {memory_bytes} bytes, expected more than 0")
-        devices = self.world.per_node if self.world else orders.devices or 1
+        devices = self.world.per_node if self.world else options.devices or 1
         self.machine = program.Machine(gpu, memory_bytes, devices)
-        self.tool = tool or answers.Tool(orders.tool)
+        self.tool = tool or answers.Tool(options.tool)
         self.target = target.find(self.command)
 
-    def answer(self, command, folder, orders=None, machine=None):
-        """Runs the command and returns the answer, which has files in the folder. Further runs have orders and a machine of their own."""
-        orders, machine = orders or self.orders, machine or self.machine
-        own = program.environment(self.target, machine, orders.stand_in, folder, orders, self.world is not None)
+    def answer(self, command, folder, options=None, machine=None):
+        """Runs the command and returns the answer, which has files in the folder. Further runs have options and a machine of their own."""
+        options, machine = options or self.options, machine or self.machine
+        own = program.environment(self.target, machine, options.stand_in, folder, options, self.world is not None)
         program.check_loads(self.target, own)
         started = self.world.start(command, folder) if self.world else command
-        finished = program.run(started, own, orders.time_limit_seconds)
+        finished = program.run(started, own, options.time_limit_seconds)
         has_nodes = self.world is not None and self.world.nodes > 1
-        around = outside.Around(machine.gpu, machine.devices, has_nodes, self.orders.memory_bytes is None)
+        around = outside.Around(machine.gpu, machine.devices, has_nodes, self.options.memory_bytes is None)
         return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
 
 
 def keep_files(run, answer, title):
     """Writes the files that the options ask for, from the rank that takes most. `title` names the program."""
-    orders = run.orders
+    options = run.options
     rank = answers.largest_of(answer["ranks"])
-    if (orders.snapshot or orders.report) and rank["snapshot"] is None:
+    if (options.snapshot or options.report) and rank["snapshot"] is None:
         raise DryRunError("a program that takes no memory through PyTorch has no snapshot and no report, expected neither --snapshot "
                           "nor --report")
-    if orders.records_steps and rank["snapshot"] is None:
+    if options.records_steps and rank["snapshot"] is None:
         raise DryRunError("a program that takes no memory through PyTorch has no task graph, expected neither --graph nor --front")
-    if orders.snapshot:
-        shutil.copyfile(rank["snapshot"], orders.snapshot)
-    if orders.report:
+    if options.snapshot:
+        shutil.copyfile(rank["snapshot"], options.snapshot)
+    if options.report:
         # The report has the name of its file as its title.
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
-        run.tool.report(named, orders.report)
-    step = graph.make(rank) if orders.records_steps and answer["fits"] else None
+        run.tool.report(named, options.report)
+    step = graph.make(rank) if options.records_steps and answer["fits"] else None
     if step:
         write_graph(run, step, answer, answer, title)
     if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
@@ -113,9 +113,9 @@ def keep_files(run, answer, title):
 def write_graph(run, step, answer, needed, title):
     """Writes the files of the task graph of a step that the options name. `needed` is the answer of the run that the step belongs to."""
     name, peak = text.program_name(title), needed["peak_live_bytes"]
-    if run.orders.graph:
-        answer["graph"] = graph.write(step, name, run.machine.gpu, peak, run.orders.graph)
-    if run.orders.front:
+    if run.options.graph:
+        answer["graph"] = graph.write(step, name, run.machine.gpu, peak, run.options.graph)
+    if run.options.front:
         ratio = min(1.0, peak / needed["reserved_range"][1])  # PyTorch is assumed to reserve as much more in less memory
         answer["front"] = front.write(run, step, ratio, name)
 
@@ -127,30 +127,30 @@ def explain(run, answer, title):
         try:
             needed, rank = further.need()
         except DryRunError:
-            if run.orders.records_steps:
+            if run.options.records_steps:
                 raise
             return
         answer["needed_bytes"] = needed["reserved_range"][1]
-        if run.orders.records_steps:
+        if run.options.records_steps:
             write_graph(run, further.graph or graph.make(rank), answer, needed, title)
         answer["remedies"] = further.find()
 
 
-def run_once(run, orders):
+def run_once(run, options):
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
         answer = run.answer(run.command, pathlib.Path(folder))
         keep_files(run, answer, script_of(run.command))
-    if orders.json:
+    if options.json:
         print(json.dumps(answer))
     else:
-        print("\n".join(text.lines(answer, script_of(run.command)) + text.by(orders.by, answer)))
+        print("\n".join(text.lines(answer, script_of(run.command)) + text.by(options.by, answer)))
     return 0 if answer["fits"] else 2
 
 
-def run_fit(run, orders):
-    name, least, most = fit.parse(orders.fit)
+def run_fit(run, options):
+    name, least, most = fit.parse(options.fit)
     if not any("{" + name + "}" in word for word in run.command):
-        raise DryRunError(f"--fit {orders.fit}: the command has no {{{name}}}, expected it in place of the value")
+        raise DryRunError(f"--fit {options.fit}: the command has no {{{name}}}, expected it in place of the value")
     tried = []
 
     def fits(value):
@@ -162,7 +162,7 @@ def run_fit(run, orders):
         return answer["fits"]
 
     found = fit.largest(least, most, fits)
-    if orders.json:
+    if options.json:
         print(json.dumps({"dry_run": True, "gpu": run.machine.gpu.title, "memory_bytes": run.machine.memory_bytes, "name": name,
                           "largest": found, "runs": tried}))
     elif found is None:
@@ -172,10 +172,10 @@ def run_fit(run, orders):
     return 2 if found is None else 0
 
 
-def run_compare(orders):
-    compare.check(orders)
-    found = compare.run(DryRun, orders)
-    print(json.dumps(found) if orders.json else "\n".join(compare.lines(found, script_of(orders.command))))
+def run_compare(options):
+    compare.check(options)
+    found = compare.run(DryRun, options)
+    print(json.dumps(found) if options.json else "\n".join(compare.lines(found, script_of(options.command))))
     return 0 if all(answer["fits"] for answer in found["compared"]) else 2
 
 
@@ -209,12 +209,12 @@ def interrupt_at_signals():
 def main(words, command):
     """Runs the command with the options in `words`."""
     interrupt_at_signals()
-    orders = Orders(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
+    options = Options(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
     try:
-        if orders.compare:
-            return run_compare(orders)
-        run = DryRun(orders)
-        return run_fit(run, orders) if orders.fit else run_once(run, orders)
+        if options.compare:
+            return run_compare(options)
+        run = DryRun(options)
+        return run_fit(run, options) if options.fit else run_once(run, options)
     except (DryRunError, ValueError) as error:
         print(f"tidepool: {text.printable_lines(str(error))}", file=sys.stderr)
     except OSError as error:

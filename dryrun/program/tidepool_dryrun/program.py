@@ -100,8 +100,8 @@ ALONE = {"NCCL_HOST_PEERS": "missing", "TORCH_NCCL_ENABLE_MONITORING": "0", "TOR
          "TORCH_NCCL_PROPAGATE_ERROR": "0", "TORCH_DISTRIBUTED_DEBUG": "OFF"}
 
 
-def environment(target, machine, stand_in, out, orders, is_alone=False):
-    """Returns the environment of the program. `orders` are those of the command, or of a further run. A rank is alone if its peers
+def environment(target, machine, stand_in, out, options, is_alone=False):
+    """Returns the environment of the program. `options` are those of the command, or of a further run. A rank is alone if its peers
     have no processes."""
     folders = library_folders(target, stand_in)
     own = dict(os.environ)
@@ -126,8 +126,8 @@ def environment(target, machine, stand_in, out, orders, is_alone=False):
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
                CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one * 1e12:g}" for one in gpu.tera_operations),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
-               NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
-               TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
+               NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),
+               TIDEPOOL_DRYRUN_DENSITY=str(options.density))
     # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
     # Triton's kernels only the code is kept.
     own.update(TORCHINDUCTOR_CACHE_DIR=str(pathlib.Path(out) / "inductor"), TRITON_CACHE_DIR=str(cache_folder() / "triton"))
@@ -135,13 +135,13 @@ def environment(target, machine, stand_in, out, orders, is_alone=False):
     own["TMPDIR"] = str(out)
     # The devices of this machine have other numbers. Programs read this variable.
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
-    if orders.cudnn_workspace_bytes is not None:
-        own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
-    if orders.records_steps:
-        own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(orders.checkpoints))
-    if orders.by:
-        own["TIDEPOOL_DRYRUN_BY"] = orders.by
-    if not orders.initializes:
+    if options.cudnn_workspace_bytes is not None:
+        own["CUDART_HOST_CUDNN_WORKSPACE"] = str(options.cudnn_workspace_bytes)
+    if options.records_steps:
+        own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(options.checkpoints))
+    if options.by:
+        own["TIDEPOOL_DRYRUN_BY"] = options.by
+    if not options.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     if is_alone:
         own.update(ALONE)

@@ -24,7 +24,7 @@ class Remedies:
         self.run = run
         self.memory = answers.available_bytes(answers.largest_of(first["ranks"]), first["memory_bytes"])
         self.folders = contextlib.ExitStack()
-        self.end = time.monotonic() + run.orders.time_limit_seconds
+        self.end = time.monotonic() + run.options.time_limit_seconds
         self.needed = self.graph = None
         self.budget = 0  # live bytes
 
@@ -41,9 +41,9 @@ class Remedies:
         if left <= 0:
             raise DryRunError("no time left for further runs")
         folder = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")))
-        orders = dataclasses.replace(run.orders, graph="step", checkpoints=tuple(checkpoints), steps=STEPS, time_limit_seconds=left)
+        options = dataclasses.replace(run.options, graph="step", checkpoints=tuple(checkpoints), steps=STEPS, time_limit_seconds=left)
         machine = dataclasses.replace(run.machine, memory_bytes=memory_bytes or run.machine.memory_bytes)
-        answer = run.answer(command or run.command, folder, orders, machine)
+        answer = run.answer(command or run.command, folder, options, machine)
         if answer["interrupted"] or answer["ran_out_of_time"]:
             self.end = 0
             raise DryRunError("a further run was interrupted, or ran out of time")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts ranks of a program, as torchrun would start them on their nodes: start_ranks.py ORDERS COMMAND...
+"""Starts ranks of a program, as torchrun would start them on their nodes: start_ranks.py OPTIONS COMMAND...
 
-ORDERS is JSON: the size of the world, the ranks asked for, the ranks of each node, and a folder. There the ranks name others of
+OPTIONS is JSON: the size of the world, the ranks asked for, the ranks of each node, and a folder. There the ranks name others of
 which they need a value (need-RANK): these are started too, to send it, and end with those asked for. ended-RANK tells that a rank
 has ended, so none waits for its values.
 """
@@ -31,12 +31,12 @@ def environment(rank, size, per_node, is_asked):
 class Ranks:
     """The processes of one command."""
 
-    def __init__(self, orders, command):
-        self.size, self.per_node = orders["size"], orders["per_node"]
-        self.folder = pathlib.Path(orders["folder"])
-        self.adds_stages = orders["adds_stages"]
+    def __init__(self, options, command):
+        self.size, self.per_node = options["size"], options["per_node"]
+        self.folder = pathlib.Path(options["folder"])
+        self.adds_stages = options["adds_stages"]
         self.command = command
-        self.asked = list(orders["ranks"])
+        self.asked = list(options["ranks"])
         self.running = {}  # by rank and whether it was asked for
         self.started = set()  # as the keys of `running`
         self.status = 0  # the first one of a rank asked for that is not 0

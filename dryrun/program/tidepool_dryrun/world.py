@@ -36,8 +36,8 @@ class World:
 
     def start(self, command, folder):
         """Returns the command that starts the ranks of the program."""
-        orders = {"size": self.size, "ranks": self.ranks, "per_node": self.per_node, "folder": str(folder), "adds_stages": self.adds_stages}
-        return [sys.executable, "-I", str(STARTER), json.dumps(orders), *command]
+        options = {"size": self.size, "ranks": self.ranks, "per_node": self.per_node, "folder": str(folder), "adds_stages": self.adds_stages}
+        return [sys.executable, "-I", str(STARTER), json.dumps(options), *command]
 
 
 @dataclasses.dataclass
@@ -99,18 +99,18 @@ def whole(text, option):
     return int(text)
 
 
-def find(orders):
+def find(options):
     """Returns the World that the options ask for and the command of one rank, or None and the command as it is."""
-    if orders.world is None and not orders.ranks:
-        return None, orders.command
-    launch = launch_of(orders.command)
+    if options.world is None and not options.ranks:
+        return None, options.command
+    launch = launch_of(options.command)
     if launch is None:
-        check_program(orders.command[0])
-    size, per_node = size_of(orders, launch)
+        check_program(options.command[0])
+    size, per_node = size_of(options, launch)
     if size % per_node != 0:
         raise ValueError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
-    ranks, adds_stages = ranks_of(orders.ranks or "0", size)
-    return World(size, ranks, per_node, adds_stages), launch.program if launch else orders.command
+    ranks, adds_stages = ranks_of(options.ranks or "0", size)
+    return World(size, ranks, per_node, adds_stages), launch.program if launch else options.command
 
 
 def check_program(program):
@@ -120,23 +120,23 @@ def check_program(program):
                           "--world needs the options alone")
 
 
-def size_of(orders, launch):
+def size_of(options, launch):
     """Returns the ranks of the world and of each node."""
     if launch is None:
-        if orders.world is None:
-            raise ValueError(f"--ranks {orders.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
+        if options.world is None:
+            raise ValueError(f"--ranks {options.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
                               "--nproc-per-node")
-        return orders.world, orders.devices or min(orders.world, MOST_PER_NODE)
+        return options.world, options.devices or min(options.world, MOST_PER_NODE)
     if launch.per_node in ("auto", "gpu"):
-        per_node = orders.devices or MOST_PER_NODE
+        per_node = options.devices or MOST_PER_NODE
     else:
         per_node = whole(launch.per_node, "--nproc-per-node")
     size = nodes_of(launch.nodes) * per_node
-    if orders.world not in (None, size):
-        raise ValueError(f"--world {orders.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
-                          f"{size}: expected one of them, or equal numbers")
-    if orders.devices is not None and orders.devices != per_node:
-        raise ValueError(f"--devices {orders.devices}, but torchrun starts {per_node} ranks on each node, expected no --devices: each rank "
+    if options.world not in (None, size):
+        raise ValueError(f"--world {options.world}, but torchrun starts {nodes_of(launch.nodes)} nodes of {per_node} ranks, which are "
+                          f"{size}: leave --world out, or give the same number")
+    if options.devices is not None and options.devices != per_node:
+        raise ValueError(f"--devices {options.devices}, but torchrun starts {per_node} ranks on each node: leave --devices out, each rank "
                           "has a GPU")
     return size, per_node
 

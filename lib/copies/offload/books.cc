@@ -26,7 +26,7 @@ absl::StatusOr<Buffer*> Books::FindToOffload(BufferId id) {
   return found;
 }
 
-absl::Status Books::CheckHasLeft(Buffer& buffer) {
+absl::Status Books::TakeOffloadError(Buffer& buffer) {
   const bool has_stayed = buffer.state == BufferState::kOnDevice && buffer.failed != nullptr;
   return has_stayed && buffer.failed->is_out ? errors_.Take(buffer) : absl::OkStatus();
 }

@@ -40,8 +40,8 @@ class Books {
   // Checks that the buffer is on the device or coming back. Otherwise returns the error of a copy
   // back that failed, once, or FailedPrecondition.
   absl::Status CheckIsOnDevice(Buffer& buffer);
-  // Returns the error of a copy out that failed, once, if the buffer has stayed on the device.
-  absl::Status CheckHasLeft(Buffer& buffer);
+  // Returns, once, the error of a copy out that failed and left the buffer on the device.
+  absl::Status TakeOffloadError(Buffer& buffer);
 
   // Returns a copy of the buffer with the next sequence number.
   CopyPointer NewCopy(const Buffer& buffer, bool is_out);

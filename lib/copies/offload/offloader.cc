@@ -47,7 +47,7 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
   const absl::StatusOr<Buffer*> found = state_->books.buffers().Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
-  absl::Status status = state_->books.CheckHasLeft(buffer);
+  absl::Status status = state_->books.TakeOffloadError(buffer);
   if (status.ok()) status = state_->books.CheckIsOnDevice(buffer);
   if (!status.ok()) return status;
   const bool is_coming = buffer.state == BufferState::kComingBack;
@@ -126,7 +126,7 @@ absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl
   state_->books.SettleArrivals();
   absl::StatusOr<Buffer*> found = state_->books.buffers().Find(id);
   if (!found.ok()) return found.status();
-  if (absl::Status status = state_->books.CheckHasLeft(**found); !status.ok()) return status;
+  if (absl::Status status = state_->books.TakeOffloadError(**found); !status.ok()) return status;
   std::shared_ptr<DeviceMemory> memory;
   if ((*found)->state == BufferState::kOut) {
     const std::string name = (*found)->name;

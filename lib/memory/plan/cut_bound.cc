@@ -51,7 +51,7 @@ struct Stream {
            static_cast<std::size_t>(std::lower_bound(splits.begin(), splits.end(), position) -
                                     splits.begin());
   }
-  // Returns the most live bytes in each segment. The end of a segment is the begin of the next.
+  // Returns the most live bytes in each segment. The end of a segment is the start of the next.
   std::vector<std::int64_t> SegmentPeaks() const {
     std::vector<std::int64_t> peaks = {0};
     std::int64_t live = 0;

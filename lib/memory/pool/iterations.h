@@ -135,7 +135,7 @@ class Iterations {
   std::int64_t most_live_ = 0;  // bytes
   int give_backs_ = kGiveBacksAtFirst;  // marks at which memory that no plan needs is given back
   std::int64_t plans_made_ = 0;
-  std::int64_t iterations_ = 0;  // that were seen from their begin to their end
+  std::int64_t iterations_ = 0;  // that were seen from their start to their end
   bool wants_plan_ = false;      // of the ended iteration
   bool wants_next_ = false;
   std::shared_ptr<const PlacementPlan> next_;  // made for this iteration alone, or null

@@ -139,7 +139,7 @@ class alignas(64) StreamSlab {
   // The arena has no value without a service. In it, blocks that were handed over stay used.
   mutable std::optional<blocks::Arena> arena_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<BlockId> handed_over_ ABSL_GUARDED_BY(mutex_);
-  // The slab's allocations in the books: the end of each by its begin, as offsets.
+  // The slab's allocations in the books: the end of each by its start, as offsets.
   absl::btree_map<std::int64_t, std::int64_t> parts_ ABSL_GUARDED_BY(mutex_);
   std::int64_t live_ ABSL_GUARDED_BY(mutex_) = 0;  // with those that were handed over
   Counts counts_ ABSL_GUARDED_BY(mutex_);

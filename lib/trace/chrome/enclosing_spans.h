@@ -13,7 +13,7 @@
 namespace tidepool::chrome {
 
 // Spans of [begin, begin + duration), 24 bytes each. The spans of a thread that contain a time form
-// its stack. They are nested by their begin; with equal begin the longer span is outside; of equal
+// its stack. They are nested by their start; with equal start the longer span is outside; of equal
 // spans the first added is outside.
 class EnclosingSpans {
  public:

@@ -14,7 +14,7 @@
 
 namespace tidepool::pytorch {
 
-// Writes values one after the other. Values between the begin and the end of a list or dict are its
+// Writes values one after the other. Values between the start and the end of a list or dict are its
 // elements; a dict takes key, value, key, value. Not thread-safe.
 class PickleWriter {
  public:

@@ -163,7 +163,7 @@ class Segments {
     return at;
   }
 
-  std::map<std::uint64_t, Range> ranges_;  // by their begin
+  std::map<std::uint64_t, Range> ranges_;  // by their start
   bool joins_;
 };
 

@@ -24,7 +24,7 @@ struct Arrow {
   std::size_t after;
 };
 
-// Arrows, grouped by their begin or by their end.
+// Arrows, grouped by their start or by their end.
 class ArrowLists {
  public:
   template <typename From, typename To>

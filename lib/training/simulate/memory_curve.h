@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes over time, from the changes at the begin and the end of each buffer.
+// Bytes over time, from the changes at the start and the end of each buffer.
 #ifndef TIDEPOOL_LIB_TRAINING_SIMULATE_MEMORY_CURVE_H_
 #define TIDEPOOL_LIB_TRAINING_SIMULATE_MEMORY_CURVE_H_
 

@@ -22,7 +22,7 @@ namespace tidepool::chain_policies {
 struct Segment {
   std::size_t first = 0;
   std::size_t last = 0;
-  bool has_result = false;  // x_(last+1) is on the device at the begin, and is part of its memory
+  bool has_result = false;  // x_(last+1) is on the device at the start, and is part of its memory
 };
 
 // The first checkpoint of a segment: x_split, after F_first, ..., F_(split-1) have kept nothing

@@ -195,7 +195,7 @@ class RoundComposer {
     schedule_.steps.insert(schedule_.steps.end(), steps.begin(), steps.end());
   }
 
-  // Memory of data that stays is taken at the begin of the iteration.
+  // Memory of data that stays is taken at the start of the iteration.
   void AddRoundStep(ScheduleStep step, std::size_t device) {
     const bool is_run = step.kind == StepKind::kRun;
     if (step.kind == StepKind::kAllocate && StaysAcrossRounds(graph_.data[step.index])) return;

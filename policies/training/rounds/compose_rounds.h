@@ -36,7 +36,7 @@ struct Composition {
 // with the sub-batch, and of one with the rest, if any; both for one device, with pages, or with
 // fixed addresses that are the same for data that stays. The iteration has the same memory.
 //
-// Weights, their gradients and optimizer state have their memory from the begin to the end.
+// Weights, their gradients and optimizer state have their memory from the start to the end.
 // Updates follow the last round: on the host, which gets the gradients as they are ready and sends
 // weights back; or on devices, around which gradients go as they are ready, or which send them to
 // the first one after the round. Rounds name their batches. O(steps x devices).

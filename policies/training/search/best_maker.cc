@@ -29,10 +29,11 @@ namespace {
 using transfers::Iteration;
 
 constexpr char kOwnName[] = "best";
-constexpr char kTaken[] = "best: ";     // before the name of another policy
-constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
+constexpr char kTaken[] = "best: ";      // before the name of another policy
+constexpr double kPostponedShare = 0.1;  // of the work, for plans of other policies' schedules
 
-// Returns a time that no schedule of the graph beats. Tasks that run again lower it.
+// Returns a lower bound on the time of any schedule of the graph. It is lower if tasks may run
+// again.
 double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes,
                const std::vector<double>& densities) {
   Schedule order;
@@ -94,15 +95,15 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
              .seed = options.seed};
 }
 
-// Returns the work that a search for data that is sent does in these seconds. A set of transfers is
-// tried several times as fast as an iteration with other tasks.
-double BestMaker::SendingWork(double seconds) const {
+// Returns the work that a search over transfers does in these seconds. Trying other transfers is
+// several times as fast as trying other tasks that run again.
+double BestMaker::TransferWork(double seconds) const {
   const double faster = search_.recomputes ? 5 : 10;
   return transfers::WorkOf(seconds) / 2 * faster;
 }
 
-// Takes some seconds of work, as far as they are left.
-double BestMaker::Take(double work) {
+// Charges `work` seconds to the limit, and returns the part of them that was left.
+double BestMaker::TakeWork(double work) {
   const double taken = std::clamp(work_left_, 0.0, work);
   work_left_ -= work;
   return taken;
@@ -110,7 +111,7 @@ double BestMaker::Take(double work) {
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) {
   budget::Budget choosing(budget_, transfers::WorkOf(work) / 2, budget_.SecondsLeft() / 2);
-  budget::Budget sending(budget_, SendingWork(work));
+  budget::Budget sending(budget_, TransferWork(work));
   return transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
@@ -126,7 +127,7 @@ void BestMaker::Improve(double work, Iteration& iteration) {
         graph_, search_.problem, search_.seed,
         [&](std::size_t done) { return changing.Take(done); }, iteration);
   }
-  budget::Budget sending(budget_, SendingWork(work));
+  budget::Budget sending(budget_, TransferWork(work));
   transfers::SendOtherData(
       search_.seed, [&](std::size_t done) { return sending.Take(done); }, iteration);
   transfers::UseFasterAlgorithms(graph_, search_.problem, iteration);
@@ -185,7 +186,7 @@ void BestMaker::Keep(const Schedule& schedule) {
 }
 
 // Plans addresses for a paged schedule, and keeps it with them if that is the fastest.
-absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& late,
+absl::StatusOr<schedule::FixedSchedule> BestMaker::PlanAndKeep(const Schedule& late,
                                                                schedule::PlanEffort effort) {
   const std::int64_t memory = memory_bytes();
   effort.most_seconds = budget_.SecondsLeft();
@@ -200,26 +201,26 @@ absl::StatusOr<schedule::FixedSchedule> BestMaker::KeepPlanned(const Schedule& l
   return fixed;
 }
 
-// Keeps a paged schedule with addresses if that is the fastest. Returns the bytes that its plan
-// needs.
-std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule,
+// Plans addresses for a paged schedule, with its memory taken late, and keeps it with them if that
+// is the fastest. Returns the height of the plan.
+std::int64_t BestMaker::PlannedHeight(const Schedule& schedule,
                                       const schedule::PlanEffort& effort) {
   const absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
   if (!late.ok()) return kNoHeight;
-  const absl::StatusOr<schedule::FixedSchedule> fixed = KeepPlanned(*late, effort);
+  const absl::StatusOr<schedule::FixedSchedule> fixed = PlanAndKeep(*late, effort);
   return fixed.ok() ? fixed->height : kNoHeight;
 }
 
-void BestMaker::KnowConcurrent(const Schedule& schedule) {
+void BestMaker::AddConcurrentCandidate(const Schedule& schedule) {
   constexpr double kPlanShare = 0.1;  // of the work
-  Know(schedule);
+  AddCandidate(schedule);
   if (WantsPages()) return;
-  HeightOfTaken(schedule::InPages(schedule),
+  PlannedHeight(schedule::InPages(schedule),
                 {.work_seconds = options_.work_seconds * kPlanShare, .seed = options_.seed});
 }
 
-// Keeps a schedule from before if it is valid and the fastest.
-void BestMaker::TakeKnown(Schedule schedule) {
+// Keeps a schedule of an earlier call, or of moDNN, if it is valid and the fastest.
+void BestMaker::AddKnown(Schedule schedule) {
   if (schedule.fingerprint != GraphFingerprint(graph_)) return;
   if (schedule.memory == ScheduleMemory::kPool || schedule.alignment != request_.placing.alignment)
     return;
@@ -233,9 +234,11 @@ void BestMaker::TakeKnown(Schedule schedule) {
   if (is_fixed && ValidateAddresses({&graph_, 1}, schedule, {&memory, 1}).ok()) Keep(schedule);
 }
 
-// Takes the schedule of another policy. Returns whether a faster one is possible.
-bool BestMaker::TakeOther(const Schedule& schedule) {
-  // A schedule's waits change with its addresses.
+// Keeps the schedule of another policy if it is the fastest. Returns whether a faster one is
+// possible.
+bool BestMaker::AddOther(const Schedule& schedule) {
+  // Addresses change waits, so a schedule that is a little slower with pages may win with
+  // addresses.
   constexpr double kFaster = 0.98;
   Schedule own = schedule;
   transfers::CompressCopies(options_.densities, own);
@@ -246,57 +249,58 @@ bool BestMaker::TakeOther(const Schedule& schedule) {
   }
   if (IsFastest()) return false;
   if (SecondsOf(own) * kFaster >= seconds_) return true;
-  if (HeightOfTaken(own, {.work_seconds = plan_seconds_, .seed = options_.seed}) > memory_bytes()) {
-    late_.push_back(std::move(own));
+  if (PlannedHeight(own, {.work_seconds = plan_seconds_, .seed = options_.seed}) > memory_bytes()) {
+    postponed_.push_back(std::move(own));
   }
   return !IsFastest();
 }
 
-// Searches longer for the addresses of other policies' schedules.
-void BestMaker::TakeLate() {
-  if (late_.empty()) return;
-  plan_seconds_ = options_.work_seconds * kLatePlanShare / static_cast<double>(late_.size());
-  for (const Schedule& schedule : std::exchange(late_, {})) TakeOther(schedule);
+// Plans other policies' schedules again that found no addresses at first, with more work.
+void BestMaker::PlanPostponed() {
+  if (postponed_.empty()) return;
+  plan_seconds_ = options_.work_seconds * kPostponedShare / static_cast<double>(postponed_.size());
+  for (const Schedule& schedule : std::exchange(postponed_, {})) AddOther(schedule);
 }
 
 // moDNN has addresses of its own, and also sends weights that are at home on the host.
-void BestMaker::TakeModnn() {
+void BestMaker::AddModnn() {
   ScheduleRequest own = request_;
   own.options = ModnnOptions();
   own.memory = ScheduleMemory::kFixed;
   absl::StatusOr<Schedule> schedule = modnn::MakeModnn("modnn", graph_, own);
-  if (schedule.ok()) TakeKnown(*std::move(schedule));
+  if (schedule.ok()) AddKnown(*std::move(schedule));
 }
 
 // Other policies come first, because they take little time.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
-  const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
-  for (const Schedule& schedule : options_.known) TakeKnown(schedule);
-  TakeModnn();
-  MakeSending(graph_, request_, take);
+  const auto take = [&](const Schedule& schedule) { return AddOther(schedule); };
+  for (const Schedule& schedule : options_.known) AddKnown(schedule);
+  AddModnn();
+  ForEachTransferSchedule(graph_, request_, take);
   SearchOwn();
-  if (!IsFastest() && options_.recomputes) MakeRunningAgain(graph_, request_, take);
-  TakeLate();
+  if (!IsFastest() && options_.recomputes) ForEachRecomputeSchedule(graph_, request_, take);
+  PlanPostponed();
   if (seconds_ == kNever) return HasNoPlan();
   return std::move(fastest_);
 }
 
 std::vector<BestMaker::Kind> BestMaker::Kinds() const {
-  // Single parts that stay lie in the way of addresses: whole data needs the work more.
-  constexpr Shares kInParts = {.lead = 0.04, .tries = 0.02};
+  // Parts that stay fragment the addresses, so iterations of whole data get more of the work.
+  constexpr Shares kInParts = {.lead = 0.04, .reserve = 0.02};
   std::vector<Kind> kinds(4);
-  kinds[0].shares = {.lead = 0.12, .tries = 0.04, .repair = 0.16};
+  kinds[0].shares = {.lead = 0.12, .reserve = 0.04, .repair = 0.16};
   kinds[1].shares = kinds[3].shares = kInParts;
-  kinds[2].shares = {.lead = 0.28, .tries = 0.08, .repair = 0.2};
+  kinds[2].shares = {.lead = 0.28, .reserve = 0.08, .repair = 0.2};
   kinds[1].in_parts = kinds[3].in_parts = true;
   kinds[2].recomputes = kinds[3].recomputes = true;
   return kinds;
 }
 
-// Searches in rounds, each with twice the work of the one before it. Limits only end the search: a
-// longer one finds all that a shorter one does, and a slower machine gets as far as it comes. Less
-// work than that of the first round is divided among the kinds too.
+// Searches in rounds, each with twice the work of the one before it. The limits decide only where
+// this sequence ends. So a longer limit finds all that a shorter one does, and on a slower machine
+// the search ends after fewer rounds. A limit below the work of the first round makes that round
+// smaller.
 void BestMaker::SearchOwn() {
   constexpr double kFirstWork = 2.0 / 15;  // four rounds have the work of the default limit
   std::vector<Kind> kinds = Kinds();
@@ -308,8 +312,9 @@ void BestMaker::SearchOwn() {
   }
 }
 
-// Each kind has the same share whether others are asked for or not. So parts and tasks that run
-// again never make a schedule slower. A much slower kind leaves its share to the next.
+// The share of a kind does not depend on which other kinds are searched. So allowing parts, or
+// tasks that run again, never makes the answer slower. A kind with a lead that is much slower than
+// the fastest schedule leaves its share to the next kind.
 void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
   constexpr double kMuchSlower = 1.1;
   double left = 0;
@@ -318,14 +323,14 @@ void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
     const bool is_asked =
         (!kind.recomputes || options_.recomputes) && (!kind.in_parts || options_.part_bytes > 0);
     if (!is_asked || HasEnded() || IsFastest()) {
-      Take(work * share);
+      TakeWork(work * share);
     } else if (!kind.choices[0].empty() && kind.lead.seconds > seconds_ * kMuchSlower) {
       left += share;
     } else {
       Advance(kind, work * (1 + std::exchange(left, 0) / share));
     }
   }
-  Take(work * left);
+  TakeWork(work * left);
 }
 
 void BestMaker::Advance(Kind& kind, double work) {
@@ -333,24 +338,24 @@ void BestMaker::Advance(Kind& kind, double work) {
   search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
   search_.problem.reserve_bytes = 0;
   if (WantsPages()) {
-    ImproveLead(kind, Take(work * kind.shares.Sum()));
+    ImproveLead(kind, TakeWork(work * kind.shares.Sum()));
     if (kind.lead.seconds < kNever) Keep(StepsOf(kind.lead));
     return;
   }
-  ImproveLead(kind, Take(work * kind.shares.lead));
-  TakeWithReserve(kind, Take(work * kind.shares.tries));
+  ImproveLead(kind, TakeWork(work * kind.shares.lead));
+  SearchReserve(kind, TakeWork(work * kind.shares.reserve));
   if (seconds_ == kNever && !kind.sends_for_short_times) {
-    // Data that leaves for a few tasks may leave room for addresses.
+    // No plan fits yet. Data that also leaves for short times may make room for one.
     kind.lead = Iteration();
     FindLead(kind, true, work * kind.shares.lead / 4);
-    TakeWithReserve(kind, work * kind.shares.tries);
+    SearchReserve(kind, work * kind.shares.reserve);
   }
-  TakeRepaired(kind, Take(work * kind.shares.repair));
+  RepairLead(kind, TakeWork(work * kind.shares.repair));
 }
 
-// Searches from the start for an iteration that may use the whole memory, and goes on from the
-// fastest one so far. Data leaves for short times too where the graph is short, or nothing else
-// makes room.
+// Searches for a lead from the start, takes it if it is faster than the one so far, and improves
+// the faster of both. Data may also leave for short times if the graph is short, or if no iteration
+// fits otherwise.
 void BestMaker::ImproveLead(Kind& kind, double work) {
   constexpr std::size_t kShortGraph = 512;
   const bool is_short = graph_.tasks.size() <= kShortGraph;
@@ -372,7 +377,7 @@ void BestMaker::FindLead(Kind& kind, bool sends_for_short_times, double work) {
   }
 }
 
-// Returns the lead with some bytes in reserve.
+// Returns the lead with `bytes` of memory left free.
 Iteration BestMaker::LeadWithReserve(const Kind& kind, std::int64_t bytes, double work) {
   Iteration iteration = kind.lead;
   if (bytes == 0) return iteration;
@@ -383,9 +388,9 @@ Iteration BestMaker::LeadWithReserve(const Kind& kind, std::int64_t bytes, doubl
   return iteration;
 }
 
-// Takes the lead with more and more memory in reserve until a plan of addresses fits, and then with
-// less again.
-void BestMaker::TakeWithReserve(Kind& kind, double work) {
+// Looks for the least reserve with which the lead has a plan of addresses that fits: enlarges the
+// reserve until one fits, then makes it smaller again.
+void BestMaker::SearchReserve(Kind& kind, double work) {
   constexpr int kLeastTries = 2;
   constexpr int kMostTries = 12;  // until one fits
   constexpr double kOfATry = 0.1;
@@ -425,9 +430,10 @@ bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration, Me
   return true;
 }
 
-// Repairs the lead if its plan does not fit. Each plan goes on from the one before it, also from
-// that of the round before. Then improves it, or that with a reserve, as far as plans fit.
-void BestMaker::TakeRepaired(Kind& kind, double work) {
+// Repairs the lead if its plan does not fit. Each plan begins with the offsets of the plan before
+// it, which may be of the round before. Then improves the repaired lead, or else the iteration with
+// a reserve, as long as plans fit.
+void BestMaker::RepairLead(Kind& kind, double work) {
   constexpr double kOfAPlan = 1.0 / 16;
   constexpr double kFaster = 0.998;
   if (kind.lead.seconds >= seconds_ || IsFastest()) return;
@@ -447,8 +453,8 @@ void BestMaker::TakeRepaired(Kind& kind, double work) {
   }
 }
 
-// Plans an iteration from the plan near by, and keeps it if that is the fastest. Returns the late
-// schedule with its plan. Takes from the work of repairs.
+// Plans the addresses of an iteration, beginning with the offsets `near`, and keeps it with them if
+// that is the fastest. Returns the planned schedule. Charges the work to `plan_work_`.
 absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effort,
                                                        const Iteration& iteration,
                                                        const schedule::StayOffsets& near) {
@@ -457,13 +463,13 @@ absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effo
   if (!late.ok()) return late.status();
   plan_work_ -= effort.work_seconds + kSecondsOfAStep * static_cast<double>(late->steps.size());
   if (!near.empty()) effort.near = &near;
-  absl::StatusOr<schedule::FixedSchedule> plan = KeepPlanned(*late, effort);
+  absl::StatusOr<schedule::FixedSchedule> plan = PlanAndKeep(*late, effort);
   if (!plan.ok()) return plan.status();
   return Planned{*std::move(late), *std::move(plan)};
 }
 
-// Lets more and more data leave until the plan of an iteration fits. Returns false where it has
-// none that is faster than the fastest schedule so far.
+// Lets more data leave until the plan of an iteration fits. Returns false if the iteration gets as
+// slow as the fastest schedule first.
 bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
                        schedule::StayOffsets& near) {
   constexpr int kMostPlans = 12;
@@ -474,9 +480,10 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
     if (!planned.ok()) return false;
     near = std::move(planned->plan.offsets);
     if (planned->plan.fits) return true;
-    if (is_first) continue;  // plans that go on from this one leave fewer bytes out
+    if (is_first)
+      continue;  // planned once more from these offsets, fewer bytes lie above the memory
     const auto go_on = [&](std::size_t work) {
-      plan_work_ -= static_cast<double>(work) / SendingWork(1);
+      plan_work_ -= static_cast<double>(work) / TransferWork(1);
       return plan_work_ > 0 && !budget_.HasEnded();
     };
     if (!SendHighStays(planned->late, planned->plan.high_stays, go_on, iteration)) return false;
@@ -485,8 +492,8 @@ bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
   return false;
 }
 
-// Changes the data that is away at random, of an iteration with a plan that fits. Keeps each change
-// that makes it faster if another plan fits.
+// Changes at random which data is away in an iteration with a plan that fits. Keeps a change that
+// makes the iteration faster and still has a plan that fits.
 void BestMaker::Tighten(schedule::PlanEffort effort, Iteration iteration,
                         schedule::StayOffsets near) {
   constexpr double kFaster = 0.9999;

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// BestMaker: the schedule of the policy `best`.
+// BestMaker: one search of the policy `best` for the fastest schedule. docs/design/policies.md has
+// it as pseudo code ("The search").
+//
+// A *lead* is the fastest iteration found so far that may use the whole memory. Its addresses are
+// planned afterwards. Where the plan is too high, the same iteration is tried with bytes of memory
+// in *reserve*, and it is *repaired* buffer by buffer.
 #ifndef TIDEPOOL_POLICIES_TRAINING_SEARCH_BEST_MAKER_H_
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_BEST_MAKER_H_
 
@@ -30,11 +35,11 @@ class BestMaker {
   BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options,
             budget::Budget& budget);
 
-  // Records a valid schedule with the memory of the request. `Make` returns no slower one.
-  void Know(const Schedule& schedule) { Keep(schedule); }
-  // Does the same for a valid schedule with tasks on several streams. Without pages it also plans
-  // the addresses that its times give.
-  void KnowConcurrent(const Schedule& schedule);
+  // Adds a valid schedule with the memory of the request. `Make` returns no slower one.
+  void AddCandidate(const Schedule& schedule) { Keep(schedule); }
+  // Adds a valid schedule with tasks on several streams. With fixed addresses it also plans them
+  // again for the times of these streams, and adds the result.
+  void AddConcurrentCandidate(const Schedule& schedule);
   // Returns the fastest schedule so far, if there is one.
   const Schedule& fastest() const { return fastest_; }
 
@@ -46,11 +51,11 @@ class BestMaker {
 
   // Parts of a round's work for one kind of iteration.
   struct Shares {
-    double lead = 0;    // of the search for an iteration that may use the whole memory
-    double tries = 0;   // of that with memory in reserve, and of plans of addresses
-    double repair = 0;  // of repairs where its plan does not fit
+    double lead = 0;     // of the search for the lead
+    double reserve = 0;  // of the lead with memory in reserve, and of its plans of addresses
+    double repair = 0;   // of repairs of a lead with a plan that does not fit
 
-    double Sum() const { return lead + tries + repair; }
+    double Sum() const { return lead + reserve + repair; }
   };
   // A kind of iteration, and the state of its search after the rounds so far.
   struct Kind {
@@ -58,7 +63,8 @@ class BestMaker {
     bool in_parts = false;
     Shares shares;
 
-    // To begin with, without and with data that leaves for short times; empty: not searched so far.
+    // Choices of algorithms to search with: [0] where no data leaves for a short time, [1] where it
+    // may. Empty: not searched so far.
     std::array<std::vector<Algorithms>, 2> choices;
     transfers::Iteration lead;           // the fastest that may use the whole memory
     bool sends_for_short_times = false;  // in the lead
@@ -77,9 +83,9 @@ class BestMaker {
     schedule::FixedSchedule plan;
   };
 
-  void TakeKnown(Schedule schedule);
-  void TakeModnn();
-  bool TakeOther(const Schedule& schedule);
+  void AddKnown(Schedule schedule);
+  void AddModnn();
+  bool AddOther(const Schedule& schedule);
   std::vector<Kind> Kinds() const;
   void SearchOwn();
   void SearchRound(double work, std::vector<Kind>& kinds);
@@ -87,9 +93,9 @@ class BestMaker {
   void ImproveLead(Kind& kind, double work);
   void FindLead(Kind& kind, bool sends_for_short_times, double work);
   transfers::Iteration LeadWithReserve(const Kind& kind, std::int64_t bytes, double work);
-  void TakeWithReserve(Kind& kind, double work);
+  void SearchReserve(Kind& kind, double work);
   bool PlanWithReserve(Kind& kind, double work, transfers::Iteration iteration, MemoryCuts& cuts);
-  void TakeRepaired(Kind& kind, double work);
+  void RepairLead(Kind& kind, double work);
   absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
                                    const transfers::Iteration& iteration,
                                    const schedule::StayOffsets& near);
@@ -97,16 +103,16 @@ class BestMaker {
               schedule::StayOffsets& near);
   void Tighten(schedule::PlanEffort effort, transfers::Iteration iteration,
                schedule::StayOffsets near);
-  std::int64_t HeightOfTaken(const Schedule& schedule, const schedule::PlanEffort& effort);
-  absl::StatusOr<schedule::FixedSchedule> KeepPlanned(const Schedule& late,
+  std::int64_t PlannedHeight(const Schedule& schedule, const schedule::PlanEffort& effort);
+  absl::StatusOr<schedule::FixedSchedule> PlanAndKeep(const Schedule& late,
                                                       schedule::PlanEffort effort);
-  void TakeLate();
+  void PlanPostponed();
   void Keep(const Schedule& schedule);
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
   bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
   double SecondsOf(const Schedule& schedule) const;
-  double SendingWork(double seconds) const;
-  double Take(double work);
+  double TransferWork(double seconds) const;
+  double TakeWork(double work);
   bool HasEnded() { return work_left_ < 1e-9 || budget_.HasEnded(); }
   transfers::Iteration SearchWith(const Algorithms& algorithms, double work);
   void Improve(double work, transfers::Iteration& iteration);
@@ -125,14 +131,14 @@ class BestMaker {
   budget::Budget& budget_;
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
-  Schedule fastest_;                       // of the memory that the request asks for
+  Schedule fastest_;                       // with the kind of memory that the request asks for
   double seconds_ = kNever;                // of the fastest schedule
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double work_left_ = 0;                   // seconds of work for all rounds
-  double plan_work_ = 0;         // seconds of work for plans that are left to a kind in a round
-  std::vector<Schedule> late_;   // of other policies, with addresses that did not fit at once
-  double plan_seconds_ = 0.005;  // of work, for a plan of another policy's schedule
-  double bound_ = 0;             // no schedule is faster, with or without tasks that run again
+  double plan_work_ = 0;                   // seconds of work left for plans of a kind in this round
+  std::vector<Schedule> postponed_;        // of other policies, with a first plan that did not fit
+  double plan_seconds_ = 0.005;            // of work, for a plan of another policy's schedule
+  double bound_ = 0;                       // no schedule is faster
 };
 
 }  // namespace tidepool::search

@@ -18,9 +18,9 @@
 namespace tidepool::search {
 namespace {
 
-// Searches for a schedule on one stream without compression, and then in the time that is left
-// for those with it and on several streams. Each begins with the answer of the one before, so that
-// no option of the machine makes an answer slower.
+// Searches for a schedule on one stream without compression. Then, in the time that is left,
+// searches with compression, and on several streams. Each search begins with the answer of the one
+// before, so no option of the machine makes the answer slower.
 class BestInStages {
  public:
   BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)
@@ -54,7 +54,7 @@ class BestInStages {
     transfers::CompressCopies(densities_, schedule);
     if (budget_.HasEnded()) return;
     BestMaker maker(graph_, request_, options_, budget_);
-    maker.Know(schedule);
+    maker.AddCandidate(schedule);
     absl::StatusOr<Schedule> faster = maker.Make();
     if (faster.ok()) schedule = *std::move(faster);
   }
@@ -64,16 +64,16 @@ class BestInStages {
         InConcurrentOrder(graph_, request_.machine.devices.front().compute_streams);
     if (!order.is_faster) return;
     BestMaker maker(graph_, request_, options_, budget_);
-    maker.Know(schedule);
+    maker.AddCandidate(schedule);
     AssignStreams(graph_, request_.machine, schedule);
-    maker.KnowConcurrent(schedule);
+    maker.AddConcurrentCandidate(schedule);
     if (!budget_.HasEnded()) {
       absl::StatusOr<Schedule> concurrent =
           BestMaker(order.graph, request_, options_, budget_).Make();
       if (concurrent.ok()) {
         RestoreTasks(graph_, order, *concurrent);
         AssignStreams(graph_, request_.machine, *concurrent);
-        maker.KnowConcurrent(*concurrent);
+        maker.AddConcurrentCandidate(*concurrent);
       }
     }
     schedule = maker.fastest();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of steps in which a schedule takes memory late and gives it back early.
 //
-// A schedule in pages fills the memory as soon as it can, so that no plan of addresses has room to
-// spare. Where the link is the bottleneck, tasks may run just before their results are sent. Data
-// may come back just before its use. The iteration takes no longer.
+// A paged schedule takes memory as soon as it can, which leaves a plan of addresses no room to
+// spare. Where the link is the bottleneck, tasks can as well run just before their results are
+// sent, and data can come back just before its use. The iteration takes no longer.
 #ifndef TIDEPOOL_POLICIES_TRAINING_SEARCH_LATE_MEMORY_H_
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_LATE_MEMORY_H_
 
@@ -14,11 +14,12 @@
 
 namespace tidepool::search {
 
-// Returns the steps of a valid paged schedule of one device, without rounds, in the order of other
-// times. Copies in, and tasks up to the one with the most data, start as late as the end of the
-// iteration allows. All else starts as early as it can. A step that gives memory back comes when
-// all uses of the memory have ended. Schedules with kSynchronize stay as they are, and so does one
-// with a new order that is not valid. Errors are LowerSchedule's. O(steps log steps + uses).
+// Returns the same steps in a new order, for a valid paged schedule of one device without rounds.
+// Copies in, and all tasks up to the one at which the most data exists, start as late as they can
+// without delaying the end of the iteration. Everything else starts as early as it can. A step that
+// gives memory back comes as soon as all uses of the memory have ended. Returns the schedule
+// unchanged if it has steps kSynchronize, or if the new order is not valid. Errors are
+// LowerSchedule's. O(steps log steps + uses).
 absl::StatusOr<Schedule> TakeMemoryLate(const TaskGraph& graph, const Schedule& schedule,
                                         const Machine& machine);
 

@@ -32,7 +32,7 @@ struct Other {
   bool is_chain = false;
 };
 
-// Base has addresses of its own. The planner finds others.
+// Drops the addresses that `base` gives: `best` plans its own.
 absl::StatusOr<Schedule> BaseInPages(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request) {
   absl::StatusOr<Schedule> schedule = layerwise::MakeBase(policy, graph, request);
@@ -82,7 +82,8 @@ bool HasShortChain(const TaskGraph& graph) {
 
 }  // namespace
 
-void MakeSending(const TaskGraph& graph, const ScheduleRequest& request, const TakeSchedule& take) {
+void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& request,
+                             const TakeSchedule& take) {
   const Other others[] = {
       {"none", layerwise::MakeStaying},
       {"base", BaseInPages},
@@ -93,8 +94,8 @@ void MakeSending(const TaskGraph& graph, const ScheduleRequest& request, const T
   MakeAll(OthersOnChains(/*recompute=*/false), graph, request, take);
 }
 
-void MakeRunningAgain(const TaskGraph& graph, const ScheduleRequest& request,
-                      const TakeSchedule& take) {
+void ForEachRecomputeSchedule(const TaskGraph& graph, const ScheduleRequest& request,
+                              const TakeSchedule& take) {
   if (!HasShortChain(graph)) return;
   MakeAll(OthersOnChains(/*recompute=*/true), graph, request, take);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedules of all policies but `best`, as paged ones.
+// The schedules of all policies but `best` and `modnn`, as paged ones: `best` begins with them.
 #ifndef TIDEPOOL_POLICIES_TRAINING_SEARCH_OTHER_SCHEDULES_H_
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_OTHER_SCHEDULES_H_
 
@@ -12,21 +12,22 @@
 
 namespace tidepool::search {
 
-// Takes a schedule. Returns false to end the calls.
+// Receives a schedule. Returns false to end the calls.
 using TakeSchedule = std::function<bool(const Schedule&)>;
 
-// Calls `take` with the schedule of each policy that has one for a valid graph and a checked
-// request, with the policy's default options: none, base and the policies of chains without tasks
-// that run again, with one of the pool's policies for each set of layers. These take hundredths of
-// a second together for a thousand tasks. A pool's schedule gets late drops (PagedFromPool), so
-// vdnn and vdnn++ are the same.
-void MakeSending(const TaskGraph& graph, const ScheduleRequest& request, const TakeSchedule& take);
+// Calls `take` with the schedules of the policies that only transfer data, for a valid graph and a
+// checked request: none, base, vdnn++ with two sets of layers, and the chain policies without
+// recomputation. Policies have their default options. Together they take hundredths of a second for
+// a thousand tasks. Schedules of a pool get late drops (PagedFromPool), with which vdnn and vdnn++
+// are the same.
+void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& request,
+                             const TakeSchedule& take);
 
-// Calls `take` with the schedules of recompute and pofo, where tasks run again. Longer chains
-// than these would take them seconds, and have no call.
+// Calls `take` with the schedules of recompute and pofo. Does nothing for chains longer than this:
+// they would take seconds.
 inline constexpr std::size_t kMostOperationsRunningAgain = 32;
-void MakeRunningAgain(const TaskGraph& graph, const ScheduleRequest& request,
-                      const TakeSchedule& take);
+void ForEachRecomputeSchedule(const TaskGraph& graph, const ScheduleRequest& request,
+                              const TakeSchedule& take);
 
 }  // namespace tidepool::search
 

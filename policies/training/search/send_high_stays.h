@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repairs a schedule if its plan of addresses does not fit.
+// Repairs an iteration with a plan of addresses that exceeds the memory: more data leaves.
 #ifndef TIDEPOOL_POLICIES_TRAINING_SEARCH_SEND_HIGH_STAYS_H_
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_SEND_HIGH_STAYS_H_
 
@@ -11,10 +11,11 @@
 
 namespace tidepool::search {
 
-// Offloads, for each stay of a plan that lies above the memory, its datum or another one with as
-// many bytes as are above, for as long, whichever lengthens the iteration least. `schedule` has the
-// steps of the plan, and the runs of the iteration. Ends early when `go_on`, which is asked after
-// each schedule that was tried, says so. Finds no new times. Returns whether any data leaves.
+// Lets data leave during each stay that the plan puts above the memory: the datum of the stay, or
+// another one that frees as many bytes, whichever lengthens the iteration least.
+// `schedule` has the steps of the plan and the runs of the iteration. `go_on` is asked after each
+// set of absences that was tried; false ends the repair. The caller finds the new times
+// (transfers::FindTimes). Returns whether any more data leaves.
 // O(high stays x absences x dispatches).
 bool SendHighStays(const Schedule& schedule, const std::vector<schedule::HighStay>& high_stays,
                    const transfers::GoOn& go_on, transfers::Iteration& iteration);

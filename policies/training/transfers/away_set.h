@@ -11,8 +11,8 @@
 
 namespace tidepool::transfers {
 
-// Returns a set that makes all operations fit, where one does. Data that is needed last is taken
-// first, as long as an operation in its absence does not fit. It is the eager set of Beaumont et
+// Returns a set with which all operations fit, if there is one. Takes the absences with the latest
+// next use first, each if an operation in it does not fit yet. It is the eager set of Beaumont et
 // al., "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", section 4, for any
 // problem. Data at home on the device is taken last. O(operations + absences).
 std::vector<bool> EagerSet(const TransferProblem& problem);
@@ -25,8 +25,8 @@ void AddUntilFits(const TransferProblem& problem, std::vector<bool>& set);
 // O((operations + absences) log operations).
 void FitSet(const TransferProblem& problem, std::vector<bool>& set);
 
-// Whether a search goes on. It is asked after each schedule that was tried, with its operations and
-// absences.
+// Returns whether a search goes on. A search asks after each schedule that it tried, with the
+// number of its operations and absences as the work.
 using GoOn = std::function<bool(std::size_t work)>;
 
 // Returns the work that searches do in these seconds on a usual core, in the unit of GoOn.

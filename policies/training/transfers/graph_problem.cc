@@ -76,7 +76,7 @@ void GraphProblemMaker::Begin(std::size_t runs) {
 
 // Sorts the uses of all runs by data.
 void GraphProblemMaker::FindUses(const std::vector<TaskRun>& runs) {
-  // The number of uses of a datum, then their end, and at last their begin.
+  // The number of uses of a datum, then their end, and at last their start.
   uses_of_.assign(data_.size() + 1, 0);
   is_update_run_.clear();
   for (std::size_t run = 0; run < runs.size(); ++run) {

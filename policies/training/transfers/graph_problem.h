@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transfers that a task graph lets a schedule choose from.
+// The transfer problem of a task graph: the memory of its operations, and the absences that a
+// search can choose from.
 #ifndef TIDEPOOL_POLICIES_TRAINING_TRANSFERS_GRAPH_PROBLEM_H_
 #define TIDEPOOL_POLICIES_TRAINING_TRANSFERS_GRAPH_PROBLEM_H_
 
@@ -15,10 +16,10 @@
 
 namespace tidepool::transfers {
 
-// Small data, and data that is needed again soon, does not leave: there are many such absences, and
-// each makes little room. Both limits follow from the graph. Small are the smallest data that have
-// 1/kPartOfSmall of all bytes together, but none of kMostSmallBytes or more. Soon is after fewer
-// runs than 1/kSoonPart of all, but never after kMostSoonRuns or more.
+// Small data, and data that is needed again soon, does not leave: such absences are many, and each
+// makes little room. Data is small if it is among the smallest data that have 1/kPartOfSmall of all
+// bytes together, and has less than kMostSmallBytes. Data is needed again soon if fewer than
+// 1/kSoonPart of all runs, and fewer than kMostSoonRuns, come before its next use.
 inline constexpr std::int64_t kMostSmallBytes = std::int64_t{256} << 10;
 inline constexpr std::int64_t kPartOfSmall = 1000;
 inline constexpr std::size_t kMostSoonRuns = 8;
@@ -26,19 +27,19 @@ inline constexpr std::size_t kSoonPart = 64;
 
 struct GraphProblemOptions {
   std::int64_t memory_bytes = 0;
-  // Bytes that stay free for a plan of addresses. Beside a run that can have less than twice as
-  // many free, half of those stay free.
+  // Bytes that stay free for a plan of addresses. A run that cannot leave twice that free, with all
+  // other data away, leaves half as many as it can.
   std::int64_t reserve_bytes = 0;
   std::int64_t granule = 1;
   CopyRates rates = {};
   // By data: the density of compressed copies, -1 for raw ones; empty: all are raw.
   std::vector<double> densities = {};
   // 0: data is copied whole. Otherwise it is copied in parts of this size, rounded up to
-  // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
-  // has at most kMostParts parts.
+  // granules. The memory of a part is free as soon as the part is sent, and a part may be away
+  // while others are on the device. A datum has at most kMostParts parts.
   std::int64_t part_bytes = 0;
-  bool sends_for_short_times = false;  // whether data that is needed again soon leaves too
-  bool has_all_absences = false;  // whether small data leaves too, and between two runs in a row
+  bool sends_for_short_times = false;  // data that is needed again soon may leave too
+  bool has_all_absences = false;       // so may small data, and data between two runs in a row
 };
 inline constexpr std::int64_t kMostParts = 64;
 
@@ -78,20 +79,23 @@ struct GraphProblem {
   friend bool operator==(const GraphProblem&, const GraphProblem&) = default;
 };
 
-// Returns the problem of runs in their order. Memory is counted in granules: each datum and each
-// workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
-// of the iteration, to its last use. When a later run writes it again, it is not in memory between
-// the last use before that run and that run. Data that begins on the host is away until its first
-// use. Data at home on the host is away after its last use, and is sent if a run changed it. Two
-// uses of data that is not small, which is not needed again soon, are the ends of an absence, or of
-// one for each part. Data at home on the device, such as weights, may also be
-// away before its first use and after its last. That is not so in a graph without updates, which is
-// one round of several. A gradient of weights that an update reads takes no memory before the run
-// that writes it. No run reads its value of the iteration before.
+// Returns the problem of runs in their order.
+//
+// Memory: each datum and each workspace takes whole granules. A datum is in memory from the run
+// that writes it, or from the start of the iteration, to its last use. If a later run writes it
+// again, it is not in memory from its last use before that run to that run. A weight gradient that
+// an update reads takes no memory before the run that writes it: no run reads the value of the
+// iteration before.
+//
+// Absences: one, or one for each part, between any two uses of a datum that is neither small nor
+// needed again soon. Data that begins on the host is always away before its first use, and data
+// that ends on the host always away after its last, and is sent if a run changed it. Data at home
+// on the device, such as weights, may also be away before its first use and after its last use,
+// except in a graph without updates, which is one round of several.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
 
-// Makes many problems of a graph: its lists stay, and each problem takes the memory of the last.
+// Makes many problems of one graph, and reuses its lists and the memory of the last problem.
 // Not thread-safe.
 class GraphProblemMaker {
  public:

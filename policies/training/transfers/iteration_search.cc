@@ -64,9 +64,10 @@ class IterationSearch {
   struct Start {
     double price = 0;
     std::size_t part = 0;    // of kParts of the forward tasks
-    std::size_t stride = 0;  // between the cuts that stay
-    bool is_full =
-        false;  // of the full prices: all tasks up to `below`, and in the part to `price`
+    std::size_t stride = 0;  // every stride-th cut keeps its tensor; 0: none does
+    // Whether it is by the full prices: all tasks up to the price `below`, and in the part those up
+    // to `price`.
+    bool is_full = false;
     double below = 0;
   };
 
@@ -103,8 +104,8 @@ class IterationSearch {
   Reruns best_reruns_;
 };
 
-// Returns the makespan with the eager set; infinite when that does not fit or takes longer than the
-// best iteration. Computing alone may take as long: then the time of the tasks.
+// Returns the makespan with the eager set, or infinity if that does not fit or is no faster than
+// the best iteration. If the tasks alone take longer than that, returns their time.
 double IterationSearch::Try(const Reruns& reruns) {
   const std::vector<TaskRun> runs = order_.Make(reruns);
   double seconds = 0;
@@ -119,7 +120,7 @@ double IterationSearch::Try(const Reruns& reruns) {
   return seconds;
 }
 
-// Tries a choice that was not tried by this function before: equal choices come from many prices.
+// Tries a choice unless this function tried it before: many prices give the same choice.
 void IterationSearch::TryOnce(const Reruns& reruns) {
   if (tried_.insert(reruns).second) Try(reruns);
 }
@@ -142,9 +143,9 @@ void IterationSearch::FindPrices() {
   full_prices_.Sort();
 }
 
-// Returns the first tasks that are no dearer than a price, without cuts: each `stride`-th cut of
-// the graph keeps its tensor. Without cuts, a stride of 0, results would be made again from the
-// start of the graph.
+// Returns those of the first `tasks` tasks that cost at most `price`, without every `stride`-th cut
+// of the graph, which keeps its tensor. With a stride of 0 no cut keeps its tensor, so results are
+// made again from the start of the graph.
 IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t tasks,
                                                      std::size_t stride) const {
   Reruns reruns(graph_.tasks.size());
@@ -156,7 +157,8 @@ IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t t
   return reruns;
 }
 
-// Returns the first tasks, without cuts that end segments of at least `bytes` of results.
+// Returns the first `tasks` tasks, without the cuts at which segments of at least `bytes` of
+// results end.
 IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t tasks) const {
   Reruns reruns(graph_.tasks.size());
   std::int64_t segment = 0;
@@ -223,8 +225,8 @@ IterationSearch::Reruns IterationSearch::TasksOf(const Start& start) const {
   return reruns;
 }
 
-// Climbs from the best choice so far, and tries another start after each step. Starts near each
-// other in their list are alike, so they come in steps of about its golden section.
+// Hill climbing from the best choice so far, with a new start tried after each step. Neighbouring
+// starts of the list are similar, so starts are taken in steps of about 0.618 of its length.
 void IterationSearch::Climb() {
   constexpr double kGolden = 0.618;
   auto step = static_cast<std::size_t>(static_cast<double>(starts_.size()) * kGolden) + 1;

@@ -22,20 +22,23 @@ struct IterationOptions {
 struct Iteration {
   std::vector<TaskRun> runs;
   std::vector<bool> runs_again;  // by task
-  GraphProblem made;
-  std::vector<bool> is_away;  // by absence
+  GraphProblem made;             // of the runs
+  std::vector<bool> is_away;     // by absence
   std::vector<TransferAction> actions;
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
 };
 
-// Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
-// run again are chosen in the first part of the graph, without tensors at which it can be cut. They
-// are segments of equal size. A search from the start also chooses those with the least seconds for
-// a byte of results. These seconds are those of a task alone, or with the tasks that run again with
-// it. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is whole so
-// far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`.
-// Tasks have the given algorithms, or faster ones where the memory has room
-// (MakeRoomForAlgorithms). Each iteration that is tried takes O(runs + uses + absences).
+// Searches for the fastest iteration with the given algorithms, one for each task.
+//
+// First it chooses the tasks that run again, with data sent whole, as long as `go_on`:
+// - segments of equal size in the forward tasks, between tensors at which the graph can be cut and
+//   which are kept;
+// - the tasks with the least seconds for a byte of results, counting the task alone, or with all
+//   tasks that must run again for it;
+// - random changes of the best of these (hill climbing).
+// Then it chooses the data, or the parts of data, that is sent (ImproveSet) as long as
+// `go_on_sending`. Tasks get faster algorithms where the memory has room (MakeRoomForAlgorithms).
+// Each iteration that is tried takes O(runs + uses + absences).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);
@@ -46,9 +49,9 @@ void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration);
 // Finds the transfers and the time of an iteration in which other data is away than before.
 void FindTimes(Iteration& iteration);
 
-// Makes an iteration with times one of other options, such as less memory. Its runs stay, and so
-// does the data that is away, as far as the options let it. More leaves until all operations fit,
-// and then less while they do where that is faster. It takes infinitely long where they cannot.
+// Adapts an iteration with times to other options, such as less memory. Keeps its runs, and keeps
+// the same data away as far as the options allow. More data leaves until all operations fit; then
+// less, while they still fit and if that is faster. The time is infinite if they cannot fit.
 void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration);
 
 }  // namespace tidepool::transfers

@@ -102,8 +102,8 @@ class CompareTest(unittest.TestCase):
     def test_options_of_one_run_are_refused(self):
         for name in ("fit", "snapshot", "report", "graph", "front", "by"):
             with self.assertRaisesRegex(ValueError, f"--compare with --{name}"):
-                compare.check(main.Orders(command=["a"], stand_in="", **{name: "x"}))
-        compare.check(main.Orders(command=["a"], stand_in=""))
+                compare.check(main.Options(command=["a"], stand_in="", **{name: "x"}))
+        compare.check(main.Options(command=["a"], stand_in=""))
 
     def test_lines_that_grew_come_first(self):
         class Tool:

@@ -488,7 +488,7 @@ class FrontTest(unittest.TestCase):
         program.take(2, 10 << 10)
         program.operators[-1] = (*program.operators[-1][:5], (len(program.events), program.now), *program.operators[-1][6:])
         program.run("add", "backward", uses=(1, 2), makes=(3,))
-        run = types.SimpleNamespace(tool=tool, orders=types.SimpleNamespace(front="f.svg"),
+        run = types.SimpleNamespace(tool=tool, options=types.SimpleNamespace(front="f.svg"),
                                     machine=types.SimpleNamespace(gpu=gpus.find("h100")))
         return front.write(run, program.graph(), 0.5, "net"), tool
 
@@ -526,7 +526,7 @@ class FrontTest(unittest.TestCase):
     def test_is_of_one_run_of_two_steps(self):
         for options, error in (({"steps": 1}, "--front with --steps 1, expected 2 or more"), ({"fit": "batch=1..2"}, "--front with --fit")):
             with self.assertRaisesRegex(ValueError, error):
-                main.DryRun(main.Orders(command=["true"], stand_in="", front="f.svg", **options))
+                main.DryRun(main.Options(command=["true"], stand_in="", front="f.svg", **options))
 
 
 class BatchTest(unittest.TestCase):

@@ -23,14 +23,14 @@ from tidepool_dryrun import main, world  # noqa: E402
 PYTHON = sys.executable
 
 
-def found(command, **orders):
-    return world.find(main.Orders(command=command, stand_in="", **orders))
+def found(command, **options):
+    return world.find(main.Options(command=command, stand_in="", **options))
 
 
 class FindTest(unittest.TestCase):
-    def refused(self, expected, command=("python", "train.py"), **orders):
+    def refused(self, expected, command=("python", "train.py"), **options):
         with self.assertRaisesRegex(ValueError, expected):
-            found(list(command), **orders)
+            found(list(command), **options)
 
     def test_a_program_of_one_rank_stays_as_it_is(self):
         one, command = found(["python", "train.py", "--ranks"], world=1024, ranks="3")

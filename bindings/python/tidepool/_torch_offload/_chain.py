@@ -27,7 +27,7 @@ class Stage:
 
 
 class Phase(NamedTuple):
-    """A part of a step. Bytes count from the begin of the step."""
+    """A part of a step. Bytes count from the start of the step."""
 
     kind: str  # "forward", "backward", or "other": between stages
     stage: int  # -1 between stages
@@ -124,7 +124,7 @@ def _seconds(chain: Chain, places: _Places, modes: Sequence[str]) -> float:
 
 
 def predict(chain: Chain, modes: Sequence[str]) -> Prediction:
-    """Returns the memory, above that at the begin of the step, and the time of a step with these modes."""
+    """Returns the memory, above that at the start of the step, and the time of a step with these modes."""
     places = _Places(chain)
     return Prediction(max(_peaks(chain, places, modes), default=0), _seconds(chain, places, modes))
 
@@ -150,7 +150,7 @@ def _best_change(chain: Chain, places: _Places, modes: List[str], memory: int) -
 
 
 def search(chain: Chain, memory: int) -> Optional[List[str]]:
-    """Returns modes of a step that takes at most `memory` bytes above its begin; None where no modes do."""
+    """Returns modes of a step that takes at most `memory` bytes above its start; None where no modes do."""
     places = _Places(chain)
     modes = [KEEP] * len(chain.stages)
     while _excess(_peaks(chain, places, modes), memory):

@@ -4,7 +4,7 @@
 // recorded of a stream that may have been destroyed already: the work of the whole device, at any
 // later time, stands for its work.
 //
-// A thread cannot name the own stream of another thread (cudaStreamPerThread). The legacy stream
+// A thread cannot name another thread's own stream (cudaStreamPerThread). The legacy stream
 // serves instead. It is ordered with the per-thread streams: its work runs after all work that the
 // other thread queued before, and before all work that it queues later.
 #include "lib/memory/device/cuda/cuda_streams.h"

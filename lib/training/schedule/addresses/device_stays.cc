@@ -60,7 +60,7 @@ class StayFinder {
     const std::vector<std::size_t> before = CurrentStays();
     for (std::size_t i = 0; i < round.steps; ++i) Perform(round.first_step + i);
     if (round.times == 1) return;
-    // The end of one repetition is the begin of the next.
+    // The end of one repetition is the start of the next.
     for (std::size_t data = 0; data < data_.size(); ++data) {
       if (before[data] != DeviceStays::kNone) Join(before[data], data_[data].stay);
     }
