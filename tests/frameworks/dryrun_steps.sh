@@ -7,5 +7,6 @@ version=${TORCH:-2.11.0}
 tool=$BUILD/trace_replay/tidepool
 export XDG_CACHE_HOME=$CACHE/dryrun
 ordinary_environment "torch-$version-ordinary" "torch==$version" numpy
+package
 "$PYTHON" "$here/dryrun/graph_test.py" "$tool" "$environment/bin/python"
 "$PYTHON" "$here/dryrun/world_test.py" "$tool" "$environment/bin/python"

@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY.
+The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET.
 """
 import atexit
 import contextlib
@@ -313,7 +313,17 @@ def enter(run, torch):
     if run.world:
         run.world.enter(torch)
     ranks.send_objects_exactly(torch, run.world)
+    if os.environ.get("TIDEPOOL_DRYRUN_BUDGET"):
+        train_in_budget(int(os.environ["TIDEPOOL_DRYRUN_BUDGET"]))
     atexit.register(lambda: run.write("end"))
+
+
+def train_in_budget(budget):
+    """Trains models of the program in a budget, as TIDEPOOL_BUDGET does where tidepool is installed."""
+    from tidepool._torch_compile import _options
+    from tidepool._torch_offload import _run
+
+    _run.watch(_options.check({"budget": budget}))
 
 
 def begin():

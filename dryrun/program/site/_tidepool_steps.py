@@ -35,6 +35,7 @@ class Steps:
         self.peak = 0  # live bytes, of all steps so far
         self.clock = clock
         self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
+        self.is_in_budget = bool(os.environ.get("TIDEPOOL_DRYRUN_BUDGET"))
         from torch.optim.optimizer import register_optimizer_step_pre_hook
         self.hook = register_optimizer_step_pre_hook(self.updates_begin)
 
@@ -69,7 +70,8 @@ class Steps:
         step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, names)}
         self.before = names
         replace(self.path, step)
-        if self.has_new_peak() and not self.checkpoints:  # a step before these is as the program has it
+        # A step before the change that a further run tries is as the program has it.
+        if self.has_new_peak() and not self.checkpoints and not self.is_in_budget:
             replace(self.path + LARGEST, step)
 
     def notes(self, mode):

@@ -38,6 +38,7 @@ class Options:
     by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
+    budget: int = 0  # bytes of tensors in which a further run trains by tidepool.torch.offload; 0: none
 
     @property
     def records_steps(self):

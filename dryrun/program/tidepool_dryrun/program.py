@@ -139,6 +139,9 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
         own["CUDART_HOST_CUDNN_WORKSPACE"] = str(options.cudnn_workspace_bytes)
     if options.records_steps:
         own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(options.checkpoints))
+    own.pop("TIDEPOOL_DRYRUN_BUDGET", None)
+    if options.budget:
+        own.update(TIDEPOOL_DRYRUN_BUDGET=str(options.budget))
     if options.by:
         own["TIDEPOOL_DRYRUN_BY"] = options.by
     if not options.initializes:

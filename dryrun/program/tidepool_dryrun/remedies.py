@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import shlex
 import tempfile
 import time
 
@@ -13,6 +14,7 @@ from .errors import DryRunError
 MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
 MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
+STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
 MOST_RUNS = 2  # with other batches
 SEARCH = "5s"  # for a schedule
 
@@ -34,14 +36,14 @@ class Remedies:
     def __exit__(self, *_):
         self.folders.close()
 
-    def dry_run(self, command=None, memory_bytes=None, checkpoints=()):
+    def dry_run(self, command=None, memory_bytes=None, **changes):
         """Runs the program once more, with the task graph of a step. Returns the answer and the rank that takes most memory. Raises
         DryRunError where it does not come to its end in the time of all further runs."""
         run, left = self.run, self.end - time.monotonic()
         if left <= 0:
             raise DryRunError("no time left for further runs")
         folder = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")))
-        options = dataclasses.replace(run.options, graph="step", checkpoints=tuple(checkpoints), steps=STEPS, time_limit_seconds=left)
+        options = dataclasses.replace(run.options, **{"graph": "step", "steps": STEPS, "time_limit_seconds": left, **changes})
         machine = dataclasses.replace(run.machine, memory_bytes=memory_bytes or run.machine.memory_bytes)
         answer = run.answer(command or run.command, folder, options, machine)
         if answer["interrupted"] or answer["ran_out_of_time"]:
@@ -49,10 +51,10 @@ class Remedies:
             raise DryRunError("a further run was interrupted, or ran out of time")
         return answer, answers.largest_of(answer["ranks"])
 
-    def with_enough(self, checkpoints=()):
+    def with_enough(self, **changes):
         machine = self.run.machine
         memory_bytes = min(MORE_MEMORY * machine.memory_bytes, MOST_MEMORY // machine.devices)
-        answer, rank = self.dry_run(memory_bytes=memory_bytes, checkpoints=checkpoints)
+        answer, rank = self.dry_run(memory_bytes=memory_bytes, **changes)
         if answer["out_of_memory"]:
             raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")
         return answer, rank
@@ -70,7 +72,7 @@ class Remedies:
     def find(self):
         found = [self.smaller_batch()]
         if self.graph:
-            found += [self.blocks_again(), self.scheduled(), self.eight_bits(), self.state_on_host()]
+            found += [self.blocks_again(), self.in_budget(), self.scheduled(), self.eight_bits(), self.state_on_host()]
         return [one for one in found if one]
 
     def row(self, name, peak, slowdown, how, checked=False):
@@ -110,7 +112,7 @@ class Remedies:
             return None
         row = self.of_blocks(found, found["peak"], found["slowdown"], False)
         with contextlib.suppress(DryRunError):
-            _, rank = self.with_enough(found["blocks"])
+            _, rank = self.with_enough(checkpoints=tuple(found["blocks"]))
             made = graph.make(rank)
             row = self.of_blocks(found, made.peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
         return row
@@ -119,6 +121,21 @@ class Remedies:
         names = found["blocks"]
         how = f"torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) of {names[0]}" + (f" to {names[-1]}" if names[1:] else "")
         return self.row(f"recompute {len(names)} of {found['of']} blocks (checkpoint)", peak, slowdown, how, is_checked)
+
+    def in_budget(self):
+        """Returns the row of a dry run with TIDEPOOL_BUDGET; None where that does not suffice, or tidepool is not beside PyTorch."""
+        if not self.run.target.compiles:
+            return None
+        try:
+            answer, rank = self.dry_run(budget=self.budget, steps=STEPS_IN_BUDGET)
+            if not answer["fits"]:
+                return None
+            seconds = seconds_of(graph.step_of(rank)[0])
+        except DryRunError:
+            return None
+        how = f"TIDEPOOL_BUDGET={self.budget >> 20}MiB {shlex.join(map(str, self.run.command))}"
+        return {**self.row("offload and recompute modules", answer["peak_live_bytes"], seconds / seconds_of(self.graph.step), how, True),
+                "fits": True}
 
     def scheduled(self):
         name = "offload and recompute, chosen by tidepool"

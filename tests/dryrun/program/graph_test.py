@@ -596,7 +596,7 @@ class RemediesTest(unittest.TestCase):
     def test_enough_memory_is_less_on_many_gpus(self):
         tried = []
 
-        def dry_run(memory_bytes, checkpoints):
+        def dry_run(memory_bytes):
             tried.append(memory_bytes)
             return {"out_of_memory": None}, None
 

@@ -176,6 +176,9 @@ class GraphTest(unittest.TestCase):
         for one in (blocks, schedule):
             self.assertTrue(one["fits"] and one["slowdown"] >= 1, one)
             self.assertLess(one["peak_bytes"], memory)
+        in_budget = remedies["offload and recompute modules"]
+        self.assertTrue(in_budget["checked"] and in_budget["fits"] and in_budget["slowdown"] >= 1, in_budget)
+        self.assertRegex(in_budget["how"], r"^TIDEPOOL_BUDGET=\d+MiB .* gpt --batch 16 --layers 6$")
         self.assertRegex(batch["how"], r"^--batch \d+$")
         self.assertRegex(blocks["how"], r"^torch.utils.checkpoint.checkpoint\(block, x, use_reentrant=False\) of blocks.0")
         self.assertIn("moments of Adam in 8 bits", remedies)
