@@ -141,6 +141,8 @@ std::vector<testing::PoolPolicy> AllModes() {
   for (const auto set : {OffloadSet::kAll, OffloadSet::kConvolutions,
                          OffloadSet::kAlternateConvolutions, OffloadSet::kDynamic}) {
     for (const auto algorithms : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
+      // The dynamic mode chooses algorithms itself.
+      if (set == OffloadSet::kDynamic && algorithms == AlgorithmChoice::kFastest) continue;
       for (const auto order :
            {AllocationOrder::kPrefetchFirst, AllocationOrder::kDerivativeFirst}) {
         modes.push_back(Plenty());
