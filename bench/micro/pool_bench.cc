@@ -2,7 +2,8 @@
 // Claims: a pair through the pool costs at most 1.3 times the bare engine's, hardly more when the
 // pool's memory is in many segments, and at most 60 ns more while it is recorded; a second thread
 // costs little, and on a stream of its own it gains. Every row is nanoseconds a pair; with threads,
-// the wall clock over the pairs of all of them, the fastest of ten rounds.
+// the wall clock over the pairs of all of them, the median of ten rounds, and only on a machine
+// that is idle before and after the row.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/support/arena_engine.h"
+#include "bench/support/idle_machine.h"
 #include "bench/support/pool_engine.h"
 #include "bench/support/workloads.h"
 #include "tidepool/recorder.h"
@@ -72,11 +74,23 @@ struct ThreadsSetup {
   std::int64_t pool_bytes = kDeviceBytes;
 };
 
+// Returns false, and refuses the row, on a machine that other programs use.
+bool IsIdle(benchmark::State& state) {
+  const double share = ProcessorShare();
+  if (share >= kIdleShare) return true;
+  const std::string error =
+      absl::StrCat("a thread had ", static_cast<int>(100 * share), " % of a processor, expected ",
+                   static_cast<int>(100 * kIdleShare), " %: run it on an idle machine");
+  state.SkipWithError(error.c_str());
+  return false;
+}
+
 // Threads that each play a workload of their own, on one stream or on one each.
 template <typename Workload>
 void Threads(benchmark::State& state, const ThreadsSetup& setup, auto make) {
   constexpr int kPairs = 200'000;  // of each thread
   const auto& [name, threads, one_stream, bytes] = setup;
+  if (!IsIdle(state)) return;
   PoolOnHost host({.initial_bytes = bytes, .max_bytes = bytes});
   const Stream shared = host.NewStream();
   std::vector<std::unique_ptr<PoolEngine>> engines;
@@ -106,6 +120,7 @@ void Threads(benchmark::State& state, const ThreadsSetup& setup, auto make) {
     state.SetIterationTime(elapsed.count());
     rounds.push_back(elapsed.count());
   }
+  if (!IsIdle(state)) return;
   const auto median = rounds.begin() + static_cast<std::ptrdiff_t>(rounds.size() / 2);
   std::ranges::nth_element(rounds, median);
   state.counters["nanoseconds_per_pair"] = *median / threads / kPairs * 1e9;
@@ -152,6 +167,8 @@ int main(int argc, char** argv) {
   bench::RegisterThreads({"two_threads_one_stream", 2});
   bench::RegisterThreads({"two_threads_two_streams", 2, false});
   bench::RegisterThreads({"two_threads_two_streams_80_gib", 2, false, kOneGpu});
+  bench::RegisterThreads({"four_threads_four_streams", 4, false});
+  bench::RegisterThreads({"four_threads_four_streams_80_gib", 4, false, kOneGpu});
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -121,6 +121,26 @@ TEST(CompressionTuning, Knees) {
   EXPECT_EQ(KneeOf({1, 1.2, 3, 3.2}), 3);  // a bad measurement at the start
 }
 
+TEST(CompressionTuning, StreamingPaysFromFivePercentOn) {
+  const BufferTimes cached = {.compress_ns = 0.2, .decompress_ns = 0.22};
+  EXPECT_TRUE(StreamingPays({.cached = cached, .streaming = {0.22, 0.18}}));
+  EXPECT_FALSE(StreamingPays({.cached = cached, .streaming = {0.22, 0.19}}));
+  EXPECT_FALSE(StreamingPays({.cached = cached, .streaming = cached}));
+}
+
+TEST(CompressionTuning, MeasuresBothKindsOfStores) {
+  MeasurementOptions options;
+  options.bytes = 1 << 20;
+  options.most_rounds = 1;
+  const auto stores = MeasureStores(0.5, options);
+  ASSERT_TRUE(stores.ok()) << stores.status();
+  EXPECT_NEAR(stores->density, 0.5, 0.01);
+  for (const BufferTimes& times : {stores->cached, stores->streaming}) {
+    EXPECT_GT(times.compress_ns, 0);
+    EXPECT_GT(times.decompress_ns, 0);
+  }
+}
+
 TEST(CompressionTuning, SettingsCoverWhatIsAskedForOnce) {
   for (const int threads : {1, 2, 7, 64, 256}) {
     for (const std::int64_t bytes : {std::int64_t{64} << 10, kBytes}) {

@@ -64,6 +64,11 @@ TEST_F(TuneCommand, PrintsOneJsonObject) {
   EXPECT_GE(answer["threads"], 1);
   EXPECT_LE(answer["threads"], 3);
   EXPECT_LE(answer["knee_threads"], 3);
+  for (const char* const stores : {"cached", "streaming"}) {
+    EXPECT_GT(answer["whole_buffers"][stores]["compress_bytes_per_second"], 0);
+    EXPECT_GT(answer["whole_buffers"][stores]["decompress_bytes_per_second"], 0);
+  }
+  EXPECT_TRUE(answer["whole_buffers"]["streaming_stores"].is_boolean());
   EXPECT_EQ(answer["links"].size(), 7);
   EXPECT_EQ(answer["profile"]["threads"], answer["threads"]);
   EXPECT_EQ(answer["profile"]["chunk_bytes"], answer["chunk_bytes"]);

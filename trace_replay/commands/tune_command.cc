@@ -29,6 +29,7 @@ namespace {
 constexpr std::int64_t kLeastBytes = std::int64_t{64} << 10;
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
 constexpr double kTimeLimitSeconds = 9;
+constexpr double kStoresTimeLimitSeconds = 2;
 
 std::string MachineName() {
   std::ifstream file("/proc/cpuinfo");
@@ -101,6 +102,14 @@ absl::StatusOr<Tuning> Measure(const TuneOptions& options) {
     if (!measured.ok()) return measured.status();
     tuning.words.push_back({word, *std::move(measured)});
   }
+  MeasurementOptions stores_options;
+  stores_options.word = words.front();
+  stores_options.bytes = options.bytes;
+  stores_options.time_limit_seconds = kStoresTimeLimitSeconds;
+  progress.Show("measuring: whole buffers, with and without streaming stores");
+  const auto stores = MeasureStores(MiddleDensity(tuning.densities), stores_options);
+  if (!stores.ok()) return stores.status();
+  tuning.stores = *stores;
   tuning.seconds = progress.Seconds();
   CompressionProfile defaults;
   defaults.machine = MachineName();

@@ -25,6 +25,7 @@ struct TuneOptions {
 
 struct Tuning {
   std::vector<WordMeasurement> words;
+  StoresMeasurement stores;  // of the first word
   CompressionProfile profile;
   std::vector<double> densities;  // ascending
   std::vector<LinkAnswer> links;

@@ -16,6 +16,18 @@ nlohmann::ordered_json TimesJson(const CompressionTimes& times) {
           {"memcpy_bytes_per_second", Speed(times, times.copy_ns) * 1e9}};
 }
 
+nlohmann::ordered_json BufferJson(const BufferTimes& times) {
+  return {{"compress_bytes_per_second", 1e9 / times.compress_ns},
+          {"decompress_bytes_per_second", 1e9 / times.decompress_ns}};
+}
+
+nlohmann::ordered_json StoresJson(const StoresMeasurement& stores) {
+  return {{"density", stores.density},
+          {"cached", BufferJson(stores.cached)},
+          {"streaming", BufferJson(stores.streaming)},
+          {"streaming_stores", StreamingPays(stores)}};
+}
+
 nlohmann::ordered_json OrNull(const auto& value) {
   return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
@@ -45,6 +57,7 @@ void PrintTuningJson(const TuneOptions& options, const Tuning& tuning) {
   json["threads"] = profile.threads;
   json["chunk_bytes"] = profile.chunk_bytes;
   json["core_seconds_per_gb"] = CoreSecondsPerGb(profile, first, MiddleDensity(tuning.densities));
+  json["whole_buffers"] = StoresJson(tuning.stores);
   json["links"] = nlohmann::ordered_json::array();
   for (const LinkAnswer& link : tuning.links) {
     json["links"].push_back({{"link_bytes_per_second", link.link_bytes_per_second},

@@ -106,6 +106,22 @@ void PrintRecommendation(const CompressionProfile& profile) {
                          " of the first"));
 }
 
+void PrintStores(const StoresMeasurement& stores) {
+  const auto speeds = [](const char* name, const BufferTimes& times) {
+    return std::vector<std::string>{name, SpeedText(1 / times.compress_ns),
+                                    SpeedText(1 / times.decompress_ns)};
+  };
+  std::cout << absl::StreamFormat(
+                   "whole buffers by one call on one thread, density %.2f, GB/s of input\n",
+                   stores.density)
+            << TableText({{"stores", "compress", "decompress"},
+                          speeds("into the caches", stores.cached),
+                          speeds("streaming", stores.streaming)})
+            << "set ZeroValueOptions::streaming_stores to "
+            << (StreamingPays(stores) ? "true" : "false")
+            << " for buffers of this size that are not read at once\n\n";
+}
+
 void PrintLinks(const Tuning& tuning) {
   const double middle = MiddleDensity(tuning.densities);
   std::vector<std::vector<std::string>> rows = {
@@ -150,6 +166,7 @@ void PrintTuningTables(const TuneOptions& options, const Tuning& tuning) {
   for (const WordMeasurement& word : tuning.words) PrintWord(options, tuning, word);
   PrintCosts(tuning);
   PrintRecommendation(profile);
+  PrintStores(tuning.stores);
   PrintLinks(tuning);
   if (!options.save.empty() && options.word_bits != 0) {
     std::cout << "\nwords of " << (options.word_bits == 16 ? 32 : 16)

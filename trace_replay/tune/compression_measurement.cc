@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -45,6 +46,11 @@ std::int64_t ProcessorNs() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
+absl::Status NoMemoryFor(std::size_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no memory for buffers of ", bytes, " bytes, expected fewer"));
+}
+
 struct Pattern {
   std::vector<std::byte> bytes;
   double density = 0;
@@ -68,6 +74,48 @@ Pattern PatternOf(ZeroValueWord word, double density) {
   }
   pattern.density = static_cast<double>(nonzero * word_bytes) / static_cast<double>(kPatternBytes);
   return pattern;
+}
+
+// A buffer with its pages, at an address for streaming stores.
+class AlignedBuffer {
+ public:
+  explicit AlignedBuffer(std::size_t bytes)
+      : memory_(std::make_unique<std::byte[]>(bytes + kLine)), bytes_(bytes) {}
+
+  absl::Span<std::byte> span() const {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.get());
+    return {memory_.get() + (kLine - begin % kLine), bytes_};
+  }
+
+ private:
+  static constexpr std::size_t kLine = 64;
+
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t bytes_;
+};
+
+struct BufferSamples {
+  std::vector<double> compress;
+  std::vector<double> decompress;
+
+  BufferTimes Medians(std::size_t bytes) const {
+    const auto each = static_cast<double>(bytes);
+    return {Median(compress) / each, Median(decompress) / each};
+  }
+};
+
+// Codes a buffer once, there and back.
+absl::Status Sample(ZeroValueCodec& codec, absl::Span<const std::byte> input,
+                    absl::Span<std::byte> stream, absl::Span<std::byte> output,
+                    BufferSamples& samples) {
+  auto begin = Clock::now();
+  const absl::StatusOr<std::size_t> bytes = codec.Compress(input, stream);
+  if (!bytes.ok()) return bytes.status();
+  samples.compress.push_back(static_cast<double>(NsSince(begin)));
+  begin = Clock::now();
+  const absl::StatusOr<std::size_t> restored = codec.Decompress(stream.subspan(0, *bytes), output);
+  samples.decompress.push_back(static_cast<double>(NsSince(begin)));
+  return restored.status();
 }
 
 class Measurer {
@@ -161,8 +209,7 @@ absl::Status Measurer::Prepare(const std::vector<CompressionSetting>& settings) 
     threads_.resize(static_cast<std::size_t>(most_threads));
     for (Thread& thread : threads_) thread.slots.resize(kSlots * most_chunk);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for buffers of ", bytes_, " bytes, expected fewer"));
+    return NoMemoryFor(bytes_);
   }
   for (Thread& thread : threads_) {
     auto codec = ZeroValueCodec::Create(
@@ -320,6 +367,41 @@ absl::StatusOr<CompressionMeasurement> MeasureCompression(
                                  typical(samples.copy)});
   }
   return measurement;
+}
+
+absl::StatusOr<StoresMeasurement> MeasureStores(double density, const MeasurementOptions& options) {
+  const auto begin = Clock::now();
+  const auto bytes = static_cast<std::size_t>(options.bytes);
+  const Pattern pattern = PatternOf(options.word, density);
+  std::optional<AlignedBuffer> buffers[3];
+  try {
+    buffers[0].emplace(bytes);
+    buffers[1].emplace(ZeroValueBound(bytes));
+    buffers[2].emplace(bytes);
+  } catch (const std::bad_alloc&) {
+    return NoMemoryFor(bytes);
+  }
+  const auto [input, stream, output] =
+      std::array{buffers[0]->span(), buffers[1]->span(), buffers[2]->span()};
+  for (std::size_t at = 0; at < bytes; at += kPatternBytes) {
+    std::memcpy(input.data() + at, pattern.bytes.data(), std::min(kPatternBytes, bytes - at));
+  }
+  ZeroValueOptions codec_options = {.word = options.word,
+                                    .instruction_set = options.instruction_set};
+  const auto cached = ZeroValueCodec::Create(codec_options);
+  codec_options.streaming_stores = true;
+  const auto streaming = ZeroValueCodec::Create(codec_options);
+  if (!cached.ok() || !streaming.ok()) return cached.ok() ? streaming.status() : cached.status();
+  BufferSamples of_cached;
+  BufferSamples of_streaming;
+  for (int round = 0; round == 0 || (round < options.most_rounds &&
+                                     SecondsSince(begin) < options.time_limit_seconds);
+       ++round) {
+    absl::Status status = Sample(**cached, input, stream, output, of_cached);
+    status.Update(Sample(**streaming, input, stream, output, of_streaming));
+    if (!status.ok()) return status;
+  }
+  return StoresMeasurement{pattern.density, of_cached.Medians(bytes), of_streaming.Medians(bytes)};
 }
 
 }  // namespace tidepool::tool

@@ -62,6 +62,24 @@ struct CompressionMeasurement {
 absl::StatusOr<CompressionMeasurement> MeasureCompression(
     const std::vector<CompressionSetting>& settings, const MeasurementOptions& options);
 
+// Nanoseconds of one thread for a byte of input: medians over rounds.
+struct BufferTimes {
+  double compress_ns = 0;
+  double decompress_ns = 0;
+};
+
+// Whole buffers by ZeroValueCodec, with stores into the caches and with
+// ZeroValueOptions::streaming_stores.
+struct StoresMeasurement {
+  double density = 0.5;
+  BufferTimes cached;
+  BufferTimes streaming;
+};
+
+// Measures buffers of `options.bytes`, each coded by one call. The two kinds of stores take turns.
+// Nothing reads the output. Errors as above.
+absl::StatusOr<StoresMeasurement> MeasureStores(double density, const MeasurementOptions& options);
+
 }  // namespace tidepool::tool
 
 #endif  // TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_

@@ -229,6 +229,14 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
   return profile;
 }
 
+bool StreamingPays(const StoresMeasurement& stores) {
+  constexpr double kLeastGain = 1.05;
+  const auto round_trip = [](const BufferTimes& times) {
+    return times.compress_ns + times.decompress_ns;
+  };
+  return round_trip(stores.streaming) * kLeastGain <= round_trip(stores.cached);
+}
+
 LinkAnswer AnswerForLink(const CompressionProfile& profile, ZeroValueWord word, double density,
                          double link_bytes_per_second) {
   LinkAnswer answer;

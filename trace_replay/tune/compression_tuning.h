@@ -48,6 +48,9 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
                                std::optional<double> link_bytes_per_second,
                                const CompressionProfile& defaults);
 
+// Returns whether a round trip of whole buffers is at least 5 % faster with streaming stores.
+bool StreamingPays(const StoresMeasurement& stores);
+
 // The cost of compression on a link that is saturated in one direction.
 struct LinkAnswer {
   double link_bytes_per_second = 0;

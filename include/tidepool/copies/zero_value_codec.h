@@ -105,8 +105,8 @@ struct ZeroValueOptions {
   // Instruction set; by default the best of the processor. Tests and measurements choose others.
   std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;
   // Whether output bypasses the caches (by non-temporal stores) where its address is a multiple of
-  // 64. This can be faster with several threads and buffers larger than the caches; it is slower
-  // with one thread.
+  // 64. Buffers larger than the caches are then decompressed faster, by one thread too; a program
+  // that reads them at once gains nothing, compression gains little, and small buffers lose.
   bool streaming_stores = false;
 };
 

@@ -314,8 +314,38 @@ BlockId BlockMap::Split(BlockId id, std::int64_t bytes) {
 void BlockMap::MakeSpare() {
   spare_ = static_cast<BlockId>(blocks_.size());
   assert(spare_ < geometry_.max_blocks() - 1);
+  // By a quarter: half of a vector that doubles may be unused.
+  if (blocks_.size() == blocks_.capacity())
+    blocks_.reserve(blocks_.size() + blocks_.size() / 4 + 8);
   blocks_.push_back(Block(0, false, kNoBlock, kNoBlock));
   ++spares_;
+  const auto names = static_cast<std::int64_t>(blocks_.size());
+  shrink_at_ = std::max(kFewestToShrink, names - names / kSparse);
+}
+
+std::size_t BlockMap::Shrink() {
+  std::vector<bool> is_taken(blocks_.size());
+  is_taken[kFront] = is_taken[kBack] = true;
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) is_taken[id] = true;
+  while (!is_taken.back()) is_taken.pop_back();
+  blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(is_taken.size()), blocks_.end());
+  blocks_.shrink_to_fit();
+  spare_ = kNoBlock;
+  spares_ = 0;
+  for (auto id = static_cast<BlockId>(is_taken.size()); id-- > 0;) {
+    if (is_taken[id]) continue;
+    blocks_[id].next = std::exchange(spare_, id);
+    ++spares_;
+  }
+  DropIndexes();
+  by_start_ = nullptr;
+  // When a high name is in use, the next try comes after most of the others were freed, and the
+  // last one when a single block is left.
+  constexpr std::int64_t kFewestNames = 3;
+  const auto names = static_cast<std::int64_t>(blocks_.size());
+  shrink_at_ =
+      std::max(kFewestToShrink, names - std::max(kFewestNames, (names - spares_) / kSparse));
+  return blocks_.size();
 }
 
 // Merges the next block into `id`.

@@ -112,6 +112,16 @@ class BlockMap final : public FreeBlocks {
   // Keeps names for `splits` calls of SplitUsed, in place of those that were kept before.
   void ReserveNames(std::int64_t splits) { reserved_names_ = splits; }
 
+  // Returns whether most names are not in use, so that Shrink may give back much memory of the
+  // host.
+  bool HasManySpares() const { return spares_ >= shrink_at_; }
+  // Returns the number of names that are not in use.
+  std::int64_t spares() const { return spares_; }
+  // Gives back the memory of all names above the highest in use, and of the indexes until a
+  // question needs them. Lower names are used first from then on. Returns the number of names that
+  // are left; blocks keep theirs. O(names).
+  std::size_t Shrink();
+
   // Checks that blocks tile the arena, no two neighbours are free, each index equals the list, and
   // live bytes are the sum of used blocks. Returns an Internal error that names the first
   // violation. O(n log n).
@@ -129,6 +139,11 @@ class BlockMap final : public FreeBlocks {
   BlockId Merge(BlockId block);
   BlockId Split(BlockId block, std::int64_t bytes);
   void AbsorbNext(BlockId block);
+
+  // Shrinking is worth while from this number of spare names on.
+  static constexpr std::int64_t kFewestToShrink = 4096;
+  // The map is shrunk when one of this number of names is in use.
+  static constexpr std::int64_t kSparse = 8;
 
   // The reason for a free block's current range.
   enum Change { kFreed, kCut };
@@ -210,6 +225,7 @@ class BlockMap final : public FreeBlocks {
   std::int64_t excluded_bytes_ = 0;
   BlockId spare_ = kNoBlock;  // head of the list, through `next`, of reusable names
   std::int64_t spares_ = 0;   // its length
+  std::int64_t shrink_at_ = kFewestToShrink;
   std::int64_t reserved_names_ = 0;
   // The block that was freed last and the block that was cut last. They are held back from the
   // index by size, because the next operations often change them again: a queue frees into the

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "lib/memory/blocks/four_lanes.h"
@@ -48,49 +50,62 @@ std::uint32_t ValuesAtLeast(const std::array<std::int64_t, kValues>& values, std
 }
 
 struct EntryNode {
-  std::int32_t level = 0;  // 0: leaf
+  std::int16_t level = 0;     // 0: leaf
+  std::int16_t capacity = 0;  // of a leaf
   std::int32_t count = 0;
 };
 
 // A leaf of unordered entries: a pass over all finds the least entry above a bound, and an
-// insertion is one store. The first line holds the header and seven entries, as many as most bins
-// have.
+// insertion is one store. The entries follow the header in memory. A short leaf is one cache line
+// with seven entries, as many as most bins have.
 struct alignas(64) SetLeaf : EntryNode {
   static constexpr int kCapacity = 63;
+  static constexpr int kShortCapacity = 7;
   static constexpr int kLine = 8;
   static constexpr bool kHasValues = false;
 
-  std::array<FreeEntry, kCapacity> entries;  // kEndEntry from `count` on
+  static constexpr std::size_t Bytes(int capacity) {
+    return sizeof(EntryNode) + sizeof(FreeEntry) * static_cast<std::size_t>(capacity);
+  }
+
+  // The entries; kEndEntry from `count` to `capacity`.
+  FreeEntry* begin() { return reinterpret_cast<FreeEntry*>(static_cast<EntryNode*>(this) + 1); }
+  const FreeEntry* begin() const {
+    return reinterpret_cast<const FreeEntry*>(static_cast<const EntryNode*>(this) + 1);
+  }
+  void Clear() { std::fill_n(begin(), capacity, kEndEntry); }
 
   // Returns the least entry >= bound, or kEndEntry.
   FreeEntry AtOrAbove(FreeEntry bound) const {
+    const FreeEntry* const all = begin();
     // Modulo 2^64, entries below the bound are farther from it than kEndEntry.
     FreeEntry even = kEndEntry - bound;
     FreeEntry odd = even;
     for (int i = 0; i < kLine - 2; i += 2) {
-      even = std::min(even, entries[i] - bound);
-      odd = std::min(odd, entries[i + 1] - bound);
+      even = std::min(even, all[i] - bound);
+      odd = std::min(odd, all[i + 1] - bound);
     }
-    even = std::min(even, entries[kLine - 2] - bound);
+    even = std::min(even, all[kLine - 2] - bound);
     for (int begin = kLine - 1; begin < count; begin += kLine) {
       for (int i = begin; i < begin + kLine; i += 2) {
-        even = std::min(even, entries[i] - bound);
-        odd = std::min(odd, entries[i + 1] - bound);
+        even = std::min(even, all[i] - bound);
+        odd = std::min(odd, all[i + 1] - bound);
       }
     }
     return bound + std::min(even, odd);
   }
   FreeEntry Lowest() const { return AtOrAbove(0); }
-  FreeEntry Highest() const { return *std::max_element(entries.begin(), entries.begin() + count); }
+  FreeEntry Highest() const { return *std::max_element(begin(), begin() + count); }
 
-  void Insert(FreeEntry entry, std::int64_t /*value*/) { entries[count++] = entry; }
+  void Insert(FreeEntry entry, std::int64_t /*value*/) { begin()[count++] = entry; }
 
   // Erases `entry`, which is here. Returns its value.
   std::int64_t Erase(FreeEntry entry) {
+    FreeEntry* const all = begin();
     const int at = IndexOf(entry);
-    assert(entries[at] == entry);
-    entries[at] = entries[--count];
-    entries[count] = kEndEntry;
+    assert(all[at] == entry);
+    all[at] = all[--count];
+    all[count] = kEndEntry;
     return 0;
   }
 
@@ -98,41 +113,59 @@ struct alignas(64) SetLeaf : EntryNode {
 
   // Returns whether all entries differ: a set leaf has no order.
   bool IsOrdered() const {
-    std::array<FreeEntry, kCapacity> sorted = entries;
-    std::sort(sorted.begin(), sorted.begin() + count);
-    return std::adjacent_find(sorted.begin(), sorted.begin() + count) == sorted.begin() + count;
+    std::vector<FreeEntry> sorted(begin(), begin() + count);
+    std::ranges::sort(sorted);
+    return std::ranges::adjacent_find(sorted) == sorted.end();
   }
 
-  // Moves the upper half of a full leaf to an empty one and returns the least entry there.
+  // Moves all entries of a short leaf to an empty long one.
+  void MoveTo(SetLeaf& longer) {
+    std::copy_n(begin(), count, longer.begin());
+    longer.count = std::exchange(count, 0);
+  }
+
+  // Moves the upper half of a full long leaf to an empty one and returns the least entry there.
   FreeEntry MoveUpperHalf(SetLeaf& right) {
     constexpr int kHalf = kCapacity / 2;
-    std::nth_element(entries.begin(), entries.begin() + kHalf, entries.end());
-    std::copy(entries.begin() + kHalf, entries.end(), right.entries.begin());
-    std::fill(entries.begin() + kHalf, entries.end(), kEndEntry);
+    FreeEntry* const all = begin();
+    std::nth_element(all, all + kHalf, all + kCapacity);
+    std::copy(all + kHalf, all + kCapacity, right.begin());
+    std::fill(all + kHalf, all + kCapacity, kEndEntry);
     count = kHalf;
     right.count = kCapacity - kHalf;
-    return right.entries[0];
+    return right.begin()[0];
   }
 
  private:
   int IndexOf(FreeEntry entry) const {
+    const FreeEntry* const all = begin();
     int at = 0;
-    for (int i = 1; i < kLine - 1; ++i) at = entries[i] == entry ? i : at;
+    for (int i = 1; i < kLine - 1; ++i) at = all[i] == entry ? i : at;
     for (int begin = kLine - 1; begin < count; begin += kLine) {
-      for (int i = begin; i < begin + kLine; ++i) at = entries[i] == entry ? i : at;
+      for (int i = begin; i < begin + kLine; ++i) at = all[i] == entry ? i : at;
     }
     return at;
   }
 };
-static_assert(sizeof(SetLeaf) % 64 == 0);
+static_assert(SetLeaf::Bytes(SetLeaf::kShortCapacity) == 64 &&
+              SetLeaf::Bytes(SetLeaf::kCapacity) % 64 == 0);
 
 // A leaf that keeps a value beside each entry.
 struct alignas(64) MapLeaf : EntryNode {
   static constexpr int kCapacity = 15;
+  static constexpr int kShortCapacity = kCapacity;  // there is one length
   static constexpr bool kHasValues = true;
+
+  static constexpr std::size_t Bytes(int /*capacity*/) { return sizeof(MapLeaf); }
 
   std::array<FreeEntry, kCapacity> entries;        // ascending; kEndEntry from `count` on
   std::array<std::int64_t, kCapacity + 1> values;  // positive; 0 from `count` on
+
+  const FreeEntry* begin() const { return entries.data(); }
+  void Clear() {
+    entries.fill(kEndEntry);
+    values.fill(0);
+  }
 
   // Returns the number of entries below `bound`.
   int Rank(FreeEntry bound) const {
@@ -248,50 +281,59 @@ struct alignas(64) EntryInner : EntryNode {
 template <typename Leaf>
 class EntryNodePool {
  public:
-  Leaf* TakeLeaf() {
-    Leaf* leaf = TakeFrom(spare_leaves_, leaf_slabs_);
-    leaf->level = 0;
-    leaf->count = 0;
-    leaf->entries.fill(kEndEntry);
-    if constexpr (Leaf::kHasValues) leaf->values.fill(0);
-    return leaf;
-  }
+  Leaf* TakeLeaf() { return TakeLeaf(leaves_, Leaf::kCapacity); }
+  Leaf* TakeShortLeaf() { return TakeLeaf(short_leaves_, Leaf::kShortCapacity); }
 
   EntryInner* TakeInner(int level) {
-    EntryInner* inner = TakeFrom(spare_inners_, inner_slabs_);
-    inner->level = level;
-    inner->count = 0;
+    auto* const inner = new (inners_.Take(sizeof(EntryInner))) EntryInner;
+    inner->level = static_cast<std::int16_t>(level);
     inner->bounds.fill(kEndEntry);
     inner->largest.fill(0);
     return inner;
   }
 
   void Return(EntryNode* node) {
-    if (node->level == 0) {
-      spare_leaves_.push_back(static_cast<Leaf*>(node));
+    if (node->level > 0) {
+      inners_.spare.push_back(static_cast<EntryInner*>(node));
     } else {
-      spare_inners_.push_back(static_cast<EntryInner*>(node));
+      (node->capacity < Leaf::kCapacity ? short_leaves_ : leaves_)
+          .spare.push_back(static_cast<Leaf*>(node));
     }
   }
 
  private:
-  static constexpr int kNodesPerSlab = 16;
+  static constexpr std::size_t kNodesPerSlab = 16;
 
-  template <typename Node>
-  static Node* TakeFrom(std::vector<Node*>& spare, std::vector<std::unique_ptr<Node[]>>& slabs) {
-    if (spare.empty()) {
-      slabs.push_back(std::make_unique_for_overwrite<Node[]>(kNodesPerSlab));
-      for (int i = kNodesPerSlab; i-- > 0;) spare.push_back(&slabs.back()[i]);
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  // Memory for nodes of one size, a multiple of a cache line.
+  struct Memory {
+    void* Take(std::size_t bytes) {
+      if (spare.empty()) {
+        const std::size_t lines = bytes / sizeof(Line);
+        slabs.push_back(std::make_unique_for_overwrite<Line[]>(lines * kNodesPerSlab));
+        for (std::size_t i = kNodesPerSlab; i-- > 0;) spare.push_back(&slabs.back()[i * lines]);
+      }
+      void* const node = spare.back();
+      spare.pop_back();
+      return node;
     }
-    Node* node = spare.back();
-    spare.pop_back();
-    return node;
+
+    std::vector<void*> spare;
+    std::vector<std::unique_ptr<Line[]>> slabs;
+  };
+
+  static Leaf* TakeLeaf(Memory& memory, int capacity) {
+    auto* const leaf = new (memory.Take(Leaf::Bytes(capacity))) Leaf;
+    leaf->capacity = static_cast<std::int16_t>(capacity);
+    leaf->Clear();
+    return leaf;
   }
 
-  std::vector<std::unique_ptr<Leaf[]>> leaf_slabs_;
-  std::vector<std::unique_ptr<EntryInner[]>> inner_slabs_;
-  std::vector<Leaf*> spare_leaves_;
-  std::vector<EntryInner*> spare_inners_;
+  Memory short_leaves_;
+  Memory leaves_;
+  Memory inners_;
 };
 
 }  // namespace tidepool::blocks

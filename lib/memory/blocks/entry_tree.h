@@ -123,13 +123,13 @@ class EntryTree {
     return *this;
   }
 
-  bool empty() const { return root_ == nullptr || root_->count == 0; }
+  bool empty() const { return root_ == nullptr; }
   // Returns whether there is more than one leaf.
   bool IsDeep() const { return root_ != nullptr && root_->level > 0; }
 
   // O(log n).
   void Insert(FreeEntry entry, std::int64_t value, NodePool& pool) {
-    if (root_ != nullptr && root_->level == 0 && root_->count < Leaf::kCapacity) [[likely]] {
+    if (root_ != nullptr && root_->level == 0 && root_->count < root_->capacity) [[likely]] {
       AsLeaf(root_).Insert(entry, value);
     } else {
       InsertBelow(entry, value, pool);
@@ -140,6 +140,7 @@ class EntryTree {
   void Erase(FreeEntry entry, NodePool& pool) {
     if (root_->level == 0) [[likely]] {
       AsLeaf(root_).Erase(entry);
+      if (root_->count == 0) ReturnRoot(pool);
     } else {
       EraseBelow(entry, pool);
     }
@@ -155,8 +156,10 @@ class EntryTree {
   // O(log n). `path` leads to `entry`.
   void Erase(Path& path, FreeEntry entry, NodePool& pool) {
     const std::int64_t value = path.leaf->Erase(entry);
-    if (path.leaf->count > 0 || path.length == 0) [[likely]] {
+    if (path.leaf->count > 0) [[likely]] {
       path.UpdateLargest(value, 0);
+    } else if (path.length == 0) {
+      ReturnRoot(pool);
     } else {
       RemoveEmptyLeaf(path, pool);
     }
@@ -240,7 +243,19 @@ class EntryTree {
   }
 
   [[gnu::noinline]] void InsertBelow(FreeEntry entry, std::int64_t value, NodePool& pool) {
-    if (root_ == nullptr) root_ = pool.TakeLeaf();
+    if (root_ == nullptr) {
+      root_ = pool.TakeShortLeaf();
+      return AsLeaf(root_).Insert(entry, value);
+    }
+    if constexpr (Leaf::kShortCapacity < Leaf::kCapacity) {
+      if (root_->level == 0 && root_->capacity < Leaf::kCapacity) {
+        Leaf* const longer = pool.TakeLeaf();
+        AsLeaf(root_).MoveTo(*longer);
+        ReturnRoot(pool);
+        root_ = longer;
+        return longer->Insert(entry, value);
+      }
+    }
     Path path;
     Leaf& leaf = path.Descend(root_, entry);
     path.LowerBounds(entry);
@@ -261,6 +276,8 @@ class EntryTree {
     path.Descend(root_, entry);
     Erase(path, entry, pool);
   }
+
+  void ReturnRoot(NodePool& pool) { pool.Return(std::exchange(root_, nullptr)); }
 
   void RemoveEmptyLeaf(Path& path, NodePool& pool) {
     for (EntryNode* node = path.leaf; node->count == 0;) {
@@ -316,12 +333,11 @@ class EntryTree {
   }
 
   static bool IsValidLeaf(const Leaf& leaf, FreeEntry lower, FreeEntry upper) {
-    if (leaf.count < 0 || leaf.count > Leaf::kCapacity) return false;
-    for (int i = 0; i < Leaf::kCapacity; ++i) {
-      const FreeEntry entry = leaf.entries[i];
-      if (i >= leaf.count ? entry != kEndEntry : entry < lower || entry >= upper) return false;
-    }
-    return leaf.IsOrdered();
+    if (leaf.count < 1 || leaf.count > leaf.capacity) return false;
+    const auto is_within = [&](FreeEntry entry) { return lower <= entry && entry < upper; };
+    return std::all_of(leaf.begin(), leaf.begin() + leaf.count, is_within) && leaf.IsOrdered() &&
+           std::all_of(leaf.begin() + leaf.count, leaf.begin() + leaf.capacity,
+                       [](FreeEntry entry) { return entry == kEndEntry; });
   }
 
   // Checks the nodes below `node` against a lower and an exclusive upper bound.
@@ -351,7 +367,7 @@ class EntryTree {
     return sum;
   }
 
-  EntryNode* root_ = nullptr;  // an empty leaf is kept after the first entry
+  EntryNode* root_ = nullptr;  // of no empty leaf
 };
 
 }  // namespace tidepool::blocks

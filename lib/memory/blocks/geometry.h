@@ -30,6 +30,10 @@ struct Geometry {
   std::uint64_t Granules(std::int64_t bytes) const {
     return static_cast<std::uint64_t>(bytes) >> granule_shift;
   }
+  // At least the capacity.
+  std::int64_t MostBytes() const {
+    return ((std::int64_t{1} << address_bits) - 1) << granule_shift;
+  }
   BlockId BlockOf(std::uint64_t entry) const { return static_cast<BlockId>(entry & block_mask); }
   std::int64_t max_blocks() const { return std::int64_t{1} << block_bits; }
 

@@ -27,7 +27,8 @@ namespace tidepool::blocks {
 
 class SizeIndex {
  public:
-  explicit SizeIndex(const Geometry& geometry) : geometry_(geometry), bins_(kBins) {}
+  explicit SizeIndex(const Geometry& geometry)
+      : geometry_(geometry), bins_(BinOf(geometry.MostBytes()).index + 1) {}
 
   // O(log n) for n blocks in one bin.
   void Insert(std::int64_t offset, std::int64_t bytes, BlockId block) {
@@ -98,7 +99,7 @@ class SizeIndex {
 
   // Returns whether bins, bitmaps and trees agree and hold `entries` entries. O(n).
   bool IsValid(std::int64_t entries) const {
-    for (unsigned bin = 0; bin < kBins; ++bin) {
+    for (unsigned bin = 0; bin < bins_.size(); ++bin) {
       const std::uint64_t occupied = occupied_[bin / kWord];
       if (IsOccupied(bin) == bins_[bin].empty() || !bins_[bin].IsValid()) return false;
       if (((words_ >> (bin / kWord) & 1) != 0) != (occupied != 0)) return false;
@@ -187,8 +188,8 @@ class SizeIndex {
   std::int64_t size_ = 0;    // entries
   std::uint64_t words_ = 0;  // bit w: occupied_[w] is not 0
   std::array<std::uint64_t, kWords + 1>
-      occupied_{};  // bit b of word w: bin w * kWord + b is not empty
-  std::vector<EntryTree<SetLeaf>> bins_;
+      occupied_{};                        // bit b of word w: bin w * kWord + b is not empty
+  std::vector<EntryTree<SetLeaf>> bins_;  // up to that of the largest block
   EntryNodePool<SetLeaf> nodes_;
 
   Place asked_ =

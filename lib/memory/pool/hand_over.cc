@@ -92,6 +92,14 @@ void HandOver::NoteExcluded(BlockId from, const Range& range, BlockId before, Bl
   if (has_crossed()) tickets_.Take(from, range.begin, range.end, before, after);
 }
 
+void HandOver::Shrink(std::size_t names) {
+  allocated_on_.resize(std::min(names, allocated_on_.size()));
+  allocated_on_.shrink_to_fit();
+  is_after_others_.resize(allocated_on_.size());
+  is_after_others_.shrink_to_fit();
+  tickets_.Shrink(names, [this](const Ticket& ticket) { return order_.MayRun(ticket); });
+}
+
 void HandOver::AddUse(BlockId block, Stream stream) {
   if (!has_crossed()) BeginCrossing({});  // another stream may free the block
   auto& uses = uses_[block];

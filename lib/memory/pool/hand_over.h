@@ -70,6 +70,10 @@ class HandOver {
   // Notes that a range left the arena; `before` and `after` are free and remain of the free block.
   void NoteExcluded(BlockId from, const Range& range, BlockId before, BlockId after);
 
+  // Gives back memory of the host that only finished work and blocks from `names` on, which are
+  // gone, needed. Makes no call of the device, because a stream may be captured.
+  void Shrink(std::size_t names);
+
   // Notes that a stream uses a live block beside the stream that will free it.
   void AddUse(BlockId block, Stream stream);
   // FailedPrecondition when a live block was allocated on another stream.

@@ -37,7 +37,7 @@ bool StreamArena::FreeObserved(const void* address, StreamClock& clock, Observer
   } else {
     arena_.FreeBlock(block);
   }
-  ++frees_;
+  NoteFree();
   return true;
 }
 
@@ -45,7 +45,7 @@ void StreamArena::FreeCached(const void* address, StreamClock* clock) {
   Tickets tickets;
   if (clock != nullptr) tickets.push_back(StreamOrder::NextTicket(*clock));
   FreeBlock(Find(address), tickets);
-  ++frees_;
+  NoteFree();
 }
 
 void StreamArena::Split(const void* address, std::int64_t bytes) {

@@ -65,7 +65,7 @@ class StreamArena {
       return FreeObserved(address, clock, observers);
     if (!arena_.Free(addresses_.OffsetOf(address))) [[unlikely]]
       return false;
-    ++frees_;
+    NoteFree();
     return true;
   }
   // Frees an allocation that no other stream uses. `clock` is null when the work of the stream that
@@ -119,6 +119,11 @@ class StreamArena {
   Placement ChooseAmong(const Request& request, FreeBlocks& answers);
   bool FreeObserved(const void* address, StreamClock& clock, Observers& observers);
   void FreeBlock(BlockId block, const Tickets& tickets);
+  void NoteFree() {
+    ++frees_;
+    if (arena_.blocks().HasManySpares()) [[unlikely]]
+      hand_over_.Shrink(arena_.blocks().Shrink());
+  }
 
   const std::unique_ptr<PlacementPolicy> policy_;
   const bool is_exact_;

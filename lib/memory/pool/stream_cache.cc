@@ -18,7 +18,7 @@ bool StreamCache::MayBegin() {
 bool StreamCache::Begin(const Service& service) {
   const BackoffLock lock(mutex_);
   if (pauses_ > 0 || service_.stream.id != 0) return false;
-  if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
+  slots_ = std::make_unique<Slots>();
   service_ = service;
   serving_.store(service.stream.id, std::memory_order_relaxed);
   return true;
@@ -28,7 +28,7 @@ bool StreamCache::LearnAllocation(Stream stream, void* address, std::int64_t byt
   if (!MayServe(stream)) return true;
   const BackoffLock lock(mutex_);
   if (!(service_.stream == stream)) return true;
-  known_[address] = {bytes, false};
+  known_[address] = {static_cast<std::uint64_t>(bytes), 0};
   if (++misses_ < kTrial) return true;
   misses_ = 0;
   const bool is_useful = std::exchange(hits_, 0) >= kTrial;
@@ -47,7 +47,7 @@ void* StreamCache::Allocate(Stream stream, std::uint64_t epoch, std::int64_t byt
   --counts_.held_count;
   ++counts_.hits;
   ++hits_;
-  known_.find(address)->second.is_free = false;
+  known_.find(address)->second.is_free = 0;
   return address;
 }
 
@@ -56,15 +56,15 @@ StreamCache::FreeResult StreamCache::Free(Stream stream, std::uint64_t epoch, vo
   const BackoffLock lock(mutex_);
   if (!Serves(stream, epoch)) return FreeResult::kUnknown;
   const auto found = known_.find(address);
-  if (found == known_.end() || found->second.is_free) return FreeResult::kUnknown;
-  auto& [bytes, is_free] = found->second;
+  if (found == known_.end() || found->second.is_free != 0) return FreeResult::kUnknown;
+  const auto bytes = static_cast<std::int64_t>(found->second.bytes);
   Slot* slot = SlotFor(bytes);
   if (slot == nullptr || slot->count == kDepth ||
       counts_.held_bytes + bytes > service_.most_bytes) {
     known_.erase(found);
     return FreeResult::kForgotten;
   }
-  is_free = true;
+  found->second.is_free = 1;
   slot->bytes = bytes;
   slot->addresses[slot->count++] = address;
   counts_.held_bytes += bytes;
@@ -77,7 +77,7 @@ bool StreamCache::Forget(Stream stream, const void* address) {
   const BackoffLock lock(mutex_);
   const auto found = known_.find(address);
   if (found == known_.end()) return true;
-  if (found->second.is_free) return false;
+  if (found->second.is_free != 0) return false;
   known_.erase(found);
   return true;
 }
@@ -86,7 +86,7 @@ bool StreamCache::Holds(Stream stream, const void* address) const {
   if (!MayServe(stream)) return false;
   const BackoffLock lock(mutex_);
   const auto found = known_.find(address);
-  return found != known_.end() && found->second.is_free;
+  return found != known_.end() && found->second.is_free != 0;
 }
 
 StreamCache::Leftover StreamCache::Close() {
@@ -111,6 +111,7 @@ StreamCache::Leftover StreamCache::CloseLocked() {
   for (Slot& slot : *slots_) {
     for (; slot.count > 0; --slot.count) left.addresses.push_back(slot.addresses[slot.count - 1]);
   }
+  slots_.reset();
   service_ = {};
   serving_.store(0, std::memory_order_relaxed);
   known_.clear();

@@ -89,9 +89,10 @@ class alignas(64) StreamCache {
     std::array<void*, kDepth> addresses;
   };
   using Slots = std::array<Slot, kSlots>;
+  // In one word: an entry for each live allocation is most of the memory that a cache takes.
   struct Known {
-    std::int64_t bytes = 0;
-    bool is_free = false;
+    std::uint64_t bytes : 63 = 0;
+    std::uint64_t is_free : 1 = 0;
   };
 
   // Tells without the mutex that another stream is served.
@@ -113,7 +114,7 @@ class alignas(64) StreamCache {
   Service service_ ABSL_GUARDED_BY(mutex_);  // without a stream when none is served
   int pauses_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<const void*, Known> known_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<Slots> slots_ ABSL_GUARDED_BY(mutex_);  // from the first Begin on
+  std::unique_ptr<Slots> slots_ ABSL_GUARDED_BY(mutex_);  // of a service
   Counts counts_ ABSL_GUARDED_BY(mutex_);
   std::int64_t misses_ ABSL_GUARDED_BY(mutex_) = 0;  // in this trial
   std::int64_t hits_ ABSL_GUARDED_BY(mutex_) = 0;    // in this trial

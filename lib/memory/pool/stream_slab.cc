@@ -62,6 +62,8 @@ bool StreamSlab::Free(Stream stream, std::uint64_t epoch, void* address) {
   if (!arena_->Free(OffsetOf(address))) return false;
   --live_;
   ++counts_.frees;
+  blocks::BlockMap& blocks = arena_->blocks();
+  if (live_ == 0 && blocks.spares() >= kSparesToShrink) blocks.Shrink();
   return true;
 }
 

@@ -107,6 +107,8 @@ class alignas(64) StreamSlab {
   // it served. With fewer of these it ends, and rests for kRest requests.
   static constexpr std::int64_t kTrial = 1024;
   static constexpr std::int64_t kRest = 64 * kTrial;
+  // An empty slab with this number of block names that are not in use gives their memory back.
+  static constexpr std::int64_t kSparesToShrink = 256;
 
   // Tells without the mutex that another stream is served.
   bool MayServe(Stream stream) const {

@@ -97,6 +97,32 @@ TicketLists::List TicketLists::Concatenate(List a, List b, std::uint64_t joins_a
   return {a.first, b.last};
 }
 
+void TicketLists::JoinNeighbours(std::vector<Piece>& pieces, std::size_t begin) {
+  const std::size_t run = (pieces.size() - begin + kMostAfterShrink - 1) / kMostAfterShrink;
+  if (run <= 1) return;
+  std::size_t to = begin;
+  for (std::size_t from = begin; from < pieces.size(); from += run, ++to) {
+    if (from != to) pieces[to] = std::move(pieces[from]);
+    const std::size_t end = std::min(from + run, pieces.size());
+    for (std::size_t joined = from + 1; joined < end; ++joined) {
+      AddTickets(pieces[to].tickets, pieces[joined].tickets);
+      pieces[to].end = pieces[joined].end;
+    }
+  }
+  pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(to), pieces.end());
+}
+
+TicketLists::List TicketLists::LinkFrom(std::vector<Piece>& pieces, std::size_t begin) {
+  if (begin == pieces.size()) return {};
+  for (std::size_t at = begin; at < pieces.size(); ++at) {
+    pieces[at].previous = static_cast<PieceId>(at - 1);
+    pieces[at].next = static_cast<PieceId>(at + 1);
+  }
+  pieces[begin].previous = kNoPiece;
+  pieces.back().next = kNoPiece;
+  return {static_cast<PieceId>(begin), static_cast<PieceId>(pieces.size() - 1)};
+}
+
 void TicketLists::SplitAt(List list, std::int64_t offset, List& before, List& after) {
   PieceId second = FirstEndingAfter(list, offset);
   if (second == kNoPiece) {

@@ -7,8 +7,10 @@
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_TICKET_LISTS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_TICKET_LISTS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "lib/memory/pool/ticket.h"
@@ -44,6 +46,14 @@ class TicketLists {
     return true;
   }
 
+  // Gives back memory of the host that no piece of the first `names` blocks needs; later blocks
+  // have none. Drops pieces when their work has finished, as `may_run(ticket)` says, and joins
+  // neighbours in blocks of more than kMostAfterShrink pieces: a stream that takes a part waits for
+  // the work of the neighbours too. O(pieces).
+  template <typename MayRun>
+  void Shrink(std::size_t names, MayRun may_run);
+  static constexpr std::size_t kMostAfterShrink = 64;
+
   // Returns the number of pieces of all blocks.
   std::size_t size() const { return pieces_.size() - spare_count_; }
 
@@ -72,6 +82,10 @@ class TicketLists {
   void DropPiece(PieceId id);
   bool AreAlike(PieceId a, PieceId b, std::uint64_t joins_after) const;
   List Concatenate(List a, List b, std::uint64_t joins_after);
+  // Joins the pieces from `begin` on in runs, so that at most kMostAfterShrink are left.
+  static void JoinNeighbours(std::vector<Piece>& pieces, std::size_t begin);
+  // Makes a list of the pieces from `begin` on.
+  static List LinkFrom(std::vector<Piece>& pieces, std::size_t begin);
   // Cuts a list into the pieces before `offset` and the pieces after it.
   void SplitAt(List list, std::int64_t offset, List& before, List& after);
 
@@ -80,6 +94,25 @@ class TicketLists {
   PieceId spare_ = kNoPiece;  // head of the list, through `next`, of pieces to use again
   std::size_t spare_count_ = 0;
 };
+
+template <typename MayRun>
+void TicketLists::Shrink(std::size_t names, MayRun may_run) {
+  lists_.resize(std::min(names, lists_.size()));
+  lists_.shrink_to_fit();
+  std::vector<Piece> kept;
+  for (List& list : lists_) {
+    const std::size_t begin = kept.size();
+    for (PieceId id = list.first; id != kNoPiece; id = pieces_[id].next) {
+      if (std::ranges::any_of(pieces_[id].tickets, may_run)) kept.push_back(std::move(pieces_[id]));
+    }
+    JoinNeighbours(kept, begin);
+    list = LinkFrom(kept, begin);
+  }
+  kept.shrink_to_fit();
+  pieces_ = std::move(kept);
+  spare_ = kNoPiece;
+  spare_count_ = 0;
+}
 
 }  // namespace tidepool::pool
 

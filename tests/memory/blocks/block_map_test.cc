@@ -158,6 +158,33 @@ TEST(BlockMap, ReachesTheEndOfTheLargestArena) {
   }
 }
 
+TEST(BlockMap, GivesBackNamesThatNoBlockHas) {
+  constexpr std::int64_t kBlocks = 20'000;
+  BlockMap map((kBlocks + 1) * 512, 512);
+  std::vector<BlockId> live;
+  for (std::int64_t i = 0; i < kBlocks; ++i) {
+    live.push_back(map.Allocate(Placement::LowEnd(map.SmallestFit(512)), 512));
+  }
+  const BlockId high = live[kBlocks - 100];
+  EXPECT_EQ(map.Shrink(), kBlocks + 3U);  // with both ends and the free block
+  EXPECT_FALSE(map.HasManySpares());
+  for (const BlockId block : live) {
+    if (block == live[5] || block == high) continue;
+    map.Free(block);
+  }
+  EXPECT_TRUE(map.HasManySpares());
+  EXPECT_EQ(map.Shrink(), high + 2U);  // the name above it is that of the next, a free block
+  EXPECT_FALSE(map.HasManySpares());
+  EXPECT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+  EXPECT_EQ(map.Find(5 * 512), live[5]);
+  EXPECT_EQ(map.Find((kBlocks - 100) * 512), high);
+  // New names are low, and so the high ones are not needed again.
+  EXPECT_LT(map.Next(map.Allocate(Placement::LowEnd(map.First()), 512)), 10U);
+  map.Free(high);
+  EXPECT_LT(map.Shrink(), 20U);
+  EXPECT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+}
+
 // A placement at a random offset splits one block into three, which placements at an end do not.
 TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
   std::mt19937_64 random(7);

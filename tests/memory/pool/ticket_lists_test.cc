@@ -81,6 +81,7 @@ TEST(TicketLists, KeepTheTicketsOfEveryOffset) {
       blocks.Free(live.back(), tickets, UINT64_MAX);
       live.pop_back();
     }
+    if (random() % 64 == 0) blocks.lists.Shrink(kOffsets + 2, [](const Ticket&) { return true; });
     for (std::int64_t at = 0; at < kOffsets; ++at) ASSERT_EQ(blocks.At(at), slow[at]) << i;
   }
   for (const BlockId block : live) blocks.Free(block, {{0, ++position}}, UINT64_MAX);
@@ -104,6 +105,48 @@ TEST(TicketLists, JoinNeighboursThatNobodyCanTellApart) {
   blocks.Free(parts[4], {{8, 9}}, 5);  // another stream
   EXPECT_EQ(blocks.lists.size(), 3U);
   EXPECT_EQ(blocks.At(29), (Tickets{{7, 5}}));
+}
+
+TEST(TicketLists, DropWorkThatHasFinished) {
+  Blocks blocks;
+  std::vector<BlockId> parts;
+  for (int i = 0; i < 4; ++i) {
+    parts.push_back(blocks.Take(Placement::LowEnd(blocks.map.SmallestFit(10)), 10));
+  }
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    blocks.Free(parts[i], {{1, i}, {2, 5}}, UINT64_MAX);
+  }
+  blocks.lists.Shrink(kOffsets, [](const Ticket& ticket) { return ticket == Ticket{1, 1}; });
+  EXPECT_EQ(blocks.lists.size(), 1U);
+  EXPECT_EQ(blocks.At(9), Tickets());
+  EXPECT_EQ(blocks.At(10), (Tickets{{1, 1}, {2, 5}}));
+  EXPECT_EQ(blocks.At(20), Tickets());
+}
+
+// The joined pieces keep the latest work of every stream.
+TEST(TicketLists, JoinNeighboursWhenTheyShrink) {
+  constexpr std::int64_t kPieces = 200;
+  BlockMap map(kPieces, 1);
+  TicketLists lists;
+  for (std::int64_t at = 0; at < kPieces; ++at) {
+    const Tickets tickets = {{static_cast<std::uint32_t>(at % 3), static_cast<std::uint64_t>(at)}};
+    lists.Merge(at == 0 ? kNoBlock : map.First(), at, at + 1, tickets, kNoBlock, map.First(),
+                UINT64_MAX);
+  }
+  ASSERT_EQ(lists.size(), std::size_t{kPieces});
+  lists.Shrink(map.First() + 1, [](const Ticket&) { return true; });
+  EXPECT_LE(lists.size(), TicketLists::kMostAfterShrink);
+  for (std::int64_t at = 0; at < kPieces; ++at) {
+    bool has_own = false;
+    lists.ForEach(map.First(), at, at + 1, [&](const Ticket& ticket) {
+      has_own |= ticket.clock == at % 3 && ticket.position >= static_cast<std::uint64_t>(at);
+      return true;
+    });
+    ASSERT_TRUE(has_own) << at;
+  }
+  // The list goes on as before.
+  lists.Take(map.First(), 0, kPieces, kNoBlock, kNoBlock);
+  EXPECT_EQ(lists.size(), 0U);
 }
 
 TEST(TicketLists, StopWhenTheVisitorSaysSo) {
