@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "lib/training/simulate/makespan.h"
 #include "policies/training/offload/compose_rounds.h"
@@ -70,11 +71,8 @@ struct IterationSeconds {
 IterationSeconds LeastSecondsOf(const TaskGraph& graph) {
   IterationSeconds seconds;
   for (const GraphTask& task : graph.tasks) {
-    double least = task.algorithms.front().seconds;
-    for (const TaskAlgorithm& algorithm : task.algorithms) {
-      least = std::min(least, algorithm.seconds);
-    }
-    (task.phase == TaskPhase::kUpdate ? seconds.updates : seconds.round) += least;
+    (task.phase == TaskPhase::kUpdate ? seconds.updates : seconds.round) +=
+        graph::LeastSeconds(task);
   }
   return seconds;
 }
