@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounding of sizes to units, in reach of all code. The functions do not check for overflow:
-// callers bound their sizes.
+// Arithmetic in reach of all code: rounding of sizes to units, and times that count as equal. The
+// functions do not check for overflow: callers bound their sizes.
 #ifndef TIDEPOOL_BASE_ARITHMETIC_H_
 #define TIDEPOOL_BASE_ARITHMETIC_H_
 
@@ -26,6 +26,10 @@ constexpr Integer RoundUp(Integer value, std::type_identity_t<Integer> unit) {
 constexpr std::int64_t AlignUp(std::int64_t value, std::int64_t alignment) {
   return (value + alignment - 1) & -alignment;
 }
+
+// Two times are equal if they differ by less than this part of them: sums of the same seconds in
+// different orders do. A sum of 10^5 numbers is off by 1e-11 at most.
+inline constexpr double kEqualSeconds = 1e-11;
 
 }  // namespace tidepool
 

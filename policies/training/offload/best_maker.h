@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "policies/training/offload/algorithm_choices.h"
@@ -103,7 +104,7 @@ class BestMaker {
   void TakeLate();
   void Keep(const Schedule& schedule);
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
-  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
+  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqualSeconds); }
   double SecondsOf(const Schedule& schedule) const;
   double SendingWork(double seconds) const;
   double Take(double work);
@@ -115,9 +116,6 @@ class BestMaker {
   absl::Status HasNoPlan() const;
   Schedule StepsOf(const transfers::Iteration& iteration) const;
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
-
-  // Relative differences of times below this are rounding errors.
-  static constexpr double kEqual = 1e-9;
 
   const TaskGraph& graph_;
   const ScheduleRequest& request_;

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/training/graph/least_seconds.h"
 #include "lib/training/schedule/schedule_planning.h"
 #include "lib/training/simulate/makespan.h"
@@ -58,8 +59,7 @@ absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& 
   const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
   if (!program.ok()) return program.status();
   made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
-  constexpr double kEqual = 1e-9;
-  made.proved = simulate::MakespanOf(*program) <= made.lower_bound_seconds * (1 + kEqual);
+  made.proved = simulate::MakespanOf(*program) <= made.lower_bound_seconds * (1 + kEqualSeconds);
   return absl::OkStatus();
 }
 
