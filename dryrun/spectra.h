@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::cudart_host {
 
 inline constexpr std::int64_t kSpectrumTile = 32;  // the side of an image's tile
@@ -27,7 +29,7 @@ inline std::int64_t SpectrumNumbers(std::int64_t side) { return side * (side / 2
 // Returns the tiles along a direction of the output. Tiles overlap by the kernel.
 inline std::int64_t TilesAlong(std::int64_t outputs, std::int64_t kernel) {
   const std::int64_t step = kSpectrumTile - kernel + 1;
-  return (outputs + step - 1) / step;
+  return CeilDivide(outputs, step);
 }
 
 }  // namespace tidepool::cudart_host

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "bindings/cudnn/include/tidepool/cudnn.h"
-#include "dryrun/cudnn/control.h"
+#include "dryrun/cudnn/computes/control.h"
 #include "tests/support/cudnn_graph.h"
 #include "tests/support/cudnn_layer.h"
 

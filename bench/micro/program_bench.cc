@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/timeline.h"
 
@@ -31,7 +32,7 @@ class FirstFit {
       if (offset + bytes <= begin) break;
       offset = std::max(offset, end);
     }
-    const std::int64_t end = offset + (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    const std::int64_t end = offset + RoundUp(bytes, kAlignment);
     live_[offset] = end;
     top_ = std::max(top_, end);
     return offset;

@@ -24,6 +24,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "bench/support/line_plots.h"
+#include "lib/base/arithmetic.h"
 #include "nlohmann/json.hpp"
 #include "policies/training/transfers/graph_problem.h"
 #include "tidepool/training/lower_bound.h"
@@ -120,7 +121,7 @@ void FindLimits(Case& of) {
   const std::int64_t granule = TimelineOptions().alignment;
   for (const GraphData& data : of.graph.data) {
     if (data.before != DataHome::kDevice) continue;
-    of.least_bytes += (data.bytes + granule - 1) / granule * granule;
+    of.least_bytes += RoundUp(data.bytes, granule);
   }
   std::vector<transfers::TaskRun> runs(of.graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::bench {
 
@@ -101,7 +102,7 @@ inline std::string PlotSvg(const PlotPage& page, const LinePlot& plot,
 
 inline void WritePlots(const PlotPage& page, const std::string& path) {
   const std::vector<std::string> names = plots::NamesOf(page);
-  const std::size_t rows = (page.plots.size() + page.columns - 1) / page.columns;
+  const std::size_t rows = CeilDivide(page.plots.size(), page.columns);
   const double width = static_cast<double>(page.columns) * plots::kWidth;
   const double height = 60 + static_cast<double>(rows) * plots::kHeight;
   std::ofstream out(path);

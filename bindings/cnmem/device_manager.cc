@@ -12,6 +12,7 @@
 #include "bindings/support/cuda_end.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/log.h"
 #include "tidepool/nvtx_observer.h"
 #include "tidepool/recorder.h"
@@ -20,8 +21,6 @@ namespace tidepool::cnmem {
 namespace {
 
 constexpr std::int64_t kUnit = 512;
-
-std::int64_t RoundedUp(std::int64_t bytes) { return (bytes + kUnit - 1) & -kUnit; }
 
 // Adds up sizes, each of which has to be less than the device's memory.
 absl::StatusOr<std::int64_t> SumOfSizes(const std::vector<std::size_t>& sizes,
@@ -32,7 +31,7 @@ absl::StatusOr<std::int64_t> SumOfSizes(const std::vector<std::size_t>& sizes,
       return absl::InvalidArgumentError(absl::StrCat(
           "the size is ", size, " bytes, expected less than the device's ", device_bytes));
     }
-    sum += RoundedUp(size == 0 ? device_bytes / 2 : static_cast<std::int64_t>(size));
+    sum += RoundUp(size == 0 ? device_bytes / 2 : static_cast<std::int64_t>(size), kUnit);
   }
   return sum;
 }
@@ -102,8 +101,8 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
           absl::StrCat("streamSizes reserve ", bytes, " bytes after ", reserved,
                        " bytes, expected at most ", budget, " bytes together"));
     }
-    (*manager)->reserved_bytes += RoundedUp(static_cast<std::int64_t>(bytes));
-    reserved += RoundedUp(static_cast<std::int64_t>(bytes));
+    (*manager)->reserved_bytes += RoundUp(static_cast<std::int64_t>(bytes), kUnit);
+    reserved += RoundUp(static_cast<std::int64_t>(bytes), kUnit);
   }
   const std::int64_t initial = std::min(std::max(*sum, reserved), budget);
   if (can_steal) return StartPool(initial, budget);

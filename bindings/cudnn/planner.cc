@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bindings/support/variables.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
@@ -17,13 +18,11 @@ namespace {
 // The alignment of the pool: a part of the total is a whole number of units.
 constexpr std::int64_t kUnit = 512;
 
-std::int64_t Rounded(std::int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
-
 // Returns a front with rounded workspaces, of equal ones the fastest.
 std::vector<KernelConfiguration> InUnits(const std::vector<KernelConfiguration>& front) {
   std::vector<KernelConfiguration> rounded;
   for (const KernelConfiguration& point : front) {
-    const std::int64_t bytes = Rounded(point.workspace_bytes);
+    const std::int64_t bytes = RoundUp(point.workspace_bytes, kUnit);
     if (!rounded.empty() && rounded.back().workspace_bytes == bytes) rounded.pop_back();
     rounded.push_back({point.seconds, bytes, {}});
   }

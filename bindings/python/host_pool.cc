@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::python {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 std::int64_t DeviceBytes(const PoolOptions& options) {
   const std::int64_t granule = HostDeviceOptions().granularity;
   const std::int64_t bytes = std::max(options.max_bytes, options.initial_bytes);
-  return bytes > INT64_MAX - granule ? bytes : (bytes + granule - 1) / granule * granule;
+  return bytes > INT64_MAX - granule ? bytes : RoundUp(bytes, granule);
 }
 
 }  // namespace

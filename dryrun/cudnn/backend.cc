@@ -2,17 +2,67 @@
 #include "dryrun/cudnn/backend.h"
 
 #include <algorithm>
-#include <array>
-#include <set>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "dryrun/cudnn/library.h"
 
 namespace tidepool::cudart_host {
 namespace {
 
-// The attributes of an operation.
-struct OperationNames {
-  Pass pass;
-  cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
-};
+// Returns 0 for types that neither library reads: such elements are not kept.
+std::size_t BytesOfElement(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_BOOLEAN:
+      return 1;
+    case CUDNN_TYPE_DATA_TYPE:
+    case CUDNN_TYPE_FLOAT:
+    case CUDNN_TYPE_CONVOLUTION_MODE:
+    case CUDNN_TYPE_HEUR_MODE:
+    case CUDNN_TYPE_KNOB_TYPE:
+    case CUDNN_TYPE_NAN_PROPOGATION:
+    case CUDNN_TYPE_NUMERICAL_NOTE:
+    case CUDNN_TYPE_POINTWISE_MODE:
+      return 4;
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_VOID_PTR:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+// Returns an attribute that was set, or that follows from others.
+std::optional<BackendAttribute> Find(const BackendObject& object,
+                                     cudnnBackendAttributeName_t name) {
+  if (auto derived = DerivedAttribute(object, name)) return derived;
+  const auto found = object.attributes.find(name);
+  return found == object.attributes.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Stores elements. Descriptors are written into those that the program made for them.
+cudnnStatus_t Store(const BackendAttribute& attribute, std::int64_t wanted, void* elements) {
+  const std::int64_t count = std::min(wanted, attribute.count);
+  if (attribute.type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const std::size_t bytes = static_cast<std::size_t>(count) * BytesOfElement(attribute.type);
+    std::copy_n(attribute.bytes.begin(), bytes, static_cast<std::byte*>(elements));
+    return CUDNN_STATUS_SUCCESS;
+  }
+  auto* const descriptors = static_cast<cudnnBackendDescriptor_t*>(elements);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const BackendRef& child = attribute.children[static_cast<std::size_t>(i)];
+    auto* const given = static_cast<BackendHandle*>(descriptors[i]);
+    if (given == nullptr || given->object->type != child->type) return CUDNN_STATUS_BAD_PARAM;
+    given->object = child;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+}  // namespace
 
 const OperationNames* NamesOf(cudnnBackendDescriptorType_t type) {
   static constexpr OperationNames kForward = {Pass::kForward,
@@ -48,209 +98,120 @@ const OperationNames* NamesOf(cudnnBackendDescriptorType_t type) {
   }
 }
 
-bool ToInts(const std::vector<std::int64_t>& numbers, std::array<int, CUDNN_DIM_MAX>& ints) {
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (i == CUDNN_DIM_MAX || numbers[i] < 0 || numbers[i] > INT32_MAX) return false;
-    ints[i] = static_cast<int>(numbers[i]);
-  }
-  return true;
+BackendAttribute AttributeOf(const std::vector<BackendRef>& children) {
+  BackendAttribute attribute;
+  attribute.type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  attribute.count = static_cast<std::int64_t>(children.size());
+  attribute.children = children;
+  return attribute;
 }
 
-// Reads a tensor as a descriptor of the other interface.
-bool Read(const BackendObject* object, cudnnTensorStruct& tensor) {
-  if (object == nullptr || object->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return false;
-  const auto sizes = object->All<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
-  const auto strides = object->All<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
-  tensor.type = object->Get(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
-  tensor.dimensions = static_cast<int>(sizes.size());
-  return sizes.size() >= 3 && sizes.size() == strides.size() && ToInts(sizes, tensor.sizes) &&
-         ToInts(strides, tensor.strides);
+BackendRef MakeFinal(cudnnBackendDescriptorType_t type) {
+  auto made = std::make_shared<BackendObject>();
+  made->type = type;
+  made->is_final = true;
+  return made;
 }
 
-bool Read(const BackendObject* object, cudnnConvolutionStruct& convolution) {
-  if (object == nullptr || object->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) return false;
-  const auto numbers = [&](cudnnBackendAttributeName_t name) {
-    return object->All<std::int64_t>(name);
-  };
-  convolution.dimensions =
-      static_cast<int>(object->Get<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0));
-  convolution.mode = object->Get(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
-  convolution.compute_type = object->Get(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  return numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS) ==
-             numbers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) &&
-         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), convolution.pads) &&
-         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), convolution.strides) &&
-         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS), convolution.dilations);
+BackendRef MakeEngine(const BackendRef& graph, std::int64_t number) {
+  BackendRef engine = MakeFinal(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine->attributes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = AttributeOf({graph});
+  engine->attributes[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] =
+      AttributeOf(CUDNN_TYPE_INT64, std::vector<std::int64_t>{number});
+  return engine;
 }
 
-// Returns a scale, which programs set as float or as double.
-double Scale(const BackendObject& operation, cudnnBackendAttributeName_t name) {
-  const auto found = operation.attributes.find(name);
-  if (found != operation.attributes.end() && found->second.type == CUDNN_TYPE_DOUBLE) {
-    return operation.Get(name, 0.0);
-  }
-  return static_cast<double>(operation.Get(name, 0.0F));
-}
-
-// Returns a tensor with a shape that was read already.
-GraphTensor TensorOf(const BackendObject& tensor, const TensorShape& shape) {
-  return {shape, tensor.Get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0),
-          tensor.Get(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false)};
-}
-
-std::optional<GraphTensor> TensorOf(const BackendObject* object) {
-  cudnnTensorStruct tensor;
-  if (!Read(object, tensor) || tensor.dimensions > 5) return std::nullopt;
-  return TensorOf(*object, ShapeOfTensor(tensor.type, tensor.dimensions, tensor.sizes.data(),
-                                         tensor.strides.data()));
-}
-
-// Adds the operations after the convolution. Returns false where one reads a virtual tensor that no
-// other has written.
-bool AddPointwise(const std::vector<BackendRef>& operations, GraphConvolution& its) {
-  std::set<std::int64_t> written = {its.output().id};
-  for (const GraphTensor& tensor : {its.x, its.w, its.y}) {
-    if (tensor.is_virtual && !written.contains(tensor.id)) return false;
-  }
-  for (std::size_t i = 1; i < operations.size(); ++i) {
-    const std::optional<Pointwise> operation = PointwiseOfOperation(*operations[i]);
-    if (!operation.has_value()) return false;
-    const auto is_there = [&](const GraphTensor& tensor) {
-      return !tensor.is_virtual || written.contains(tensor.id);
-    };
-    if (!is_there(operation->x) || (operation->b.has_value() && !is_there(*operation->b)) ||
-        !written.insert(operation->y.id).second) {
-      return false;
-    }
-    its.pointwise.push_back(*operation);
-  }
-  return !its.output().is_virtual || !its.pointwise.empty();
-}
-
-cudnnMathType_t MathOf(const BackendObject& configuration) {
-  const BackendObject* const knob = configuration.Child(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
-  const bool has_cores =
-      knob != nullptr && knob->Get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 0) == 1;
-  return has_cores ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
-}
-
-}  // namespace
-
-std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& operation) {
-  const OperationNames* const names = NamesOf(operation.type);
-  if (names == nullptr) return std::nullopt;
-  const BackendObject* const x = operation.Child(names->x);
-  const BackendObject* const w = operation.Child(names->w);
-  const BackendObject* const y = operation.Child(names->y);
-  cudnnTensorStruct x_tensor;
-  cudnnTensorStruct w_tensor;
-  cudnnTensorStruct y_tensor;
-  cudnnConvolutionStruct convolution;
-  if (!Read(x, x_tensor) || !Read(w, w_tensor) || !Read(y, y_tensor) ||
-      !Read(operation.Child(names->convolution), convolution)) {
-    return std::nullopt;
-  }
-  // Groups follow from the channels.
-  if (w_tensor.sizes[1] < 1 || x_tensor.sizes[1] % w_tensor.sizes[1] != 0) return std::nullopt;
-  convolution.groups = x_tensor.sizes[1] / w_tensor.sizes[1];
-  cudnnFilterStruct filter;
-  filter.type = w_tensor.type;
-  filter.dimensions = w_tensor.dimensions;
-  filter.sizes = w_tensor.sizes;
-  const auto shape = ShapeOf(&x_tensor, &filter, &convolution, &y_tensor);
-  if (!shape.has_value()) return std::nullopt;
-  GraphConvolution its = {names->pass,
-                          *shape,
-                          Scale(operation, names->alpha),
-                          Scale(operation, names->beta),
-                          TensorOf(*x, shape->x),
-                          TensorOf(*w, shape->w),
-                          TensorOf(*y, shape->y)};
-  // The filter has strides of its own here. Dimensions without use come first.
-  const int unused = 5 - w_tensor.dimensions;
-  for (int i = 0; i < w_tensor.dimensions; ++i) {
-    const int at = i < 2 ? i : i + unused;
-    its.shape.w.strides[static_cast<std::size_t>(at)] =
-        w_tensor.strides[static_cast<std::size_t>(i)];
-  }
-  its.w.shape = its.shape.w;
-  return its;
-}
-
-std::optional<Pointwise> PointwiseOfOperation(const BackendObject& operation) {
-  const BackendObject* const settings =
-      operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-  const BackendObject* const b = operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-  const auto x = TensorOf(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-  const auto y = TensorOf(operation.Child(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-  if (settings == nullptr || !x.has_value() || !y.has_value()) return std::nullopt;
-  Pointwise its;
-  its.mode = settings->Get(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_GEN_INDEX);
-  its.least = settings->Get(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, its.least);
-  its.most = settings->Get(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, its.most);
-  if (operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1)) {
-    its.alpha1 = Scale(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1);
-  }
-  if (operation.Has(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2)) {
-    its.alpha2 = Scale(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2);
-  }
-  its.x = *x;
-  its.y = *y;
-  if (b != nullptr) its.b = TensorOf(b);
-  if ((b != nullptr && !its.b.has_value()) || !IsSupported(its)) return std::nullopt;
-  return its;
-}
-
-std::optional<GraphConvolution> ConvolutionOf(const BackendObject& object) {
-  switch (object.type) {
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
-      const auto found = object.attributes.find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-      if (found == object.attributes.end()) return std::nullopt;
-      const std::vector<BackendRef>& operations = found->second.children;
-      auto its = ConvolutionOfOperation(*operations.front());
-      if (its.has_value() && !AddPointwise(operations, *its)) its.reset();
-      return its;
-    }
-    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-      break;
-    default:
-      return std::nullopt;
-  }
-  for (const cudnnBackendAttributeName_t name :
-       {CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINECFG_ENGINE,
-        CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}) {
-    if (const BackendObject* const child = object.Child(name)) return ConvolutionOf(*child);
-  }
-  return std::nullopt;
-}
-
-std::optional<AlgorithmCost> CostOfConfiguration(const BackendObject& configuration) {
-  const BackendObject* const engine = configuration.Child(CUDNN_ATTR_ENGINECFG_ENGINE);
-  const std::optional<GraphConvolution> its = ConvolutionOf(configuration);
-  if (engine == nullptr || !its.has_value()) return std::nullopt;
-  const auto index = engine->Get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
-  for (const AlgorithmCost& cost : CostsOf(its->pass, its->shape)) {
-    if (cost.algorithm == index && cost.math == MathOf(configuration)) return cost;
-  }
-  return std::nullopt;
-}
-
-std::vector<cudnnBackendNumericalNote_t> NotesOf(Pass pass, const AlgorithmCost& cost) {
-  constexpr std::array<std::array<int, 2>, 3> kFfts = {{{4, 5}, {2, 3}, {2, 6}}};       // by pass
-  constexpr std::array<std::array<int, 2>, 3> kWinograds = {{{6, 7}, {4, 5}, {4, 5}}};  // by pass
-  const auto is_in = [&](const std::array<std::array<int, 2>, 3>& numbers) {
-    const std::array<int, 2>& of = numbers[static_cast<std::size_t>(pass)];
-    return std::find(of.begin(), of.end(), cost.algorithm) != of.end();
-  };
-  std::vector<cudnnBackendNumericalNote_t> notes;
-  if (cost.math == CUDNN_TENSOR_OP_MATH) notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-  if (is_in(kFfts)) notes.push_back(CUDNN_NUMERICAL_NOTE_FFT);
-  if (!cost.is_deterministic) notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-  if (is_in(kWinograds)) notes.push_back(CUDNN_NUMERICAL_NOTE_WINOGRAD);
-  return notes;
+void* PointerOf(const BackendObject& pack, std::int64_t id) {
+  const auto ids = pack.All<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = pack.All<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  const auto found = std::find(ids.begin(), ids.end(), id);
+  const auto at = static_cast<std::size_t>(found - ids.begin());
+  return at < pointers.size() ? pointers[at] : nullptr;
 }
 
 }  // namespace tidepool::cudart_host
+
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
+
+extern "C" {
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  auto made = std::make_unique<BackendHandle>();
+  made->object = std::make_shared<BackendObject>();
+  made->object->type = type;
+  *descriptor = made.release();
+  CountLive(1);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  const cudnnStatus_t status = EnterCudnn(__func__);
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  const std::unique_ptr<BackendHandle> gone(static_cast<BackendHandle*>(descriptor));
+  CountLive(-1);
+  return status;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const BackendRef* const object = ObjectOf(descriptor);
+  if (object == nullptr || (*object)->is_final) return CUDNN_STATUS_BAD_PARAM;
+  const cudnnStatus_t status = CheckFinal(**object);
+  (*object)->is_final = status == CUDNN_STATUS_SUCCESS;
+  return status;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* elements) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const BackendRef* const object = ObjectOf(descriptor);
+  if (object == nullptr || (*object)->is_final || count < 0 || (count > 0 && elements == nullptr)) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (count == 0) return CUDNN_STATUS_SUCCESS;
+  BackendAttribute attribute;
+  attribute.type = type;
+  attribute.count = count;
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const auto* const descriptors = static_cast<const cudnnBackendDescriptor_t*>(elements);
+    for (int64_t i = 0; i < count; ++i) {
+      const BackendRef* const child = ObjectOf(descriptors[i]);
+      if (child == nullptr || !(*child)->is_final) return CUDNN_STATUS_BAD_PARAM;
+      attribute.children.push_back(*child);
+    }
+  } else {
+    const auto* const raw = static_cast<const std::byte*>(elements);
+    attribute.bytes.assign(raw, raw + static_cast<std::size_t>(count) * BytesOfElement(type));
+  }
+  (*object)->attributes[name] = std::move(attribute);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t wanted,
+                                       int64_t* count, void* elements) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const BackendRef* const object = ObjectOf(descriptor);
+  if (object == nullptr || !(*object)->is_final || wanted < 0) return CUDNN_STATUS_BAD_PARAM;
+  const std::optional<BackendAttribute> found = Find(**object, name);
+  if (!found.has_value()) return GiveUnknown(type, wanted, count, elements);
+  if (found->type != type) return CUDNN_STATUS_BAD_PARAM;
+  if (count != nullptr) *count = found->count;
+  return elements == nullptr ? CUDNN_STATUS_SUCCESS : Store(*found, wanted, elements);
+}
+
+}  // extern "C"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors of cuDNN's graph interface, and the convolutions that they describe.
+// Descriptors of cuDNN's graph interface: objects with attributes, which may be other objects.
 #ifndef TIDEPOOL_DRYRUN_CUDNN_BACKEND_H_
 #define TIDEPOOL_DRYRUN_CUDNN_BACKEND_H_
 
@@ -10,12 +10,9 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "dryrun/cudnn/algorithms.h"
-#include "dryrun/cudnn/pointwise.h"
-#include "dryrun/cudnn/shape.h"
+#include "dryrun/cudnn/descriptors.h"
 
 namespace tidepool::cudart_host {
 
@@ -65,39 +62,44 @@ struct BackendObject {
   }
 };
 
-// A graph's convolution, and the operations on its output.
-struct GraphConvolution {
-  Pass pass = Pass::kForward;
-  ConvolutionShape shape;
-  double alpha = 1;
-  double beta = 0;
-  GraphTensor x;
-  GraphTensor w;
-  GraphTensor y;
-  std::vector<Pointwise> pointwise = {};
-
-  const GraphTensor& output() const {
-    return pass == Pass::kForward ? y : pass == Pass::kData ? x : w;
-  }
+// The object that a program's descriptor points to.
+struct BackendHandle {
+  BackendRef object;
 };
 
-// Returns the convolution of an operation, or nothing where its descriptors do not suit each other.
-// Paddings before and after must be equal.
-std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& operation);
+inline const BackendRef* ObjectOf(cudnnBackendDescriptor_t descriptor) {
+  return descriptor == nullptr ? nullptr : &static_cast<BackendHandle*>(descriptor)->object;
+}
 
-// Returns a pointwise operation, or nothing where it is not supported.
-std::optional<Pointwise> PointwiseOfOperation(const BackendObject& operation);
+template <typename Element>
+BackendAttribute AttributeOf(cudnnBackendAttributeType_t type,
+                             const std::vector<Element>& elements) {
+  BackendAttribute attribute;
+  attribute.type = type;
+  attribute.count = static_cast<std::int64_t>(elements.size());
+  const auto* const raw = reinterpret_cast<const std::byte*>(elements.data());
+  attribute.bytes.assign(raw, raw + elements.size() * sizeof(Element));
+  return attribute;
+}
+BackendAttribute AttributeOf(const std::vector<BackendRef>& children);
 
-// Returns the convolution of a graph, engine, engine configuration or plan. Nothing for other
-// graphs: the convolution comes first, and pointwise operations use its output and each other's.
-std::optional<GraphConvolution> ConvolutionOf(const BackendObject& object);
+// Makes a descriptor that is final: one that the library gives to the program.
+BackendRef MakeFinal(cudnnBackendDescriptorType_t type);
 
-// Returns the cost of the algorithm that an engine configuration names. The index of an engine is
-// the number of cuDNN's algorithm; its only knob is the arithmetic.
-std::optional<AlgorithmCost> CostOfConfiguration(const BackendObject& configuration);
+// Returns an engine of a graph, by its number.
+BackendRef MakeEngine(const BackendRef& graph, std::int64_t number);
 
-// Returns the notes of an algorithm.
-std::vector<cudnnBackendNumericalNote_t> NotesOf(Pass pass, const AlgorithmCost& cost);
+// The attributes of the operation for a pass.
+struct OperationNames {
+  Pass pass;
+  cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
+};
+
+// Returns the attributes of a convolution, or null for another operation.
+const OperationNames* NamesOf(cudnnBackendDescriptorType_t operation);
+
+// Returns the pointer of a tensor in a variant pack, or null.
+void* PointerOf(const BackendObject& pack, std::int64_t id);
 
 }  // namespace tidepool::cudart_host
 

@@ -5,8 +5,8 @@
 #ifndef TIDEPOOL_DRYRUN_LIBRARIES_ANSWERS_H_
 #define TIDEPOOL_DRYRUN_LIBRARIES_ANSWERS_H_
 
-// Makes the functions of the file visible: a program finds them by their names.
-#define TIDEPOOL_ANSWER extern "C" __attribute__((visibility("default")))
+// A function that a program finds by its name (exports.map).
+#define TIDEPOOL_ANSWER extern "C"
 
 namespace tidepool::cudart_host {
 

@@ -16,6 +16,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::cudart_host {
 namespace {
 
@@ -75,7 +77,7 @@ std::shared_ptr<Meeting> Meeting::Open(const std::string& name, int ranks, int r
   if (file < 0) return nullptr;
   const auto count = static_cast<std::size_t>(ranks);
   static_assert(sizeof(Head) <= 64 && sizeof(RankState) <= 64 && sizeof(Part) <= kPage);
-  const std::size_t states = (64 * (1 + count) + kPage - 1) / kPage * kPage;
+  const std::size_t states = RoundUp(64 * (1 + count), kPage);
   const std::size_t bytes = states + kPartBytes * (4 * count + count * count);
   struct flock lock = LockOf(rank);
   void* const memory =
@@ -241,7 +243,7 @@ Meeting::RankState& Meeting::StateOf(int rank) const {
 
 Meeting::Part& Meeting::PartOf(Table table, std::uint64_t step, int rank) const {
   const auto count = static_cast<std::size_t>(ranks_);
-  const std::size_t states = (64 * (1 + count) + kPage - 1) / kPage * kPage;
+  const std::size_t states = RoundUp(64 * (1 + count), kPage);
   const std::size_t number =
       (static_cast<std::size_t>(table) * 2 + step % 2) * count + static_cast<std::size_t>(rank);
   return *reinterpret_cast<Part*>(static_cast<char*>(memory_) + states + number * kPartBytes);

@@ -8,14 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/training/workspace_policy.h"
 
 namespace tidepool {
 namespace workspace {
 namespace {
-
-// Sums of the same times in another order differ by less.
-constexpr double kRounding = 1e-12;
 
 // An algorithm, with its precision.
 using Method = std::pair<std::int64_t, KernelPrecision>;
@@ -46,7 +44,7 @@ class AdaptiveSearch {
       answer_.lower_bound_seconds = possible.seconds;
       // Unknown sizes that can be no better than known ones are not worth a measurement.
       answer_.proved = answer_.configuration.parts.empty() == possible.parts.empty() &&
-                       answer_.configuration.seconds <= possible.seconds * (1 + kRounding);
+                       answer_.configuration.seconds <= possible.seconds * (1 + kEqualSeconds);
       if (answer_.proved || 2 * (answer_.measured + 1) > most) return std::move(answer_);
       // Times mostly lie on a line or above it, so sizes that a line makes fast come first.
       const std::int64_t next = LargestUnknown(Optimum(WithTimes(&AdaptiveSearch::SecondsOnLine)));

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lib/training/graph/least_seconds.h"
 #include "trace_replay/options.h"
 
 namespace tidepool::tool {
@@ -34,12 +35,6 @@ GradientReduction ParseReduction(const std::string& text) {
   }
   throw CLI::ValidationError("--reduction", absl::StrCat("'", absl::CHexEscape(text),
                                                          "', expected auto, cpu, gpu0 or ring"));
-}
-
-double LeastSeconds(const GraphTask& task) {
-  double least = task.algorithms.front().seconds;
-  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
-  return least;
 }
 
 }  // namespace
@@ -136,7 +131,7 @@ double LeastSecondsOf(const std::vector<TaskGraph>& graphs, const Schedule& sche
     for (const GraphTask& task : GraphOfRound(graphs, round).tasks) {
       const bool is_update = task.phase == TaskPhase::kUpdate;
       if (is_update && (!is_last || updates_on_host)) continue;
-      seconds += LeastSeconds(task) * static_cast<double>(is_update ? 1 : round.times);
+      seconds += graph::LeastSeconds(task) * static_cast<double>(is_update ? 1 : round.times);
     }
   }
   return seconds;

@@ -11,6 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/training/lower_bound.h"
 #include "tidepool/training/sub_batch.h"
 #include "tidepool/training/timeline.h"
@@ -27,9 +28,6 @@ namespace {
 using Reason = TimelineStall::Reason;
 constexpr std::array<Reason, 3> kReasons = {Reason::kData, Reason::kMemory, Reason::kSynchronize};
 
-// Sums of seconds in another order differ by less than this share.
-constexpr double kEqual = 1e-9;
-
 double SecondsOf(const Timeline& timeline, Reason reason) {
   double seconds = 0;
   for (const TimelineStall& stall : timeline.stalls) {
@@ -38,7 +36,9 @@ double SecondsOf(const Timeline& timeline, Reason reason) {
   return seconds;
 }
 
-bool IsProved(double seconds, double lower_bound) { return seconds <= lower_bound * (1 + kEqual); }
+bool IsProved(double seconds, double lower_bound) {
+  return seconds <= lower_bound * (1 + kEqualSeconds);
+}
 
 nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
   if (lower_bound > 0) return seconds / lower_bound;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::tool {
 namespace {
@@ -48,8 +49,8 @@ class Grid {
 
   Grid(int width, int height, int cell)
       : cell_(cell),
-        columns_(static_cast<std::size_t>((width + cell - 1) / cell)),
-        rows_(static_cast<std::size_t>((height + cell - 1) / cell)),
+        columns_(static_cast<std::size_t>(CeilDivide(width, cell))),
+        rows_(static_cast<std::size_t>(CeilDivide(height, cell))),
         cells_(columns_ * rows_, kNone) {}
 
   void Add(const MapBox& box) {

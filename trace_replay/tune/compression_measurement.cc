@@ -20,6 +20,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "lib/base/arithmetic.h"
 #include "trace_replay/tune/median.h"
 
 namespace tidepool::tool {
@@ -166,7 +167,7 @@ class Measurer {
   absl::StatusOr<double> Compress(const CompressionSetting& setting);
   // Compares the output with the input if `check` is true.
   absl::StatusOr<double> Decompress(const CompressionSetting& setting, bool check);
-  std::size_t Pieces() const { return (bytes_ + chunk_ - 1) / chunk_; }
+  std::size_t Pieces() const { return CeilDivide(bytes_, chunk_); }
   absl::Span<std::byte> Piece(std::size_t piece) const {
     return {input_.get() + piece * chunk_, std::min(chunk_, bytes_ - piece * chunk_)};
   }
@@ -198,7 +199,7 @@ absl::Status Measurer::Prepare(const std::vector<CompressionSetting>& settings) 
     most_threads = std::max(most_threads, setting.threads);
     const auto chunk = static_cast<std::size_t>(setting.chunk_bytes);
     most_chunk = std::max(most_chunk, chunk);
-    const std::size_t pieces = (bytes_ + chunk - 1) / chunk;
+    const std::size_t pieces = CeilDivide(bytes_, chunk);
     stream_room = std::max(stream_room, pieces * ZeroValueBound(chunk));
   }
   samples_.resize(settings.size());

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "absl/algorithm/container.h"
+#include "lib/base/arithmetic.h"
 #include "trace_replay/tune/compression_fit.h"
 
 namespace tidepool::tool {
@@ -208,7 +209,7 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
   profile.memcpy_bytes_per_second = std::clamp(1e9 / by_threads.front().copy_ns, 1e6, 1e13);
   // With fewer pieces than threads, some threads have no work.
   const std::int64_t at_once =
-      std::min<std::int64_t>(profile.processors, (bytes + standard - 1) / standard);
+      std::min<std::int64_t>(profile.processors, CeilDivide(bytes, standard));
   profile.speedups = Speedups(by_threads, static_cast<double>(at_once));
   profile.threads = KneeOf(profile.speedups);
   for (const WordMeasurement& word : measured) {

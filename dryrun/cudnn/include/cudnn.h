@@ -40,6 +40,7 @@ typedef enum {
   CUDNN_DATA_HALF = 2,
   CUDNN_DATA_INT8 = 3,
   CUDNN_DATA_INT32 = 4,
+  CUDNN_DATA_UINT8 = 6,
   CUDNN_DATA_BFLOAT16 = 9
 } cudnnDataType_t;
 

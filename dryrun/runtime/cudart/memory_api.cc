@@ -12,6 +12,7 @@
 #include "dryrun/runtime/cudart/call.h"
 #include "dryrun/runtime/cudart/errors.h"
 #include "dryrun/runtime/cudart/versioned.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -126,7 +127,7 @@ cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t 
   return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     if (pitch == nullptr) return cudaErrorInvalidValue;
     if (width > SIZE_MAX / 2) return cudaErrorMemoryAllocation;
-    const size_t rounded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+    const size_t rounded = tidepool::RoundUp(width, kPitchAlignment);
     if (rounded != 0 && height > SIZE_MAX / rounded) return cudaErrorMemoryAllocation;
     *pitch = rounded;
     return Allocate(runtime, address, rounded * height, MemoryKind::kDevice, 0);

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::offload {
@@ -13,7 +14,7 @@ namespace {
 
 DensityEstimate CountOf(const StoredBuffer& stored) {
   const auto word = static_cast<std::int64_t>(stored.word());
-  const std::int64_t words = (stored.input_bytes() + word - 1) / word;
+  const std::int64_t words = CeilDivide(stored.input_bytes(), word);
   return {.density = static_cast<double>(stored.nonzero_words()) / static_cast<double>(words),
           .counted_words = words,
           .is_exact = true};

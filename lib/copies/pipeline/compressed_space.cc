@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::pipeline {
 
 void HeldBytes::Add(std::int64_t bytes) {
@@ -21,7 +23,7 @@ ChunkSource::ChunkSource(CompressedMemory memory, std::int64_t chunk_bytes,
   if (PagePool* const* const pages = std::get_if<PagePool*>(&memory_)) {
     const PagePoolStats stats = (*pages)->Stats();
     extent_bytes_ = stats.page_bytes;
-    extents_a_chunk_ = (chunk_bytes + extent_bytes_ - 1) / extent_bytes_;
+    extents_a_chunk_ = CeilDivide(chunk_bytes, extent_bytes_);
     // The pool never has more than max_pages: do not build a longer list.
     if (extents_a_chunk_ > stats.max_pages) extents_a_chunk_ = 1;
   }
@@ -103,7 +105,7 @@ void Strand::Overwrite(std::int64_t offset, const std::byte* from, std::int64_t 
 }
 
 void Strand::Trim() {
-  const std::int64_t used = (size_ + source_.extent_bytes() - 1) / source_.extent_bytes();
+  const std::int64_t used = CeilDivide(size_, source_.extent_bytes());
   source_.Return(absl::MakeConstSpan(extents_).subspan(static_cast<std::size_t>(used)));
   extents_.resize(static_cast<std::size_t>(used));
 }

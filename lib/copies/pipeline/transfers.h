@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/piece_codec.h"
 #include "tidepool/copies/compression_pipeline.h"
@@ -27,7 +28,7 @@ class Stored final : public StoredBuffer {
       : source_(std::move(source)),
         bytes_(bytes),
         piece_bytes_(piece_bytes),
-        pieces_((bytes + piece_bytes - 1) / piece_bytes),
+        pieces_(CeilDivide(bytes, piece_bytes)),
         coding_(coding) {}
 
   std::int64_t input_bytes() const override { return bytes_; }

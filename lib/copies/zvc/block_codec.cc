@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::zvc {
 namespace {
@@ -153,7 +154,7 @@ RowSums BlockCompressor::Write(std::byte* payload) {
 
 absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroValueMode mode,
                         std::size_t block_bytes) {
-  const std::size_t most_words = (block_bytes + word_bytes - 1) / word_bytes;
+  const std::size_t most_words = CeilDivide(block_bytes, word_bytes);
   const std::size_t word_bits = word_bytes * 8;
   if (entry.count > most_words) {
     return absl::DataLossError(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/copies/zvc/block_codec.h"
 #include "lib/copies/zvc/kernels.h"
@@ -69,7 +70,7 @@ class Compression {
   }
 
   void RunWith(zvc::WorkerPool& pool) {
-    const std::size_t tasks = (blocks_ + kTaskBlocks - 1) / kTaskBlocks;
+    const std::size_t tasks = CeilDivide(blocks_, kTaskBlocks);
     sizes_ = std::vector<std::atomic<std::size_t>>(tasks);
     begins_ = std::vector<std::atomic<std::size_t>>(tasks + 1);
     begins_[0] = payloads_begin_;

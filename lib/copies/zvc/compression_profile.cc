@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/arithmetic.h"
 #include "lib/copies/zvc/profile_fields.h"
 
 namespace tidepool {
@@ -59,7 +60,7 @@ std::int64_t CompressedBytes(const CompressionProfile& profile, std::int64_t byt
   // Most bytes of a block besides its words: its index entry and the rounding of its payload.
   constexpr std::int64_t kMostBesides = 8 + 64;
   constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
-  const std::int64_t besides = (bytes + kBlock - 1) / kBlock * kMostBesides;
+  const std::int64_t besides = CeilDivide(bytes, kBlock) * kMostBesides;
   const auto payload = static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
   return std::min(payload + besides + 64,
                   static_cast<std::int64_t>(ZeroValueBound(static_cast<std::size_t>(bytes))));

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool {
 namespace {
@@ -130,7 +131,7 @@ absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
   const absl::Span<const std::byte> body = buffer.subspan(head_bytes, lines * kLineBytes);
   const absl::Span<const std::byte> rest = buffer.subspan(head_bytes + lines * kLineBytes);
   const std::size_t rest_words =
-      (head.size() + word_bytes - 1) / word_bytes + (rest.size() + word_bytes - 1) / word_bytes;
+      CeilDivide(head.size(), word_bytes) + CeilDivide(rest.size(), word_bytes);
   const auto words = static_cast<double>(lines * words_per_line + rest_words);
   DensityEstimate estimate;
   if (buffer.empty()) {

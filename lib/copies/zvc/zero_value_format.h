@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool::zvc {
@@ -61,9 +62,7 @@ static_assert(offsetof(IndexEntry, bits) == 2 && offsetof(IndexEntry, flags) == 
 inline constexpr std::uint8_t kRotated = 1;
 inline constexpr std::uint8_t kRaw = 2;
 
-constexpr std::size_t InWholeRows(std::size_t bytes) {
-  return (bytes + kRowBytes - 1) / kRowBytes * kRowBytes;
-}
+constexpr std::size_t InWholeRows(std::size_t bytes) { return RoundUp(bytes, kRowBytes); }
 constexpr std::size_t BlocksOf(std::size_t input_bytes) {
   return input_bytes / kBlockBytes + (input_bytes % kBlockBytes != 0);
 }
@@ -81,7 +80,7 @@ constexpr std::size_t PayloadsBegin(std::size_t blocks) {
 constexpr std::size_t PackedBytes(std::size_t word_bytes, std::size_t count, std::size_t bits) {
   const std::size_t word_bits = word_bytes == 2 ? 16 : 32;
   const std::size_t words_a_lane = InWholeRows(count * word_bytes) / kRowBytes;
-  return (words_a_lane * bits + word_bits - 1) / word_bits * kRowBytes;
+  return CeilDivide(words_a_lane * bits, word_bits) * kRowBytes;
 }
 
 // A block without zeros has no mask.

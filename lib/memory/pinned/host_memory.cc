@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
 #include "lib/base/text/sizes.h"
@@ -102,7 +103,7 @@ int ThreadsFor(std::int64_t bytes, const HostPageOptions& options) {
       options.threads > 0
           ? options.threads
           : std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMostThreads);
-  return static_cast<int>(std::min<std::int64_t>(asked, (bytes + kStretch - 1) / kStretch));
+  return static_cast<int>(std::min<std::int64_t>(asked, CeilDivide(bytes, kStretch)));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pool/pool_locks.h"
@@ -108,7 +109,7 @@ class PagePoolImpl final : public PagePool {
                                                      ExactSize(options_.max_bytes)));
     }
     const pool::MemoryLock memory(locks_);
-    const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
+    const std::int64_t wanted = CeilDivide(bytes, options_.page_bytes);
     return wanted <= stats_.touched_pages
                ? absl::OkStatus()
                : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages));
@@ -120,7 +121,7 @@ class PagePoolImpl final : public PagePool {
     // Gives back the pages that were returned first, because their memory is the coldest. They are
     // in no list meanwhile, so no thread takes them.
     const std::int64_t kept =
-        (std::max<std::int64_t>(keep_bytes, 0) + options_.page_bytes - 1) / options_.page_bytes;
+        CeilDivide(std::max<std::int64_t>(keep_bytes, 0), options_.page_bytes);
     const auto most =
         static_cast<std::size_t>(std::max<std::int64_t>(stats_.touched_pages - kept, 0));
     const auto end = free_.begin() + static_cast<std::ptrdiff_t>(std::min(most, free_.size()));

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/placed_lists.h"
 
 namespace tidepool::plan {

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::plan {
 
 // The offsets that buffers may not take.
@@ -26,7 +28,7 @@ struct ExactLimits {
   Offset Lift(Offset offset, std::int32_t buffer, Offset size) const {
     if (alignment != nullptr) {
       const auto step = static_cast<Offset>((*alignment)[buffer]);
-      offset = (offset + step - 1) / step * step;
+      offset = RoundUp(offset, step);
     }
     auto cut = std::upper_bound(cuts.begin(), cuts.end(), offset);
     for (; cut != cuts.end() && *cut < offset + size; ++cut) offset = *cut;
@@ -67,7 +69,7 @@ struct ExactPart {
 
   void Reset(std::int32_t buffers, std::int32_t section_count) {
     count = buffers;
-    const std::int32_t slots = (buffers + kChunk - 1) / kChunk * kChunk;
+    const std::int32_t slots = RoundUp(buffers, kChunk);
     lowest.assign(slots, 0);
     size.assign(slots, 0);
     for (auto* array : {&first, &end, &rank, &buffer}) array->assign(slots, 0);

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <random>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::plan {
 namespace {
 

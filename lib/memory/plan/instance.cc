@@ -9,6 +9,7 @@
 #include <numeric>
 #include <span>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/obstacles.h"
 #include "lib/memory/plan/reuse_times.h"
 #include "lib/memory/plan/stream_conflicts.h"

@@ -85,10 +85,6 @@ struct Instance {
   }
 };
 
-inline std::int64_t AlignUp(std::int64_t offset, std::int64_t alignment) {
-  return (offset + alignment - 1) & -alignment;
-}
-
 // Returns the highest end of any buffer or obstacle.
 std::int64_t Height(const Instance& instance, const Offsets& offsets);
 

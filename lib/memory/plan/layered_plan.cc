@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/ejection_search.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/minimizer.h"

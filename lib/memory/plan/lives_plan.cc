@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/ejection_search.h"
 #include "lib/memory/plan/first_fit_plan.h"
 #include "lib/memory/plan/instance.h"

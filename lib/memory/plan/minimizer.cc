@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/ejection_search.h"
 #include "lib/memory/plan/first_fit_plan.h"
 #include "lib/memory/plan/order.h"

@@ -8,6 +8,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::plan {
 namespace {
 

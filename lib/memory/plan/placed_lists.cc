@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::plan {
 namespace {
 
@@ -36,7 +38,7 @@ PlacedLists::PlacedLists(const Instance& instance, const Offsets& offsets, Sorte
     : instance_(instance),
       has_tops_(sorted == Sorted::kByOffsetAndTop),
       stride_(Stride(instance)),
-      windows_((instance.sections() + stride_ - 1) / stride_) {
+      windows_(CeilDivide(instance.sections(), stride_)) {
   const auto add = [&](std::int32_t i, std::int64_t offset) {
     ForEachLists(i, [&](Lists& lists) {
       lists.by_offset.push_back({offset, i});

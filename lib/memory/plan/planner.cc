@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/cut_bound.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/minimizer.h"

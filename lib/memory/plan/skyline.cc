@@ -8,6 +8,8 @@
 #include <queue>
 #include <tuple>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::plan {
 namespace {
 

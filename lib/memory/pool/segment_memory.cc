@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/pool/live_report.h"
 #include "lib/memory/pool/segment_blocks.h"
 
@@ -73,8 +74,7 @@ absl::StatusOr<Placement> SegmentMemory::GiveBackFor(const std::vector<BlockId>&
 absl::StatusOr<BlockId> SegmentMemory::AddSegment(std::int64_t bytes, std::int64_t step,
                                                   PoolLocks& locks) {
   const std::int64_t left = options_.max_bytes - segments_.held_bytes();
-  std::int64_t wanted =
-      std::min(std::max(bytes, (step + bytes - 1) / bytes * bytes), left / bytes * bytes);
+  std::int64_t wanted = std::min(std::max(bytes, RoundUp(step, bytes)), left / bytes * bytes);
   const auto take = [&] { return device_.AllocateMemory(wanted); };
   absl::StatusOr<void*> address = locks.WithoutBooks(take);
   if (absl::IsResourceExhausted(address.status()) && wanted > bytes) {

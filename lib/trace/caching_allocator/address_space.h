@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "absl/container/btree_map.h"
+#include "lib/base/arithmetic.h"
 #include "lib/trace/caching_allocator/rounding.h"
 #include "tidepool/trace/caching_allocator.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
 #include "lib/trace/caching_allocator/rounding.h"
 
 namespace tidepool::caching_allocator {

@@ -2,6 +2,7 @@
 // Heap: splits and joins blocks, and keeps the indexes.
 #include "lib/trace/caching_allocator/heap.h"
 
+#include "lib/base/arithmetic.h"
 #include "lib/trace/caching_allocator/rounding.h"
 
 namespace tidepool::caching_allocator {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::caching_allocator {
 namespace {
 

@@ -16,11 +16,6 @@ inline constexpr std::int64_t kSmallSegment = 2 * kMiB;
 inline constexpr std::int64_t kLeastOwnSegment = 10 * kMiB;  // larger requests share no segment
 inline constexpr std::int64_t kSegmentGrain = 2 * kMiB;
 
-// Returns `bytes` rounded up to a multiple of `grain`. Both are positive.
-constexpr std::int64_t RoundUp(std::int64_t bytes, std::int64_t grain) {
-  return (bytes + grain - 1) / grain * grain;
-}
-
 // Returns the size of the block for a request of `bytes`, at most 2 * kMaxRequestBytes.
 std::int64_t BlockBytes(std::int64_t bytes, const CachingAllocatorSettings& settings);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "lib/base/arithmetic.h"
 #include "lib/trace/model/address_text.h"
 
 namespace tidepool {
@@ -264,7 +265,7 @@ void ChooseOwner(const Trace& trace, std::int64_t event, const std::vector<Trace
 std::int64_t InGranules(const TraceSegment& first, std::int64_t live_bytes) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   const std::int64_t granule = first.kind == TraceSegment::Kind::kSmall ? 2 * kMiB : 20 * kMiB;
-  return (live_bytes + granule - 1) / granule * granule;
+  return RoundUp(live_bytes, granule);
 }
 
 FreeParts PartsOf(const std::vector<TraceSegment>& segments) {

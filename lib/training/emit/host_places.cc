@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::emit {
 
 HostPlaces::HostPlaces(absl::Span<const TaskGraph> graphs, const Program& program,
@@ -30,7 +32,7 @@ HostPlaces::HostPlaces(absl::Span<const TaskGraph> graphs, const Program& progra
 std::int64_t HostPlaces::Take(std::int64_t bytes) {
   constexpr std::int64_t kAlignment = 512;  // as allocations of devices
   const std::int64_t offset = bytes_;
-  bytes_ = (bytes_ + bytes + kAlignment - 1) / kAlignment * kAlignment;
+  bytes_ = RoundUp(bytes_ + bytes, kAlignment);
   return offset;
 }
 

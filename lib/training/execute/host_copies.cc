@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
 #include "lib/training/graph/task_uses.h"
 #include "lib/training/schedule/steps/data_places.h"
 
@@ -40,7 +41,7 @@ HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& sched
     if (offsets_[copy] == kNoPlace) continue;
     offsets_[copy] = bytes_;
     const std::int64_t end = bytes_ + MostBytes(graphs, copy % data);
-    bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+    bytes_ = RoundUp(end, kCopyAlignment);
   }
 }
 

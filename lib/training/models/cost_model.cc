@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::models {
 namespace {
 
@@ -37,7 +39,7 @@ bool HasWinograd(const ConvolutionShape& shape) {
 
 std::int64_t TilesOf(const ConvolutionShape& shape) {
   const std::int64_t step = kTile - shape.kernel_height + 1;
-  return ((shape.height + step - 1) / step) * ((shape.width + step - 1) / step);
+  return (CeilDivide(shape.height, step)) * (CeilDivide(shape.width, step));
 }
 
 bool HasFft(const ConvolutionShape& shape) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/recompute_model.h"

@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
 #include "policies/training/chain/segment_profile.h"
 #include "policies/training/chain/transfer_schedule.h"
 

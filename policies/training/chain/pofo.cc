@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "policies/training/chain/block_search.h"
 #include "policies/training/chain/chain_policies.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/chain/paper_values.h"

@@ -87,8 +87,8 @@ double BestSeconds(const Shortage& shortage, const Around& around, double link) 
       std::min({SecondsWith(shortage, around, link, 0), SecondsWith(shortage, around, link, low),
                 SecondsWith(shortage, around, link, high),
                 SecondsWith(shortage, around, link, (low + high) / 2)});
-  // The search ends beside the smallest time.
-  return best * (1 - 1e-11);
+  constexpr double kBeside = 1e-11;  // the search ends beside the smallest time
+  return best * (1 - kBeside);
 }
 
 }  // namespace

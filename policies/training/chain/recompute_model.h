@@ -16,7 +16,6 @@ namespace tidepool::chain_policies {
 
 // The longest chain that tables of segments serve.
 inline constexpr std::size_t kMostRecomputedOperations = 512;
-using transfers::kEqualSeconds;
 
 // Returns InvalidArgument for a chain of more operations.
 absl::Status CheckRecomputedLength(const Chain& chain);

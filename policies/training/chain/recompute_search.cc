@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::chain_policies {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/chain/graph_walk.h"
 #include "policies/training/chain/recompute_model.h"
@@ -37,7 +38,7 @@ class GraphScheduler {
         made_(made),
         chain_(schedule),
         granule_(granule),
-        rounding_(transfers::kEqualSeconds * schedule.seconds) {}
+        rounding_(kEqualSeconds * schedule.seconds) {}
 
   absl::StatusOr<Schedule> Make();
 

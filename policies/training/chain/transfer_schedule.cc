@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "policies/training/chain/recompute_model.h"
 
 namespace tidepool::chain_policies {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool {
 namespace {
@@ -57,10 +58,6 @@ absl::Status CheckCandidate(const CompressionCandidate& candidate) {
   return absl::OkStatus();
 }
 
-std::int64_t InPages(std::int64_t bytes) {
-  return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
-
 // Returns the delay of an event beyond its deadline, if compression caused it.
 double Delay(double end, double deadline, double raw_end) {
   return std::max(0.0, end - std::max(deadline, raw_end));
@@ -96,7 +93,7 @@ absl::StatusOr<CompressionAdvice> CompressionAdvisor::Advise(
   if (absl::Status status = CheckCandidate(candidate); !status.ok()) return status;
   const double highest = std::min(1.0, candidate.density + candidate.density_error);
   const auto held = [&](double density) {
-    return InPages(CompressedBytes(profile_, candidate.bytes, candidate.word, density));
+    return RoundUp(CompressedBytes(profile_, candidate.bytes, candidate.word, density), kPageBytes);
   };
   const auto seconds = [&](TransferDirection direction) {
     return TransferSeconds(profile_, candidate.bytes, candidate.word, highest, direction,

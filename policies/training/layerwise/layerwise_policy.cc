@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/layerwise/compression_choice.h"
@@ -26,10 +27,6 @@ struct LayerwisePolicy {
   bool synchronizes;
 };
 
-std::int64_t AlignedUp(std::int64_t bytes, std::int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 // Weights stay on the device under all of these policies, and so do their gradients and the state
 // of the optimizer, where these exist before and after an iteration.
 bool Stays(const GraphData& data) { return ExistsBefore(data) && ExistsAfter(data); }
@@ -39,13 +36,13 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const ScheduleRequest& reques
   const std::int64_t alignment = request.placing.alignment;
   std::int64_t weights = 0;
   for (const GraphData& data : graph.data) {
-    if (Stays(data)) weights += AlignedUp(data.bytes, alignment);
+    if (Stays(data)) weights += RoundUp(data.bytes, alignment);
   }
   for (const GraphTask& task : graph.tasks) {
-    std::int64_t bytes = weights + AlignedUp(task.algorithms.front().workspace_bytes, alignment);
+    std::int64_t bytes = weights + RoundUp(task.algorithms.front().workspace_bytes, alignment);
     for (const std::size_t data : graph::UsesOf(task)) {
       if (Stays(graph.data[data])) continue;
-      bytes += AlignedUp(graph.data[data].bytes, alignment);
+      bytes += RoundUp(graph.data[data].bytes, alignment);
     }
     if (bytes <= memory) continue;
     return absl::ResourceExhaustedError(

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/layerwise/layerwise.h"
 #include "policies/training/requests/policy_options.h"
@@ -101,9 +102,7 @@ class StayingBuilder {
     schedule_.steps.push_back({.kind = kind, .index = data});
   }
 
-  std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + granule_ - 1) / granule_ * granule_;
-  }
+  std::int64_t Rounded(std::int64_t bytes) const { return RoundUp(bytes, granule_); }
 
   const TaskGraph& graph_;
   const LayerwiseOptions options_;

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
@@ -36,10 +37,7 @@ using rounds::FrontSubBatch;
 
 constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Relative differences of times below the first are rounding errors. A search for less than the
-// second does not pay.
-constexpr double kEqual = 1e-9;
-constexpr double kWorthwhile = 1e-3;
+constexpr double kWorthwhile = 1e-3;       // a search for less does not pay
 constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
 constexpr double kSearchShare = 1.0 / 16;  // of the work, for each search
 // Seconds that the least work of a search takes for each task of the graph, about.
@@ -250,7 +248,7 @@ class FrontMaker {
       const double bound = sub_batch.LeastSeconds(memory);
       tried.lower_bound_seconds = std::min(tried.lower_bound_seconds, bound);
       const double fastest = FastestWithin(memory);
-      if (IsOver() || bound >= fastest * (1 - kEqual)) continue;
+      if (IsOver() || bound >= fastest * (1 - kEqualSeconds)) continue;
       const double estimate = sub_batch.EstimatedSeconds(memory, request_.machine, false);
       if (estimate >= fastest * kSlower) continue;
       Try(modnn_, sub_batch, memory);
@@ -388,13 +386,14 @@ class FrontMaker {
     });
     double fastest = kNever;
     for (FrontPoint& point : all) {
-      if (point.seconds >= fastest * (1 - kEqual) || !HasValidAddresses(point.made)) continue;
+      if (point.seconds >= fastest * (1 - kEqualSeconds) || !HasValidAddresses(point.made))
+        continue;
       fastest = point.seconds;
       CountTasks(point);
       MadeSchedule& made = point.made;
       for (MachineDevice& device : made.machine.devices) device.memory_bytes = point.memory_bytes;
       made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
-      made.proved = point.seconds <= made.lower_bound_seconds * (1 + kEqual);
+      made.proved = point.seconds <= made.lower_bound_seconds * (1 + kEqualSeconds);
       front_.points.push_back(std::move(point));
     }
   }

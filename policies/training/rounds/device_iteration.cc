@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
+#include "lib/training/graph/least_seconds.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/schedule/steps/in_pages.h"
 #include "lib/training/simulate/makespan.h"
@@ -57,8 +59,7 @@ absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& 
   const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
   if (!program.ok()) return program.status();
   made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
-  constexpr double kEqual = 1e-9;
-  made.proved = simulate::MakespanOf(*program) <= made.lower_bound_seconds * (1 + kEqual);
+  made.proved = simulate::MakespanOf(*program) <= made.lower_bound_seconds * (1 + kEqualSeconds);
   return absl::OkStatus();
 }
 
@@ -70,11 +71,8 @@ struct IterationSeconds {
 IterationSeconds LeastSecondsOf(const TaskGraph& graph) {
   IterationSeconds seconds;
   for (const GraphTask& task : graph.tasks) {
-    double least = task.algorithms.front().seconds;
-    for (const TaskAlgorithm& algorithm : task.algorithms) {
-      least = std::min(least, algorithm.seconds);
-    }
-    (task.phase == TaskPhase::kUpdate ? seconds.updates : seconds.round) += least;
+    (task.phase == TaskPhase::kUpdate ? seconds.updates : seconds.round) +=
+        graph::LeastSeconds(task);
   }
   return seconds;
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::rounds {
 namespace {
 
@@ -22,8 +24,8 @@ ScheduleStep PartStep(StepKind kind, std::size_t data, std::int64_t bytes, std::
 
 std::int64_t RingPartBytes(std::int64_t bytes, std::size_t devices) {
   const auto count = static_cast<std::int64_t>(devices);
-  const std::int64_t part = (bytes + count - 1) / count;
-  return std::min(bytes, (part + kPartAlignment - 1) / kPartAlignment * kPartAlignment);
+  const std::int64_t part = CeilDivide(bytes, count);
+  return std::min(bytes, RoundUp(part, kPartAlignment));
 }
 
 std::vector<ScheduleStep> RingSteps(std::size_t data, std::int64_t bytes, std::size_t devices,

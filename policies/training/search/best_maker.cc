@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/schedule/steps/in_pages.h"
@@ -53,7 +54,7 @@ std::int64_t BytesAtHome(const TaskGraph& graph, std::int64_t granule) {
   std::int64_t bytes = 0;
   for (const GraphData& data : graph.data) {
     if (data.before != DataHome::kDevice) continue;
-    bytes += (data.bytes + granule - 1) / granule * granule;
+    bytes += RoundUp(data.bytes, granule);
   }
   return bytes;
 }

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/search/algorithm_choices.h"
@@ -109,7 +110,7 @@ class BestMaker {
   void PlanPostponed();
   void Keep(const Schedule& schedule);
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
-  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqual); }
+  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqualSeconds); }
   double SecondsOf(const Schedule& schedule) const;
   double TransferWork(double seconds) const;
   double TakeWork(double work);
@@ -121,9 +122,6 @@ class BestMaker {
   absl::Status HasNoPlan() const;
   Schedule StepsOf(const transfers::Iteration& iteration) const;
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
-
-  // Relative differences of times below this are rounding errors.
-  static constexpr double kEqual = 1e-9;
 
   const TaskGraph& graph_;
   const ScheduleRequest& request_;

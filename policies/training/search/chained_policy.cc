@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "policies/training/layerwise/layerwise.h"
 #include "policies/training/requests/option_names.h"
@@ -19,17 +20,13 @@
 namespace tidepool::search {
 namespace {
 
-std::int64_t Granules(std::int64_t bytes, std::int64_t granule) {
-  return (bytes + granule - 1) / granule * granule;
-}
-
 // Returns the graph with whole granules, so that a chain that fits also fits the device.
 TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
   TaskGraph rounded = graph;
-  for (GraphData& data : rounded.data) data.bytes = Granules(data.bytes, granule);
+  for (GraphData& data : rounded.data) data.bytes = RoundUp(data.bytes, granule);
   for (GraphTask& task : rounded.tasks) {
     for (TaskAlgorithm& algorithm : task.algorithms) {
-      algorithm.workspace_bytes = Granules(algorithm.workspace_bytes, granule);
+      algorithm.workspace_bytes = RoundUp(algorithm.workspace_bytes, granule);
     }
   }
   return rounded;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool::search {
 namespace {
@@ -25,9 +26,7 @@ class PagedSteps {
  private:
   enum class Place : std::uint8_t { kGone, kHere, kLeaving };  // kLeaving: here, and sent
 
-  std::int64_t Granules(std::int64_t bytes) const {
-    return (bytes + granule_ - 1) / granule_ * granule_;
-  }
+  std::int64_t Granules(std::int64_t bytes) const { return RoundUp(bytes, granule_); }
   std::int64_t BytesOf(std::size_t data) const { return Granules(graph_.data[data].bytes); }
   bool HasRoom(std::int64_t bytes);
   void Drop(std::size_t data);

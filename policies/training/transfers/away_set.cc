@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "lib/base/arithmetic.h"
 #include "policies/training/transfers/sort_by_key.h"
 #include "policies/training/transfers/transfer_dispatch.h"
 

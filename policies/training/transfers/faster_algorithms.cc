@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "policies/training/transfers/away_set.h"
 
 namespace tidepool::transfers {
@@ -18,10 +19,6 @@ struct Change {
   std::size_t algorithm = 0;
   double saved_seconds = 0;
 };
-
-std::int64_t Rounded(std::int64_t bytes, std::int64_t granule) {
-  return (bytes + granule - 1) / granule * granule;
-}
 
 // Returns, by run, the bytes that are free beside it.
 std::vector<std::int64_t> FreeBytes(const TransferProblem& problem,
@@ -52,7 +49,7 @@ std::vector<std::int64_t> RoomOfTasks(const TaskGraph& graph, std::int64_t granu
   for (std::size_t run = 0; run < iteration.runs.size(); ++run) {
     const auto [task, algorithm] = iteration.runs[run];
     const std::int64_t workspace = graph.tasks[task].algorithms[algorithm].workspace_bytes;
-    room[task] = std::min(room[task], free[run] + Rounded(workspace, granule));
+    room[task] = std::min(room[task], free[run] + RoundUp(workspace, granule));
   }
   return room;
 }
@@ -72,7 +69,7 @@ std::vector<Change> FindChanges(const TaskGraph& graph, std::int64_t granule,
     const std::vector<TaskAlgorithm>& algorithms = graph.tasks[task].algorithms;
     std::size_t fastest = current[task];
     for (std::size_t k = 0; k < algorithms.size(); ++k) {
-      const bool has_room = Rounded(algorithms[k].workspace_bytes, granule) <= room[task];
+      const bool has_room = RoundUp(algorithms[k].workspace_bytes, granule) <= room[task];
       if (has_room && algorithms[k].seconds < algorithms[fastest].seconds) fastest = k;
     }
     if (fastest == current[task]) continue;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "lib/base/arithmetic.h"
 #include "policies/training/transfers/copy_rates.h"
 #include "policies/training/transfers/transfer_problem.h"
 #include "tidepool/training/graph.h"
@@ -152,12 +153,10 @@ class GraphProblemMaker {
   void AddMemory(const std::vector<TaskRun>& runs);
   void Reserve();
 
-  std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + options_.granule - 1) / options_.granule * options_.granule;
-  }
+  std::int64_t Rounded(std::int64_t bytes) const { return RoundUp(bytes, options_.granule); }
   std::int64_t PartBytes(std::int64_t bytes) const {
     if (options_.part_bytes == 0) return bytes;
-    return Rounded(std::max(options_.part_bytes, (bytes + kMostParts - 1) / kMostParts));
+    return Rounded(std::max(options_.part_bytes, CeilDivide(bytes, kMostParts)));
   }
   double DensityOf(std::size_t data) const {
     return options_.densities.empty() ? -1 : options_.densities[data];

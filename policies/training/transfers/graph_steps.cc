@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::transfers {
 namespace {
 

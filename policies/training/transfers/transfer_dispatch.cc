@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lib/base/arithmetic.h"
 #include "policies/training/transfers/sort_by_key.h"
 
 namespace tidepool::transfers {
@@ -239,9 +240,8 @@ double TransferDispatcher::Run(const std::vector<bool>& is_away,
 }
 
 double TransferDispatcher::RunWithin(double most_seconds, const std::vector<bool>& is_away) {
-  constexpr double kRounding = 1e-9;  // more than sums in another order differ
   actions_ = nullptr;
-  return RunUntil(most_seconds * (1 + kRounding), is_away);
+  return RunUntil(most_seconds * (1 + kEqualSeconds), is_away);
 }
 
 double TransferDispatcher::RunUntil(double most_seconds, const std::vector<bool>& is_away) {

@@ -10,9 +10,6 @@
 
 namespace tidepool::transfers {
 
-// Sums of the same seconds in different orders differ by less than this part.
-inline constexpr double kEqualSeconds = 1e-11;
-
 // The time between two uses of a datum, in which it may be away. Operations are counted: the
 // absence begins when `left` of them have ended, and ends when operation `needed` starts.
 struct Absence {

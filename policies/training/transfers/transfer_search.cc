@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::transfers {
 namespace {
 

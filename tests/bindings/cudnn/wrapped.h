@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bindings/cudnn/include/tidepool/cudnn.h"
-#include "dryrun/cudnn/control.h"
+#include "dryrun/cudnn/computes/control.h"
 #include "tests/support/cudnn_layer.h"
 
 namespace tidepool::test {

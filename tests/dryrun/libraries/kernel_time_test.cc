@@ -2,6 +2,7 @@
 // The time that work of libraries takes on the clock of events. Launches and records count besides,
 // so times are compared with least times alone.
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,29 +35,6 @@ int cublasLtMatmul(void* handle, void* operation, const void* alpha, const void*
                    const void* b, void* b_layout, const void* beta, const void* c, void* c_layout,
                    void* d, void* d_layout, const void* algorithm, void* workspace,
                    std::size_t bytes, void* stream);
-int cudnnCreate(void** made);
-int cudnnDestroy(void* object);
-int cudnnSetStream(void* handle, void* stream);
-int cudnnCreateTensorDescriptor(void** made);
-int cudnnDestroyTensorDescriptor(void* object);
-int cudnnSetTensorNdDescriptor(void* object, int type, int count, const int* sizes,
-                               const int* strides);
-int cudnnCreateFilterDescriptor(void** made);
-int cudnnDestroyFilterDescriptor(void* object);
-int cudnnSetFilterNdDescriptor(void* object, int type, int format, int count, const int* sizes);
-int cudnnCreateConvolutionDescriptor(void** made);
-int cudnnDestroyConvolutionDescriptor(void* object);
-int cudnnSetConvolutionNdDescriptor(void* object, int count, const int* padding, const int* stride,
-                                    const int* dilation, int mode, int type);
-int cudnnConvolutionForward(void* handle, const void* alpha, const void* x, const void* x_data,
-                            const void* w, const void* w_data, const void* order, int algorithm,
-                            void* workspace, std::size_t bytes, const void* beta, const void* y,
-                            void* output);
-int cudnnBatchNormalizationForwardInference(void* handle, int mode, const void* alpha,
-                                            const void* beta, const void* x, const void* x_data,
-                                            const void* y, void* y_data, const void* scales,
-                                            const void* scale, const void* bias, const void* mean,
-                                            const void* variance, double epsilon);
 int cudnnCreateRNNDataDescriptor(void** made);
 int cudnnDestroyRNNDataDescriptor(void* object);
 int cudnnSetRNNDataDescriptor(void* object, int type, int layout, int steps, int batch, int width,
@@ -171,7 +149,10 @@ TEST_F(KernelTime, LightProductsTakeTheInnerSizeFromTheFirstMatrix) {
 }
 
 TEST_F(KernelTime, ConvolutionsTakeTheTimeOfTheirAlgorithm) {
-  void *dnn = nullptr, *x = nullptr, *w = nullptr, *order = nullptr;
+  cudnnHandle_t dnn = nullptr;
+  cudnnTensorDescriptor_t x = nullptr;
+  cudnnFilterDescriptor_t w = nullptr;
+  cudnnConvolutionDescriptor_t order = nullptr;
   cudnnCreate(&dnn);
   cudnnSetStream(dnn, stream_);
   cudnnCreateTensorDescriptor(&x);
@@ -181,10 +162,11 @@ TEST_F(KernelTime, ConvolutionsTakeTheTimeOfTheirAlgorithm) {
   const std::array<int, 4> strides = {512 * 4096, 4096, 64, 1};
   const std::array<int, 4> filter = {512, 512, 3, 3};
   const std::array<int, 2> ones = {1, 1};
-  cudnnSetTensorNdDescriptor(x, 0, 4, sizes.data(), strides.data());
-  cudnnSetFilterNdDescriptor(w, 0, 0, 4, filter.data());
-  cudnnSetConvolutionNdDescriptor(order, 2, ones.data(), ones.data(), ones.data(), 1, 0);
-  const auto run = [&](int algorithm) {
+  cudnnSetTensorNdDescriptor(x, CUDNN_DATA_FLOAT, 4, sizes.data(), strides.data());
+  cudnnSetFilterNdDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 4, filter.data());
+  cudnnSetConvolutionNdDescriptor(order, 2, ones.data(), ones.data(), ones.data(),
+                                  CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+  const auto run = [&](cudnnConvolutionFwdAlgo_t algorithm) {
     return Milliseconds([&] {
       EXPECT_EQ(cudnnConvolutionForward(dnn, nullptr, x, nullptr, w, nullptr, order, algorithm,
                                         nullptr, 0, nullptr, x, memory_),
@@ -192,8 +174,9 @@ TEST_F(KernelTime, ConvolutionsTakeTheTimeOfTheirAlgorithm) {
     });
   };
   constexpr double kOperations = 2.0 * 1024 * 512 * 4096 * 512 * 9;
-  EXPECT_GE(run(0), kOperations / (20e12 * 0.4) * 1e3);
-  EXPECT_GE(run(7), kOperations / 4 / (20e12 * 0.25) * 1e3);
+  EXPECT_GE(run(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM), kOperations / (20e12 * 0.4) * 1e3);
+  EXPECT_GE(run(CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED),
+            kOperations / 4 / (20e12 * 0.25) * 1e3);
   cudnnDestroyTensorDescriptor(x);
   cudnnDestroyFilterDescriptor(w);
   cudnnDestroyConvolutionDescriptor(order);
@@ -201,17 +184,18 @@ TEST_F(KernelTime, ConvolutionsTakeTheTimeOfTheirAlgorithm) {
 }
 
 TEST_F(KernelTime, NormalizationsTakeTheTimeOfTheirMemory) {
-  void *dnn = nullptr, *x = nullptr;
+  cudnnHandle_t dnn = nullptr;
+  cudnnTensorDescriptor_t x = nullptr;
   cudnnCreate(&dnn);
   cudnnSetStream(dnn, stream_);
   cudnnCreateTensorDescriptor(&x);
   const std::array<int, 4> sizes = {1000, 1000, 100, 10};
   const std::array<int, 4> strides = {1'000'000, 1000, 10, 1};
-  cudnnSetTensorNdDescriptor(x, 0, 4, sizes.data(), strides.data());
+  cudnnSetTensorNdDescriptor(x, CUDNN_DATA_FLOAT, 4, sizes.data(), strides.data());
   EXPECT_GE(Milliseconds([&] {
-              cudnnBatchNormalizationForwardInference(dnn, 1, nullptr, nullptr, x, nullptr, x,
-                                                      nullptr, x, nullptr, nullptr, nullptr,
-                                                      nullptr, 0);
+              cudnnBatchNormalizationForwardInference(dnn, CUDNN_BATCHNORM_SPATIAL, nullptr,
+                                                      nullptr, x, nullptr, x, nullptr, x, nullptr,
+                                                      nullptr, nullptr, nullptr, 0);
             }),
             2 * 4e9 / 1e12 * 1e3);
   cudnnDestroyTensorDescriptor(x);
@@ -219,7 +203,8 @@ TEST_F(KernelTime, NormalizationsTakeTheTimeOfTheirMemory) {
 }
 
 TEST_F(KernelTime, RecurrentLayersTakeTheTimeOfTheirProducts) {
-  void *dnn = nullptr, *layers = nullptr, *x = nullptr;
+  cudnnHandle_t dnn = nullptr;
+  void *layers = nullptr, *x = nullptr;
   constexpr int kLstm = 2;
   constexpr int kSide = 1000;
   cudnnCreate(&dnn);

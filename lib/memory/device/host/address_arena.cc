@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/device/host/reserved_addresses.h"
 
@@ -18,13 +19,11 @@ namespace {
 constexpr std::int64_t kUnit = std::int64_t{2} << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 40;  // a quarter of the host's addresses
 
-std::int64_t RoundUp(std::int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AddressArena>> AddressArena::Create(std::int64_t memory_bytes,
                                                                    AddressOrder order) {
-  const std::int64_t bytes = 4 * RoundUp(std::min(memory_bytes, kMostBytes / 4));
+  const std::int64_t bytes = 4 * RoundUp(std::min(memory_bytes, kMostBytes / 4), kUnit);
   void* const begin =
       mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, kWithoutMemory, -1, 0);
   if (begin == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no addresses");
@@ -34,7 +33,7 @@ absl::StatusOr<std::unique_ptr<AddressArena>> AddressArena::Create(std::int64_t 
 AddressArena::~AddressArena() { munmap(begin_, static_cast<std::size_t>(bytes_)); }
 
 absl::StatusOr<void*> AddressArena::Take(std::int64_t bytes) {
-  const std::int64_t rounded = bytes > bytes_ ? bytes : RoundUp(bytes);
+  const std::int64_t rounded = bytes > bytes_ ? bytes : RoundUp(bytes, kUnit);
   const std::optional<std::int64_t> offset = free_.Take(rounded);
   if (!offset.has_value()) {
     return absl::ResourceExhaustedError(
@@ -49,7 +48,7 @@ absl::StatusOr<void*> AddressArena::Take(std::int64_t bytes) {
 }
 
 absl::Status AddressArena::GiveBack(void* address, std::int64_t bytes) {
-  const std::int64_t rounded = RoundUp(bytes);
+  const std::int64_t rounded = RoundUp(bytes, kUnit);
   if (mmap(address, static_cast<std::size_t>(rounded), PROT_NONE, kWithoutMemory | MAP_FIXED, -1,
            0) == MAP_FAILED) {
     return absl::ErrnoToStatus(errno, "the host keeps the memory");

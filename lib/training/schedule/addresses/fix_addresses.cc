@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/budget/budget.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/lives_plan.h"
@@ -116,7 +117,7 @@ class StayPlanner {
     std::int64_t top = 0;
     for (const std::size_t stay : StaysThroughout()) {
       offsets[stay] = top;
-      top += plan::AlignUp(whole_[stay].bytes, whole_[stay].alignment);
+      top += AlignUp(whole_[stay].bytes, whole_[stay].alignment);
     }
     std::vector<std::size_t> others;
     for (std::size_t stay = 0; stay < whole_.size(); ++stay) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/training/schedule/lower/lowering.h"
 #include "lib/training/schedule/steps/step_text.h"
 
@@ -177,7 +178,7 @@ std::int64_t Lowering::HostBytes(std::size_t data, const DataPart& copy) const {
 }
 
 std::int64_t Lowering::Rounded(std::int64_t bytes) const {
-  return (bytes + schedule_.alignment - 1) / schedule_.alignment * schedule_.alignment;
+  return RoundUp(bytes, schedule_.alignment);
 }
 
 template <typename... Parts>

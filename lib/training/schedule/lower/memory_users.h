@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "lib/training/schedule/lower/stream_ends.h"
+#include "lib/training/schedule/steps/byte_ranges.h"
+#include "lib/training/schedule/steps/byte_values.h"
 
 namespace tidepool::schedule {
 
@@ -20,39 +21,16 @@ class AddressUsers {
  public:
   // Takes [begin, end), and adds the last users of all its bytes. O(log ranges + ranges in it).
   void Take(std::int64_t begin, std::int64_t end, StreamEnds& users) {
-    auto range = ranges_.upper_bound(begin);
-    if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
-    while (range != ranges_.end() && range->first < end) {
-      users.Add(range->second.users);
-      range = Cut(range, begin, end);
-    }
+    ranges_.Take({begin, end}, [&](const StreamEnds& own) { users.Add(own); });
   }
 
   // Gives [begin, end) back; it is not among the free ranges.
   void Give(std::int64_t begin, std::int64_t end, const StreamEnds& users) {
-    ranges_.insert_or_assign(begin, Range{end, users});
+    ranges_.Add({begin, end}, users);
   }
 
  private:
-  struct Range {
-    std::int64_t end = 0;
-    StreamEnds users;
-  };
-  using Ranges = absl::btree_map<std::int64_t, Range>;  // by begin
-
-  // Removes [begin, end) from a range that overlaps it, and returns the next range.
-  Ranges::iterator Cut(Ranges::iterator range, std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = range->first;
-    Range whole = std::move(range->second);
-    range = ranges_.erase(range);
-    if (whole.end > end) range = ranges_.emplace(end, Range{whole.end, whole.users}).first;
-    if (first < begin) {
-      range = std::next(ranges_.emplace(first, Range{begin, whole.users}).first);
-    }
-    return range;
-  }
-
-  Ranges ranges_;
+  ByteValues<StreamEnds> ranges_;
 };
 
 // Memory in pages: granules in the order in which they were given back. Those that a running task,
