@@ -180,9 +180,14 @@ class TIDEPOOL_EXPORT Executor {
 
   // Runs another schedule of the same graph from the next iteration on, such as one that compresses
   // other copies (adaptive_compression.h). Data that exists between iterations stays as it is.
-  // Requests that come in another order than before may find too little memory. Errors:
-  // FailedPrecondition with fixed addresses; those of ValidateSchedule and of the device. After an
-  // error the schedule is the one from before.
+  // After an error the schedule is the one from before. Errors: those of the schedule's checks at
+  // the creation, and of the device.
+  //
+  // With a pool, requests that come in another order than before may find too little memory. With
+  // fixed addresses, the schedule runs in the memory that the executor holds. The host's memory
+  // grows where the schedule needs more. InvalidArgument where data that stays on a device between
+  // iterations would lie at another offset, and for another number of devices; ResourceExhausted
+  // for more bytes on a device, or a larger alignment, than those of the first schedule.
   virtual absl::Status Reschedule(const Schedule& schedule) = 0;
 
  protected:

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/training/execute/check_drops.h"
 #include "lib/training/execute/fixed_executor.h"
+#include "lib/training/execute/lower_checked.h"
 #include "lib/training/execute/pool_executor.h"
 #include "lib/training/schedule/check_pool.h"
 
@@ -31,30 +32,9 @@ absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedu
     return absl::InvalidArgumentError(
         "a null pointer, expected devices and a function that launches tasks");
   }
-  if (schedule.memory == ScheduleMemory::kPaged) {
-    return absl::InvalidArgumentError(
-        "the schedule has pages, expected fixed addresses: FixAddresses plans them");
-  }
-  if (schedule.memory != ScheduleMemory::kFixed) {
-    return absl::InvalidArgumentError(
-        "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");
-  }
   if (devices.size() >= schedule.devices) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the executor got ", devices.size(), " devices, and the schedule has ", schedule.devices));
-}
-
-absl::Status CheckAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                            const Machine& machine) {
-  std::vector<std::int64_t> memory_bytes;
-  for (const MachineDevice& device : machine.devices) memory_bytes.push_back(device.memory_bytes);
-  if (memory_bytes.size() < schedule.devices) {
-    return absl::InvalidArgumentError(absl::StrCat("the machine has ", memory_bytes.size(),
-                                                   " devices, and the schedule has ",
-                                                   schedule.devices));
-  }
-  memory_bytes.resize(schedule.devices);
-  return ValidateAddresses(graphs, schedule, memory_bytes);
 }
 
 }  // namespace
@@ -88,20 +68,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
   if (options.probe_every != 0) {
     return absl::InvalidArgumentError("densities are probed in schedules of a pool only");
   }
-  const bool adds = std::any_of(schedule.steps.begin(), schedule.steps.end(),
-                                [](const ScheduleStep& one) { return one.kind == StepKind::kAdd; });
-  if (adds && options.add_received == nullptr) {
-    return absl::InvalidArgumentError(
-        "devices add gradients up, and no function was given, expected `add_received`");
-  }
-  status = execute::CheckAddresses(graphs, schedule, machine);
-  if (!status.ok()) return status;
-  absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
+  absl::StatusOr<Program> program = execute::LowerChecked(graphs, schedule, machine, options);
   if (!program.ok()) return program.status();
-  auto executor = std::make_unique<execute::FixedExecutor>(
-      devices.first(schedule.devices), graphs, schedule, *std::move(program), std::move(launch),
-      std::move(fill), options);
-  if (status = executor->Start(); !status.ok()) return status;
+  auto executor =
+      std::make_unique<execute::FixedExecutor>(devices.first(schedule.devices), graphs, machine,
+                                               std::move(launch), std::move(fill), options);
+  if (status = executor->Start(schedule, *std::move(program)); !status.ok()) return status;
   return executor;
 }
 

@@ -4,9 +4,11 @@
 #include "lib/training/execute/fixed_executor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
+#include "lib/training/execute/lower_checked.h"
 #include "lib/training/execute/step_error.h"
 #include "lib/training/simulate/program_stalls.h"
 
@@ -30,50 +32,85 @@ bool IsEvent(const QueuedOperation& operation) {
 }  // namespace
 
 FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs,
-                             const Schedule& schedule, Program program, LaunchTask launch,
-                             FillHome fill, const ExecutorOptions& options)
+                             const Machine& machine, LaunchTask launch, FillHome fill,
+                             const ExecutorOptions& options)
     : graphs_(graphs.begin(), graphs.end()),
-      schedule_(schedule),
-      program_(std::move(program)),
+      machine_(machine),
       launch_(std::move(launch)),
       fill_(std::move(fill)),
-      copy_compressed_(options.copy_compressed),
-      add_received_(options.add_received),
-      measures_(options.measures),
+      options_(options),
       clock_(ClockOf(options)),
-      on_step_(options.on_step),
       resources_(devices) {}
 
 FixedExecutor::~FixedExecutor() { Abandon(); }
 
-absl::Status FixedExecutor::Start() {
-  const HostCopies copies(graphs_, schedule_, program_);
-  absl::Status status = resources_.TakeMemory(program_, schedule_.alignment, copies.bytes());
-  if (status.ok()) status = resources_.CreateStreams(program_);
+absl::Status FixedExecutor::Start(const Schedule& schedule, Program program) {
+  absl::Status status = resources_.TakeMemory(program, schedule.alignment);
   if (!status.ok()) return status;
-  plan_ = MakeQueuePlan(
-      graphs_, schedule_, program_, copies,
-      {.devices = resources_.memory(), .host = resources_.host(), .streams = resources_.streams()},
-      fill_ != nullptr);
-  status = resources_.CreateEvents(plan_.event_devices);
-  return status.ok() && measures_ ? CreateStamps() : status;
+  absl::StatusOr<std::unique_ptr<PreparedSchedule>> prepared =
+      Prepare(schedule, std::move(program));
+  if (prepared.ok()) prepared_ = *std::move(prepared);
+  return prepared.status();
 }
 
-absl::Status FixedExecutor::CreateStamps() {
-  stamps_ = std::make_unique<Stamps>(plan_.operations.size(), clock_);
+absl::Status FixedExecutor::Reschedule(const Schedule& schedule) {
+  absl::StatusOr<Program> program = LowerChecked(graphs_, schedule, machine_, options_);
+  if (!program.ok()) return program.status();
+  absl::Status status = resources_.CheckMemory(*program, schedule.alignment);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<PreparedSchedule>> prepared =
+      Prepare(schedule, *std::move(program));
+  if (prepared.ok()) prepared_ = *std::move(prepared);
+  return prepared.status();
+}
+
+absl::StatusOr<std::unique_ptr<PreparedSchedule>> FixedExecutor::Prepare(const Schedule& schedule,
+                                                                         Program program) {
+  auto prepared = std::make_unique<PreparedSchedule>(graphs_, resources_.devices(), schedule,
+                                                     std::move(program));
   absl::Status status;
-  for (std::size_t i = 0; i < plan_.operations.size() && status.ok(); ++i) {
-    const QueuedOperation& operation = plan_.operations[i];
-    if (IsEvent(operation)) {
-      status = stamps_->Watch(i, resources_.device_of(operation.stream)).status();
-    }
-  }
-  return status.ok() ? BeginStamps() : status;  // which creates the events of devices
+  if (prepared_ != nullptr) status = CheckHomes(graphs_.front(), *prepared_, *prepared);
+  if (status.ok()) status = TakeHostArea(*prepared);
+  if (status.ok()) status = resources_.CreateStreams(prepared->program);
+  if (!status.ok()) return status;
+  prepared->plan = MakeQueuePlan(graphs_, prepared->schedule, prepared->program, prepared->copies,
+                                 {.devices = resources_.memory(),
+                                  .host = prepared->host->memory(),
+                                  .streams = resources_.streams()},
+                                 fill_ != nullptr);
+  status = prepared->events.Create(prepared->plan.event_devices);
+  if (status.ok() && options_.measures) status = CreateStamps(*prepared);
+  if (!status.ok()) return status;
+  return prepared;
 }
 
-absl::Status FixedExecutor::Reschedule(const Schedule& /*schedule*/) {
-  return absl::FailedPreconditionError(
-      "the executor has fixed addresses, expected one for schedules of a pool");
+// Keeps the area of the schedule before where it is large enough. Data at home moves to a new one.
+absl::Status FixedExecutor::TakeHostArea(PreparedSchedule& prepared) {
+  const bool is_first = prepared_ == nullptr;
+  if (!is_first && prepared_->host->bytes() >= prepared.copies.bytes()) {
+    prepared.host = prepared_->host;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::shared_ptr<HostArea>> area =
+      HostArea::Take(*resources_.devices().front(), prepared.copies.bytes());
+  if (!area.ok()) return area.status();
+  prepared.host = *std::move(area);
+  const auto home_bytes = static_cast<std::size_t>(prepared.copies.home_bytes());
+  if (!is_first && home_bytes > 0) {
+    std::memcpy(prepared.host->memory(), prepared_->host->memory(), home_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FixedExecutor::CreateStamps(PreparedSchedule& prepared) {
+  const std::vector<QueuedOperation>& operations = prepared.plan.operations;
+  prepared.stamps = std::make_unique<Stamps>(operations.size(), clock_);
+  absl::Status status;
+  for (std::size_t i = 0; i < operations.size() && status.ok(); ++i) {
+    if (!IsEvent(operations[i])) continue;
+    status = prepared.stamps->Watch(i, resources_.device_of(operations[i].stream)).status();
+  }
+  return status.ok() ? BeginStamps(*prepared.stamps) : status;  // creates the events of devices
 }
 
 absl::StatusOr<Timeline> FixedExecutor::Run() {
@@ -85,51 +122,51 @@ absl::StatusOr<Timeline> FixedExecutor::Run() {
 
 absl::StatusOr<Timeline> FixedExecutor::Iterate() {
   begin_ = clock_();
-  if (measures_) {
-    absl::Status begun = BeginStamps();
-    if (!begun.ok()) return AtStep(graphs_.front(), schedule_, 0, begun);
+  if (options_.measures) {
+    absl::Status begun = BeginStamps(*prepared_->stamps);
+    if (!begun.ok()) return AtStep(graphs_.front(), prepared_->schedule, 0, begun);
   }
   std::size_t at = 0;
   absl::Status status;
-  for (; status.ok() && at < plan_.operations.size(); ++at) status = Perform(at);
-  const QueuedOperation& last = plan_.operations[at - 1];
+  for (; status.ok() && at < prepared_->plan.operations.size(); ++at) status = Perform(at);
+  const QueuedOperation& last = prepared_->plan.operations[at - 1];
   if (status.ok()) {
     status = resources_.device_of(last.stream).SynchronizeStream(resources_.streams()[last.stream]);
   }
-  if (!status.ok()) return AtStep(graphs_.front(), schedule_, last.step, status);
+  if (!status.ok()) return AtStep(graphs_.front(), prepared_->schedule, last.step, status);
   return Measure();
 }
 
-absl::Status FixedExecutor::BeginStamps() {
-  stamps_->Begin();
+absl::Status FixedExecutor::BeginStamps(Stamps& stamps) {
+  stamps.Begin();
   absl::Status status;
   for (std::size_t i = 0; i < resources_.streams().size() && status.ok(); ++i) {
     const Stream stream = resources_.streams()[i];
-    if (stream != Stream()) status = stamps_->Begin(resources_.device_of(i), stream);
+    if (stream != Stream()) status = stamps.Begin(resources_.device_of(i), stream);
   }
   return status;
 }
 
 absl::Status FixedExecutor::Perform(std::size_t at) {
-  const QueuedOperation& operation = plan_.operations[at];
-  if (on_step_ != nullptr && IsEvent(operation)) on_step_(operation.step);
+  const QueuedOperation& operation = prepared_->plan.operations[at];
+  if (options_.on_step != nullptr && IsEvent(operation)) options_.on_step(operation.step);
   Device& device = resources_.device_of(operation.stream);
   const Stream stream = resources_.streams()[operation.stream];
   for (std::uint32_t i = 0; i < operation.waits; ++i) {
-    const Event event = resources_.event(plan_.waits[operation.first_wait + i]);
+    const Event event = prepared_->events[prepared_->plan.waits[operation.first_wait + i]];
     if (absl::Status status = device.WaitEvent(stream, event); !status.ok()) return status;
   }
-  absl::Status status = measures_ ? Measured(at, operation) : Work(operation);
+  absl::Status status = options_.measures ? Measured(at, operation) : Work(operation);
   if (!status.ok() || operation.event == EventPlan::kNone) return status;
-  return device.RecordEvent(resources_.event(operation.event), stream);
+  return device.RecordEvent(prepared_->events[operation.event], stream);
 }
 
 absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
   switch (operation.kind) {
     case QueuedOperation::Kind::kFill:
-      return Fill(plan_.fills[operation.index]);
+      return Fill(prepared_->plan.fills[operation.index]);
     case QueuedOperation::Kind::kTask:
-      return launch_(plan_.launches[operation.index]);
+      return launch_(prepared_->plan.launches[operation.index]);
     case QueuedOperation::Kind::kCopy:
       return Copy(operation);
     case QueuedOperation::Kind::kAdd:
@@ -142,13 +179,14 @@ absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
 
 absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
   const Stream stream = resources_.streams()[operation.stream];
-  if (operation.is_compressed && copy_compressed_ != nullptr) {
-    return copy_compressed_({.device = DeviceOfStream(program_.streams[operation.stream]),
-                             .to = operation.to,
-                             .from = operation.from,
-                             .bytes = operation.bytes,
-                             .direction = operation.direction,
-                             .stream = stream});
+  if (operation.is_compressed && options_.copy_compressed != nullptr) {
+    return options_.copy_compressed(
+        {.device = DeviceOfStream(prepared_->program.streams[operation.stream]),
+         .to = operation.to,
+         .from = operation.from,
+         .bytes = operation.bytes,
+         .direction = operation.direction,
+         .stream = stream});
   }
   return resources_.device_of(operation.stream)
       .Copy(operation.to, operation.from, operation.bytes, operation.direction, stream);
@@ -156,12 +194,13 @@ absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
 
 absl::Status FixedExecutor::Add(const QueuedOperation& operation) {
   if (absl::Status status = Copy(operation); !status.ok()) return status;
-  return add_received_({.data = operation.index,
-                        .device = DeviceOfStream(program_.streams[operation.stream]),
-                        .sum = operation.sum,
-                        .received = operation.to,
-                        .bytes = operation.bytes,
-                        .stream = resources_.streams()[operation.stream]});
+  return options_.add_received(
+      {.data = operation.index,
+       .device = DeviceOfStream(prepared_->program.streams[operation.stream]),
+       .sum = operation.sum,
+       .received = operation.to,
+       .bytes = operation.bytes,
+       .stream = resources_.streams()[operation.stream]});
 }
 
 // Fills inputs in every iteration, and the rest before the first.
@@ -174,7 +213,7 @@ absl::Status FixedExecutor::Measured(std::size_t at, const QueuedOperation& oper
   if (!IsEvent(operation)) return Work(operation);
   Device& device = resources_.device_of(operation.stream);
   const Stream stream = resources_.streams()[operation.stream];
-  const absl::StatusOr<CopyWatch> watch = stamps_->Watch(at, device);
+  const absl::StatusOr<CopyWatch> watch = prepared_->stamps->Watch(at, device);
   if (!watch.ok()) return watch.status();
   absl::Status status = device.RecordEvent(watch->begins, stream);
   if (status.ok()) status = Work(operation);
@@ -196,20 +235,20 @@ void FixedExecutor::Abandon() {
 absl::StatusOr<Timeline> FixedExecutor::Measure() const {
   Timeline timeline;
   timeline.seconds = clock_() - begin_;
-  timeline.peak_device_bytes = timeline.pool_bytes = program_.pool_bytes.front();
-  for (std::size_t i = 1; i < program_.pool_bytes.size(); ++i) {
+  timeline.peak_device_bytes = timeline.pool_bytes = prepared_->program.pool_bytes.front();
+  for (std::size_t i = 1; i < prepared_->program.pool_bytes.size(); ++i) {
     DeviceTimeline& device = timeline.further_devices.emplace_back();
-    device.peak_bytes = device.pool_bytes = program_.pool_bytes[i];
+    device.peak_bytes = device.pool_bytes = prepared_->program.pool_bytes[i];
   }
-  timeline.peak_host_bytes = program_.host_bytes;
-  for (const QueuedOperation& operation : plan_.operations) {
+  timeline.peak_host_bytes = prepared_->program.host_bytes;
+  for (const QueuedOperation& operation : prepared_->plan.operations) {
     if (operation.kind == QueuedOperation::Kind::kTask || !IsEvent(operation)) continue;
     const bool is_out = operation.direction == CopyDirection::kFromDevice;
     (is_out                                            ? timeline.bytes_out
      : operation.direction == CopyDirection::kFromPeer ? timeline.bytes_received
                                                        : timeline.bytes_in) += operation.bytes;
   }
-  if (!measures_) return timeline;
+  if (!options_.measures) return timeline;
   absl::Status status = ReadStamps(timeline);
   if (!status.ok()) return status;
   return timeline;
@@ -218,24 +257,24 @@ absl::StatusOr<Timeline> FixedExecutor::Measure() const {
 // Events of the plan are the operations of the program, in their order.
 absl::Status FixedExecutor::ReadStamps(Timeline& timeline) const {
   std::vector<OperationTimes> times;
-  times.reserve(program_.operations.size());
-  for (std::size_t i = 0; i < plan_.operations.size(); ++i) {
-    const QueuedOperation& operation = plan_.operations[i];
+  times.reserve(prepared_->program.operations.size());
+  for (std::size_t i = 0; i < prepared_->plan.operations.size(); ++i) {
+    const QueuedOperation& operation = prepared_->plan.operations[i];
     if (!IsEvent(operation)) continue;
-    const absl::StatusOr<Stamps::Times> of_operation = stamps_->Of(i);
+    const absl::StatusOr<Stamps::Times> of_operation = prepared_->stamps->Of(i);
     if (!of_operation.ok()) {
-      return AtStep(graphs_.front(), schedule_, operation.step, of_operation.status());
+      return AtStep(graphs_.front(), prepared_->schedule, operation.step, of_operation.status());
     }
     times.push_back({of_operation->start, of_operation->end});
-    const ProgramStream& stream = program_.streams[operation.stream];
-    timeline.events.push_back({EventKindOf(operation), schedule_.steps[operation.step].index,
-                               operation.step, times.back().start, times.back().end, stream.device,
-                               stream.number, operation.repetition});
+    const ProgramStream& stream = prepared_->program.streams[operation.stream];
+    timeline.events.push_back(
+        {EventKindOf(operation), prepared_->schedule.steps[operation.step].index, operation.step,
+         times.back().start, times.back().end, stream.device, stream.number, operation.repetition});
     if (stream.kind == ProgramStream::Kind::kCompute) {
       timeline.compute_seconds += of_operation->end - of_operation->start;
     }
   }
-  timeline.stalls = simulate::ProgramStalls(graphs_.front(), program_, times);
+  timeline.stalls = simulate::ProgramStalls(graphs_.front(), prepared_->program, times);
   std::sort(timeline.events.begin(), timeline.events.end(),
             [](const TimelineEvent& left, const TimelineEvent& right) {
               return std::tie(left.start, left.step) < std::tie(right.start, right.step);

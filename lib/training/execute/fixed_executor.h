@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor of schedules with fixed addresses: queues a plan that was made before. Memory, host
-// memory, streams and events are taken once.
+// memory, streams and events are taken once for a schedule.
 #ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_FIXED_EXECUTOR_H_
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_FIXED_EXECUTOR_H_
 
@@ -11,8 +11,8 @@
 
 #include "absl/types/span.h"
 #include "lib/training/execute/device_resources.h"
+#include "lib/training/execute/prepared_schedule.h"
 #include "lib/training/execute/queue_plan.h"
-#include "lib/training/execute/stamps.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/program.h"
 
@@ -20,15 +20,14 @@ namespace tidepool::execute {
 
 class FixedExecutor final : public Executor {
  public:
-  // The program is lowered from the graphs and the schedule; there are as many devices as the
-  // schedule has.
+  // All schedules have as many devices as there are.
   FixedExecutor(absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs,
-                const Schedule& schedule, Program program, LaunchTask launch, FillHome fill,
+                const Machine& machine, LaunchTask launch, FillHome fill,
                 const ExecutorOptions& options);
   ~FixedExecutor() override;
 
-  // Takes memory, streams and events.
-  absl::Status Start();
+  // Takes memory, streams and events for a checked schedule and its program.
+  absl::Status Start(const Schedule& schedule, Program program);
   absl::StatusOr<Timeline> Run() override;
   absl::Status Reschedule(const Schedule& schedule) override;
 
@@ -41,27 +40,24 @@ class FixedExecutor final : public Executor {
   absl::Status Measured(std::size_t at, const QueuedOperation& operation);
   void Abandon();
   absl::StatusOr<Timeline> Iterate();
-  absl::Status CreateStamps();
-  absl::Status BeginStamps();
+  absl::StatusOr<std::unique_ptr<PreparedSchedule>> Prepare(const Schedule& schedule,
+                                                            Program program);
+  absl::Status TakeHostArea(PreparedSchedule& prepared);
+  absl::Status CreateStamps(PreparedSchedule& prepared);
+  absl::Status BeginStamps(Stamps& stamps);
   absl::StatusOr<Timeline> Measure() const;
   absl::Status ReadStamps(Timeline& timeline) const;
 
   const std::vector<TaskGraph> graphs_;
-  const Schedule schedule_;
-  const Program program_;
+  const Machine machine_;
   const LaunchTask launch_;
   const FillHome fill_;
-  const CopyCompressed copy_compressed_;
-  const AddReceived add_received_;
-  const bool measures_;
+  const ExecutorOptions options_;
   const std::function<double()> clock_;
-  const std::function<void(std::size_t)> on_step_;
   DeviceResources resources_;
-  QueuePlan plan_;
-  bool is_fresh_ = true;  // weights are not filled yet
-  // The current iteration.
-  double begin_ = 0;
-  std::unique_ptr<Stamps> stamps_;  // null: not measured
+  std::unique_ptr<PreparedSchedule> prepared_;  // null until Start ends
+  bool is_fresh_ = true;                        // weights are not filled yet
+  double begin_ = 0;                            // of the current iteration
 };
 
 }  // namespace tidepool::execute

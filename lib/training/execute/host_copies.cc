@@ -35,13 +35,32 @@ HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& sched
       NeedTask(graphs.front().tasks[operation.index]);
     }
   }
-  const std::size_t data = graphs.front().data.size();
   for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
-    if (offsets_[copy] == kNoPlace) continue;
-    offsets_[copy] = bytes_;
-    const std::int64_t end = bytes_ + MostBytes(graphs, copy % data);
-    bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+    if (IsHome(copy)) Place(copy);
   }
+  home_bytes_ = bytes_;
+  for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
+    if (!IsHome(copy)) Place(copy);
+  }
+}
+
+void HostCopies::Place(std::size_t copy) {
+  if (offsets_[copy] == kNoPlace) return;
+  offsets_[copy] = bytes_;
+  const std::int64_t end = bytes_ + MostBytes(graphs_, copy % graphs_.front().data.size());
+  bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
+bool HostCopies::IsHome(std::size_t copy) const {
+  const GraphData& data = graphs_.front().data[copy % graphs_.front().data.size()];
+  return data.before == DataHome::kHost && data.kind != DataKind::kInput;
+}
+
+bool HostCopies::HasHomesOf(const HostCopies& other) const {
+  for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
+    if (IsHome(copy) && offsets_[copy] != other.offsets_[copy]) return false;
+  }
+  return true;
 }
 
 void HostCopies::NeedTask(const GraphTask& task) {

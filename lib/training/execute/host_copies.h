@@ -30,14 +30,22 @@ class HostCopies {
   std::vector<std::size_t> AllOf(std::size_t data) const;
   // Returns the position in the area, or -1 for a copy without a place.
   std::int64_t OffsetOf(std::size_t copy) const { return offsets_[copy]; }
+  // Copies of data at home on the host come first in the area: these bytes. They stay from one
+  // iteration to the next.
+  std::int64_t home_bytes() const { return home_bytes_; }
+  // Returns whether copies of data at home have the same places in both areas.
+  bool HasHomesOf(const HostCopies& other) const;
 
  private:
   void NeedTask(const GraphTask& task);
+  bool IsHome(std::size_t copy) const;
+  void Place(std::size_t copy);
 
   const absl::Span<const TaskGraph> graphs_;
   const std::size_t devices_;
   std::vector<std::int64_t> offsets_;
   std::int64_t bytes_ = 0;
+  std::int64_t home_bytes_ = 0;
 };
 
 }  // namespace tidepool::execute

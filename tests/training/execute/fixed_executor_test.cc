@@ -316,7 +316,7 @@ TEST(FixedExecutorTest, RefusesWhatItCannotRun) {
             "the schedule has pages, expected fixed addresses: FixAddresses plans them");
   random.schedule.memory = ScheduleMemory::kPool;
   EXPECT_EQ(error(devices.all(), launch).message(),
-            "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");
+            "the schedule is one of a pool, expected fixed addresses: PlaceInPool gives it them");
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of a schedule that comes to an executor, and its program.
+#ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_LOWER_CHECKED_H_
+#define TIDEPOOL_LIB_TRAINING_EXECUTE_LOWER_CHECKED_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/program.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::execute {
+
+// Returns the program of a schedule with fixed addresses. Errors: those of ValidateAddresses and
+// LowerSchedule; InvalidArgument for other memory than fixed addresses, for more devices than the
+// machine has, and for steps kAdd without a function that adds.
+absl::StatusOr<Program> LowerChecked(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                                     const Machine& machine, const ExecutorOptions& options);
+
+}  // namespace tidepool::execute
+
+#endif  // TIDEPOOL_LIB_TRAINING_EXECUTE_LOWER_CHECKED_H_
