@@ -29,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/compress/density_probe.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
@@ -118,11 +119,20 @@ struct ExecutorOptions {
   // lag: steps only queue work. With fixed addresses it is called for steps that run tasks or copy.
   // Null: not called.
   std::function<void(std::size_t step)> on_step = nullptr;
-  // Every how many iterations, beginning with the first, Run probes the density of data that has
-  // left, from its copy on the host before it is fetched. 0: never. It calls `on_density` on its
-  // own thread. For schedules of a pool only.
+  // Every how many iterations, beginning with the first, Run tells the density of data that left
+  // and came back: after the iteration, from its copies on the host. 0: never. It calls
+  // `on_density` on its own thread. Data that moves in parts is probed in the first part that came
+  // back.
   int probe_every = 0;
   std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
+  // The host compresses copies, in the place of the device: those out with a density, and those in
+  // of data that was last sent by such a one, in words of 32 bits. Data is copied whole then. The
+  // compressed bytes are in the memory of the pipeline, which must have room for all of them: the
+  // iteration fails with ResourceExhausted where it has not. Streams wait for these copies by host
+  // functions, and Run waits for the end of a copy out before it queues the copy in. The pipeline
+  // belongs to the executor's device, outlives the executor and serves no other one. Null: the host
+  // compresses nothing.
+  CompressionPipeline* pipeline = nullptr;
   // Queues the compressed copies of schedules with fixed addresses: those out with a density, and
   // those in of data that was last sent by such a one. Null: they are raw, as of a device without a
   // compressor. Copies of a pool's schedule are the offloader's.

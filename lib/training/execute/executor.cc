@@ -65,8 +65,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
     const Machine& machine, LaunchTask launch, FillHome fill, const ExecutorOptions& options) {
   absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
   if (!status.ok()) return status;
-  if (options.probe_every != 0) {
-    return absl::InvalidArgumentError("densities are probed in schedules of a pool only");
+  if (status = execute::CheckProbes(options); !status.ok()) return status;
+  if (options.pipeline != nullptr && options.copy_compressed != nullptr) {
+    return absl::InvalidArgumentError(
+        "a pipeline and a function `copy_compressed`, expected one of them");
   }
   absl::StatusOr<Program> program = execute::LowerChecked(graphs, schedule, machine, options);
   if (!program.ok()) return program.status();

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/copies/pipeline/counted_density.h"
 #include "lib/training/execute/lower_checked.h"
 #include "lib/training/execute/step_error.h"
 #include "lib/training/simulate/program_stalls.h"
@@ -40,7 +41,8 @@ FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const
       fill_(std::move(fill)),
       options_(options),
       clock_(ClockOf(options)),
-      resources_(devices) {}
+      resources_(devices),
+      pipeline_copies_(*devices.front(), options.pipeline) {}
 
 FixedExecutor::~FixedExecutor() { Abandon(); }
 
@@ -66,8 +68,8 @@ absl::Status FixedExecutor::Reschedule(const Schedule& schedule) {
 
 absl::StatusOr<std::unique_ptr<PreparedSchedule>> FixedExecutor::Prepare(const Schedule& schedule,
                                                                          Program program) {
-  auto prepared = std::make_unique<PreparedSchedule>(graphs_, resources_.devices(), schedule,
-                                                     std::move(program));
+  auto prepared = std::make_unique<PreparedSchedule>(
+      graphs_, resources_.devices(), schedule, std::move(program), options_.pipeline != nullptr);
   absl::Status status;
   if (prepared_ != nullptr) status = CheckHomes(graphs_.front(), *prepared_, *prepared);
   if (status.ok()) status = TakeHostArea(*prepared);
@@ -114,14 +116,18 @@ absl::Status FixedExecutor::CreateStamps(PreparedSchedule& prepared) {
 }
 
 absl::StatusOr<Timeline> FixedExecutor::Run() {
+  const bool probes = options_.probe_every > 0 && iteration_++ % options_.probe_every == 0;
   absl::StatusOr<Timeline> timeline = Iterate();
   if (!timeline.ok()) Abandon();
   is_fresh_ = !timeline.ok();
+  if (!timeline.ok() || !probes) return timeline;
+  if (absl::Status status = Probe(); !status.ok()) return status;
   return timeline;
 }
 
 absl::StatusOr<Timeline> FixedExecutor::Iterate() {
   begin_ = clock_();
+  pipeline_copies_.Begin(prepared_->copies.count());
   if (options_.measures) {
     absl::Status begun = BeginStamps(*prepared_->stamps);
     if (!begun.ok()) return AtStep(graphs_.front(), prepared_->schedule, 0, begun);
@@ -132,6 +138,10 @@ absl::StatusOr<Timeline> FixedExecutor::Iterate() {
   const QueuedOperation& last = prepared_->plan.operations[at - 1];
   if (status.ok()) {
     status = resources_.device_of(last.stream).SynchronizeStream(resources_.streams()[last.stream]);
+  }
+  // The first error is that of a copy, from which a later step may have suffered.
+  if (const auto failure = pipeline_copies_.Wait(); failure.has_value()) {
+    return AtStep(graphs_.front(), prepared_->schedule, failure->step, failure->status);
   }
   if (!status.ok()) return AtStep(graphs_.front(), prepared_->schedule, last.step, status);
   return Measure();
@@ -179,6 +189,7 @@ absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
 
 absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
   const Stream stream = resources_.streams()[operation.stream];
+  if (operation.is_compressed && options_.pipeline != nullptr) return CopyByPipeline(operation);
   if (operation.is_compressed && options_.copy_compressed != nullptr) {
     return options_.copy_compressed(
         {.device = DeviceOfStream(prepared_->program.streams[operation.stream]),
@@ -190,6 +201,15 @@ absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
   }
   return resources_.device_of(operation.stream)
       .Copy(operation.to, operation.from, operation.bytes, operation.direction, stream);
+}
+
+absl::Status FixedExecutor::CopyByPipeline(const QueuedOperation& operation) {
+  const Stream stream = resources_.streams()[operation.stream];
+  if (operation.direction == CopyDirection::kToDevice) {
+    return pipeline_copies_.Receive(operation.index, operation.to, stream, operation.step);
+  }
+  return pipeline_copies_.Send(operation.index, operation.from, operation.bytes, stream,
+                               operation.step);
 }
 
 absl::Status FixedExecutor::Add(const QueuedOperation& operation) {
@@ -220,6 +240,31 @@ absl::Status FixedExecutor::Measured(std::size_t at, const QueuedOperation& oper
   return status.ok() ? device.RecordEvent(watch->ends, stream) : status;
 }
 
+// Tells the density of data that left and came back, once each. Its copies on the host are as they
+// were sent, because each has a place of its own.
+absl::Status FixedExecutor::Probe() const {
+  std::vector<bool> is_sent(prepared_->copies.count());
+  for (const QueuedOperation& operation : prepared_->plan.operations) {
+    if (operation.kind != QueuedOperation::Kind::kCopy) continue;
+    if (operation.direction == CopyDirection::kFromDevice) is_sent[operation.index] = true;
+    if (operation.direction != CopyDirection::kToDevice || !is_sent[operation.index]) continue;
+    is_sent[operation.index] = false;
+    const absl::StatusOr<DensityEstimate> density = DensityOf(operation);
+    if (!density.ok()) return density.status();
+    options_.on_density(prepared_->schedule.steps[operation.step].index, *density);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DensityEstimate> FixedExecutor::DensityOf(const QueuedOperation& copy) const {
+  if (copy.is_compressed && options_.pipeline != nullptr) {
+    return pipeline::CountedDensity(*pipeline_copies_.Stored(copy.index));
+  }
+  return ProbeDensity(absl::MakeConstSpan(static_cast<const std::byte*>(copy.from),
+                                          static_cast<std::size_t>(copy.bytes)),
+                      {});
+}
+
 // Waits for all queued work.
 void FixedExecutor::Abandon() {
   constexpr int kTries = 2;  // a device that fails once may work the next time
@@ -230,6 +275,7 @@ void FixedExecutor::Abandon() {
       has_finished = resources_.device_of(i).SynchronizeStream(stream).ok();
     }
   }
+  pipeline_copies_.Wait();
 }
 
 absl::StatusOr<Timeline> FixedExecutor::Measure() const {
@@ -240,7 +286,9 @@ absl::StatusOr<Timeline> FixedExecutor::Measure() const {
     DeviceTimeline& device = timeline.further_devices.emplace_back();
     device.peak_bytes = device.pool_bytes = prepared_->program.pool_bytes[i];
   }
-  timeline.peak_host_bytes = prepared_->program.host_bytes;
+  timeline.peak_host_bytes = options_.pipeline == nullptr
+                                 ? prepared_->program.host_bytes
+                                 : prepared_->copies.bytes() + pipeline_copies_.held_bytes();
   for (const QueuedOperation& operation : prepared_->plan.operations) {
     if (operation.kind == QueuedOperation::Kind::kTask || !IsEvent(operation)) continue;
     const bool is_out = operation.direction == CopyDirection::kFromDevice;

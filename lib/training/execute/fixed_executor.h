@@ -11,6 +11,7 @@
 
 #include "absl/types/span.h"
 #include "lib/training/execute/device_resources.h"
+#include "lib/training/execute/pipeline_copies.h"
 #include "lib/training/execute/prepared_schedule.h"
 #include "lib/training/execute/queue_plan.h"
 #include "tidepool/schedule/executor.h"
@@ -35,11 +36,14 @@ class FixedExecutor final : public Executor {
   absl::Status Perform(std::size_t at);
   absl::Status Work(const QueuedOperation& operation);
   absl::Status Copy(const QueuedOperation& operation);
+  absl::Status CopyByPipeline(const QueuedOperation& operation);
   absl::Status Add(const QueuedOperation& operation);
   absl::Status Fill(const HomeFill& fill);
   absl::Status Measured(std::size_t at, const QueuedOperation& operation);
   void Abandon();
   absl::StatusOr<Timeline> Iterate();
+  absl::Status Probe() const;
+  absl::StatusOr<DensityEstimate> DensityOf(const QueuedOperation& copy) const;
   absl::StatusOr<std::unique_ptr<PreparedSchedule>> Prepare(const Schedule& schedule,
                                                             Program program);
   absl::Status TakeHostArea(PreparedSchedule& prepared);
@@ -55,9 +59,11 @@ class FixedExecutor final : public Executor {
   const ExecutorOptions options_;
   const std::function<double()> clock_;
   DeviceResources resources_;
+  PipelineCopies pipeline_copies_;
   std::unique_ptr<PreparedSchedule> prepared_;  // null until Start ends
   bool is_fresh_ = true;                        // weights are not filled yet
   double begin_ = 0;                            // of the current iteration
+  std::int64_t iteration_ = 0;                  // number of the next one
 };
 
 }  // namespace tidepool::execute

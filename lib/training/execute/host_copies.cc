@@ -23,14 +23,20 @@ std::int64_t MostBytes(absl::Span<const TaskGraph> graphs, std::size_t data) {
 }  // namespace
 
 HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                       const Program& program)
+                       const Program& program, bool host_compresses)
     : graphs_(graphs),
       devices_(schedule.devices),
       offsets_((schedule.devices + 1) * graphs.front().data.size(), kNoPlace) {
+  std::vector<bool> is_compressed(offsets_.size());
   for (const ProgramOperation& operation : program.operations) {
-    const std::size_t device = schedule.steps[operation.step].device;
+    const ScheduleStep& step = schedule.steps[operation.step];
+    const std::size_t device = step.device;
     if (operation.kind != ProgramOperation::Kind::kTask) {
-      offsets_[Of(device, operation.index)] = kNeedsPlace;
+      const std::size_t copy = Of(device, operation.index);
+      if (step.kind == StepKind::kOffload) {
+        is_compressed[copy] = host_compresses && step.density >= 0;
+      }
+      if (!is_compressed[copy]) offsets_[copy] = kNeedsPlace;
     } else if (device == kHostDevice) {
       NeedTask(graphs.front().tasks[operation.index]);
     }

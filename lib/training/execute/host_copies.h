@@ -19,8 +19,10 @@ namespace tidepool::execute {
 // has a copy, and the tasks of the host have one more, for the data that they write.
 class HostCopies {
  public:
-  // Places the copies that the program uses, and those of data at home on the host.
-  HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule, const Program& program);
+  // Places the copies that the program uses, and those of data at home on the host. Where the host
+  // compresses copies, these get no place.
+  HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule, const Program& program,
+             bool host_compresses);
 
   std::size_t count() const { return offsets_.size(); }
   std::int64_t bytes() const { return bytes_; }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/training/schedule/step_text.h"
 
 namespace tidepool::execute {
 namespace {
@@ -40,6 +41,24 @@ absl::Status CheckAddresses(absl::Span<const TaskGraph> graphs, const Schedule& 
   return ValidateAddresses(graphs, schedule, memory_bytes);
 }
 
+// A pipeline belongs to one device, and its copies are of whole data.
+absl::Status CheckHostCompression(const TaskGraph& graph, const Schedule& schedule) {
+  if (schedule.devices > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the schedule has ", schedule.devices,
+                                                   " devices, expected one with a pipeline"));
+  }
+  std::vector<bool> is_compressed(graph.data.size());
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const ScheduleStep& step = schedule.steps[i];
+    if (step.kind == StepKind::kOffload) is_compressed[step.index] = step.density >= 0;
+    const bool copies = step.kind == StepKind::kOffload || step.kind == StepKind::kPrefetch;
+    if (!copies || !is_compressed[step.index] || (step.begin == 0 && step.end == -1)) continue;
+    return schedule::WrongStep(graph, schedule, i, "bytes [", step.begin, ", ", step.end,
+                               "), expected [0, -1) of data that the host compresses");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Program> LowerChecked(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
@@ -47,8 +66,12 @@ absl::StatusOr<Program> LowerChecked(absl::Span<const TaskGraph> graphs, const S
   absl::Status status = CheckMemoryKind(schedule);
   if (status.ok()) status = CheckAdditions(schedule, options);
   if (status.ok()) status = CheckAddresses(graphs, schedule, machine);
+  const bool host_compresses = options.pipeline != nullptr;
+  if (status.ok() && host_compresses) status = CheckHostCompression(graphs.front(), schedule);
   if (!status.ok()) return status;
-  return LowerSchedule(graphs, schedule, machine);
+  const HostCompression compression;  // no times count here
+  return LowerSchedule(graphs, schedule, machine,
+                       {.host_compression = host_compresses ? &compression : nullptr});
 }
 
 }  // namespace tidepool::execute

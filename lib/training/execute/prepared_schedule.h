@@ -23,10 +23,10 @@ namespace tidepool::execute {
 // No work is queued when it is destroyed. `graphs` and `devices` outlive it.
 struct PreparedSchedule {
   PreparedSchedule(absl::Span<const TaskGraph> graphs, const std::vector<Device*>& devices,
-                   const Schedule& of, Program lowered)
+                   const Schedule& of, Program lowered, bool host_compresses)
       : schedule(of),
         program(std::move(lowered)),
-        copies(graphs, schedule, program),
+        copies(graphs, schedule, program, host_compresses),
         events(devices) {}
 
   const Schedule schedule;

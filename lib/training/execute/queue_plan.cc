@@ -98,9 +98,11 @@ class PlanBuilder {
     const std::size_t on_host = instances_.OnHost(copy);
     std::byte* const device =
         places_.devices[step.device] + program_.offsets[operation.first_offset];
-    std::byte* const host = HostAddress(copy) + operation.begin;
+    std::byte* const host =
+        copies_.OffsetOf(copy) < 0 ? nullptr : HostAddress(copy) + operation.begin;
     const bool is_out = operation.kind == OperationKind::kOffload;
     queued.kind = QueuedKind::kCopy;
+    queued.index = static_cast<std::uint32_t>(copy);
     queued.direction = is_out ? CopyDirection::kFromDevice : CopyDirection::kToDevice;
     queued.to = is_out ? host : device;
     queued.from = is_out ? device : host;

@@ -14,6 +14,9 @@
 #include "tests/training/execute/task_work.h"
 #include "tests/training/graph/random_graph.h"
 #include "tests/training/schedule/random_schedule.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/host_device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/timeline.h"
@@ -33,23 +36,56 @@ inline TaskGraph SmallRandomGraph(RandomGraphs& random, std::size_t tasks) {
   return graph;
 }
 
+// A pipeline with small pools of its own.
+class SmallPipeline {
+ public:
+  explicit SmallPipeline(Device& device, std::int64_t page_bytes = std::int64_t{4} << 20)
+      : staging_(PinnedPool::Create(&device, {.max_bytes = std::int64_t{1} << 20}).value()),
+        pages_(PagePool::Create({.page_bytes = 16 << 10, .max_bytes = page_bytes}).value()),
+        pipeline_(CompressionPipeline::Create(
+                      &device, staging_.get(), pages_.get(),
+                      {.ring = {.slots = 3, .slot_bytes = 32 << 10}, .threads = 2})
+                      .value()) {}
+
+  CompressionPipeline* get() { return pipeline_.get(); }
+  std::int64_t used_pages() const { return pages_->Stats().used_pages; }
+
+ private:
+  const std::unique_ptr<PinnedPool> staging_;
+  const std::unique_ptr<PagePool> pages_;
+  const std::unique_ptr<CompressionPipeline> pipeline_;
+};
+
 struct PlacedRigOptions {
   HostDeviceOptions device = {.memory_bytes = std::int64_t{64} << 20};
   std::int64_t memory_bytes = std::int64_t{1} << 20;  // of the pool
   std::int64_t host_bytes = std::int64_t{1} << 40;
+  bool one_transfer_at_a_time = false;
+  bool compresses = false;  // copies with a density; otherwise all copies are raw
+  std::int64_t page_bytes = std::int64_t{4} << 20;  // for compressed bytes
+  std::shared_ptr<HostDevice> shared = nullptr;     // null: a device of its own
 };
 
 class PlacedRig {
  public:
   // `graph` outlives the rig.
   explicit PlacedRig(const TaskGraph& graph, const PlacedRigOptions& options = {})
-      : graph_(graph), device_(HostDevice::Create(options.device).value()) {
+      : graph_(graph),
+        device_(options.shared != nullptr ? options.shared
+                                          : HostDevice::Create(options.device).value()) {
     machine_.devices.front().memory_bytes = options.memory_bytes;
     machine_.host.memory_bytes = options.host_bytes;
+    machine_.links.front().full_duplex = !options.one_transfer_at_a_time;
+    if (options.compresses) {
+      pipeline_ = std::make_unique<SmallPipeline>(*device_, options.page_bytes);
+    }
   }
 
   // Returns the schedule with addresses.
-  absl::StatusOr<Schedule> Place(const Schedule& schedule) const {
+  absl::StatusOr<Schedule> Place(Schedule schedule) const {
+    for (ScheduleStep& step : schedule.steps) {
+      if (pipeline_ == nullptr) step.density = -1;
+    }
     absl::StatusOr<PlacedSchedule> placed = PlaceInPool(graph_, schedule, machine_);
     if (!placed.ok()) return placed.status();
     return std::move(placed->schedule);
@@ -58,7 +94,8 @@ class PlacedRig {
     return PlaceInPool(graph_, schedule, machine_).value().pool_bytes;
   }
   // Makes an executor of the schedule of a pool.
-  absl::Status Create(const Schedule& schedule, const ExecutorOptions& options = {}) {
+  absl::Status Create(const Schedule& schedule, ExecutorOptions options = {}) {
+    options.pipeline = pipeline_ == nullptr ? nullptr : pipeline_->get();
     const absl::StatusOr<Schedule> placed = Place(schedule);
     if (!placed.ok()) return placed.status();
     auto made = Executor::CreateFixed(
@@ -79,6 +116,7 @@ class PlacedRig {
       hashes_.assign(graph_.tasks.size(), 0);
       const absl::StatusOr<Timeline> timeline = executor_->Run();
       if (!timeline.ok()) return timeline.status();
+      timeline_ = *timeline;
       hashes.insert(hashes.end(), hashes_.begin(), hashes_.end());
     }
     return hashes;
@@ -89,6 +127,8 @@ class PlacedRig {
   void Destroy() { executor_.reset(); }
   Executor& executor() { return *executor_; }
   HostDevice& device() { return *device_; }
+  SmallPipeline* pipeline() { return pipeline_.get(); }
+  const Timeline& timeline() const { return timeline_; }  // of the last iteration that ended
 
  private:
   absl::Status Launch(const TaskLaunch& launch) {
@@ -105,8 +145,10 @@ class PlacedRig {
 
   const TaskGraph& graph_;
   Machine machine_;
-  std::unique_ptr<HostDevice> device_;
+  const std::shared_ptr<HostDevice> device_;
+  std::unique_ptr<SmallPipeline> pipeline_;  // null: copies are raw
   std::vector<std::uint64_t> hashes_;
+  Timeline timeline_;
   std::size_t failing_ = 0;
   std::unique_ptr<Executor> executor_;
 };

@@ -24,7 +24,7 @@ using testing::RandomGraphs;
 using Call = HostDevice::Call;
 
 // Weights of earlier iterations are read again after the schedule has changed. The second schedule
-// sends data for which the first had no room on the host.
+// sends data for which the first had no room on the host, and the third compresses it.
 TEST(RescheduleTest, DataThatStaysKeepsItsBytes) {
   int on_host = 0;
   int larger = 0;
@@ -35,13 +35,15 @@ TEST(RescheduleTest, DataThatStaysKeepsItsBytes) {
     const TaskGraph graph = testing::SmallRandomGraph(random, 2 + random.Below(20));
     const Schedule stays = OffloadEverything(graph, {.moves_nothing = true}).Make();
     const Schedule leaves = OffloadEverything(graph, {.drops_early = true}).Make();
-    PlacedRig rig(graph);
+    const Schedule compressed =
+        OffloadEverything(graph, {.drops_early = true, .density = 0.5}).Make();
+    PlacedRig rig(graph, {.compresses = true});
     // Later schedules run in the memory of the first.
     const bool is_smaller = rig.PoolBytes(stays) < rig.PoolBytes(leaves);
     ASSERT_EQ(rig.Create(is_smaller ? leaves : stays, {.measures = random.Chance(0.3)}),
               absl::OkStatus());
     std::vector<std::uint64_t> hashes;
-    for (const Schedule* schedule : {&stays, &leaves, &stays, &leaves}) {
+    for (const Schedule* schedule : {&stays, &leaves, &compressed, &leaves}) {
       const std::int64_t areas = rig.device().CountCalls(Call::kAllocatePinned);
       ASSERT_EQ(rig.Reschedule(*schedule), absl::OkStatus());
       larger += rig.device().CountCalls(Call::kAllocatePinned) > areas ? 1 : 0;
