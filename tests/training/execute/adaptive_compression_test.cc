@@ -121,7 +121,7 @@ class AdaptiveRun : public ::testing::Test {
   }
 
   absl::StatusOr<std::unique_ptr<Executor>> Create(const Schedule& schedule, int probe_every) {
-    return Executor::CreateFixed(
+    return Executor::Create(
         {device_.get()}, {graph_}, schedule, options_.machine.machine,
         [this](const TaskLaunch& launch) {
           return device_->CallHost(launch.stream, [this, launch, density = density_] {
@@ -211,8 +211,8 @@ TEST_F(AdaptiveRun, RefusesProbesThatTellNobody) {
   const Schedule placed = Place(Simulate(graph_, adaptive_->schedule(), options_.machine).value());
   EXPECT_THAT(Create(placed, -1).status().message(), HasSubstr("expected 0 or more"));
   const LaunchTask launch = [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); };
-  EXPECT_THAT(Executor::CreateFixed({device_.get()}, {graph_}, placed, options_.machine.machine,
-                                    launch, nullptr, {.probe_every = 1})
+  EXPECT_THAT(Executor::Create({device_.get()}, {graph_}, placed, options_.machine.machine, launch,
+                               nullptr, {.probe_every = 1})
                   .status()
                   .message(),
               HasSubstr("without a function on_density"));

@@ -52,13 +52,13 @@ absl::StatusOr<Timeline> RunOnce(const TaskGraph& graph, const Schedule& placed,
                              .in_bytes_per_second = pool.link().in_bytes_per_second,
                              .latency_seconds = pool.link().latency_seconds});
   const absl::StatusOr<std::unique_ptr<Executor>> executor =
-      Executor::CreateFixed({&device}, {graph}, placed, pool.machine,
-                            [&](const TaskLaunch& launch) {
-                              const GraphTask& task = graph.tasks[launch.task];
-                              device.Work(launch.stream, task.algorithms[launch.algorithm].seconds);
-                              return absl::OkStatus();
-                            },
-                            nullptr, {.measures = true, .clock = [&] { return device.now(); }});
+      Executor::Create({&device}, {graph}, placed, pool.machine,
+                       [&](const TaskLaunch& launch) {
+                         const GraphTask& task = graph.tasks[launch.task];
+                         device.Work(launch.stream, task.algorithms[launch.algorithm].seconds);
+                         return absl::OkStatus();
+                       },
+                       nullptr, {.measures = true, .clock = [&] { return device.now(); }});
   if (!executor.ok()) return executor.status();
   EXPECT_LE(device.used_bytes(), pool.memory());
   return (*executor)->Run();

@@ -98,7 +98,7 @@ class PlacedRig {
     options.pipeline = pipeline_ == nullptr ? nullptr : pipeline_->get();
     const absl::StatusOr<Schedule> placed = Place(schedule);
     if (!placed.ok()) return placed.status();
-    auto made = Executor::CreateFixed(
+    auto made = Executor::Create(
         {device_.get()}, {graph_}, *placed, machine_,
         [this](const TaskLaunch& launch) { return Launch(launch); },
         [this](const HomeFill& fill) { return Fill(fill); }, options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An iteration is one pass over the plan. The host allocates nothing in it, and waits only for its
 // end.
-#include "lib/training/execute/fixed_executor.h"
+#include "lib/training/execute/program_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -32,9 +32,9 @@ bool IsEvent(const QueuedOperation& operation) {
 
 }  // namespace
 
-FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs,
-                             const Machine& machine, LaunchTask launch, FillHome fill,
-                             const ExecutorOptions& options)
+ProgramExecutor::ProgramExecutor(absl::Span<Device* const> devices,
+                                 absl::Span<const TaskGraph> graphs, const Machine& machine,
+                                 LaunchTask launch, FillHome fill, const ExecutorOptions& options)
     : graphs_(graphs.begin(), graphs.end()),
       machine_(machine),
       launch_(std::move(launch)),
@@ -44,9 +44,9 @@ FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const
       resources_(devices),
       pipeline_copies_(*devices.front(), options.pipeline) {}
 
-FixedExecutor::~FixedExecutor() { Abandon(); }
+ProgramExecutor::~ProgramExecutor() { Abandon(); }
 
-absl::Status FixedExecutor::Start(const Schedule& schedule, Program program) {
+absl::Status ProgramExecutor::Start(const Schedule& schedule, Program program) {
   absl::Status status = resources_.TakeMemory(program, schedule.alignment);
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PreparedSchedule>> prepared =
@@ -55,7 +55,7 @@ absl::Status FixedExecutor::Start(const Schedule& schedule, Program program) {
   return prepared.status();
 }
 
-absl::Status FixedExecutor::Reschedule(const Schedule& schedule) {
+absl::Status ProgramExecutor::Reschedule(const Schedule& schedule) {
   absl::StatusOr<Program> program = LowerChecked(graphs_, schedule, machine_, options_);
   if (!program.ok()) return program.status();
   absl::Status status = resources_.CheckMemory(*program, schedule.alignment);
@@ -66,8 +66,8 @@ absl::Status FixedExecutor::Reschedule(const Schedule& schedule) {
   return prepared.status();
 }
 
-absl::StatusOr<std::unique_ptr<PreparedSchedule>> FixedExecutor::Prepare(const Schedule& schedule,
-                                                                         Program program) {
+absl::StatusOr<std::unique_ptr<PreparedSchedule>> ProgramExecutor::Prepare(const Schedule& schedule,
+                                                                           Program program) {
   auto prepared = std::make_unique<PreparedSchedule>(
       graphs_, resources_.devices(), schedule, std::move(program), options_.pipeline != nullptr);
   absl::Status status;
@@ -87,7 +87,7 @@ absl::StatusOr<std::unique_ptr<PreparedSchedule>> FixedExecutor::Prepare(const S
 }
 
 // Keeps the area of the schedule before where it is large enough. Data at home moves to a new one.
-absl::Status FixedExecutor::TakeHostArea(PreparedSchedule& prepared) {
+absl::Status ProgramExecutor::TakeHostArea(PreparedSchedule& prepared) {
   const bool is_first = prepared_ == nullptr;
   if (!is_first && prepared_->host->bytes() >= prepared.copies.bytes()) {
     prepared.host = prepared_->host;
@@ -104,18 +104,18 @@ absl::Status FixedExecutor::TakeHostArea(PreparedSchedule& prepared) {
   return absl::OkStatus();
 }
 
-absl::Status FixedExecutor::CreateStamps(PreparedSchedule& prepared) {
+absl::Status ProgramExecutor::CreateStamps(PreparedSchedule& prepared) {
   const std::vector<QueuedOperation>& operations = prepared.plan.operations;
-  prepared.stamps = std::make_unique<Stamps>(operations.size(), clock_);
+  prepared.stamps = std::make_unique<Stamps>(operations.size());
   absl::Status status;
   for (std::size_t i = 0; i < operations.size() && status.ok(); ++i) {
     if (!IsEvent(operations[i])) continue;
-    status = prepared.stamps->Watch(i, resources_.device_of(operations[i].stream)).status();
+    status = prepared.stamps->Of(i, resources_.device_of(operations[i].stream)).status();
   }
   return status.ok() ? BeginStamps(*prepared.stamps) : status;  // creates the events of devices
 }
 
-absl::StatusOr<Timeline> FixedExecutor::Run() {
+absl::StatusOr<Timeline> ProgramExecutor::Run() {
   const bool probes = options_.probe_every > 0 && iteration_++ % options_.probe_every == 0;
   absl::StatusOr<Timeline> timeline = Iterate();
   if (!timeline.ok()) Abandon();
@@ -125,7 +125,7 @@ absl::StatusOr<Timeline> FixedExecutor::Run() {
   return timeline;
 }
 
-absl::StatusOr<Timeline> FixedExecutor::Iterate() {
+absl::StatusOr<Timeline> ProgramExecutor::Iterate() {
   begin_ = clock_();
   pipeline_copies_.Begin(prepared_->copies.count());
   if (options_.measures) {
@@ -147,7 +147,7 @@ absl::StatusOr<Timeline> FixedExecutor::Iterate() {
   return Measure();
 }
 
-absl::Status FixedExecutor::BeginStamps(Stamps& stamps) {
+absl::Status ProgramExecutor::BeginStamps(Stamps& stamps) {
   stamps.Begin();
   absl::Status status;
   for (std::size_t i = 0; i < resources_.streams().size() && status.ok(); ++i) {
@@ -157,7 +157,7 @@ absl::Status FixedExecutor::BeginStamps(Stamps& stamps) {
   return status;
 }
 
-absl::Status FixedExecutor::Perform(std::size_t at) {
+absl::Status ProgramExecutor::Perform(std::size_t at) {
   const QueuedOperation& operation = prepared_->plan.operations[at];
   if (options_.on_step != nullptr && IsEvent(operation)) options_.on_step(operation.step);
   Device& device = resources_.device_of(operation.stream);
@@ -171,7 +171,7 @@ absl::Status FixedExecutor::Perform(std::size_t at) {
   return device.RecordEvent(prepared_->events[operation.event], stream);
 }
 
-absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
+absl::Status ProgramExecutor::Work(const QueuedOperation& operation) {
   switch (operation.kind) {
     case QueuedOperation::Kind::kFill:
       return Fill(prepared_->plan.fills[operation.index]);
@@ -187,7 +187,7 @@ absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
   return absl::OkStatus();
 }
 
-absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
+absl::Status ProgramExecutor::Copy(const QueuedOperation& operation) {
   const Stream stream = resources_.streams()[operation.stream];
   if (operation.is_compressed && options_.pipeline != nullptr) return CopyByPipeline(operation);
   if (operation.is_compressed && options_.copy_compressed != nullptr) {
@@ -203,7 +203,7 @@ absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
       .Copy(operation.to, operation.from, operation.bytes, operation.direction, stream);
 }
 
-absl::Status FixedExecutor::CopyByPipeline(const QueuedOperation& operation) {
+absl::Status ProgramExecutor::CopyByPipeline(const QueuedOperation& operation) {
   const Stream stream = resources_.streams()[operation.stream];
   if (operation.direction == CopyDirection::kToDevice) {
     return pipeline_copies_.Receive(operation.index, operation.to, stream, operation.step);
@@ -212,7 +212,7 @@ absl::Status FixedExecutor::CopyByPipeline(const QueuedOperation& operation) {
                                operation.step);
 }
 
-absl::Status FixedExecutor::Add(const QueuedOperation& operation) {
+absl::Status ProgramExecutor::Add(const QueuedOperation& operation) {
   if (absl::Status status = Copy(operation); !status.ok()) return status;
   return options_.add_received(
       {.data = operation.index,
@@ -224,25 +224,25 @@ absl::Status FixedExecutor::Add(const QueuedOperation& operation) {
 }
 
 // Fills inputs in every iteration, and the rest before the first.
-absl::Status FixedExecutor::Fill(const HomeFill& fill) {
+absl::Status ProgramExecutor::Fill(const HomeFill& fill) {
   const bool is_input = graphs_.front().data[fill.data].kind == DataKind::kInput;
   return is_input || is_fresh_ ? fill_(fill) : absl::OkStatus();
 }
 
-absl::Status FixedExecutor::Measured(std::size_t at, const QueuedOperation& operation) {
+absl::Status ProgramExecutor::Measured(std::size_t at, const QueuedOperation& operation) {
   if (!IsEvent(operation)) return Work(operation);
   Device& device = resources_.device_of(operation.stream);
   const Stream stream = resources_.streams()[operation.stream];
-  const absl::StatusOr<CopyWatch> watch = prepared_->stamps->Watch(at, device);
-  if (!watch.ok()) return watch.status();
-  absl::Status status = device.RecordEvent(watch->begins, stream);
+  const absl::StatusOr<Stamps::Marks> marks = prepared_->stamps->Of(at, device);
+  if (!marks.ok()) return marks.status();
+  absl::Status status = device.RecordEvent(marks->begins, stream);
   if (status.ok()) status = Work(operation);
-  return status.ok() ? device.RecordEvent(watch->ends, stream) : status;
+  return status.ok() ? device.RecordEvent(marks->ends, stream) : status;
 }
 
 // Tells the density of data that left and came back, once each. Its copies on the host are as they
 // were sent, because each has a place of its own.
-absl::Status FixedExecutor::Probe() const {
+absl::Status ProgramExecutor::Probe() const {
   std::vector<bool> is_sent(prepared_->copies.count());
   for (const QueuedOperation& operation : prepared_->plan.operations) {
     if (operation.kind != QueuedOperation::Kind::kCopy) continue;
@@ -256,7 +256,7 @@ absl::Status FixedExecutor::Probe() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DensityEstimate> FixedExecutor::DensityOf(const QueuedOperation& copy) const {
+absl::StatusOr<DensityEstimate> ProgramExecutor::DensityOf(const QueuedOperation& copy) const {
   if (copy.is_compressed && options_.pipeline != nullptr) {
     return pipeline::CountedDensity(*pipeline_copies_.Stored(copy.index));
   }
@@ -266,7 +266,7 @@ absl::StatusOr<DensityEstimate> FixedExecutor::DensityOf(const QueuedOperation& 
 }
 
 // Waits for all queued work.
-void FixedExecutor::Abandon() {
+void ProgramExecutor::Abandon() {
   constexpr int kTries = 2;  // a device that fails once may work the next time
   for (std::size_t i = 0; i < resources_.streams().size(); ++i) {
     const Stream stream = resources_.streams()[i];
@@ -278,7 +278,7 @@ void FixedExecutor::Abandon() {
   pipeline_copies_.Wait();
 }
 
-absl::StatusOr<Timeline> FixedExecutor::Measure() const {
+absl::StatusOr<Timeline> ProgramExecutor::Measure() const {
   Timeline timeline;
   timeline.seconds = clock_() - begin_;
   timeline.peak_device_bytes = timeline.pool_bytes = prepared_->program.pool_bytes.front();
@@ -303,13 +303,13 @@ absl::StatusOr<Timeline> FixedExecutor::Measure() const {
 }
 
 // Events of the plan are the operations of the program, in their order.
-absl::Status FixedExecutor::ReadStamps(Timeline& timeline) const {
+absl::Status ProgramExecutor::ReadStamps(Timeline& timeline) const {
   std::vector<OperationTimes> times;
   times.reserve(prepared_->program.operations.size());
   for (std::size_t i = 0; i < prepared_->plan.operations.size(); ++i) {
     const QueuedOperation& operation = prepared_->plan.operations[i];
     if (!IsEvent(operation)) continue;
-    const absl::StatusOr<Stamps::Times> of_operation = prepared_->stamps->Of(i);
+    const absl::StatusOr<Stamps::Times> of_operation = prepared_->stamps->Read(i);
     if (!of_operation.ok()) {
       return AtStep(graphs_.front(), prepared_->schedule, operation.step, of_operation.status());
     }

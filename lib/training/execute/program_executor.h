@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor of schedules with fixed addresses: queues a plan that was made before. Memory, host
+// The executor: queues a plan that was made before. Memory, host
 // memory, streams and events are taken once for a schedule.
-#ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_FIXED_EXECUTOR_H_
-#define TIDEPOOL_LIB_TRAINING_EXECUTE_FIXED_EXECUTOR_H_
+#ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_PROGRAM_EXECUTOR_H_
+#define TIDEPOOL_LIB_TRAINING_EXECUTE_PROGRAM_EXECUTOR_H_
 
 #include <cstddef>
 #include <functional>
@@ -19,13 +19,13 @@
 
 namespace tidepool::execute {
 
-class FixedExecutor final : public Executor {
+class ProgramExecutor final : public Executor {
  public:
   // All schedules have as many devices as there are.
-  FixedExecutor(absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs,
-                const Machine& machine, LaunchTask launch, FillHome fill,
-                const ExecutorOptions& options);
-  ~FixedExecutor() override;
+  ProgramExecutor(absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs,
+                  const Machine& machine, LaunchTask launch, FillHome fill,
+                  const ExecutorOptions& options);
+  ~ProgramExecutor() override;
 
   // Takes memory, streams and events for a checked schedule and its program.
   absl::Status Start(const Schedule& schedule, Program program);
@@ -68,4 +68,4 @@ class FixedExecutor final : public Executor {
 
 }  // namespace tidepool::execute
 
-#endif  // TIDEPOOL_LIB_TRAINING_EXECUTE_FIXED_EXECUTOR_H_
+#endif  // TIDEPOOL_LIB_TRAINING_EXECUTE_PROGRAM_EXECUTOR_H_
