@@ -4,10 +4,7 @@
 #include <vector>
 
 #include "check.h"
-#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
-#include "tidepool/pinned_pool.h"
-#include "tidepool/pool.h"
 #include "tidepool/training/executor.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -55,17 +52,13 @@ void RunSmall() {
   tidepool::ScheduleRequest request;
   request.machine.devices.front().memory_bytes = std::int64_t{1} << 30;
   const auto made = Check(tidepool::MakeSchedule("vdnn++", graph, request));
-  const auto timeline = Check(tidepool::Simulate(made));
   auto device = Check(tidepool::HostDevice::Create({}));
-  auto pool = Check(tidepool::Pool::Create(device.get(), {}));
-  auto pinned = Check(tidepool::PinnedPool::Create(device.get(), {.max_bytes = 64 << 20}));
   // [execute]
-  auto offloader = Check(
-      tidepool::Offloader::Create(device.get(), pool.get(), pinned.get(),
-                                  {.release = tidepool::OffloaderOptions::Release::kWhenAwaited}));
+  const auto placed =
+      Check(tidepool::PlaceInPool(graph, made.schedule, request.machine, request.placing));
   const tidepool::LaunchTask launch = tidepool::SleepingTasks(device.get(), graph, 0);
   auto executor =
-      Check(tidepool::Executor::Create(device.get(), offloader.get(), graph, timeline.resolved,
+      Check(tidepool::Executor::Create({device.get()}, {graph}, placed.schedule, request.machine,
                                        launch, /*fill=*/nullptr, /*options=*/{}));
   const tidepool::Timeline measured = Check(executor->Run());
   // [/execute]

@@ -16,9 +16,13 @@
 
 #include "absl/status/statusor.h"
 #include "tests/support/pool_schedule.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/cuda_device.h"
+#include "tidepool/pinned_pool.h"
+#include "tidepool/pool.h"
 #include "tidepool/training/executor.h"
 #include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool::bench {
 
@@ -154,8 +158,10 @@ class GpuOffload {
       }
       return absl::OkStatus();
     };
+    const Machine& machine = options.machine.machine;
+    const Schedule placed = Take(PlaceInPool(graph, schedule, machine)).schedule;
     const auto executor =
-        Take(Executor::Create(&device_, offloader_.get(), graph, schedule, launch, nullptr, {}));
+        Take(Executor::Create({&device_}, {graph}, placed, machine, launch, nullptr, {}));
     std::vector<double> seconds;
     Check(executor->Run().status());
     for (int i = 0; i < kRounds; ++i) seconds.push_back(Take(executor->Run()).seconds);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of the host that executors take for a task: ResNet-152 with all movable data moved, on the
-// host device, with empty tasks and data so small that copies take no time; and ResNet-50 with
-// fixed addresses, with the allocations and the waits of the host. Then copies in both directions
-// at once, compared with copies one after another, on a slow link. The best of the rounds.
+// Time of the host that the executor takes for a task of ResNet-50, on the host device, with empty
+// tasks and data so small that copies take no time, and the allocations and the waits of the host:
+// with all movable data moved, and with none. Then copies of an offloader in both directions at
+// once, compared with copies one after another, on a slow link. The best of the rounds.
 //
 //   executor_bench [ROUNDS [LINK_GB_PER_S]]
 //       default: 20 rounds, 2 GB/s
@@ -21,14 +21,15 @@
 #include "tests/support/counted_allocations.h"
 #include "tests/training/execute/first_fit_addresses.h"
 #include "tests/training/execute/offload_everything.h"
+#include "tidepool/copies/offloader.h"
 #include "tidepool/host_device.h"
+#include "tidepool/pinned_pool.h"
+#include "tidepool/pool.h"
 #include "tidepool/training/executor.h"
 #include "tidepool/training/model_zoo.h"
 
 namespace tidepool::bench {
 namespace {
-
-using Release = OffloaderOptions::Release;
 
 double ThreadSeconds() {
   timespec time = {};
@@ -83,30 +84,17 @@ Best BestOf(Executor& executor, int rounds) {
   return best;
 }
 
-void MeasureTasks(const TaskGraph& graph, const Schedule& schedule, Release release, int rounds) {
-  Machine machine({}, std::int64_t{64} << 20, {.release = release});
-  const auto executor = Take(
-      Executor::Create(machine.device.get(), machine.offloader.get(), graph, schedule,
-                       [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
-  const Best best = BestOf(*executor, rounds);
-  const auto tasks = static_cast<double>(graph.tasks.size());
-  std::printf(
-      "%-13s  %zu tasks, %zu steps: %5.2f us a task of the host's thread, %5.2f us of time\n",
-      release == Release::kWhenOut ? "when out" : "when awaited", graph.tasks.size(),
-      schedule.steps.size(), best.thread / tasks * 1e6, best.wall / tasks * 1e6);
-}
-
 // The schedule that moves everything, or the one that moves nothing.
-void MeasureFixed(const TaskGraph& graph, const Schedule& pool, const char* name, int rounds) {
+void MeasureTasks(const TaskGraph& graph, const Schedule& pool, const char* name, int rounds) {
   testing::FirstFitAddresses addresses(graph);
   const Schedule schedule = addresses.Fix(pool);
   const std::unique_ptr<HostDevice> host = Take(HostDevice::Create({}));
   testing::UncountedDevice device(*host);
   tidepool::Machine machine;
   machine.devices[0].memory_bytes = addresses.top();
-  const auto executor = Take(Executor::CreateFixed(
-      {&device}, {graph}, schedule, machine,
-      [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
+  const auto executor = Take(
+      Executor::Create({&device}, {graph}, schedule, machine,
+                       [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
   const auto calls = [&] { return host->CountCalls(HostDevice::Call::kAny); };
   const auto waits = [&] {
     return host->CountCalls(HostDevice::Call::kSynchronizeStream) +
@@ -158,15 +146,10 @@ double BothWaysSeconds(double link, bool one_at_a_time, int rounds) {
 }
 
 void Run(int rounds, double link) {
-  const TaskGraph graph = SmallModel("resnet-152");
-  const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
-  for (const Release release : {Release::kWhenAwaited, Release::kWhenOut}) {
-    MeasureTasks(graph, schedule, release, rounds);
-  }
-  const TaskGraph fixed = SmallModel("resnet-50");
-  MeasureFixed(fixed, testing::OffloadEverything(fixed, {}).Make(), "fixed, moved", rounds);
-  MeasureFixed(fixed, testing::OffloadEverything(fixed, {.moves_nothing = true}).Make(),
-               "fixed, stays", rounds);
+  const TaskGraph graph = SmallModel("resnet-50");
+  MeasureTasks(graph, testing::OffloadEverything(graph, {}).Make(), "moved", rounds);
+  MeasureTasks(graph, testing::OffloadEverything(graph, {.moves_nothing = true}).Make(), "stays",
+               rounds);
   const double one = BothWaysSeconds(link, true, rounds);
   const double both = BothWaysSeconds(link, false, rounds);
   std::printf("both ways at once are %.2f times as fast\n", one / both);

@@ -12,6 +12,7 @@
 #include "tidepool/training/executor.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {
@@ -57,9 +58,9 @@ class GpuOffloadTest : public ::testing::Test {
       return absl::OkStatus();
     };
   }
-  FillData Fill(const TaskGraph& graph) {
-    return [this, &graph](std::size_t data, void* address, Stream stream) {
-      Write(graph, {data}, {address}, stream);
+  FillHome Fill(const TaskGraph& graph) {
+    return [this, &graph](const HomeFill& fill) {
+      Write(graph, {fill.data}, {fill.address}, fill.stream);
       return absl::OkStatus();
     };
   }
@@ -73,19 +74,12 @@ class GpuOffloadTest : public ::testing::Test {
     options.machine.placing.placement = placement;
     const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
     options.machine.memory() = Simulate(graph, schedule, options.machine)->pool_bytes;
+    const Machine& machine = options.machine.machine;
     const Timeline simulated = Simulate(graph, schedule, options.machine).value();
-    PoolOptions pool_options;
-    pool_options.initial_bytes = pool_options.max_bytes = simulated.pool_bytes;
-    pool_options.placement = placement;
-    pool_options.plan = simulated.plan;
-    const auto pool = Pool::Create(device_.get(), pool_options).value();
-    const auto host =
-        PinnedPool::Create(device_.get(), {.max_bytes = simulated.bytes_out + (1 << 20)}).value();
-    const auto offloader = Offloader::Create(device_.get(), pool.get(), host.get(),
-                                             {.release = OffloaderOptions::Release::kWhenAwaited})
-                               .value();
-    const auto executor = Executor::Create(device_.get(), offloader.get(), graph,
-                                           simulated.resolved, Launch(graph), Fill(graph), {})
+    const PlacedSchedule placed =
+        PlaceInPool(graph, schedule, machine, options.machine.placing).value();
+    const auto executor = Executor::Create({device_.get()}, {graph}, placed.schedule, machine,
+                                           Launch(graph), Fill(graph), {})
                               .value();
     for (int i = 0; i < 3; ++i) {
       const absl::StatusOr<Timeline> timeline = executor->Run();

@@ -18,7 +18,6 @@
 #include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"
-#include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/nvml_power.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/power_sampler.h"
@@ -111,10 +110,29 @@ std::unique_ptr<PowerSampler> SamplePower(const std::string& device) {
   return std::make_unique<PowerSampler>(std::move(source), RegularTicks());
 }
 
-// Calls `after` with the iteration after each run of it.
-template <typename Iteration, typename After>
-absl::StatusOr<Iterations> Repeat(const RunCommandOptions& options, RunProgress& progress,
-                                  Iteration& iteration, After after) {
+absl::Status CheckHasPool(const RunCommandOptions& options, const Schedule& schedule) {
+  const bool needs_pool = options.probe_every > 0 || !options.data_densities.empty();
+  if (!needs_pool || schedule.memory == ScheduleMemory::kPool) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.probe_every > 0 ? "--probe-every" : "--data-density",
+                   ": the schedule has fixed addresses, expected one of a pool"));
+}
+
+absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
+                                        const ScheduledGraph& scheduled, const Schedule& schedule,
+                                        FixedIterationOptions iteration_options,
+                                        std::optional<DensityProbes> probes) {
+  RunProgress progress(options.iterations, schedule.steps.size());
+  iteration_options.device = options.device;
+  iteration_options.machine = scheduled.offload.machine;
+  iteration_options.on_step = [&](std::size_t step) { progress.Show(step); };
+  iteration_options.on_density = [&](std::size_t data, const DensityEstimate& estimate) {
+    probes->Note(data, estimate);
+  };
+  const absl::StatusOr<std::unique_ptr<FixedIteration>> made =
+      FixedIteration::Create(iteration_options, scheduled.graphs, schedule);
+  if (!made.ok()) return made.status();
+  FixedIteration& iteration = **made;
   Iterations iterations;
   iterations.device = iteration.device_name();
   const std::unique_ptr<PowerSampler> power = SamplePower(options.device);
@@ -124,83 +142,43 @@ absl::StatusOr<Iterations> Repeat(const RunCommandOptions& options, RunProgress&
     if (!timeline.ok()) return timeline.status();
     iterations.seconds.push_back(timeline->seconds);
     iterations.last = *std::move(timeline);
-    if (absl::Status status = after(iteration); !status.ok()) return status;
+    if (!probes.has_value()) continue;
+    if (absl::Status status = probes->AfterIteration(iteration); !status.ok()) return status;
   }
   if (power != nullptr) iterations.power = power->Finish();
+  iterations.probes = std::move(probes);
   return iterations;
 }
 
-absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
-                                        const ScheduledGraph& scheduled, const Schedule& schedule) {
-  RunProgress progress(options.iterations, schedule.steps.size());
-  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed =
-      FixedIteration::Create(options.device, scheduled.graphs, schedule, scheduled.offload.machine,
-                             [&](std::size_t step) { progress.Show(step); });
-  if (!fixed.ok()) return fixed.status();
-  return Repeat(options, progress, **fixed, [](FixedIteration&) { return absl::OkStatus(); });
-}
-
-absl::Status CheckHasPool(const RunCommandOptions& options, const Schedule& schedule) {
-  const bool needs_pool = options.probe_every > 0 || !options.data_densities.empty();
-  if (!needs_pool || schedule.memory == ScheduleMemory::kPool) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(options.probe_every > 0 ? "--probe-every" : "--data-density",
-                   ": the schedule has fixed addresses, expected one of a pool"));
-}
-
+// The schedule of a pool gets the addresses of the simulation.
 absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
                                          const Prepared& prepared) {
+  const ScheduledGraph& scheduled = prepared.scheduled;
+  const TimelineOptions& placing = scheduled.offload.placing;
+  const absl::StatusOr<PlacedSchedule> placed =
+      PlaceInPool(scheduled.graph(), *scheduled.schedule, scheduled.offload.machine, placing);
+  if (!placed.ok()) return placed.status();
   std::optional<DensityProbes> probes;
   if (options.probe_every > 0) {
-    absl::StatusOr<DensityProbes> made =
-        DensityProbes::Create(prepared.scheduled, *prepared.simulated);
+    absl::StatusOr<DensityProbes> made = DensityProbes::Create(scheduled, *prepared.simulated);
     if (!made.ok()) return made.status();
     probes = *std::move(made);
   }
-  RunProgress progress(options.iterations, prepared.simulated->resolved.steps.size());
-  const LiveIterationOptions live_options = {
-      .device = options.device,
-      .machine = prepared.scheduled.offload.machine,
-      .placing = prepared.scheduled.offload.placing,
-      .on_step = [&](std::size_t step) { progress.Show(step); },
-      .probe_every = options.probe_every,
-      .on_density = [&](std::size_t data,
-                        const DensityEstimate& estimate) { probes->Note(data, estimate); },
-      .densities = options.data_densities};
-  const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
-      LiveIteration::Create(live_options, prepared.scheduled.graph(), *prepared.simulated);
-  if (!live.ok()) return live.status();
-  absl::StatusOr<Iterations> iterations =
-      Repeat(options, progress, **live, [&](LiveIteration& iteration) {
-        return probes.has_value() ? probes->AfterIteration(iteration) : absl::OkStatus();
-      });
-  if (!iterations.ok()) return iterations.status();
-  // The offsets are those of the simulation, and so is the pool.
-  iterations->last.pool_bytes = prepared.simulated->pool_bytes;
-  iterations->probes = std::move(probes);
+  absl::StatusOr<Iterations> iterations = IterateFixed(
+      options, scheduled, placed->schedule,
+      {.host_compression = HostCompression{placing.compression, placing.compression_threads},
+       .probe_every = options.probe_every,
+       .densities = options.data_densities},
+      std::move(probes));
+  // In whole blocks.
+  if (iterations.ok()) iterations->last.pool_bytes = placed->pool_bytes;
   return iterations;
-}
-
-// Whether only a live pool runs the schedule: the host compresses copies, or looks at their data.
-bool NeedsLivePool(const RunCommandOptions& options, const Schedule& schedule) {
-  const auto is_compressed = [](const ScheduleStep& step) { return step.density >= 0; };
-  return options.probe_every > 0 || !options.data_densities.empty() ||
-         std::any_of(schedule.steps.begin(), schedule.steps.end(), is_compressed);
 }
 
 absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
   const ScheduledGraph& scheduled = prepared.scheduled;
-  if (scheduled.schedule->memory != ScheduleMemory::kPool) {
-    return IterateFixed(options, scheduled, *scheduled.schedule);
-  }
-  if (NeedsLivePool(options, *scheduled.schedule)) return IterateInPool(options, prepared);
-  const absl::StatusOr<PlacedSchedule> placed = PlaceInPool(
-      scheduled.graph(), *scheduled.schedule, scheduled.offload.machine, scheduled.offload.placing);
-  if (!placed.ok()) return placed.status();
-  absl::StatusOr<Iterations> iterations = IterateFixed(options, scheduled, placed->schedule);
-  // In whole blocks.
-  if (iterations.ok()) iterations->last.pool_bytes = placed->pool_bytes;
-  return iterations;
+  if (scheduled.schedule->memory == ScheduleMemory::kPool) return IterateInPool(options, prepared);
+  return IterateFixed(options, scheduled, *scheduled.schedule, {}, std::nullopt);
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.

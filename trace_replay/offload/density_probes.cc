@@ -24,14 +24,19 @@ absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& schedu
                                    .placing = scheduled.offload.placing,
                                    .densities = scheduled.offload.layerwise.densities});
   if (!adaptive.ok()) return adaptive.status();
-  return DensityProbes(*std::move(adaptive));
+  return DensityProbes(scheduled, *std::move(adaptive));
 }
 
-absl::Status DensityProbes::AfterIteration(LiveIteration& iteration) {
+absl::Status DensityProbes::AfterIteration(FixedIteration& iteration) {
   compressed_.push_back(CompressedCopies(adaptive_.schedule()));
   const absl::StatusOr<std::optional<Timeline>> chosen = adaptive_.ChooseAgain();
   if (!chosen.ok()) return chosen.status();
-  return chosen->has_value() ? iteration.Reschedule(**chosen) : absl::OkStatus();
+  if (!chosen->has_value()) return absl::OkStatus();
+  TimelineOptions placing = scheduled_->offload.placing;
+  placing.plan = (*chosen)->plan;
+  const absl::StatusOr<PlacedSchedule> placed =
+      PlaceInPool(scheduled_->graph(), (*chosen)->resolved, scheduled_->offload.machine, placing);
+  return placed.ok() ? iteration.Reschedule(placed->schedule) : placed.status();
 }
 
 nlohmann::ordered_json DensityProbes::Json() const {

@@ -13,6 +13,8 @@
 namespace tidepool::tool {
 namespace {
 
+constexpr std::int64_t kSlotBytes = std::int64_t{1} << 20;  // of the pipeline's rings
+
 absl::StatusOr<std::unique_ptr<HostDevice>> MakeHostDeviceOf(const Machine& machine,
                                                              std::size_t number,
                                                              std::int64_t pool_bytes) {
@@ -26,80 +28,143 @@ absl::StatusOr<std::unique_ptr<HostDevice>> MakeHostDeviceOf(const Machine& mach
   return HostDevice::Create(options);
 }
 
+// Returns the highest density of the compressed copies, or -1 without one.
+double HighestDensity(const Schedule& schedule) {
+  double density = -1;
+  for (const ScheduleStep& step : schedule.steps) density = std::max(density, step.density);
+  return density;
+}
+
+std::int64_t BytesOut(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const ProgramOperation& operation : program.operations) {
+    if (operation.kind == ProgramOperation::Kind::kOffload)
+      bytes += operation.end - operation.begin;
+  }
+  return bytes;
+}
+
+template <typename T>
+absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& kept) {
+  if (!made.ok()) return made.status();
+  kept = *std::move(made);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
-    const std::string& device, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-    const Machine& machine, std::function<void(std::size_t)> on_step) {
-  absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
-  if (!program.ok()) return program.status();
-  std::unique_ptr<FixedIteration> iteration(new FixedIteration(graphs, *std::move(program)));
-  FixedIteration& self = *iteration;
-  if (absl::Status status = self.MakeDevices(device, schedule, machine); !status.ok()) {
-    return status;
-  }
-  std::vector<Device*> devices;
-  for (const auto& one : self.devices_) devices.push_back(one.get());
-  if (device == "host") {
-    if (absl::Status status = self.MakeCompressor(schedule, machine); !status.ok()) return status;
-  }
-  CopyCompressed copy_compressed = nullptr;
-  if (self.compressor_ != nullptr) {
-    copy_compressed = [&self](const CompressedCopy& copy) { return self.compressor_->Copy(copy); };
-  }
-  absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::CreateFixed(
-      devices, graphs, schedule, machine,
-      [&self](const TaskLaunch& launch) { return self.Launch(launch); },
-      [&self](const HomeFill& fill) { return self.Fill(fill); },
-      {.measures = true,
-       .on_step = std::move(on_step),
-       .copy_compressed = std::move(copy_compressed),
-       .add_received = [&self](const ReceivedGradient& gradient) { return self.Add(gradient); }});
-  if (!executor.ok()) return executor.status();
-  self.executor_ = *std::move(executor);
+    const FixedIterationOptions& options, absl::Span<const TaskGraph> graphs,
+    const Schedule& schedule) {
+  std::unique_ptr<FixedIteration> iteration(new FixedIteration(options, graphs));
+  if (absl::Status status = iteration->Start(schedule); !status.ok()) return status;
   return iteration;
 }
 
-absl::Status FixedIteration::MakeDevices(const std::string& device, const Schedule& schedule,
-                                         const Machine& machine) {
-  if (device == "cuda" && schedule.devices > 1) {
+absl::StatusOr<Program> FixedIteration::Lower(const Schedule& schedule) const {
+  LowerOptions options;
+  if (options_.host_compression.has_value()) {
+    options.host_compression = &*options_.host_compression;
+  }
+  return LowerSchedule(graphs_, schedule, options_.machine, options);
+}
+
+absl::Status FixedIteration::Start(const Schedule& schedule) {
+  absl::StatusOr<Program> program = Lower(schedule);
+  if (!program.ok()) return program.status();
+  program_ = *std::move(program);
+  for (const double density : options_.densities) words_.push_back(WordsOfDensity(density));
+  absl::Status status = MakeDevices(schedule);
+  if (status.ok()) status = MakeCompressor(schedule);
+  if (!status.ok()) return status;
+  ExecutorOptions executor = {
+      .measures = true,
+      .on_step = options_.on_step,
+      .probe_every = options_.probe_every,
+      .on_density = options_.on_density,
+      .pipeline = pipeline_.get(),
+      .add_received = [this](const ReceivedGradient& gradient) { return Add(gradient); }};
+  if (compressor_ != nullptr) {
+    executor.copy_compressed = [this](const CompressedCopy& copy) {
+      return compressor_->Copy(copy);
+    };
+  }
+  return Keep(Executor::Create(
+                  Devices(), graphs_, schedule, options_.machine,
+                  [this](const TaskLaunch& launch) { return Launch(launch); },
+                  [this](const HomeFill& fill) { return Fill(fill); }, executor),
+              executor_);
+}
+
+std::vector<Device*> FixedIteration::Devices() const {
+  std::vector<Device*> devices;
+  devices.reserve(devices_.size());
+  for (const auto& one : devices_) devices.push_back(one.get());
+  return devices;
+}
+
+absl::Status FixedIteration::MakeDevices(const Schedule& schedule) {
+  const bool is_cuda = options_.device == "cuda";
+  if (is_cuda && schedule.devices > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("--device: the schedule has ", schedule.devices,
                      " devices, and cuda has one GPU; expected --device host"));
   }
   for (std::size_t i = 0; i < schedule.devices; ++i) {
     absl::StatusOr<std::unique_ptr<Device>> made =
-        device == "cuda" ? MakeCudaDevice() : MakeHostDeviceOf(machine, i, program_.pool_bytes[i]);
+        is_cuda ? MakeCudaDevice() : MakeHostDeviceOf(options_.machine, i, program_.pool_bytes[i]);
     if (!made.ok()) return made.status();
     devices_.push_back(*std::move(made));
   }
   return absl::OkStatus();
 }
 
-absl::Status FixedIteration::MakeCompressor(const Schedule& schedule, const Machine& machine) {
-  double density = -1;
-  for (const ScheduleStep& step : schedule.steps) density = std::max(density, step.density);
-  if (density < 0) return absl::OkStatus();
-  words_ = WordsOfDensity(density);
-  std::vector<Device*> devices;
-  devices.reserve(devices_.size());
-  for (const auto& one : devices_) devices.push_back(one.get());
-  absl::StatusOr<std::unique_ptr<HostCompressor>> made = HostCompressor::Create(devices, machine);
-  if (!made.ok()) return made.status();
-  compressor_ = *std::move(made);
-  return absl::OkStatus();
+absl::Status FixedIteration::MakeCompressor(const Schedule& schedule) {
+  const double density = HighestDensity(schedule);
+  if (options_.host_compression.has_value()) {
+    // With probes, every copy may become a compressed one.
+    return density >= 0 || options_.probe_every > 0 ? MakePipeline() : absl::OkStatus();
+  }
+  if (density < 0 || options_.device != "host") return absl::OkStatus();
+  words_ = {WordsOfDensity(density)};
+  writes_once_ = true;
+  return Keep(HostCompressor::Create(Devices(), options_.machine), compressor_);
+}
+
+absl::Status FixedIteration::MakePipeline() {
+  CompressionPipelineOptions options;
+  options.ring.slot_bytes = kSlotBytes;
+  options.threads = options_.host_compression->threads;
+  Device* const device = devices_.front().get();
+  absl::Status status = Keep(
+      PinnedPool::Create(device, {.max_bytes = 2 * options.ring.slots * kSlotBytes + (1 << 16)}),
+      staging_);
+  if (!status.ok()) return status;
+  // Room for all copies, even where no word is zero.
+  const std::int64_t bytes = BytesOut(program_);
+  status = Keep(PagePool::Create({.max_bytes = bytes + bytes / 8 + (1 << 20)}), pages_);
+  if (!status.ok()) return status;
+  return Keep(CompressionPipeline::Create(device, staging_.get(), pages_.get(), options),
+              pipeline_);
 }
 
 absl::StatusOr<Timeline> FixedIteration::Run() {
   next_ = 0;
-  absl::StatusOr<Timeline> timeline = executor_->Run();
-  is_first_ = false;
-  return timeline;
+  ++iteration_;
+  return executor_->Run();
+}
+
+absl::Status FixedIteration::Reschedule(const Schedule& schedule) {
+  absl::StatusOr<Program> program = Lower(schedule);
+  if (!program.ok()) return program.status();
+  if (absl::Status status = executor_->Reschedule(schedule); !status.ok()) return status;
+  program_ = *std::move(program);
+  return absl::OkStatus();
 }
 
 // Spends the seconds of the program's next task in the stream: launches come in its order.
 absl::Status FixedIteration::Launch(const TaskLaunch& launch) {
-  if (is_first_ && words_ != nullptr) {
+  if (!words_.empty() && !(writes_once_ && iteration_ > 1)) {
     if (absl::Status status = WriteWords(launch); !status.ok()) return status;
   }
   while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
@@ -120,26 +185,31 @@ absl::Status FixedIteration::Add(const ReceivedGradient& gradient) {
 absl::Status FixedIteration::WriteWords(const TaskLaunch& launch) {
   const TaskGraph& graph = graphs_[launch.graph];
   const std::vector<std::size_t>& writes = graph.tasks[launch.task].writes;
-  absl::Status status;
-  for (std::size_t i = 0; i < writes.size() && status.ok(); ++i) {
-    status = DeviceOf(launch).CallHost(
-        launch.stream, [words = words_, to = launch.writes[i],
-                        bytes = graph.data[writes[i]].bytes] { FillWithWords(words, to, bytes); });
+  const WordPattern& words = words_[std::min(iteration_, words_.size()) - 1];
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    const GraphData& data = graph.data[writes[i]];
+    if (!writes_once_ && data.kind != DataKind::kActivation) continue;
+    absl::Status status = DeviceOf(launch).CallHost(
+        launch.stream,
+        [words, to = launch.writes[i], bytes = data.bytes] { FillWithWords(words, to, bytes); });
+    if (!status.ok()) return status;
   }
-  return status;
+  return absl::OkStatus();
 }
 
+// Inputs have no zeros where densities count.
 absl::Status FixedIteration::Fill(const HomeFill& fill) {
   Device& device = *devices_[fill.device];
-  if (words_ != nullptr) {
+  if (writes_once_) {
     return device.CallHost(fill.stream,
-                           [words = words_, address = fill.address, bytes = fill.bytes] {
+                           [words = words_.front(), address = fill.address, bytes = fill.bytes] {
                              FillWithWords(words, address, bytes);
                            });
   }
-  if (!fill.is_on_host) return device.Fill(fill.address, 0, fill.bytes, fill.stream);
-  return device.CallHost(fill.stream, [address = fill.address, bytes = fill.bytes] {
-    std::memset(address, 0, static_cast<std::size_t>(bytes));
+  const std::uint8_t value = words_.empty() ? 0 : 1;
+  if (!fill.is_on_host) return device.Fill(fill.address, value, fill.bytes, fill.stream);
+  return device.CallHost(fill.stream, [value, address = fill.address, bytes = fill.bytes] {
+    std::memset(address, value, static_cast<std::size_t>(bytes));
   });
 }
 

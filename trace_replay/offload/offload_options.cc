@@ -79,7 +79,8 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
          [&options](const std::string& name) {
            options.offload.memory_kind = MemoryKindNames().at(name);
          },
-         "Memory of the schedule. pool: a live pool places each allocation. fixed: the schedule "
+         "Memory of the schedule. pool: a placement policy places each allocation. fixed: the "
+         "schedule "
          "has "
          "an address for each. paged: memory has pages and no addresses, as with CUDA's virtual "
          "memory, so a schedule is often faster")

@@ -12,7 +12,10 @@
 // the choice stands.
 //
 //     executor.Run()                      with ExecutorOptions::on_density = Note
-//     if (auto timeline = ChooseAgain())  executor.Reschedule(timeline->resolved)
+//     if (auto timeline = ChooseAgain())
+//       executor.Reschedule(PlaceInPool(graph, timeline->resolved, machine, placing)->schedule)
+//
+// `placing` has the plan of the timeline.
 #ifndef TIDEPOOL_TRAINING_ADAPTIVE_COMPRESSION_H_
 #define TIDEPOOL_TRAINING_ADAPTIVE_COMPRESSION_H_
 

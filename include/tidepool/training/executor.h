@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Executor: carries out a schedule on devices, iteration by iteration. The caller's function queues
-// tasks. There are two executors.
+// tasks.
 //
-// Create: for schedules of a pool, in a live pool. Data and workspaces are buffers of an Offloader.
-// The host runs ahead of the device; it waits at drops of data that is still leaving, at
-// kSynchronize, and where memory must leave before it can be used again. The simulated device waits
-// there in the place of the host, so an iteration may take longer than Simulate tells. With
-// OffloaderOptions::Release::kWhenAwaited, the resolved schedule of a simulation
-// (Timeline::resolved) is placed at the simulated offsets. This executor compresses copies on the
-// host, and probes densities; for other schedules PlaceInPool and CreateFixed are faster.
-//
-// CreateFixed: for schedules with fixed addresses. It queues the operations of a Program
-// (program.h). Memory of the devices and of the host, streams, events and all addresses are made
-// beforehand. An iteration allocates nothing, and the host waits only for its end.
+// The schedule has fixed addresses. PlaceInPool (timeline.h) gives them to the schedule of a pool,
+// and FixAddresses (schedule.h) to one with pages. The executor queues the operations of its
+// Program (program.h). Memory of the devices and of the host, streams, events and all addresses are
+// made beforehand. An iteration allocates nothing, and the host waits only for its end, except for
+// copies that the host compresses.
 //
 // At most one thread may use an executor at a time; different calls may come from different
-// threads. Executors that share an offloader may run at the same time, but any of them may then
-// return the error of a copy. The caller's functions throw no exceptions.
+// threads. The caller's functions throw no exceptions.
 #ifndef TIDEPOOL_TRAINING_EXECUTOR_H_
 #define TIDEPOOL_TRAINING_EXECUTOR_H_
 
@@ -29,8 +22,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/copies/density_probe.h"
-#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/training/graph.h"
@@ -49,7 +42,6 @@ struct TaskLaunch {
   std::vector<void*> writes = {};
   std::vector<void*> updates = {};
   void* workspace = nullptr;  // null when the algorithm needs no workspace
-  // The fields below are of fixed addresses; with a pool they stay as they are.
   // Index in the devices; kHostDevice: a task of the host, on a stream of device 0.
   std::size_t device = 0;
   std::size_t graph = 0;        // index in the graphs: that of the round's batch
@@ -64,10 +56,6 @@ struct TaskLaunch {
 };
 // Queues a task's work and does not wait for it.
 using LaunchTask = std::function<absl::Status(const TaskLaunch& launch)>;
-// Queues on `stream` the work that fills data before the iteration: inputs in every iteration,
-// weights before the first. Data that begins on the host has an address of page-locked memory
-// there, which host functions can fill.
-using FillData = std::function<absl::Status(std::size_t data, void* address, Stream stream)>;
 
 // An instance of data at home on a device or on the host, to fill before the iteration uses it.
 struct HomeFill {
@@ -112,20 +100,27 @@ using AddReceived = std::function<absl::Status(const ReceivedGradient& gradient)
 struct ExecutorOptions {
   // Makes Run measure the start and the end of each task and copy, by timed events on streams.
   bool measures = false;
-  // Returns seconds since a fixed time, on any thread. Null: the machine's steady clock.
+  // Returns seconds since a fixed time. Null: the machine's steady clock.
   std::function<double()> clock = nullptr;
   // Run calls it before each step, on its own thread, with the number of the step. The device may
-  // lag: steps only queue work. With fixed addresses it is called for steps that run tasks or copy.
-  // Null: not called.
+  // lag: steps only queue work. Steps without work, such as kDrop, are left out. Null: not called.
   std::function<void(std::size_t step)> on_step = nullptr;
-  // Every how many iterations, beginning with the first, Run probes the density of data that has
-  // left, from its copy on the host before it is fetched. 0: never. It calls `on_density` on its
-  // own thread. For schedules of a pool only.
+  // Every how many iterations, beginning with the first, Run tells the density of data that left
+  // and came back: after the iteration, from its copies on the host. 0: never. It calls
+  // `on_density` on its own thread. Data that moves in parts is probed in the first part that came
+  // back.
   int probe_every = 0;
   std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
-  // Queues the compressed copies of schedules with fixed addresses: those out with a density, and
-  // those in of data that was last sent by such a one. Null: they are raw, as of a device without a
-  // compressor. Copies of a pool's schedule are the offloader's.
+  // The host compresses copies, in the place of the device: those out with a density, and those in
+  // of data that was last sent by such a one, in words of 32 bits. Data is copied whole then. The
+  // compressed bytes are in the memory of the pipeline, which must have room for all of them: the
+  // iteration fails with ResourceExhausted where it has not. Streams wait for these copies by host
+  // functions, and Run waits for the end of a copy out before it queues the copy in. The pipeline
+  // belongs to the executor's device, outlives the executor and serves no other one. Null: the host
+  // compresses nothing.
+  CompressionPipeline* pipeline = nullptr;
+  // Queues the copies that a device compresses: those out with a density, and those in of data that
+  // was last sent by such a one. Null: they are raw, as of a device without a compressor.
   CopyCompressed copy_compressed = nullptr;
   // Adds up gradients in schedules with steps kAdd. Only the caller knows the type of their
   // elements.
@@ -134,55 +129,45 @@ struct ExecutorOptions {
 
 class TIDEPOOL_EXPORT Executor {
  public:
-  // Creates an executor. It copies `graph`, which is valid, and `schedule`; `device` and
-  // `offloader` outlive it. Without `fill`, the initial contents of inputs and weights are
-  // undefined. Compressed data is compressed in words of 32 bits. Errors: those of
-  // ValidateSchedule; InvalidArgument for a drop without an offload before it, or a use of sent
-  // data before its drop; for a null device, offloader or `launch`, for a negative `probe_every`,
-  // and for probes without `on_density`; those of the device.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, Offloader* offloader,
-                                                          const TaskGraph& graph,
-                                                          const Schedule& schedule,
-                                                          LaunchTask launch, FillData fill,
-                                                          const ExecutorOptions& options);
-  // Creates an executor for a schedule with fixed addresses. It copies `graphs` and `schedule`, for
-  // which LowerSchedule tells the meaning and the rules; `devices` outlive it, and the schedule's
-  // device i is `devices[i]`. The executor takes `machine`'s numbers of streams and kinds of links,
-  // and no rates. All devices are of the same kind, because their streams wait for each other. All
-  // host memory is pinned by the first device, and the tasks of each core of the host are queued on
-  // a stream of it, which runs host functions. Without `fill`, the initial contents of data at home
-  // are undefined.
+  // Creates an executor. It copies `graphs` and `schedule`, for which LowerSchedule tells the
+  // meaning and the rules; `devices` outlive it, and the schedule's device i is `devices[i]`. The
+  // executor takes `machine`'s numbers of streams and kinds of links, and no rates. All devices are
+  // of the same kind, because their streams wait for each other. All host memory is pinned by the
+  // first device, and the tasks of each core of the host are queued on a stream of it, which runs
+  // host functions. Without `fill`, the initial contents of data at home are undefined.
+  //
   // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateAddresses and
   // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
-  // schedule has, for probes, for steps kAdd without `add_received`, and for schedules of a pool or
-  // with pages; those of the devices.
-  static absl::StatusOr<std::unique_ptr<Executor>> CreateFixed(absl::Span<Device* const> devices,
-                                                               absl::Span<const TaskGraph> graphs,
-                                                               const Schedule& schedule,
-                                                               const Machine& machine,
-                                                               LaunchTask launch, FillHome fill,
-                                                               const ExecutorOptions& options);
+  // schedule has, for a negative `probe_every`, for probes without `on_density`, for steps kAdd
+  // without `add_received`, for both `pipeline` and `copy_compressed`, with a pipeline for several
+  // devices and for compressed copies of a part of the data, and for schedules of a pool or with
+  // pages; those of the devices.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(absl::Span<Device* const> devices,
+                                                          absl::Span<const TaskGraph> graphs,
+                                                          const Schedule& schedule,
+                                                          const Machine& machine, LaunchTask launch,
+                                                          FillHome fill,
+                                                          const ExecutorOptions& options);
   // Waits for the queued work and frees all data.
   virtual ~Executor() = default;
 
   // Runs an iteration and waits for its end. Weights stay for the next iteration. When a step
-  // fails, Run waits for all queued work, frees every buffer, and returns the error once, with the
-  // step and its names. The next call begins again, with weights filled again.
+  // fails, Run waits for all queued work and returns the error once, with the step and its names.
+  // The next call begins again, with weights filled again.
   //
-  // Without `measures`, the timeline has the seconds of the iteration, the bytes copied and the
-  // number of offloads that left their data on the device. With it, the timeline also has events,
-  // the seconds of tasks, stalls, and peaks as the host observed them. The peak of host memory is
-  // that since the creation of the offloader.
-  //
-  // With fixed addresses, the peaks are the memory that the executor holds, with and without
-  // `measures`.
+  // The timeline has the seconds of the iteration, the bytes copied, and as peaks the memory that
+  // the executor holds. With `measures` it also has events, the seconds of tasks, and stalls.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
   // Runs another schedule of the same graph from the next iteration on, such as one that compresses
   // other copies (adaptive_compression.h). Data that exists between iterations stays as it is.
-  // Requests that come in another order than before may find too little memory. Errors:
-  // FailedPrecondition with fixed addresses; those of ValidateSchedule and of the device. After an
-  // error the schedule is the one from before.
+  // After an error the schedule is the one from before. Errors: those of the schedule's checks at
+  // the creation, and of the device.
+  //
+  // The schedule runs in the memory that the executor holds; the host's memory grows where it needs
+  // more. InvalidArgument where data that stays on a device between iterations would lie at another
+  // offset, and for another number of devices; ResourceExhausted for more bytes on a device, or a
+  // larger alignment, than those of the first schedule.
   virtual absl::Status Reschedule(const Schedule& schedule) = 0;
 
  protected:

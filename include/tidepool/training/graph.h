@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TaskGraph: the tasks of one training iteration, their data and their order. Offload policies turn
-// it into schedules; simulators and executors run those.
+// it into schedules; the simulator and the executor run those.
 //
 // Pure data: nothing here touches a device or a clock.
 #ifndef TIDEPOOL_TRAINING_GRAPH_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedule: a training iteration as a program for the host. Its steps, in order, allocate and free
 // memory, start tasks, and start copies of data to the host and back. Offload policies make a
-// schedule from a TaskGraph; the simulator predicts its times (timeline.h) and an executor carries
+// schedule from a TaskGraph; the simulator predicts its times (timeline.h) and the executor carries
 // it out (executor.h).
 //
 // Steps only start work, and the host waits for nothing. The device runs tasks in the order of
@@ -34,8 +34,7 @@ namespace tidepool {
 enum class ScheduleMemory : std::uint8_t {
   // A placement policy places each allocation, in the order of the steps, and may drop sent data
   // earlier than the steps do. PlaceInPool (timeline.h) finds the offsets beforehand, and makes the
-  // schedule kFixed. Where copies are compressed by the host or probed, a live pool places them,
-  // and the host waits for room.
+  // schedule kFixed.
   kPool,
   // Each step that takes memory names its offset, and nothing is allocated while the schedule runs.
   kFixed,

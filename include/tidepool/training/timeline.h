@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timeline: the times of all tasks and copies of a training iteration. An event-driven simulator
-// with its own clock predicts them, or an executor measures them (executor.h).
+// with its own clock predicts them, or the executor measures them (executor.h).
 //
 // A schedule of a pool runs on the first device of its machine. Memory is placed by the same
 // policies and block map as in live pools, in the order of the steps (PlaceInPool), so the result

@@ -25,39 +25,46 @@ absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t 
 }  // namespace
 
 DeviceResources::~DeviceResources() {
-  for (std::size_t i = 0; i < events_.size(); ++i) {
-    devices_[event_devices_[i]]->DestroyEvent(events_[i]).IgnoreError();
-  }
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i] != Stream()) device_of(i).DestroyStream(streams_[i]).IgnoreError();
   }
   for (std::size_t i = 0; i < allocations_.size(); ++i) {
     if (allocations_[i] != nullptr) devices_[i]->FreeMemory(allocations_[i]).IgnoreError();
   }
-  if (host_ != nullptr) devices_.front()->FreePinned(host_).IgnoreError();
 }
 
-absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment,
-                                         std::int64_t host_bytes) {
+absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment) {
+  // Devices allocate whole blocks, and another schedule may need the rest of the last one.
+  for (const std::int64_t bytes : program.pool_bytes) {
+    bytes_.push_back((bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment);
+  }
+  alignment_ = alignment;
   for (std::size_t i = 0; i < devices_.size(); ++i) {
     allocations_.push_back(nullptr);
     memory_.push_back(nullptr);
-    if (program.pool_bytes[i] == 0) continue;
+    if (bytes_[i] == 0) continue;
     const std::int64_t slack = std::max<std::int64_t>(alignment - kDeviceAlignment, 0);
-    const std::int64_t bytes = program.pool_bytes[i] + slack;
+    const std::int64_t bytes = bytes_[i] + slack;
     const absl::StatusOr<void*> memory = devices_[i]->AllocateMemory(bytes);
     if (!memory.ok()) return Named(memory.status(), i, bytes);
     allocations_.back() = *memory;
     memory_.back() = RoundedUp(*memory, alignment);
   }
-  if (host_bytes == 0) return absl::OkStatus();
-  const absl::StatusOr<void*> host = devices_.front()->AllocatePinned(host_bytes);
-  if (!host.ok()) {
-    return absl::Status(
-        host.status().code(),
-        absl::StrCat("no ", host_bytes, " bytes of pinned host memory: ", host.status().message()));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceResources::CheckMemory(const Program& program, std::int64_t alignment) const {
+  if (alignment > alignment_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the schedule has an alignment of ", alignment, ", expected at most ",
+                     alignment_, ", that of the memory which the executor holds"));
   }
-  host_ = static_cast<std::byte*>(*host);
+  for (std::size_t i = 0; i < bytes_.size(); ++i) {
+    if (program.pool_bytes[i] <= bytes_[i]) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("the schedule needs ", program.pool_bytes[i],
+                                                     " bytes on device ", i, ", expected at most ",
+                                                     bytes_[i], ", which the executor holds"));
+  }
   return absl::OkStatus();
 }
 
@@ -66,18 +73,44 @@ absl::Status DeviceResources::CreateStreams(const Program& program) {
   // The first stream ends the iteration of a program without operations.
   is_used.front() = program.operations.empty();
   for (const ProgramOperation& operation : program.operations) is_used[operation.stream] = true;
+  streams_.resize(program.streams.size());
+  stream_devices_.clear();
+  for (const ProgramStream& stream : program.streams) {
+    stream_devices_.push_back(DeviceOfStream(stream));
+  }
   for (std::size_t i = 0; i < program.streams.size(); ++i) {
-    stream_devices_.push_back(DeviceOfStream(program.streams[i]));
-    streams_.emplace_back();
-    if (!is_used[i]) continue;
+    if (!is_used[i] || streams_[i] != Stream()) continue;
     const absl::StatusOr<Stream> stream = device_of(i).CreateStream();
     if (!stream.ok()) return stream.status();
-    streams_.back() = *stream;
+    streams_[i] = *stream;
   }
   return absl::OkStatus();
 }
 
-absl::Status DeviceResources::CreateEvents(const std::vector<std::size_t>& devices) {
+absl::StatusOr<std::shared_ptr<HostArea>> HostArea::Take(Device& device, std::int64_t bytes) {
+  std::shared_ptr<HostArea> area(new HostArea(device, bytes));
+  if (bytes == 0) return area;
+  const absl::StatusOr<void*> memory = device.AllocatePinned(bytes);
+  if (!memory.ok()) {
+    return absl::Status(
+        memory.status().code(),
+        absl::StrCat("no ", bytes, " bytes of pinned host memory: ", memory.status().message()));
+  }
+  area->memory_ = static_cast<std::byte*>(*memory);
+  return area;
+}
+
+HostArea::~HostArea() {
+  if (memory_ != nullptr) device_.FreePinned(memory_).IgnoreError();
+}
+
+OwnedEvents::~OwnedEvents() {
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    devices_[event_devices_[i]]->DestroyEvent(events_[i]).IgnoreError();
+  }
+}
+
+absl::Status OwnedEvents::Create(const std::vector<std::size_t>& devices) {
   for (const std::size_t device : devices) {
     const absl::StatusOr<Event> event = devices_[device]->CreateEvent();
     if (!event.ok()) return event.status();

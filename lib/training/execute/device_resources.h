@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a program takes of devices: memory, host memory, streams and events.
+// All that programs take of devices: memory, host memory, streams and events. Objects that a device
+// refuses to take back are lost, because no caller could act on the error. Not thread-safe.
 #ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_DEVICE_RESOURCES_H_
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_DEVICE_RESOURCES_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tidepool/device.h"
 #include "tidepool/training/program.h"
 
 namespace tidepool::execute {
 
-// Not thread-safe. Gives everything back at the end; objects that a device refuses to take back are
-// lost, because no caller could act on the error.
+// Memory and streams of devices, which one program after another may use.
 class DeviceResources {
  public:
   explicit DeviceResources(absl::Span<Device* const> devices)
@@ -25,28 +27,62 @@ class DeviceResources {
   DeviceResources(const DeviceResources&) = delete;
   DeviceResources& operator=(const DeviceResources&) = delete;
 
-  // Takes one range of each device, at a multiple of `alignment`, a power of two, and one area on
-  // the host.
-  absl::Status TakeMemory(const Program& program, std::int64_t alignment, std::int64_t host_bytes);
-  // Creates the streams that have operations.
+  // Takes one range of each device, at a multiple of `alignment`, a power of two. Called once.
+  absl::Status TakeMemory(const Program& program, std::int64_t alignment);
+  // Returns ResourceExhausted unless the memory that was taken suffices for another program.
+  absl::Status CheckMemory(const Program& program, std::int64_t alignment) const;
+  // Creates the streams that have operations, and keeps those that exist. All programs have the
+  // same list of streams.
   absl::Status CreateStreams(const Program& program);
-  // Creates events on these devices.
-  absl::Status CreateEvents(const std::vector<std::size_t>& devices);
 
+  const std::vector<Device*>& devices() const { return devices_; }
   const std::vector<std::byte*>& memory() const { return memory_; }  // by device
-  std::byte* host() const { return host_; }
-  // By stream of the program; Stream() without operations.
+  // By stream of the program; Stream() without operations so far.
   const std::vector<Stream>& streams() const { return streams_; }
   Device& device_of(std::size_t stream) const { return *devices_[stream_devices_[stream]]; }
-  Event event(std::size_t number) const { return events_[number]; }
 
  private:
   const std::vector<Device*> devices_;
   std::vector<void*> allocations_;  // by device
   std::vector<std::byte*> memory_;
-  std::byte* host_ = nullptr;
+  std::vector<std::int64_t> bytes_;
+  std::int64_t alignment_ = 0;
   std::vector<Stream> streams_;
   std::vector<std::size_t> stream_devices_;
+};
+
+// Page-locked memory of the host.
+class HostArea {
+ public:
+  static absl::StatusOr<std::shared_ptr<HostArea>> Take(Device& device, std::int64_t bytes);
+  ~HostArea();
+  HostArea(const HostArea&) = delete;
+  HostArea& operator=(const HostArea&) = delete;
+
+  std::byte* memory() const { return memory_; }  // null without bytes
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  HostArea(Device& device, std::int64_t bytes) : device_(device), bytes_(bytes) {}
+
+  Device& device_;
+  const std::int64_t bytes_;
+  std::byte* memory_ = nullptr;
+};
+
+class OwnedEvents {
+ public:
+  explicit OwnedEvents(const std::vector<Device*>& devices) : devices_(devices) {}
+  ~OwnedEvents();
+  OwnedEvents(const OwnedEvents&) = delete;
+  OwnedEvents& operator=(const OwnedEvents&) = delete;
+
+  // Creates an event on each of these devices.
+  absl::Status Create(const std::vector<std::size_t>& devices);
+  Event operator[](std::size_t number) const { return events_[number]; }
+
+ private:
+  const std::vector<Device*>& devices_;
   std::vector<Event> events_;
   std::vector<std::size_t> event_devices_;
 };

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the arguments of executors and makes them.
+// Checks the arguments of the executor and makes it.
 #include "tidepool/training/executor.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/training/execute/check_drops.h"
-#include "lib/training/execute/fixed_executor.h"
-#include "lib/training/execute/pool_executor.h"
-#include "lib/training/schedule/check/check_pool.h"
+#include "lib/training/execute/lower_checked.h"
+#include "lib/training/execute/program_executor.h"
 
 namespace tidepool {
 namespace execute {
@@ -24,84 +22,37 @@ absl::Status CheckProbes(const ExecutorOptions& options) {
   return absl::InvalidArgumentError("probes without a function on_density that takes densities");
 }
 
-absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedule& schedule,
-                                 const LaunchTask& launch) {
+absl::Status CheckArguments(absl::Span<Device* const> devices, const Schedule& schedule,
+                            const LaunchTask& launch) {
   const bool has_null = std::find(devices.begin(), devices.end(), nullptr) != devices.end();
   if (has_null || launch == nullptr) {
     return absl::InvalidArgumentError(
         "a null pointer, expected devices and a function that launches tasks");
-  }
-  if (schedule.memory == ScheduleMemory::kPaged) {
-    return absl::InvalidArgumentError(
-        "the schedule has pages, expected fixed addresses: FixAddresses plans them");
-  }
-  if (schedule.memory != ScheduleMemory::kFixed) {
-    return absl::InvalidArgumentError(
-        "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");
   }
   if (devices.size() >= schedule.devices) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the executor got ", devices.size(), " devices, and the schedule has ", schedule.devices));
 }
 
-absl::Status CheckAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                            const Machine& machine) {
-  std::vector<std::int64_t> memory_bytes;
-  for (const MachineDevice& device : machine.devices) memory_bytes.push_back(device.memory_bytes);
-  if (memory_bytes.size() < schedule.devices) {
-    return absl::InvalidArgumentError(absl::StrCat("the machine has ", memory_bytes.size(),
-                                                   " devices, and the schedule has ",
-                                                   schedule.devices));
-  }
-  memory_bytes.resize(schedule.devices);
-  return ValidateAddresses(graphs, schedule, memory_bytes);
-}
-
 }  // namespace
 }  // namespace execute
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offloader* offloader,
-                                                           const TaskGraph& graph,
-                                                           const Schedule& schedule,
-                                                           LaunchTask launch, FillData fill,
-                                                           const ExecutorOptions& options) {
-  if (device == nullptr || offloader == nullptr || launch == nullptr) {
-    return absl::InvalidArgumentError(
-        "a null pointer, expected a device, an offloader, and a function that launches tasks");
-  }
-  absl::Status status = execute::CheckProbes(options);
-  if (status.ok()) status = schedule::CheckIsForPool(schedule, "the executor");
-  if (status.ok()) status = ValidateSchedule(graph, schedule);
-  if (status.ok()) status = execute::CheckDropsAreSent(graph, schedule);
-  if (!status.ok()) return status;
-  auto executor = std::make_unique<execute::PoolExecutor>(
-      *device, *offloader, graph, schedule, std::move(launch), std::move(fill), options);
-  if (status = executor->Start(); !status.ok()) return status;
-  return executor;
-}
-
-absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
     const Machine& machine, LaunchTask launch, FillHome fill, const ExecutorOptions& options) {
-  absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
+  absl::Status status = execute::CheckArguments(devices, schedule, launch);
   if (!status.ok()) return status;
-  if (options.probe_every != 0) {
-    return absl::InvalidArgumentError("densities are probed in schedules of a pool only");
-  }
-  const bool adds = std::any_of(schedule.steps.begin(), schedule.steps.end(),
-                                [](const ScheduleStep& one) { return one.kind == StepKind::kAdd; });
-  if (adds && options.add_received == nullptr) {
+  if (status = execute::CheckProbes(options); !status.ok()) return status;
+  if (options.pipeline != nullptr && options.copy_compressed != nullptr) {
     return absl::InvalidArgumentError(
-        "devices add gradients up, and no function was given, expected `add_received`");
+        "a pipeline and a function `copy_compressed`, expected one of them");
   }
-  status = execute::CheckAddresses(graphs, schedule, machine);
-  if (!status.ok()) return status;
-  absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
+  absl::StatusOr<Program> program = execute::LowerChecked(graphs, schedule, machine, options);
   if (!program.ok()) return program.status();
-  auto executor = std::make_unique<execute::FixedExecutor>(
-      devices.first(schedule.devices), graphs, schedule, *std::move(program), std::move(launch),
-      std::move(fill), options);
-  if (status = executor->Start(); !status.ok()) return status;
+  auto executor =
+      std::make_unique<execute::ProgramExecutor>(devices.first(schedule.devices), graphs, machine,
+                                                 std::move(launch), std::move(fill), options);
+  if (status = executor->Start(schedule, *std::move(program)); !status.ok()) return status;
   return executor;
 }
 

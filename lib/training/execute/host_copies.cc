@@ -24,25 +24,50 @@ std::int64_t MostBytes(absl::Span<const TaskGraph> graphs, std::size_t data) {
 }  // namespace
 
 HostCopies::HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                       const Program& program)
+                       const Program& program, bool host_compresses)
     : graphs_(graphs),
       devices_(schedule.devices),
       offsets_((schedule.devices + 1) * graphs.front().data.size(), kNoPlace) {
+  std::vector<bool> is_compressed(offsets_.size());
   for (const ProgramOperation& operation : program.operations) {
-    const std::size_t device = schedule.steps[operation.step].device;
+    const ScheduleStep& step = schedule.steps[operation.step];
+    const std::size_t device = step.device;
     if (operation.kind != ProgramOperation::Kind::kTask) {
-      offsets_[Of(device, operation.index)] = kNeedsPlace;
+      const std::size_t copy = Of(device, operation.index);
+      if (step.kind == StepKind::kOffload) {
+        is_compressed[copy] = host_compresses && step.density >= 0;
+      }
+      if (!is_compressed[copy]) offsets_[copy] = kNeedsPlace;
     } else if (device == kHostDevice) {
       NeedTask(graphs.front().tasks[operation.index]);
     }
   }
-  const std::size_t data = graphs.front().data.size();
   for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
-    if (offsets_[copy] == kNoPlace) continue;
-    offsets_[copy] = bytes_;
-    const std::int64_t end = bytes_ + MostBytes(graphs, copy % data);
-    bytes_ = RoundUp(end, kCopyAlignment);
+    if (IsHome(copy)) Place(copy);
   }
+  home_bytes_ = bytes_;
+  for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
+    if (!IsHome(copy)) Place(copy);
+  }
+}
+
+void HostCopies::Place(std::size_t copy) {
+  if (offsets_[copy] == kNoPlace) return;
+  offsets_[copy] = bytes_;
+  const std::int64_t end = bytes_ + MostBytes(graphs_, copy % graphs_.front().data.size());
+  bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+}
+
+bool HostCopies::IsHome(std::size_t copy) const {
+  const GraphData& data = graphs_.front().data[copy % graphs_.front().data.size()];
+  return data.before == DataHome::kHost && data.kind != DataKind::kInput;
+}
+
+bool HostCopies::HasHomesOf(const HostCopies& other) const {
+  for (std::size_t copy = 0; copy < offsets_.size(); ++copy) {
+    if (IsHome(copy) && offsets_[copy] != other.offsets_[copy]) return false;
+  }
+  return true;
 }
 
 void HostCopies::NeedTask(const GraphTask& task) {

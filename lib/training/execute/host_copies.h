@@ -19,8 +19,10 @@ namespace tidepool::execute {
 // has a copy, and the tasks of the host have one more, for the data that they write.
 class HostCopies {
  public:
-  // Places the copies that the program uses, and those of data at home on the host.
-  HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule, const Program& program);
+  // Places the copies that the program uses, and those of data at home on the host. Where the host
+  // compresses copies, these get no place.
+  HostCopies(absl::Span<const TaskGraph> graphs, const Schedule& schedule, const Program& program,
+             bool host_compresses);
 
   std::size_t count() const { return offsets_.size(); }
   std::int64_t bytes() const { return bytes_; }
@@ -30,14 +32,22 @@ class HostCopies {
   std::vector<std::size_t> AllOf(std::size_t data) const;
   // Returns the position in the area, or -1 for a copy without a place.
   std::int64_t OffsetOf(std::size_t copy) const { return offsets_[copy]; }
+  // Copies of data at home on the host come first in the area: these bytes. They stay from one
+  // iteration to the next.
+  std::int64_t home_bytes() const { return home_bytes_; }
+  // Returns whether copies of data at home have the same places in both areas.
+  bool HasHomesOf(const HostCopies& other) const;
 
  private:
   void NeedTask(const GraphTask& task);
+  bool IsHome(std::size_t copy) const;
+  void Place(std::size_t copy);
 
   const absl::Span<const TaskGraph> graphs_;
   const std::size_t devices_;
   std::vector<std::int64_t> offsets_;
   std::int64_t bytes_ = 0;
+  std::int64_t home_bytes_ = 0;
 };
 
 }  // namespace tidepool::execute

@@ -98,9 +98,11 @@ class PlanBuilder {
     const std::size_t on_host = instances_.OnHost(copy);
     std::byte* const device =
         places_.devices[step.device] + program_.offsets[operation.first_offset];
-    std::byte* const host = HostAddress(copy) + operation.begin;
+    std::byte* const host_begin = HostAddress(copy);
+    std::byte* const host = host_begin == nullptr ? nullptr : host_begin + operation.begin;
     const bool is_out = operation.kind == OperationKind::kOffload;
     queued.kind = QueuedKind::kCopy;
+    queued.index = static_cast<std::uint32_t>(copy);
     queued.direction = is_out ? CopyDirection::kFromDevice : CopyDirection::kToDevice;
     queued.to = is_out ? host : device;
     queued.from = is_out ? device : host;
@@ -108,7 +110,7 @@ class PlanBuilder {
     if (is_out) is_compressed_[copy] = step.density >= 0;
     queued.is_compressed = is_compressed_[copy];
     Touch(on_device, device - operation.begin, queued);
-    Touch(on_host, HostAddress(copy), queued);
+    Touch(on_host, host_begin, queued);
     instances_.SetExists(is_out ? on_host : on_device);
   }
 
@@ -129,7 +131,10 @@ class PlanBuilder {
     Touch(instances_.OnDevice(step.source, step.index), other - operation.begin, queued);
   }
 
-  std::byte* HostAddress(std::size_t copy) const { return places_.host + copies_.OffsetOf(copy); }
+  std::byte* HostAddress(std::size_t copy) const {
+    const std::int64_t offset = copies_.OffsetOf(copy);
+    return offset < 0 ? nullptr : places_.host + offset;
+  }
 
   // Tasks. ----------------------------------------------------------------------------------------
 

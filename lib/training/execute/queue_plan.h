@@ -34,11 +34,13 @@ struct QueuedOperation {
   std::uint32_t stream = 0;    // index in the program's streams
   std::uint32_t step = 0;      // index in the schedule's steps
   std::uint32_t repetition = 0;
-  std::uint32_t index = 0;  // in `launches` or `fills`
+  // In `launches` or `fills`; of kCopy with the host the number of the copy there, of kAdd the
+  // data.
+  std::uint32_t index = 0;
   std::uint32_t event = EventPlan::kNone;
   std::uint32_t first_wait = 0;  // `waits` entries of the plan's waits, from here on
   std::uint32_t waits = 0;
-  void* to = nullptr;
+  void* to = nullptr;  // null for a copy on the host without a place, and so is `from`
   const void* from = nullptr;
   void* sum = nullptr;  // of kAdd; `to` is its buffer
   std::int64_t bytes = 0;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 namespace tidepool::execute {
 namespace {
@@ -31,22 +30,15 @@ std::function<double()> ClockOf(const ExecutorOptions& options) {
   };
 }
 
-Stamps::Stamps(std::size_t steps, std::function<double()> clock)
-    : ends_(std::make_shared<Ends>(
-          Ends{.clock = std::move(clock), .seconds = decltype(Ends::seconds)(steps)})),
-      steps_(steps) {}
-
 Stamps::~Stamps() {
-  for (const Step& step : steps_) {
-    DestroyTimed(step.device, step.begins);
-    DestroyTimed(step.device, step.ends);
+  for (const Operation& operation : operations_) {
+    DestroyTimed(operation.device, operation.marks.begins);
+    DestroyTimed(operation.device, operation.marks.ends);
   }
   for (const Origin& origin : origins_) DestroyTimed(origin.device, origin.event);
 }
 
 void Stamps::Begin() {
-  ends_->begin = ends_->clock();
-  std::fill(ends_->seconds.begin(), ends_->seconds.end(), std::nullopt);
   for (Origin& origin : origins_) origin.has_begun = false;
 }
 
@@ -61,33 +53,27 @@ absl::Status Stamps::Begin(Device& device, Stream stream) {
   return status;
 }
 
-absl::StatusOr<CopyWatch> Stamps::Watch(std::size_t at, Device& device) {
-  Step& step = steps_[at];
-  step.device = &device;
-  absl::Status status = CreateTimed(device, step.begins);
-  if (status.ok()) status = CreateTimed(device, step.ends);
+absl::StatusOr<Stamps::Marks> Stamps::Of(std::size_t at, Device& device) {
+  Operation& operation = operations_[at];
+  operation.device = &device;
+  absl::Status status = CreateTimed(device, operation.marks.begins);
+  if (status.ok()) status = CreateTimed(device, operation.marks.ends);
   if (!status.ok()) return status;
-  return CopyWatch{.begins = step.begins, .ends = step.ends, .ended = [ends = ends_, at] {
-                     ends->seconds[at] = ends->clock() - ends->begin;
-                   }};
+  return operation.marks;
 }
 
-absl::StatusOr<Stamps::Times> Stamps::Of(std::size_t at) const {
-  const Step& step = steps_[at];
-  if (step.device == nullptr) return absl::FailedPreconditionError("the step has no work");
-  const absl::StatusOr<double> start = SecondsOf(*step.device, step.begins);
+absl::StatusOr<Stamps::Times> Stamps::Read(std::size_t at) const {
+  const Operation& operation = operations_[at];
+  const auto origin = std::find_if(origins_.begin(), origins_.end(), [&](const Origin& one) {
+    return one.device == operation.device;
+  });
+  const absl::StatusOr<double> start =
+      operation.device->SecondsBetween(origin->event, operation.marks.begins);
   if (!start.ok()) return start.status();
-  const std::optional<double>& ended = ends_->seconds[at];
-  if (ended.has_value()) return Times{*start, *ended};
-  const absl::StatusOr<double> end = SecondsOf(*step.device, step.ends);
+  const absl::StatusOr<double> end =
+      operation.device->SecondsBetween(origin->event, operation.marks.ends);
   if (!end.ok()) return end.status();
   return Times{*start, *end};
-}
-
-absl::StatusOr<double> Stamps::SecondsOf(const Device& device, Event event) const {
-  const auto origin = std::find_if(origins_.begin(), origins_.end(),
-                                   [&](const Origin& one) { return one.device == &device; });
-  return origin->device->SecondsBetween(origin->event, event);
 }
 
 }  // namespace tidepool::execute

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The times at which steps of an iteration began and ended, by timed events on streams.
+// The times at which operations of an iteration began and ended, by timed events on streams.
 #ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_STAMPS_H_
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_STAMPS_H_
 
 #include <cstddef>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 #include "tidepool/training/executor.h"
 
@@ -29,45 +26,39 @@ class Stamps {
     double end = 0;
   };
 
-  Stamps(std::size_t steps, std::function<double()> clock);
+  // Events to record before and after an operation, in its stream.
+  struct Marks {
+    Event begins;
+    Event ends;
+  };
+
+  explicit Stamps(std::size_t operations) : operations_(operations) {}
   ~Stamps();
   Stamps(const Stamps&) = delete;
   Stamps& operator=(const Stamps&) = delete;
 
-  // Returns the watch of a step on a device. The first call creates its events. `ended` may be
-  // called late, after an error.
-  absl::StatusOr<CopyWatch> Watch(std::size_t step, Device& device);
-  // Begins an iteration. Steps that end on the host count from now.
+  // Returns the marks of an operation on a device. The first call creates them.
+  absl::StatusOr<Marks> Of(std::size_t operation, Device& device);
+  // Begins an iteration.
   void Begin();
   // Lets the times of a device count from this point of a stream of it without work. Only the first
   // call in an iteration has an effect, for each device.
   absl::Status Begin(Device& device, Stream stream);
-  // Returns the times of a step after its end. FailedPrecondition if it had no work. A step without
-  // work in this iteration may have the times of an earlier one.
-  absl::StatusOr<Times> Of(std::size_t step) const;
+  // Returns the times of an operation that has ended, with recorded marks.
+  absl::StatusOr<Times> Read(std::size_t operation) const;
 
  private:
-  struct Step {
+  struct Operation {
     Device* device = nullptr;
-    Event begins;
-    Event ends;
+    Marks marks;
   };
   struct Origin {
     Device* device = nullptr;
     Event event = {};
     bool has_begun = false;
   };
-  // Written by steps that end on the host.
-  struct Ends {
-    const std::function<double()> clock;
-    double begin = 0;
-    std::vector<std::optional<double>> seconds;
-  };
 
-  absl::StatusOr<double> SecondsOf(const Device& device, Event event) const;
-
-  const std::shared_ptr<Ends> ends_;
-  std::vector<Step> steps_;
+  std::vector<Operation> operations_;
   std::vector<Origin> origins_;
 };
 

@@ -11,6 +11,7 @@
 #include "tests/training/execute/offload_everything.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/training/executor.h"
+#include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {
@@ -41,13 +42,13 @@ TEST(CudaExecutor, IsMeasuredByEvents) {
   ConfigureStandIn({});
   {
     const auto device = *CudaDevice::Create({});
-    const auto pool = *Pool::Create(device.get(), {.max_bytes = 16 * kDataBytes});
-    const auto host = *PinnedPool::Create(device.get(), {.max_bytes = 16 * kDataBytes});
-    const auto offloader = *Offloader::Create(device.get(), pool.get(), host.get(), {});
     const TaskGraph graph = ChainOfTasks(kTasks);
     const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+    Machine machine;
+    machine.devices.front().memory_bytes = 16 * kDataBytes;
+    const PlacedSchedule placed = *PlaceInPool(graph, schedule, machine);
     const auto executor =
-        *Executor::Create(device.get(), offloader.get(), graph, schedule,
+        *Executor::Create({device.get()}, {graph}, placed.schedule, machine,
                           SleepingTasks(device.get(), graph, 1), nullptr, {.measures = true});
     for (int i = 0; i < 2; ++i) {
       const absl::StatusOr<Timeline> timeline = executor->Run();

@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/copies/offload/offloader_fixture.h"
 #include "tests/support/pool_schedule.h"
-#include "tests/training/execute/task_work.h"
+#include "tests/training/execute/placed_rig.h"
 #include "tidepool/training/executor.h"
 
 namespace tidepool {
@@ -118,25 +117,35 @@ class AdaptiveRun : public ::testing::Test {
                                      .placing = options_.machine.placing,
                                      .densities = options_.densities})
             .value());
-    executor_ = Create(timeline.resolved, 2).value();
+    executor_ = Create(Place(timeline), 2).value();
   }
 
   absl::StatusOr<std::unique_ptr<Executor>> Create(const Schedule& schedule, int probe_every) {
     return Executor::Create(
-        &fixture_.device(), &fixture_.offloader(), graph_, schedule,
+        {device_.get()}, {graph_}, schedule, options_.machine.machine,
         [this](const TaskLaunch& launch) {
-          return fixture_.device().CallHost(launch.stream, [this, launch, density = density_] {
+          return device_->CallHost(launch.stream, [this, launch, density = density_] {
             hashes_[launch.task] = DoThinTask(graph_, launch, density);
           });
         },
-        [this](std::size_t /*data*/, void* address, Stream stream) {
-          return fixture_.device().CallHost(stream, [=] { FillInput(address); });
+        [this](const HomeFill& fill) {
+          return device_->CallHost(fill.stream, [address = fill.address] { FillInput(address); });
         },
         {.probe_every = probe_every,
-         .on_density = [this](std::size_t data, const DensityEstimate& estimate) {
-           densities_[data] = estimate;
-           adaptive_->Note(data, estimate);
-         }});
+         .on_density =
+             [this](std::size_t data, const DensityEstimate& estimate) {
+               densities_[data] = estimate;
+               adaptive_->Note(data, estimate);
+             },
+         .pipeline = pipeline_.get()});
+  }
+  // Returns the schedule with the simulated addresses.
+  Schedule Place(const Timeline& timeline) const {
+    TimelineOptions placing = options_.machine.placing;
+    placing.plan = timeline.plan;
+    return PlaceInPool(graph_, timeline.resolved, options_.machine.machine, placing)
+        .value()
+        .schedule;
   }
 
   // Runs an iteration with data of this density, and returns whether compression was chosen again.
@@ -149,7 +158,7 @@ class AdaptiveRun : public ::testing::Test {
     const absl::StatusOr<std::optional<Timeline>> chosen = adaptive_->ChooseAgain();
     EXPECT_TRUE(chosen.ok()) << chosen.status();
     if (!chosen->has_value()) return false;
-    EXPECT_EQ(executor_->Reschedule((*chosen)->resolved), absl::OkStatus());
+    EXPECT_EQ(executor_->Reschedule(Place(**chosen)), absl::OkStatus());
     return true;
   }
 
@@ -161,11 +170,8 @@ class AdaptiveRun : public ::testing::Test {
 
   const TaskGraph graph_ = Chain();
   testing::PoolPolicy options_;
-  OffloaderFixture fixture_{{.pool_bytes = 4 << 20,
-                             .host_bytes = 8 << 20,
-                             .page_bytes = 8 << 20,
-                             .compresses = true,
-                             .release = kWhenAwaited}};
+  const std::unique_ptr<HostDevice> device_ = HostDevice::Create({}).value();
+  testing::SmallPipeline pipeline_{*device_, 8 << 20};
   std::vector<std::uint64_t> hashes_;
   double density_ = 1;
   std::map<std::size_t, DensityEstimate> densities_;
@@ -195,21 +201,21 @@ TEST_F(AdaptiveRun, ChoosesAgainWhenADensityLeavesItsBand) {
 }
 
 TEST_F(AdaptiveRun, WithoutProbesNothingIsNoted) {
-  executor_ = Create(adaptive_->schedule(), 0).value();
+  executor_ =
+      Create(Place(Simulate(graph_, adaptive_->schedule(), options_.machine).value()), 0).value();
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(Iterate(0.2));
   EXPECT_EQ(adaptive_->noted(), 0);
 }
 
-TEST_F(AdaptiveRun, OtherSchedulesAreRefused) {
-  Schedule other = adaptive_->schedule();
-  other.fingerprint += 1;
-  EXPECT_EQ(executor_->Reschedule(other).code(), absl::StatusCode::kFailedPrecondition);
-  other = adaptive_->schedule();
-  other.memory = ScheduleMemory::kFixed;
-  EXPECT_FALSE(executor_->Reschedule(other).ok());
-  EXPECT_FALSE(Iterate(1));
-  EXPECT_THAT(Create(adaptive_->schedule(), -1).status().message(),
-              HasSubstr("expected 0 or more"));
+TEST_F(AdaptiveRun, RefusesProbesThatTellNobody) {
+  const Schedule placed = Place(Simulate(graph_, adaptive_->schedule(), options_.machine).value());
+  EXPECT_THAT(Create(placed, -1).status().message(), HasSubstr("expected 0 or more"));
+  const LaunchTask launch = [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); };
+  EXPECT_THAT(Executor::Create({device_.get()}, {graph_}, placed, options_.machine.machine, launch,
+                               nullptr, {.probe_every = 1})
+                  .status()
+                  .message(),
+              HasSubstr("without a function on_density"));
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class SummedTraining {
   absl::Status Create(bool measures = false) {
     std::vector<Device*> devices;
     for (const auto& device : devices_) devices.push_back(device.get());
-    auto made = Executor::CreateFixed(
+    auto made = Executor::Create(
         devices, made_.graphs, made_.schedule, made_.machine,
         [this](const TaskLaunch& launch) { return Launch(launch); },
         [this](const HomeFill& fill) { return Fill(fill); },
@@ -302,9 +302,9 @@ TEST(Exchange, AsksForAFunctionThatAdds) {
   const MadeSchedule made = MadeFor(layers, 2, 5, GradientReduction::kRing);
   const auto first = HostDevice::Create({}).value();
   const auto second = HostDevice::Create({}).value();
-  const auto executor = Executor::CreateFixed(
-      {first.get(), second.get()}, made.graphs, made.schedule, made.machine,
-      [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {});
+  const auto executor =
+      Executor::Create({first.get(), second.get()}, made.graphs, made.schedule, made.machine,
+                       [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {});
   EXPECT_EQ(executor.status().message(),
             "devices add gradients up, and no function was given, expected `add_received`");
 }

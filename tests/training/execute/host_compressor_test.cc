@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "tests/support/rounds.h"
-#include "tests/training/execute/fixed_rig.h"
+#include "tests/training/execute/program_rig.h"
 #include "tidepool/host_device.h"
 
 namespace tidepool {
 namespace {
 
 using testing::FixedProgram;
-using testing::FixedRig;
+using testing::ProgramRig;
 using testing::RandomPrograms;
 
 Machine WithCompressor() {
@@ -165,7 +165,7 @@ TEST(CompressedIterations, ReadTheSameBytesAsAPlainRun) {
       if (device.compressor.exists()) device.compressor = {1e12, 1e12};
     }
     const auto compressor = HostCompressor::Create(devices, machine).value();
-    FixedRig rig(random, devices);
+    ProgramRig rig(random, devices);
     const auto copy = [&](const CompressedCopy& one) {
       ++compressed;
       return compressor->Copy(one);

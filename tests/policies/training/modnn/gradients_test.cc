@@ -105,7 +105,7 @@ class Training {
     const auto call = [&](std::size_t device, Stream stream, auto function) {
       return pointers[device == kHostDevice ? 0 : device]->CallHost(stream, function);
     };
-    auto executor = Executor::CreateFixed(
+    auto executor = Executor::Create(
         pointers, made_.graphs, made_.schedule, made_.machine,
         [&](const TaskLaunch& launch) {
           return call(launch.device, launch.stream, [this, launch] { Compute(launch); });

@@ -10,7 +10,7 @@
 
 #include "tests/memory/cuda/stand_in.h"
 #include "tests/support/rounds.h"
-#include "tests/training/execute/fixed_rig.h"
+#include "tests/training/execute/program_rig.h"
 #include "tidepool/cuda_device.h"
 
 namespace tidepool {
@@ -18,16 +18,16 @@ namespace {
 
 using testing::Enlarge;
 using testing::FixedProgram;
-using testing::FixedRig;
+using testing::ProgramRig;
 using testing::RandomPrograms;
 
-class CudaFixedExecutorTest : public ::testing::Test {
+class CudaProgramExecutorTest : public ::testing::Test {
  protected:
-  CudaFixedExecutorTest() {
+  CudaProgramExecutorTest() {
     ConfigureStandIn({.copy_latency_ns = 20'000});
     for (const int ordinal : {0, 1}) owned_.push_back(*CudaDevice::Create({.ordinal = ordinal}));
   }
-  ~CudaFixedExecutorTest() override {
+  ~CudaProgramExecutorTest() override {
     owned_.clear();
     ConfigureStandIn({});
   }
@@ -38,14 +38,14 @@ class CudaFixedExecutorTest : public ::testing::Test {
   std::vector<std::unique_ptr<CudaDevice>> owned_;
 };
 
-TEST_F(CudaFixedExecutorTest, TasksReadTheRightBytes) {
+TEST_F(CudaProgramExecutorTest, TasksReadTheRightBytes) {
   int two_devices = 0;
   for (int seed = 0; seed < testing::Rounds(100); ++seed) {
     SCOPED_TRACE(seed);
     RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
     two_devices += random.schedule.devices > 1 ? 1 : 0;
     Enlarge(random, 64);
-    FixedRig rig(random, devices());
+    ProgramRig rig(random, devices());
     ASSERT_EQ(rig.Create({.measures = seed % 2 == 0}), absl::OkStatus());
     const auto hashes = rig.Run(2);
     ASSERT_TRUE(hashes.ok()) << hashes.status();
@@ -55,10 +55,10 @@ TEST_F(CudaFixedExecutorTest, TasksReadTheRightBytes) {
   for (Device* const device : devices()) EXPECT_EQ(device->used_bytes(), 0);
 }
 
-TEST_F(CudaFixedExecutorTest, ACopyThatFailsEndsTheIterationAndNoMore) {
+TEST_F(CudaProgramExecutorTest, ACopyThatFailsEndsTheIterationAndNoMore) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     RandomPrograms random = FixedProgram(seed);
-    FixedRig rig(random, devices());
+    ProgramRig rig(random, devices());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
     const std::vector<std::uint64_t> expected = rig.Expected(1);
     for (int n = 1; n < 100; ++n) {

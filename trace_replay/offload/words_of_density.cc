@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies a pattern of words into the outputs of tasks.
-#include "trace_replay/offload/sparse_tasks.h"
+#include "trace_replay/offload/words_of_density.h"
 
 #include <algorithm>
 #include <cstring>
@@ -50,29 +49,6 @@ absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text) {
     densities.push_back(density);
   }
   return densities;
-}
-
-SparseTasks::SparseTasks(Device* device, const TaskGraph& graph,
-                         const std::vector<double>& densities)
-    : device_(device), graph_(graph), sleep_(SleepingTasks(device, graph, 1)) {
-  for (const double density : densities) patterns_.push_back(WordsOfDensity(density));
-}
-
-const WordPattern& SparseTasks::Current() const {
-  return patterns_[std::min(std::max<std::size_t>(iteration_, 1), patterns_.size()) - 1];
-}
-
-absl::Status SparseTasks::Launch(const TaskLaunch& launch) const {
-  const GraphTask& task = graph_.tasks[launch.task];
-  for (std::size_t i = 0; i < task.writes.size(); ++i) {
-    const GraphData& data = graph_.data[task.writes[i]];
-    if (data.kind != DataKind::kActivation) continue;
-    absl::Status status =
-        device_->CallHost(launch.stream, [words = Current(), to = launch.writes[i],
-                                          bytes = data.bytes] { FillWithWords(words, to, bytes); });
-    if (!status.ok()) return status;
-  }
-  return sleep_(launch);
 }
 
 }  // namespace tidepool::tool

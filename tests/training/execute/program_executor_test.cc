@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor of fixed addresses with real data on host devices: tasks read the same bytes as in a
+// The executor with real data on host devices: tasks read the same bytes as in a
 // plain run in memory, for schedules with drops, tasks that run again, ranges, two devices, tasks
 // of the host, and rounds.
 #include <gmock/gmock.h>
@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/rounds.h"
 #include "tests/training/execute/first_fit_addresses.h"
-#include "tests/training/execute/fixed_rig.h"
 #include "tests/training/execute/offload_everything.h"
+#include "tests/training/execute/program_rig.h"
 #include "tidepool/host_device.h"
 #include "tidepool/training/model_zoo.h"
 
@@ -25,8 +25,8 @@ namespace {
 
 using testing::Enlarge;
 using testing::FixedProgram;
-using testing::FixedRig;
 using ::testing::HasSubstr;
+using testing::ProgramRig;
 using testing::RandomPrograms;
 using testing::Rounds;
 using ::testing::StartsWith;
@@ -86,7 +86,7 @@ void Count(const RandomPrograms& random, Features& features) {
   }
 }
 
-TEST(FixedExecutorTest, TasksReadTheRightBytes) {
+TEST(ProgramExecutorTest, TasksReadTheRightBytes) {
   Features features;
   const int rounds = Rounds(300);
   for (int seed = 0; seed < rounds; ++seed) {
@@ -100,7 +100,7 @@ TEST(FixedExecutorTest, TasksReadTheRightBytes) {
       options.copy_latency_ns = 20'000;
     }
     HostDevices devices(random.schedule.devices, options);
-    FixedRig rig(random, devices.all());
+    ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create({.measures = seed % 4 == 0}), absl::OkStatus());
     const auto hashes = rig.Run(3);
     ASSERT_TRUE(hashes.ok()) << hashes.status();
@@ -116,11 +116,11 @@ TEST(FixedExecutorTest, TasksReadTheRightBytes) {
   EXPECT_GT(features.host_tasks, rounds / 20);
 }
 
-TEST(FixedExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
+TEST(ProgramExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomPrograms random = FixedProgram(seed);
     HostDevices devices(random.schedule.devices);
-    FixedRig rig(random, devices.all());
+    ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
     const auto count = [&](std::vector<Call> calls) {
       std::int64_t sum = 0;
@@ -141,23 +141,23 @@ TEST(FixedExecutorTest, AnIterationTakesNoMemoryAndWaitsOnce) {
 }
 
 // An event is recorded only for a wait of another stream, or for the end.
-TEST(FixedExecutorTest, RecordsEventsOnlyForWaits) {
+TEST(ProgramExecutorTest, RecordsEventsOnlyForWaits) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomPrograms random = FixedProgram(seed);
     HostDevices devices(random.schedule.devices);
-    FixedRig rig(random, devices.all());
+    ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
     ASSERT_TRUE(rig.Run(1).ok());
     EXPECT_LE(devices.Count(Call::kRecordEvent), devices.Count(Call::kWaitEvent)) << seed;
   }
 }
 
-TEST(FixedExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
+TEST(ProgramExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     RandomPrograms random = FixedProgram(seed);
     Enlarge(random, 64);
     HostDevices devices(random.schedule.devices, {.copy_latency_ns = 20'000});
-    FixedRig rig(random, devices.all());
+    ProgramRig rig(random, devices.all());
     ASSERT_EQ(rig.Create(), absl::OkStatus());
     const std::vector<std::uint64_t> expected = rig.Expected(2);
     for (std::size_t n = 1; n <= expected.size(); ++n) {
@@ -175,14 +175,14 @@ TEST(FixedExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
   }
 }
 
-TEST(FixedExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
+TEST(ProgramExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     for (const bool measures : {false, true}) {
       RandomPrograms random = FixedProgram(seed);
       HostDevices devices(random.schedule.devices);
       for (std::size_t failing = 0; failing < random.schedule.devices; ++failing) {
         HostDevice& device = devices[failing];
-        FixedRig rig(random, devices.all());
+        ProgramRig rig(random, devices.all());
         ASSERT_EQ(rig.Create({.measures = measures}), absl::OkStatus());
         const std::vector<std::uint64_t> expected = rig.Expected(1);
         bool has_failed = true;
@@ -207,7 +207,7 @@ TEST(FixedExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
   }
 }
 
-TEST(FixedExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
+TEST(ProgramExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     RandomPrograms random = FixedProgram(seed);
     HostDevices devices(random.schedule.devices);
@@ -216,7 +216,7 @@ TEST(FixedExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
       for (std::int64_t n = 1; has_failed; ++n) {
         ASSERT_LT(n, 1000);
         devices[failing].FailCall(Call::kAny, n);
-        FixedRig rig(random, devices.all());
+        ProgramRig rig(random, devices.all());
         const absl::Status status = rig.Create();
         devices[failing].FailCall(Call::kAny, 0);
         has_failed = !status.ok();
@@ -230,23 +230,23 @@ TEST(FixedExecutorTest, ADeviceThatFailsAtTheCreationGetsAllBack) {
   }
 }
 
-TEST(FixedExecutorTest, TellsHowMuchMemoryADeviceLacks) {
+TEST(ProgramExecutorTest, TellsHowMuchMemoryADeviceLacks) {
   RandomPrograms random = FixedProgram(1);
   Enlarge(random, 1 << 16);
   HostDevices devices(random.schedule.devices, {.memory_bytes = 1 << 16});
-  FixedRig rig(random, devices.all());
+  ProgramRig rig(random, devices.all());
   const absl::Status status = rig.Create();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("bytes on device 0"));
 }
 
-TEST(FixedExecutorTest, ExecutorsRunAtTheSameTime) {
+TEST(ProgramExecutorTest, ExecutorsRunAtTheSameTime) {
   HostDevices devices(2);
   const auto run = [&](std::uint64_t seed) {
     for (; seed < 40; seed += 4) {
       RandomPrograms random = FixedProgram(seed);
       Enlarge(random, 64);
-      FixedRig rig(random, devices.all());
+      ProgramRig rig(random, devices.all());
       ASSERT_EQ(rig.Create(), absl::OkStatus());
       const auto hashes = rig.Run(2);
       ASSERT_TRUE(hashes.ok()) << hashes.status();
@@ -260,10 +260,10 @@ TEST(FixedExecutorTest, ExecutorsRunAtTheSameTime) {
   EXPECT_EQ(devices[1].used_bytes(), 0);
 }
 
-TEST(FixedExecutorTest, TellsTheStepOfEachOperation) {
+TEST(ProgramExecutorTest, TellsTheStepOfEachOperation) {
   RandomPrograms random = FixedProgram(8);
   HostDevices devices(random.schedule.devices);
-  FixedRig rig(random, devices.all());
+  ProgramRig rig(random, devices.all());
   std::vector<std::size_t> steps;
   ASSERT_EQ(rig.Create({.on_step = [&](std::size_t step) { steps.push_back(step); }}),
             absl::OkStatus());
@@ -274,7 +274,7 @@ TEST(FixedExecutorTest, TellsTheStepOfEachOperation) {
 }
 
 // The next iteration would not find the weights.
-TEST(FixedExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
+TEST(ProgramExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
   TaskGraph graph = MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value();
   for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
   testing::FirstFitAddresses addresses(graph);
@@ -287,20 +287,18 @@ TEST(FixedExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
   HostDevices devices(1);
   Machine machine;
   machine.devices[0].memory_bytes = addresses.top() + graph.data[last->index].bytes;
-  const absl::Status status =
-      Executor::CreateFixed(devices.all(), {graph}, schedule, machine,
-                            SleepingTasks(&devices[0], graph, 0), nullptr, {})
-          .status();
+  const absl::Status status = Executor::Create(devices.all(), {graph}, schedule, machine,
+                                               SleepingTasks(&devices[0], graph, 0), nullptr, {})
+                                  .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("offset"));
 }
 
-TEST(FixedExecutorTest, RefusesWhatItCannotRun) {
+TEST(ProgramExecutorTest, RefusesWhatItCannotRun) {
   RandomPrograms random = FixedProgram(1);
   HostDevices devices(random.schedule.devices);
   const auto error = [&](std::vector<Device*> on, const LaunchTask& launch) {
-    return Executor::CreateFixed(on, random.graphs, random.schedule, random.machine, launch,
-                                 nullptr, {})
+    return Executor::Create(on, random.graphs, random.schedule, random.machine, launch, nullptr, {})
         .status();
   };
   const LaunchTask launch = [](const TaskLaunch& /*task*/) { return absl::OkStatus(); };
@@ -316,7 +314,7 @@ TEST(FixedExecutorTest, RefusesWhatItCannotRun) {
             "the schedule has pages, expected fixed addresses: FixAddresses plans them");
   random.schedule.memory = ScheduleMemory::kPool;
   EXPECT_EQ(error(devices.all(), launch).message(),
-            "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");
+            "the schedule is one of a pool, expected fixed addresses: PlaceInPool gives it them");
 }
 
 }  // namespace

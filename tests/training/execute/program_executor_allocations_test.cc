@@ -12,7 +12,7 @@
 namespace tidepool {
 namespace {
 
-TEST(FixedExecutorAllocationsTest, AnIterationAllocatesNothing) {
+TEST(ProgramExecutorAllocationsTest, AnIterationAllocatesNothing) {
   if (TIDEPOOL_HAS_SANITIZER) GTEST_SKIP() << "a sanitizer has its own operator new";
   TaskGraph graph = MakeModel("resnet-50", {.batch = 1, .inputs = DataHome::kDevice}).value();
   for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
@@ -26,9 +26,8 @@ TEST(FixedExecutorAllocationsTest, AnIterationAllocatesNothing) {
   Machine machine;
   machine.devices[0].memory_bytes = addresses.top();
   const auto executor =
-      Executor::CreateFixed({&device}, {graph}, schedule, machine,
-                            [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr,
-                            {})
+      Executor::Create({&device}, {graph}, schedule, machine,
+                       [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {})
           .value();
   for (int iteration = 0; iteration < 3; ++iteration) {
     const std::int64_t before = testing::allocations_of_thread;

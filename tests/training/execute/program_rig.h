@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An executor of a random schedule with fixed addresses. Its tasks do real work by host functions.
-#ifndef TIDEPOOL_TESTS_TRAINING_EXECUTE_FIXED_RIG_H_
-#define TIDEPOOL_TESTS_TRAINING_EXECUTE_FIXED_RIG_H_
+#ifndef TIDEPOOL_TESTS_TRAINING_EXECUTE_PROGRAM_RIG_H_
+#define TIDEPOOL_TESTS_TRAINING_EXECUTE_PROGRAM_RIG_H_
 
 #include <atomic>
 #include <cstddef>
@@ -27,13 +27,13 @@ inline RandomPrograms FixedProgram(std::uint64_t seed) {
   }
 }
 
-class FixedRig {
+class ProgramRig {
  public:
-  FixedRig(RandomPrograms& random, std::vector<Device*> devices)
+  ProgramRig(RandomPrograms& random, std::vector<Device*> devices)
       : random_(random), devices_(std::move(devices)) {}
 
   absl::Status Create(const ExecutorOptions& options = {}) {
-    auto made = Executor::CreateFixed(
+    auto made = Executor::Create(
         devices_, random_.graphs, random_.schedule, random_.machine,
         [this](const TaskLaunch& launch) { return Launch(launch); },
         [this](const HomeFill& fill) { return Fill(fill); }, options);
@@ -109,4 +109,4 @@ class FixedRig {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_TRAINING_EXECUTE_FIXED_RIG_H_
+#endif  // TIDEPOOL_TESTS_TRAINING_EXECUTE_PROGRAM_RIG_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor of fixed addresses compared with the simulator: on devices with an exact clock, all
+// The executor compared with the simulator: on devices with an exact clock, all
 // tasks and copies start and end at the simulated times, and stalls are the simulated ones.
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "tests/support/rounds.h"
 #include "tests/support/virtual_clock_device.h"
-#include "tests/training/execute/fixed_rig.h"
+#include "tests/training/execute/program_rig.h"
 #include "tidepool/training/executor.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -51,9 +51,9 @@ class VirtualRig {
       devices.push_back(owned_.back().get());
     }
     executor_ =
-        Executor::CreateFixed(devices, random.graphs, random.schedule, random.machine,
-                              [this](const TaskLaunch& launch) { return Launch(launch); }, nullptr,
-                              {.measures = true, .clock = [this] { return clock_->now(); }})
+        Executor::Create(devices, random.graphs, random.schedule, random.machine,
+                         [this](const TaskLaunch& launch) { return Launch(launch); }, nullptr,
+                         {.measures = true, .clock = [this] { return clock_->now(); }})
             .value();
   }
 
@@ -139,7 +139,7 @@ void ExpectSameEvents(const Timeline& actual, const Timeline& expected) {
   EXPECT_EQ(actual.bytes_in, expected.bytes_in);
 }
 
-TEST(FixedExecutorTimelineTest, IsTheSimulators) {
+TEST(ProgramExecutorTimelineTest, IsTheSimulators) {
   int two_devices = 0;
   std::size_t stalls = 0;
   for (int seed = 0; seed < testing::Rounds(600); ++seed) {
@@ -162,7 +162,7 @@ TEST(FixedExecutorTimelineTest, IsTheSimulators) {
 }
 
 // A pool's schedule with the addresses that the pool gives takes the time that is simulated for it.
-TEST(FixedExecutorTimelineTest, IsTheSimulatorsForPools) {
+TEST(ProgramExecutorTimelineTest, IsTheSimulatorsForPools) {
   for (const char* policy : {"vdnn", "vdnn++"}) {
     SCOPED_TRACE(policy);
     RandomPrograms pool(0);
