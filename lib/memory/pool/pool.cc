@@ -13,7 +13,8 @@
 namespace tidepool {
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOptions& options) {
-  if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
+  if (device == nullptr)
+    return absl::InvalidArgumentError("no device: pass one that outlives the pool");
   absl::StatusOr<PoolOptions> resolved = pool::ResolveOptions(*device, options);
   if (!resolved.ok()) return resolved.status();
   absl::StatusOr<pool::PoolPolicy> policy = pool::MakePolicy(*resolved);
