@@ -33,7 +33,7 @@ enum class Hint : std::uint8_t {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = UINT32_MAX;
 
-// A hint for a question about an offset: the answer of last time, or a likely one.
+// A guess at the answer to a question about an offset, such as the answer of last time.
 struct Clue {
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kFirst = -2;  // no used block lies below

@@ -4,9 +4,9 @@
 //
 // Create: for schedules of a pool, in a live pool. Data and workspaces are buffers of an Offloader.
 // The host runs ahead of the device; it waits at drops of data that is still leaving, at
-// kSynchronize, and where memory must leave before it can be used again. The simulated device waits
-// there in the place of the host, so an iteration may take longer than Simulate tells. With
-// OffloaderOptions::Release::kWhenAwaited, the resolved schedule of a simulation
+// kSynchronize, and where data must leave before its memory can be used again. In a simulation the
+// device waits there instead of the host, so an iteration may take longer than Simulate predicts.
+// With OffloaderOptions::Release::kWhenAwaited, the resolved schedule of a simulation
 // (Timeline::resolved) is placed at the simulated offsets. This executor compresses copies on the
 // host, and probes densities; for other schedules PlaceInPool and CreateFixed are faster.
 //

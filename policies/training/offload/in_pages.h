@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Drops the addresses of a schedule.
 #ifndef TIDEPOOL_POLICIES_TRAINING_OFFLOAD_IN_PAGES_H_
 #define TIDEPOOL_POLICIES_TRAINING_OFFLOAD_IN_PAGES_H_
 
