@@ -63,7 +63,8 @@ absl::StatusOr<Answer> RunFor(const Caller& caller, std::vector<std::string> arg
   try {
     line.app().parse(std::move(arguments));
   } catch (const CLI::Success&) {
-    return absl::InvalidArgumentError("help and version are for the command line, expected none");
+    return absl::InvalidArgumentError(
+        "help and version are for the command line: remove the option");
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(Printable(ArgumentError(line.app(), error)));
   }

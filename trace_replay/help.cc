@@ -151,18 +151,23 @@ std::string FullName(const CLI::App& app) {
 
 std::string UsageLine(const CLI::App& app) {
   std::string usage = FullName(app);
+  std::string command;  // of `dryrun`, with arguments of its own
   if (!Commands(app).empty()) return usage + " COMMAND [OPTIONS]";
   for (const CLI::Option* option :
        app.get_options([](const CLI::Option* option) { return option->get_positional(); })) {
     const std::string name = option->get_name(true);
-    absl::StrAppend(&usage, " ", option->get_required() ? name : absl::StrCat("[", name, "]"));
+    if (absl::EndsWith(name, "...")) {
+      command = absl::StrCat(" -- ", name);
+    } else {
+      absl::StrAppend(&usage, " ", option->get_required() ? name : absl::StrCat("[", name, "]"));
+    }
   }
   for (const CLI::Option* option : app.get_options([](const CLI::Option* option) {
          return option->get_required() && option->nonpositional();
        })) {
     absl::StrAppend(&usage, " ", NameOf(*option));
   }
-  return usage + " [OPTIONS]";
+  return absl::StrCat(usage, " [OPTIONS]", command);
 }
 
 }  // namespace tidepool::tool

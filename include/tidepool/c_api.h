@@ -286,7 +286,7 @@ typedef struct tidepool_statistics {
   size_t planned;    /* requests served at their planned offsets */
   size_t deviations; /* requests that were not, and planned requests that did not come */
   size_t plans;      /* plans that the pool made */
-  size_t iterations; /* seen from their begin to their end */
+  size_t iterations; /* seen from their start to their end */
 } tidepool_statistics;
 
 /* Fills the first `struct_size` bytes of `*statistics`; fields that this version of the library

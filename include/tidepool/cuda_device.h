@@ -76,7 +76,7 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
   // detected.
   //
   // InvalidArgument for a stream of another device, as far as CUDA can tell; it cannot while the
-  // stream captures. If a thread uses the own stream of another thread, its work goes to the legacy
+  // stream captures. If a thread uses another thread's own stream, its work goes to the legacy
   // stream, which is ordered with that stream.
   virtual absl::StatusOr<Stream> WrapStream(cudaStream_t native,
                                             StreamPromise promise = StreamPromise::kUnwraps) = 0;

@@ -99,9 +99,9 @@ class TIDEPOOL_EXPORT Device {
   // Returns a count that grows whenever a stream is destroyed. While it is unchanged, an earlier
   // answer of HasStream is still true.
   std::uint64_t stream_epoch() const { return stream_epoch_.load(std::memory_order_acquire); }
-  // Returns whether the owner of the stream may destroy it without a word. Then the device may be
-  // given its name during a call in which the owner names it, and at no other time: later its
-  // handle may be invalid, or belong to another stream. False for streams of CreateStream.
+  // Returns whether the owner of the stream may destroy it without telling the device. Such a
+  // stream may be named only in calls that the owner makes with it: later its handle may be
+  // invalid, or belong to another stream. False for streams of CreateStream.
   virtual bool MayEnd(Stream /*stream*/) const { return false; }
 
   // Events. -------------------------------------------------------------------------------------

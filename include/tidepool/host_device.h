@@ -86,7 +86,7 @@ class TIDEPOOL_EXPORT HostDevice : public Device {
   // Returns the number of calls of a kind since the device was made, including failed calls.
   virtual std::int64_t CountCalls(Call call) const = 0;
   // Lets the n-th call of a kind from now on (the next call is 1) fail with Unavailable, once.
-  // Replaces an earlier order for the same kind. 0 only cancels that order.
+  // Replaces an earlier call of FailCall for the same kind; 0 only cancels that one.
   virtual void FailCall(Call call, std::int64_t n) = 0;
   // Holds back copies of any direction that are queued from now on, until the next ReleaseCopies.
   virtual void HoldCopies() = 0;

@@ -33,7 +33,7 @@ enum class Hint : std::uint8_t {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = UINT32_MAX;
 
-// A hint for a question about an offset: the answer of last time, or a likely one.
+// A guess at the answer to a question about an offset, such as the answer of last time.
 struct Clue {
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kFirst = -2;  // no used block lies below
@@ -90,7 +90,7 @@ struct Placement {
   }
 };
 
-// Thread-compatible: a policy without memory may be shared by arenas of one thread.
+// Thread-compatible: a stateless policy may be shared by arenas of one thread.
 class TIDEPOOL_EXPORT PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
@@ -98,11 +98,11 @@ class TIDEPOOL_EXPORT PlacementPolicy {
   // Chooses a free block for `request`. The block must be an answer of `blocks`.
   virtual Placement Place(const Request& request, FreeBlocks& blocks) = 0;
 
-  // Returns whether earlier calls change later choices. Only such a policy receives the calls
+  // Returns whether earlier calls change later choices. Only a stateful policy receives the calls
   // below. They report where a request was placed, which may differ from the policy's choice, and
   // which blocks were freed and which marks were passed. A caller may ask about a request several
   // times, and may ask without placing it.
-  virtual bool HasMemory() const { return false; }
+  virtual bool IsStateful() const { return false; }
   virtual void OnPlaced(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
   virtual void OnFree(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
   virtual void OnMark(std::string_view /*name*/) {}

@@ -80,9 +80,9 @@ struct PoolOptions {
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // With placement `planned`, how many plans the pool makes and keeps, each for a kind of
   // iteration. The plan that was not used for longest makes room. A thread of the pool makes the
-  // plans. With 0 the pool makes no plan. When there are so many kinds that plans would serve less
-  // than two fifths of the iterations, the pool drops all plans and places as best-fit does, until
-  // iterations repeat.
+  // plans. With 0 the pool makes no plan. If plans would serve less than two fifths of the
+  // iterations, because too many kinds alternate, the pool drops all plans and places as best-fit
+  // does, until iterations repeat.
   int most_plans = 16;
   // Seconds to search for a lower plan than the first, which usually takes milliseconds.
   double plan_seconds = 1;
@@ -105,10 +105,10 @@ struct PoolOptions {
   // make offsets depend on how far the streams are. A pool with one stream is always
   // exact, as long as it does not remap and its memory is virtual and taken at once.
   bool exact_placement = false;
-  // Streams that their owners destroy without a word (Device::MayEnd) may have ended before a free
-  // names them, too. Their frees then record nothing, and another stream that takes the memory
-  // waits for the work of all streams. Without it such a free records an event once several streams
-  // use the pool.
+  // How frees on streams that their owners may destroy at any time (Device::MayEnd) are ordered,
+  // once several streams use the pool. False: the stream exists during Free, which records an event
+  // in it. True: it may have been destroyed before Free is called. Free then records nothing, and
+  // another stream that takes the memory waits for the work of all streams.
   bool late_frees = false;
   // Called when Allocate is about to refuse a request for want of memory; null for no call. It may
   // make room, and returns whether the pool tries again. When that fails too it is called again, at
@@ -151,7 +151,7 @@ struct PoolStats {
   std::int64_t planned = 0;
   std::int64_t deviations = 0;
   std::int64_t plans = 0;
-  // With placement `planned`: iterations that the pool saw from their begin to their end, marked or
+  // With placement `planned`: iterations that the pool saw from their start to their end, marked or
   // found. Without marks: the most requests in a row that were the same as `repeat_distance`
   // requests earlier. Iterations are found once a whole one, of 64 requests or more, has repeated.
   std::int64_t iterations = 0;

@@ -73,7 +73,7 @@ class Planned final : public PlannedPlacement {
     Rewind();
   }
 
-  bool HasMemory() const override { return true; }
+  bool IsStateful() const override { return true; }
   bool IsAtEnd() const override { return known_ != nullptr && next_ == requests().size(); }
   const PlacementPlan* followed() const override {
     return known_ == nullptr ? nullptr : known_->plan.get();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The micro-batches that a policy of micro-cuDNN allows.
 #include <algorithm>
 #include <numeric>
 #include <string>

@@ -10,10 +10,10 @@
 
 namespace tidepool::testing {
 
-inline std::vector<std::string> NamesOfPoliciesWithoutMemory() {
+inline std::vector<std::string> NamesOfStatelessPolicies() {
   std::vector<std::string> names = PlacementPolicyNames();
   std::erase_if(names, [](const std::string& name) {
-    return MakePlacementPolicy(name).value()->HasMemory();
+    return MakePlacementPolicy(name).value()->IsStateful();
   });
   return names;
 }

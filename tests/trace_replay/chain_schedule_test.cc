@@ -85,7 +85,7 @@ TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
   EXPECT_EQ(one["compressed"], false);
   EXPECT_LT(compressed["makespan"], 7);
   EXPECT_THAT(ErrorOf({"chain", path_, "--policy", "best", "--compressor", "1e9"}),
-              HasSubstr("--compressor and --density: one of them compresses nothing"));
+              HasSubstr("--compressor and --density: each compresses nothing without the other"));
   const json parts = Answer({"--policy", "best", "--part", "1"});
   EXPECT_EQ(parts["part_bytes"], 1);
   EXPECT_EQ(one["part_bytes"], 0);

@@ -76,7 +76,9 @@ class CommandLine : public ::testing::Test {
     EXPECT_THAT(outcome.out, ::testing::IsEmpty());
     EXPECT_THAT(outcome.err, ::testing::StartsWith("tidepool: "));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_THAT(outcome.err, ::testing::HasSubstr("expected"));
+    // The last part is the values that are expected, or the cure.
+    EXPECT_THAT(outcome.err, ::testing::ContainsRegex(
+                                 "expected|: (remove|give|leave|use|paste) |; use |, or give "));
     return outcome.err;
   }
 

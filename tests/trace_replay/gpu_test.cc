@@ -103,6 +103,7 @@ TEST_F(Gpus, WrongRatesAreRefused) {
   EXPECT_THAT(
       error_of({"--gpu", "voodoo"}),
       HasSubstr("--gpu: unknown GPU 'voodoo', expected a JSON file or one of gtx-750-ti, "));
+  EXPECT_THAT(error_of({"--gpu", folder_ / "missing.json"}), HasSubstr("cannot be opened"));
   EXPECT_THAT(error_of({"--flops", "0"}), HasSubstr("--flops: '0', expected a number from 1 to"));
   EXPECT_THAT(error_of({"--bandwidth", "fast"}), HasSubstr("--bandwidth: 'fast'"));
   EXPECT_THAT(error_of({"--bandwidth", "inf"}), HasSubstr("expected finite rates above 0"));

@@ -35,6 +35,11 @@ TEST(RunNotes, TellMemoryAndTime) {
             "8.0 GiB of memory for the pool, 1.0 GiB for offloaded data, about 11 s");
 }
 
+TEST(RunNotes, LongRunsAreToldInMinutesAndHours) {
+  EXPECT_THAT(tool::RunCostText({.seconds = 270}), ::testing::EndsWith("about 4.5 min"));
+  EXPECT_THAT(tool::RunCostText({.seconds = 3636}), ::testing::EndsWith("about 1 h"));
+}
+
 TEST(RunNotes, TooLittleMemoryIsRefused) {
   const tool::RunCost cost = {.pool_bytes = 8 * kGiB, .offload_bytes = kGiB};
   EXPECT_TRUE(tool::CheckRunMemory(cost, 9 * kGiB).ok());

@@ -154,7 +154,7 @@ TEST_F(ScheduleCommand, WritesNoProgramThatCannotTrain) {
               HasSubstr("an array, expected a task graph: an object"));
   Make();
   EXPECT_THAT(error({"--schedule", schedule_, "--policy", "none"}),
-              HasSubstr("--policy: a choice of the policy, and the schedule is made already"));
+              HasSubstr("--policy: a choice of the policy, but --schedule gives a schedule"));
   EXPECT_THAT(error({"--schedule", schedule_}),
               HasSubstr("memory of the kind pool, expected fixed addresses"));
   graph_.tasks.front().parameters = {};
@@ -402,7 +402,7 @@ TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {
   EXPECT_THAT(ErrorOf({"simulate", path_}), HasSubstr("--memory is missing, expected"));
   EXPECT_THAT(ErrorOf({"run", path_}), HasSubstr("--memory is missing, expected"));
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--policy", "vdnn"}),
-              HasSubstr("--policy: a choice of the policy, and the schedule is made already"));
+              HasSubstr("--policy: a choice of the policy, but --schedule gives a schedule"));
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--memory", "1GiB,2GiB"}),
               HasSubstr("--schedule: a file for one iteration"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "-o", path_}),

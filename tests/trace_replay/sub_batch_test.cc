@@ -89,7 +89,7 @@ TEST_F(SubBatchOptions, FilesOfRoundsAreSimulatedAndRun) {
   EXPECT_EQ(run["rounds"], 2);
   EXPECT_EQ(run["bytes_in"], made["bytes_in"]);
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--batch", "7"}),
-              HasSubstr("an iteration of 6 samples, expected that --batch or none"));
+              HasSubstr("an iteration of 6 samples: give it as --batch, or leave --batch out"));
 }
 
 TEST_F(SubBatchOptions, DevicesAddGradientsUp) {

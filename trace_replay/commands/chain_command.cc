@@ -35,7 +35,7 @@ absl::Status CheckFiles(const ChainOptions& options, const std::string& input) {
   if (options.point.graph.empty() == options.from.empty()) {
     return absl::InvalidArgumentError(options.from.empty()
                                           ? "no chain, expected CHAIN or --from GRAPH"
-                                          : "--from: CHAIN is given too, expected one of them");
+                                          : "--from: CHAIN is given too: remove one of the two");
   }
   for (const char* name : {"--batch", "--link"}) {
     if (options.app->count(name) == 0 || !options.from.empty()) continue;

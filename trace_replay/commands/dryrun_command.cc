@@ -181,7 +181,7 @@ Command AddDryRun(CLI::App& app) {
                    "The GPU to assume: h100, a100-40, rtx-4090, ... (default: h100)")
       ->type_name("NAME");
   AddSizeOption(*command, "--memory", options->memory_bytes,
-                "The memory of each GPU, instead of that of the model")
+                "The memory of each GPU, in place of the memory of --gpu")
       ->check(MoreThanNoMemory, "");
   AddWholeOption(*command, "--devices", options->devices, {1, 64},
                  "How many GPUs there are; with --world: on each node");
@@ -207,7 +207,8 @@ Command AddDryRun(CLI::App& app) {
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
   AddNumberOption(*command, "--density", options->density, {0, 1},
-                  "The share of elements that nonzero, masks and unique are assumed to keep");
+                  "The share of elements that torch.nonzero, torch.unique and boolean masks are "
+                  "assumed to keep");
   AddSizeOption(*command, "--cudnn-workspace", options->cudnn_workspace_bytes,
                 "The workspace of each convolution of cuDNN (default: as its shape decides)");
   command
@@ -240,8 +241,7 @@ Command AddDryRun(CLI::App& app) {
       ->type_name("ENVIRONMENT")
       ->expected(2);
   AddJsonOption(*command, options->json);
-  command->add_option("command", options->command, "The program and its arguments, after --")
-      ->type_name("COMMAND...");
+  command->add_option("COMMAND...", options->command, "The program and its arguments, after --");
   AddExamples(*command,
               {"tidepool dryrun -- python train.py --batch-size 48",
                "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",

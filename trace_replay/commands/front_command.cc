@@ -214,8 +214,8 @@ Command AddFront(CLI::App& app) {
   AddBestOptions(*front, point.offload);
   front->get_option("--time-limit")
       ->description(
-          "Time for the whole front. It ends by counted work in about that time at the "
-          "latest, and by the clock on a slower machine")
+          "Time limit of the whole front. Its searches count their work and end after about this "
+          "time, by the clock only on a slower machine")
       ->default_str("5s");
   AddMachineOptions(*front, point);
   AddDensityOption(*front, point);

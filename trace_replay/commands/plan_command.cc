@@ -141,7 +141,7 @@ void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measure
 absl::StatusOr<Answer> RunRegions(const PlanCommandOptions& options) {
   if (!options.output.empty()) {
     return absl::InvalidArgumentError(
-        "--output: expected none with --regions, which writes no plan");
+        "--output: --regions writes no plan: remove one of the two options");
   }
   if (options.block == 0) {
     return absl::InvalidArgumentError("--block: 0 bytes, expected at least 1");

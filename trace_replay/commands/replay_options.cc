@@ -167,9 +167,9 @@ absl::Status CheckReplayPool(const ReplayCommandOptions& options, const PlannedT
 
 absl::Status CheckPyTorchReplay(const ReplayCommandOptions& options) {
   if (options.device != "none") {
-    return absl::InvalidArgumentError(absl::StrCat("--device: ", options.device,
-                                                   " serves pools, and policy ", options.policy,
-                                                   " models PyTorch's allocator, expected none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device: ", options.device, " serves pools, and policy ", options.policy,
+                     " models PyTorch's allocator: use --device none"));
   }
   const std::string refused = options.offsets         ? "--offsets"
                               : options.alignment > 0 ? "--align"

@@ -154,8 +154,8 @@ void AddPolicies(CLI::App& app, ScheduleOptions& options) {
   AddPointOptions(app, options.point);
   AddDecisionOptions(app, options.point);
   app.add_option("--known", options.known,
-                 "A schedule from before, such as one for less memory: `best` is no slower. May "
-                 "be given several times")
+                 "A schedule of an earlier search, such as one for less memory: the schedule of "
+                 "`best` is never slower. May be given several times")
       ->type_name("FILE")
       ->allow_extra_args(false)
       ->group("Policy");

@@ -166,7 +166,7 @@ absl::Status CheckOptions(const WorkspaceOptions& options, const WorkspaceCase& 
                                                    : nullptr;
   if (question.kind != WorkspaceKind::kDevices || given == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      given, ": an option for kernels, and this case splits a batch over devices, expected none"));
+      given, ": an option for kernels, and this case splits a batch over devices: remove it"));
 }
 
 absl::StatusOr<CaseAnswer> AnswerFor(const WorkspaceOptions& options, WorkspaceCase question) {

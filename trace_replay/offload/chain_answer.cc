@@ -206,7 +206,7 @@ Answer PrintPolicyDoesNotFit(const ChainCommandOptions& options, const Chain& ch
 absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copies) {
   if (point.machine.compressor.has_value() != point.density.has_value()) {
     return absl::InvalidArgumentError(
-        "--compressor and --density: one of them compresses nothing, expected both or none");
+        "--compressor and --density: each compresses nothing without the other: give both or none");
   }
   const absl::StatusOr<CopyCompressor> compressor = CompressorOf(point.machine);
   if (!compressor.ok()) return compressor.status();

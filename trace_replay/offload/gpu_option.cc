@@ -31,8 +31,9 @@ absl::StatusOr<GpuRates> FindGpu(const std::string& name) {
   for (const GpuRates& gpu : KnownGpus()) {
     if (Plain(gpu.name) == Plain(name)) return gpu;
   }
+  const std::filesystem::path path = name;
   std::error_code error;
-  if (std::filesystem::exists(name, error)) return ReadGpu(name);
+  if (path.extension() == ".json" || std::filesystem::exists(path, error)) return ReadGpu(path);
   return absl::InvalidArgumentError(absl::StrCat("--gpu: unknown GPU '", absl::CHexEscape(name),
                                                  "', expected a JSON file or one of ",
                                                  KnownNames()));

@@ -222,10 +222,8 @@ void AddBestOptions(CLI::App& app, PolicyChoice& choice) {
   ChainPolicyOptions& options = choice.chain;
   AddSecondsOption(
       app, "--time-limit", options.time_limit_seconds,
-      "Time that a policy may search, where it searches that long. `best` ends by counted work "
-      "in about that time at the latest, and by the clock on a slower machine; a longer limit "
-      "finds "
-      "all that a shorter one does")
+      "Time limit of a policy's search. `best` counts its work and ends after about this time, by "
+      "the clock only on a slower machine; a longer limit never makes its schedule slower")
       ->check(MoreThanNoTime, "")
       ->default_str("2s")
       ->group(kPolicy);
@@ -239,8 +237,8 @@ void AddBestOptions(CLI::App& app, PolicyChoice& choice) {
       ->type_name("NAME")
       ->group(kSearches);
   AddSizeOption(app, "--part", choice.part_bytes,
-                "Copy data also in parts of this size, where `best` makes the schedule. "
-                "Each part leaves as soon as it is sent")
+                "Let `best` also copy data in parts of this size. The memory of a part is free as "
+                "soon as the part is sent")
       ->group(kSearches);
 }
 
@@ -373,8 +371,7 @@ std::string PolicyHelp() {
 CLI::Option* AddScheduleJsonOption(CLI::App& app, bool& json) {
   return AddJsonOption(app, json)->description(
       "Print one JSON object instead of tables. No schedule that runs the tasks in the same order "
-      "in "
-      "this memory is faster than its lower_bound_seconds");
+      "in this memory is faster than its lower_bound_seconds");
 }
 
 const char* const kOffloadHelp =

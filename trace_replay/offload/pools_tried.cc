@@ -37,8 +37,8 @@ absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, Ta
   if (offload.memory_kind.value_or(ScheduleMemory::kPool) != ScheduleMemory::kPool) {
     return absl::InvalidArgumentError(
         absl::StrCat("--memory-kind ", std::string(ScheduleMemoryName(*offload.memory_kind)),
-                     ": a schedule without a pool, expected none with --order best or --placement "
-                     "best, which look for the smallest pool"));
+                     ": a schedule without a pool, but --order best and --placement best look for "
+                     "the smallest pool: remove --memory-kind, or give an order and a placement"));
   }
   const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
   if (!orders.ok()) return orders.status();

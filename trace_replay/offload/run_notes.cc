@@ -18,6 +18,20 @@ namespace {
 
 constexpr double kCopyBytesPerSecond = 4e9;
 
+// Returns a number to two digits, and all digits before the point.
+std::string AboutText(double number) {
+  return number < 10 ? absl::StrFormat("%.2g", number) : absl::StrFormat("%.0f", number);
+}
+
+// Returns a time such as "11 s", "4.5 min" or "1 h".
+std::string AboutTimeText(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3600;
+  if (seconds >= kHour) return AboutText(seconds / kHour) + " h";
+  if (seconds >= 100) return AboutText(seconds / kMinute) + " min";
+  return AboutText(seconds) + " s";
+}
+
 }  // namespace
 
 RunCost CostOfRun(const Timeline& simulated, int iterations) {
@@ -33,7 +47,7 @@ RunCost CostOfRun(const Timeline& simulated, int iterations) {
 std::string RunCostText(const RunCost& cost) {
   return absl::StrCat(SizeText(cost.pool_bytes), " of memory for the pool, ",
                       SizeText(cost.offload_bytes), " for offloaded data, about ",
-                      absl::StrFormat("%.2g s", cost.seconds));
+                      AboutTimeText(cost.seconds));
 }
 
 absl::Status CheckRunMemory(const RunCost& cost, std::optional<std::int64_t> available_bytes) {

@@ -51,8 +51,9 @@ absl::StatusOr<std::vector<TaskGraph>> GraphsFor(const OffloadCommandOptions& op
   if (batches.empty()) {
     batches = {batch};
   } else if (batch != 0 && batch != samples) {
-    return AboutSchedule(options, absl::StrCat("an iteration of ", samples,
-                                               " samples, expected that --batch or none"));
+    return AboutSchedule(options,
+                         absl::StrCat("an iteration of ", samples,
+                                      " samples: give it as --batch, or leave --batch out"));
   }
   for (const std::int64_t one : batches) {
     absl::StatusOr<TaskGraph> graph = GraphAt(std::get<GraphFamily>(read), one);
@@ -89,8 +90,8 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     if (app.count(name) == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         name,
-        ": a choice of the policy, and the schedule is made already, expected no such option "
-        "with --schedule"));
+        ": a choice of the policy, but --schedule gives a schedule that is made already: remove "
+        "one of the two"));
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,7 @@ std::string FirstGpuAddress() {
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   return absl::InvalidArgumentError(
-      "--device: cuda: this build has no CUDA, expected none or host");
+      "--device: cuda: this build has no CUDA; use none or host, or build with the CUDA Toolkit");
 }
 
 std::string FirstGpuAddress() { return ""; }

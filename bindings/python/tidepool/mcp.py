@@ -71,7 +71,7 @@ async def ask(arguments: list[str], folder: str = ".", text: str = "") -> dict[s
     if not os.path.isdir(folder):
         raise ToolError(f"{folder}: no such folder")
     if any("\0" in argument for argument in arguments):
-        raise ToolError("an argument with a NUL character, expected none")
+        raise ToolError("an argument with a NUL character: remove it")
     # A dry run starts Python, and should find this one.
     environment = {**os.environ, "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)])}
     process = await anyio.open_process([program, *arguments], stdin=subprocess.PIPE, cwd=folder, env=environment)

@@ -23,21 +23,23 @@ struct PhaseOptions {
   std::stop_token stop = {};       // ends the search with the best plan so far
 };
 
-// The needs of a phase over all its times, in bytes.
+// The memory that a phase needs, in bytes. A phase may run several times: each run is a *time*.
 struct PhaseNeed {
   std::string name;         // "" for requests outside of all phases
-  std::int64_t times = 0;   // with requests or frees, for requests outside of phases
-  std::int64_t kept = 0;    // the sum of its allocations that no phase frees soon
-  std::int64_t handed = 0;  // the most that one time leaves to the next phases to free
-  std::int64_t work = 0;    // the peak of allocations that the same time frees
+  std::int64_t times = 0;   // runs in the trace; outside of phases, those with requests or frees
+  std::int64_t kept = 0;    // the sum, over all times, of allocations that stay for long
+  std::int64_t handed = 0;  // the most that one time leaves for one of the next phases to free
+  std::int64_t work = 0;    // the highest peak of allocations that the same time frees
 };
 
 struct PhaseNeeds {
   std::vector<PhaseNeed> phases;  // in the order of their first times
-  std::int64_t kept = 0;          // of all phases
-  std::int64_t handed = 0;        // the most of a phase
-  std::int64_t areas = 0;         // for memory that is handed on: 0 without any, else 2 to 9
-  std::int64_t work = 0;          // the height of the plan for the work of any phase
+  std::int64_t kept = 0;          // the sum of all phases
+  std::int64_t handed = 0;        // the most of any phase
+  // Areas of `handed` bytes for memory that one phase leaves to the next ones: as many as may hold
+  // such memory at the same time, 2 to 9; 0 if no phase leaves any.
+  std::int64_t areas = 0;
+  std::int64_t work = 0;  // the height of the plan for the work of any phase
   // A pool of this many bytes serves all orders of the phases: `kept`, `areas` of `handed` that
   // take turns, and `work`.
   std::int64_t needed = 0;

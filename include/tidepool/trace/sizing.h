@@ -92,7 +92,7 @@ struct MinimumPoolOptions {
 // The reason why the exact search did not determine everything.
 enum class ExactLimit {
   kNone,          // it determined everything
-  kUnsearchable,  // the policy has memory or asks for offsets, or the trace needs too many
+  kUnsearchable,  // the policy is stateful or asks for offsets, or the trace needs too many
                   // addresses
   kSteps,         // MinimumPoolOptions::most_steps
   kPieces,        // MinimumPoolOptions::most_places
@@ -123,7 +123,7 @@ struct MinimumPoolResult {
 };
 
 // Returns the smallest pools for `trace` under `policy`. A replay verified every size in the
-// result. The exact answers hold for every policy without memory, because a policy sees an arena
+// result. The exact answers hold for every stateless policy, because a policy sees an arena
 // only through questions. One simulation stands for all pool sizes for which the answers so far
 // agree, and divides where they differ.
 TIDEPOOL_EXPORT absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace,

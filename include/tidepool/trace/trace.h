@@ -160,10 +160,9 @@ struct Trace {
   // The memory of the recorded allocator after the last event, by address. Only PyTorch snapshots
   // have it.
   std::vector<TraceSegment> segments;
-  // skipped frees of allocations that were made before the log began
-  std::int64_t unmatched_frees = 0;
-  std::int64_t skipped_rows = 0;  // requests of zero bytes in a log
-  bool ended_early = false;       // the recording was cut off, so events may be missing
+  std::int64_t unmatched_frees = 0;  // skipped frees of allocations from before the log began
+  std::int64_t skipped_rows = 0;     // requests of zero bytes in a log
+  bool ended_early = false;          // the recording was cut off, so events may be missing
   // For a lifetime CSV, the allocation of each row, so that rows can be written in their old order.
   // A permutation, or empty when rows are in the order of allocations.
   std::vector<std::uint32_t> row_order;

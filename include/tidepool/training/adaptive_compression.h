@@ -5,11 +5,11 @@
 // each layer and choosing layers with low density to compress could reduce degradation of
 // performance due to compression" (Shriram et al., IPDPS 2019, section V-C).
 //
-// A choice stands on a density c of each datum, with an error h. The band of the datum is
-// [c - h, c + h]: h is the error of the probe that found c (density_probe.h), or 0.02 where
-// that is more, or where c was assumed. A later estimate d with the error e has left the band
-// when [d - e, d + e] and the band have no common point. As long as no estimate leaves its band,
-// the choice stands.
+// A choice of copies is based on a density c of each datum, with an error h. The band of the datum
+// is [c - h, c + h]: h is the error of the probe that found c (density_probe.h), or 0.02 where that
+// is more, or where c was assumed. A later estimate d with the error e has left the band when [d -
+// e, d + e] and the band have no common point. As long as no estimate leaves its band, the choice
+// is kept.
 //
 //     executor.Run()                      with ExecutorOptions::on_density = Note
 //     if (auto timeline = ChooseAgain())
@@ -37,7 +37,7 @@ namespace tidepool {
 struct AdaptiveCompressionOptions {
   Machine machine = {};
   TimelineOptions placing = {};  // of the simulation
-  // The share of nonzero words of each datum on which the schedule stands; empty: 1 for all.
+  // The share of nonzero words of each datum for which the schedule was made; empty: 1 for all.
   std::vector<double> densities = {};
 };
 

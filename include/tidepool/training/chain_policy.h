@@ -117,10 +117,10 @@ struct ChainPolicyOptions {
 // - "best": the fastest of all these and of two searches: one over sets, one over all orders of
 //   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
 //   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
-//   It takes any ChainCopies. With latency, it makes no schedules of these others, which know of
-//   none. A compressor is a faster link to them, at the lower rate of its two directions. Parts
-//   come after all searches for whole copies, with a quarter of the time limit more; all copies are
-//   in parts then, or none is. So a schedule is never slower than without. With `recomputes`, it
+//   It takes any ChainCopies. With latency it leaves the other policies out, because they cannot
+//   model it. A compressor is a faster link to them, at the lower rate of its two directions. Parts
+//   are searched after whole copies, in a quarter of the time limit more; then all copies are in
+//   parts, or none is. So parts never make the schedule slower. With `recomputes`, it
 //   also takes schedules of the policies below where they are faster. Half of the time limit is
 //   for those, and the bound is that of "pofo". Work is limited, and the time limit ends it on
 //   slow machines.

@@ -111,7 +111,7 @@ struct AttentionParameters {
   std::int64_t queries = 0;  // positions
   std::int64_t keys = 0;     // positions
   std::int64_t features = 0;
-  std::int64_t causal = 0;  // 1: a query meets no later key
+  std::int64_t causal = 0;  // 1: a query does not attend to later keys
 
   friend bool operator==(const AttentionParameters&, const AttentionParameters&) = default;
 };

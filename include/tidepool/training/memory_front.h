@@ -47,7 +47,7 @@ struct FrontMemory {
 };
 
 struct MemoryFront {
-  std::vector<FrontPoint> points;     // with more and more memory, and less and less time
+  std::vector<FrontPoint> points;     // by ascending memory, and so by descending time
   std::vector<FrontMemory> memories;  // that were tried, in ascending order
   double ideal_seconds = 0;           // of the whole batch at once, by the fastest algorithms
   bool stopped = false;               // a stop or the time limit ended the search before its work
@@ -57,9 +57,9 @@ struct MemoryFront {
 //
 // At each memory and each admissible sub-batch that could be faster than all schedules so far, it
 // makes the schedules of "modnn" and of "best", which begins with that of "modnn" in each round.
-// The planner gives the addresses of the latter, so that nothing moves for the sake of them. Where
-// the planner finds none, those of Algorithm 1 remain. A schedule serves all larger memories too:
-// time never grows with memory.
+// The planner gives the schedules of "best" their addresses, so that no data is copied only because
+// its addresses are needed. If the planner finds none, those of Algorithm 1 remain. A schedule
+// serves all larger memories too, so time never grows with memory.
 //
 // Admissible sub-batches, for kLargestSubBatch: the batch of a device, and the regular ones below
 // (RegularSubBatch). Otherwise the request's alone. Only the whole batch where options refuse ghost

@@ -25,8 +25,8 @@ TIDEPOOL_EXPORT bool TreatsSamplesApart(const GraphTask& task);
 
 // Returns the graph of a valid family at `batch`, in which each task that treats samples apart has
 // its desirable configurations as algorithms: each is faster than all with a smaller workspace
-// (ConfigurationFront). A micro-batch takes the time and the workspace that the family has at so
-// many samples. Micro-batches are those that `policy` allows (MicroBatchSizes). InvalidArgument for
+// (ConfigurationFront). A micro-batch takes the time and the workspace of the family at its
+// samples. Micro-batches are those that `policy` allows (MicroBatchSizes). InvalidArgument for
 // another policy, a batch above kMostKernelBatch, and micro-batches that the family lacks. Time is
 // that of GraphAt at each size, and of ConfigurationFront for each task.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> GraphInMicroBatches(const GraphFamily& family,

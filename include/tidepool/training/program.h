@@ -80,7 +80,7 @@ struct ProgramOperation {
   std::uint32_t waits = 0;
   // First of its entries in the program's offsets: for a task those of the data that it reads,
   // writes and updates, in the order of the graph, and of its workspace; for a copy that of its
-  // bytes; for a copy from another device those of its bytes on the own device, on the other one,
+  // bytes; for a copy from another device those of its bytes on its device, on the other one,
   // and of kAdd in the buffer. Not set with paged memory, and for tasks of the host.
   std::uint32_t first_offset = 0;
   // Duration: of a copy with the link to itself, with the latency.
@@ -151,7 +151,7 @@ struct LowerOptions {
 // Waits: an operation waits for the last writers of the bytes that it reads, and for all users of
 // the bytes that it writes. The first operation that touches memory waits for its last users
 // before: those of its addresses, or with pages those of the granules that were given back first.
-// For each other stream only the latest such operation counts, and none that the own stream has
+// For each other stream only the latest such operation counts, and none that its own stream has
 // passed.
 //
 // A copy from another device waits as a task does that reads the data there and writes it here.

@@ -181,7 +181,7 @@ TIDEPOOL_EXPORT absl::Status ValidateSchedule(absl::Span<const TaskGraph> graphs
 // Returns OK when ValidateSchedule does and a schedule with fixed addresses keeps to its memory: in
 // the order of steps no live range overlaps another one, workspaces included, and all of them lie
 // in the memory of their device (one value a device). Data with a home on the device before and
-// after the iteration has its memory from the begin on, and ends where it was allocated first.
+// after the iteration has its memory from the start on, and ends where it was allocated first.
 // Otherwise InvalidArgument, with the step, the data and both ranges. Shares no code with
 // FixAddresses. Thread-safe. O(steps log ranges) besides.
 TIDEPOOL_EXPORT absl::Status ValidateAddresses(absl::Span<const TaskGraph> graphs,
@@ -189,14 +189,14 @@ TIDEPOOL_EXPORT absl::Status ValidateAddresses(absl::Span<const TaskGraph> graph
                                                absl::Span<const std::int64_t> memory_bytes);
 
 // Returns a paged schedule with fixed addresses: the same steps, with planned offsets. Ranges of
-// one datum lie as in the whole datum. In a repeated round, data that stays has the same offset in
-// each repetition, and so has data with a home on the device at the begin and at the end, also if
-// it leaves meanwhile. The memory of such data, and of data that is there in part, is kept while
-// the data or the rest is away. Where that does not fit, it is used meanwhile.
-// ResourceExhausted when the planner finds no plan within the memory (one value a device), which
-// takes it up to three seconds; InvalidArgument for an alignment that is no power of two up to
-// kMostAlignment, and for other memory than paged; errors of ValidateSchedule and MakePlan.
-// Thread-safe. O(steps log steps) as a rule, and these seconds.
+// one datum lie as in the whole datum. Data that lives across the repetitions of a round has the
+// same offset in each of them. Data at home on the device has the same offset at the start and at
+// the end of the iteration, also if it is away in between. The memory of such data is kept free for
+// it while it is away, and so is that of data of which a part is away; if that does not fit, other
+// data uses the memory in the meantime. ResourceExhausted when the planner finds no plan within the
+// memory (one value a device), which takes it up to three seconds; InvalidArgument for an alignment
+// that is no power of two up to kMostAlignment, and for other memory than paged; errors of
+// ValidateSchedule and MakePlan. Thread-safe. O(steps log steps) as a rule, and these seconds.
 TIDEPOOL_EXPORT absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs,
                                                       const Schedule& schedule,
                                                       std::int64_t alignment,

@@ -35,7 +35,7 @@ enum class OffloadSet : std::uint8_t {
   // The fastest, by the simulator, of the sets above, of shares of kAll and kConvolutions, and of
   // no
   // offload at all. A share offloads as much as the memory asks for. The fastest algorithms are
-  // tried first. Where these do not fit, those with workspaces up to a limit are tried.
+  // tried first; if these do not fit, those with workspaces up to a limit.
   kDynamic,
 };
 enum class AlgorithmChoice : std::uint8_t {
@@ -92,10 +92,11 @@ struct BestOptions {
   // compressor (machine.h) takes the copies that it makes faster, and an answer is never slower
   // than without. Data that the host may read is copied raw.
   std::vector<double> densities = {};
-  // Schedules from before, such as those of less memory. The answer is no slower than those of this
-  // graph and alignment that keep to the memory. A sweep that hands its schedules on never takes
-  // longer with more memory. Those of pools, and those that run tasks again where `recomputes` is
-  // false, have no effect; nor have those without addresses where addresses are asked for.
+  // Schedules of earlier calls, such as those for less memory. The answer is no slower than any of
+  // them that is for this graph and alignment and fits the memory. So a sweep that passes the
+  // schedules of each memory to the next never gets slower with more memory. Ignored: schedules of
+  // pools; those that run tasks again, if `recomputes` is false; and those without addresses, if
+  // addresses are asked for.
   std::vector<Schedule> known = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};

@@ -77,7 +77,7 @@ struct SubBatchChoice {
 //
 // ResourceExhausted when not even the least sub-batch has tasks that fit, with the task, its bytes
 // and the sub-batch. InvalidArgument for options out of range; errors of GraphAt.
-// O(graph x profiles).
+// O(graph x SubBatchChoice::profiles).
 TIDEPOOL_EXPORT absl::StatusOr<SubBatchChoice> ChooseSubBatch(const GraphFamily& family,
                                                               std::int64_t batch,
                                                               std::int64_t memory_bytes,

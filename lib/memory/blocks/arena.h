@@ -26,7 +26,7 @@ class Arena {
         std::int64_t max_capacity)
       : blocks_(capacity & -alignment, alignment, max_capacity & -alignment),
         policy_(policy),
-        policy_has_memory_(policy.HasMemory()) {}
+        policy_is_stateful_(policy.IsStateful()) {}
 
   // Returns the size of the block that serves `bytes`.
   std::int64_t Rounded(std::int64_t bytes) const {
@@ -50,13 +50,13 @@ class Arena {
     const BlockId used = blocks_.Allocate(placement, bytes);
     high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);
     peak_live_bytes_ = std::max(peak_live_bytes_, blocks_.live_bytes());
-    if (policy_has_memory_) policy_.OnPlaced(blocks_.offset(used), bytes);
+    if (policy_is_stateful_) policy_.OnPlaced(blocks_.offset(used), bytes);
     return used;
   }
 
   // Returns the free block that results.
   BlockId FreeBlock(BlockId used) {
-    if (policy_has_memory_) policy_.OnFree(blocks_.offset(used), blocks_.bytes(used));
+    if (policy_is_stateful_) policy_.OnFree(blocks_.offset(used), blocks_.bytes(used));
     return blocks_.Free(used);
   }
 
@@ -68,7 +68,7 @@ class Arena {
   }
 
   bool Free(std::int64_t offset) {
-    if (policy_has_memory_) {
+    if (policy_is_stateful_) {
       const BlockId used = blocks_.Find(offset);
       if (used == kNoBlock) return false;
       policy_.OnFree(offset, blocks_.bytes(used));
@@ -77,7 +77,7 @@ class Arena {
   }
 
   void Mark(std::string_view name) {
-    if (policy_has_memory_) policy_.OnMark(name);
+    if (policy_is_stateful_) policy_.OnMark(name);
   }
 
   BlockMap& blocks() { return blocks_; }
@@ -89,7 +89,7 @@ class Arena {
  private:
   BlockMap blocks_;
   PlacementPolicy& policy_;
-  bool policy_has_memory_;
+  bool policy_is_stateful_;
   std::int64_t high_water_ = 0;
   std::int64_t peak_live_bytes_ = 0;
 };

@@ -2,7 +2,7 @@
 // The blocks of one arena in address order, split on allocation and merged on free, and the indexes
 // that answer a policy's questions.
 //
-// The list is the truth. An index (by size, by address, by start) exists from the first question
+// All state is in the list. An index (by size, by address, by start) exists from the first question
 // that needs it, and is kept up to date from then on. So a policy pays only for its own questions,
 // and copying a map copies only blocks. An index is dropped when clues answered all questions for
 // long. Offsets only: nothing here is dereferenced. Not thread-safe.

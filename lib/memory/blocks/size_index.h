@@ -187,13 +187,13 @@ class SizeIndex {
   Geometry geometry_;
   std::int64_t size_ = 0;    // entries
   std::uint64_t words_ = 0;  // bit w: occupied_[w] is not 0
-  std::array<std::uint64_t, kWords + 1>
-      occupied_{};                        // bit b of word w: bin w * kWord + b is not empty
+  // Bit b of word w: bin w * kWord + b is not empty.
+  std::array<std::uint64_t, kWords + 1> occupied_{};
   std::vector<EntryTree<SetLeaf>> bins_;  // up to that of the largest block
   EntryNodePool<SetLeaf> nodes_;
 
-  Place asked_ =
-      kNowhere;  // the last question to a crowd's tree, unless the tree has changed since
+  // The last question to a crowd's tree, unless the tree has changed since.
+  Place asked_ = kNowhere;
   FreeEntry answer_ = kNoEntry;
 };
 

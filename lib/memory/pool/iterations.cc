@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An iteration without a plan gets one, and a plan that does not fit any more is made again. Both
-// are rationed: otherwise iterations that never repeat would keep a processor busy for nothing.
-// Where plans serve too few iterations, the pool makes no plans for a while.
+// An iteration without a plan gets one, and a plan that no longer matches its iterations is made
+// again. The number of both is limited: otherwise iterations that never repeat would keep a
+// processor busy for nothing. If plans serve too few iterations, the pool makes no plans for a
+// while.
 #include "lib/memory/pool/iterations.h"
 
 #include <algorithm>
@@ -12,13 +13,13 @@
 namespace tidepool::pool {
 namespace {
 
-// An iteration is like its plan when it deviates for less than this part of its requests. The
-// iterations unlike their plan may outnumber the others by kMostUnlike.
+// An iteration matches its plan if less than 1/kLikePart of its requests deviate. Iterations that
+// do not match may outnumber those that do by kMostUnlike.
 constexpr std::int64_t kLikePart = 8;
 constexpr int kMostUnlike = 4;
 
-// A plan for the next iteration alone is made at its mark, so it must not take long. It takes time
-// for nothing when iterations do not repeat: then it is made for a few only.
+// A plan for the next iteration alone is made at its mark, so it must not take long. If iterations
+// do not repeat, it is of no use: after kMostUnusedNext such plans no more are made.
 constexpr std::size_t kMostNextRequests = 1 << 14;
 constexpr std::size_t kMostLeft = 1024;
 constexpr int kMostUnusedNext = 4;

@@ -74,10 +74,12 @@ class Iterations {
   void AddCounts(PoolStats& stats) const;
 
  private:
-  // A plan begins when memory lies as the iteration before it in turn would have left it. After so
-  // many iterations that could not leave it so, it begins all the same.
+  // A plan assumes the memory that the plan before it leaves to it. It begins with the first
+  // iteration that finds memory at these offsets, and after this many that do not it begins
+  // nevertheless.
   static constexpr int kMostTries = 4;
-  // The first iterations are not planned, so their memory lies apart.
+  // The first iterations have no plan, so their memory lies outside of the later plans. The first
+  // marks with plans that give it back.
   static constexpr int kGiveBacksAtFirst = 4;
 
   struct Known {

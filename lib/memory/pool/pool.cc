@@ -13,7 +13,8 @@
 namespace tidepool {
 
 absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOptions& options) {
-  if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
+  if (device == nullptr)
+    return absl::InvalidArgumentError("no device: pass one that outlives the pool");
   absl::StatusOr<PoolOptions> resolved = pool::ResolveOptions(*device, options);
   if (!resolved.ok()) return resolved.status();
   absl::StatusOr<pool::PoolPolicy> policy = pool::MakePolicy(*resolved);
@@ -21,7 +22,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   // The layers would hide requests from an observer, and addresses from a policy that remembers
   // them.
   const bool has_caches =
-      resolved->recorder == nullptr && !resolved->exact_placement && !policy->policy->HasMemory();
+      resolved->recorder == nullptr && !resolved->exact_placement && !policy->policy->IsStateful();
   auto made = std::make_unique<pool::PoolImpl>(*device, *resolved, *std::move(policy));
   if (absl::Status status = made->Start(); !status.ok()) return status;
   if (!has_caches) return made;

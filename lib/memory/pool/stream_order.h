@@ -37,7 +37,7 @@ struct StreamClock {
   Positions recorded_awaited;   // the positions that the stream had awaited there
   std::uint64_t completed = 0;  // the work up to this position is known to have finished
   bool destroyed = false;
-  bool may_end = false;  // its owner may destroy the stream without a word
+  bool may_end = false;  // its owner may destroy the stream without telling the device
 };
 
 // Work of a clock up to a position, which a thread of the host waits for.

@@ -35,8 +35,8 @@ class WaitAvoidingBlocks final : public FreeBlocks {
   }
 
  private:
-  static constexpr std::int64_t kSlack =
-      8;  // a block may be larger than the best by 1/8 of the request
+  // A block may be larger than the best fit by 1/kSlack of the request.
+  static constexpr std::int64_t kSlack = 8;
   static constexpr int kMostTries = 8;
 
   BlockId Prefer(BlockId best, std::int64_t bytes, std::int64_t slack) {

@@ -34,7 +34,7 @@ class Finder {
 
   absl::StatusOr<MinimumPoolResult> Find() {
     const bool simulates_many =
-        !policy_.HasMemory() && ManyPoolsArena::Addresses(load_, options_.alignment) > 0;
+        !policy_.IsStateful() && ManyPoolsArena::Addresses(load_, options_.alignment) > 0;
     std::vector<sizing::Step> steps;
     if (simulates_many) steps = sizing::ToSteps(trace_, options_.alignment);
     if (absl::Status status = Restart(simulates_many, steps); !status.ok()) return status;

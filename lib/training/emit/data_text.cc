@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The text of emitted programs with kernels: their data and their loss.
 #include "lib/training/emit/program_parts.h"
 
 namespace tidepool::emit {

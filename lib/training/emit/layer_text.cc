@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The text of emitted programs with kernels: all layers but convolutions and products.
 #include "lib/training/emit/program_parts.h"
 
 namespace tidepool::emit {

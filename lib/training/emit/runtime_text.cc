@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The text of all emitted programs: memory, streams, waits and copies.
 #include "lib/training/emit/program_parts.h"
 
 namespace tidepool::emit {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The text of emitted programs with kernels: updates of weights.
 #include "lib/training/emit/program_parts.h"
 
 namespace tidepool::emit {

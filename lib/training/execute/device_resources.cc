@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/training/execute/queue_plan.h"
 
 namespace tidepool::execute {
@@ -36,7 +37,7 @@ DeviceResources::~DeviceResources() {
 absl::Status DeviceResources::TakeMemory(const Program& program, std::int64_t alignment) {
   // Devices allocate whole blocks, and another schedule may need the rest of the last one.
   for (const std::int64_t bytes : program.pool_bytes) {
-    bytes_.push_back((bytes + kDeviceAlignment - 1) / kDeviceAlignment * kDeviceAlignment);
+    bytes_.push_back(RoundUp(bytes, kDeviceAlignment));
   }
   alignment_ = alignment;
   for (std::size_t i = 0; i < devices_.size(); ++i) {

@@ -55,7 +55,7 @@ void HostCopies::Place(std::size_t copy) {
   if (offsets_[copy] == kNoPlace) return;
   offsets_[copy] = bytes_;
   const std::int64_t end = bytes_ + MostBytes(graphs_, copy % graphs_.front().data.size());
-  bytes_ = (end + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  bytes_ = RoundUp(end, kCopyAlignment);
 }
 
 bool HostCopies::IsHome(std::size_t copy) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paged schedules in which all data stays on the device from its first use to its last.
+// The policy "none": paged schedules in which data is on the device from its first use to its last.
 #ifndef TIDEPOOL_POLICIES_TRAINING_LAYERWISE_STAYING_H_
 #define TIDEPOOL_POLICIES_TRAINING_LAYERWISE_STAYING_H_
 

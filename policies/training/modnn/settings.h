@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The machine and the options of a run of Algorithm 1.
 #ifndef TIDEPOOL_POLICIES_TRAINING_MODNN_SETTINGS_H_
 #define TIDEPOOL_POLICIES_TRAINING_MODNN_SETTINGS_H_
 

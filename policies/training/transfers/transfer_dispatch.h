@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransferDispatcher: the schedule of given absences. Data leaves as soon as it can, and comes back
-// as soon as that blocks no later operation.
+// TransferDispatcher: finds the times of copies when the absences are given. Data leaves as soon as
+// it can, and comes back as soon as no later operation lacks memory because of it.
 #ifndef TIDEPOOL_POLICIES_TRAINING_TRANSFERS_TRANSFER_DISPATCH_H_
 #define TIDEPOOL_POLICIES_TRAINING_TRANSFERS_TRANSFER_DISPATCH_H_
 

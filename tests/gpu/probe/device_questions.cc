@@ -136,7 +136,7 @@ void AskAboutTheDevice() {
     Say("child_exit", ChildExit());
     Code("parent_goes_on", cudaFree(memory));
   });
-  // lib/memory/device/cuda/cuda_end.cc WasDeviceReset
+  // bindings/support/cuda_end.cc WasDeviceReset
   Ask("device_reset", Reset);
 }
 

@@ -234,7 +234,7 @@ TEST_F(RemapTest, MovesWhenTheDeviceIsFull) {
 class RemapPropertyTest : public RemapTest, public ::testing::WithParamInterface<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(Policies, RemapPropertyTest,
-                         ::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
+                         ::testing::ValuesIn(testing::NamesOfStatelessPolicies()),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -360,7 +360,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, HammerTest,
                          NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Remapping, HammerTest,
-    ::testing::Combine(::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
+    ::testing::Combine(::testing::ValuesIn(testing::NamesOfStatelessPolicies()),
                        ::testing::Values(kRemappingPool)),
     NameOf);
 

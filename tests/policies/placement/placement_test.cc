@@ -19,7 +19,7 @@ TEST(PlacementRegistry, ListsThePolicies) {
                                                   "first-fit", "planned"));
   for (const std::string& name : PlacementPolicyNames()) {
     ASSERT_TRUE(MakePlacementPolicy(name).ok()) << name;
-    EXPECT_EQ((*MakePlacementPolicy(name))->HasMemory(), name == "planned") << name;
+    EXPECT_EQ((*MakePlacementPolicy(name))->IsStateful(), name == "planned") << name;
   }
 }
 
@@ -112,7 +112,7 @@ class Noting final : public PlacementPolicy {
   Placement Place(const Request& request, FreeBlocks& blocks) override {
     return Placement::LowEnd(blocks.SmallestFit(request.bytes));
   }
-  bool HasMemory() const override { return true; }
+  bool IsStateful() const override { return true; }
   void OnPlaced(std::int64_t offset, std::int64_t bytes) override {
     placed_.emplace_back(offset, bytes);
   }
@@ -126,7 +126,7 @@ class Noting final : public PlacementPolicy {
   std::vector<std::string> marks_;
 };
 
-TEST(PolicyWithMemory, IsToldOfWhatWasPlacedFreedAndMarked) {
+TEST(StatefulPolicy, IsToldOfWhatWasPlacedFreedAndMarked) {
   Noting policy;
   blocks::Arena arena(4 * 512, 512, policy);
   EXPECT_EQ(arena.Allocate(1, Hint::kResident), 0);

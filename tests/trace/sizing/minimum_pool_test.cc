@@ -215,7 +215,7 @@ TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty,
-                         ::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
+                         ::testing::ValuesIn(testing::NamesOfStatelessPolicies()),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -339,7 +339,7 @@ TEST(MinimumPool, OfTheShippedTracesIsVerifiedByReplays) {
     const auto trace = ReadTrace(path);
     ASSERT_TRUE(trace.ok()) << trace.status();
     ++traces;
-    for (const std::string& name : testing::NamesOfPoliciesWithoutMemory()) {
+    for (const std::string& name : testing::NamesOfStatelessPolicies()) {
       SCOPED_TRACE(name);
       std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
       const auto result =
@@ -357,7 +357,7 @@ TEST(MinimumPool, OfTheShippedTracesIsVerifiedByReplays) {
   EXPECT_GE(determined, 3 * traces);
 }
 
-// A policy with memory is sized by replays alone.
+// A stateful policy is sized by replays alone.
 class Alternating final : public PlacementPolicy {
  public:
   Placement Place(const Request& request, FreeBlocks& blocks) override {
@@ -365,13 +365,13 @@ class Alternating final : public PlacementPolicy {
     return ++calls_ % 2 == 0 ? Placement::HighEnd(blocks.HighestFit(request.bytes))
                              : Placement::LowEnd(low);
   }
-  bool HasMemory() const override { return true; }
+  bool IsStateful() const override { return true; }
 
  private:
   int calls_ = 0;
 };
 
-TEST(MinimumPool, DeterminesNothingExactForAPolicyWithMemory) {
+TEST(MinimumPool, DeterminesNothingExactForAStatefulPolicy) {
   Alternating policy;
   const Trace trace = ParseOperations("a,1,512,\na,2,512,\nf,1,,\na,3,1024,\n");
   const auto result = MinimumPool(trace, policy, {});
@@ -382,7 +382,7 @@ TEST(MinimumPool, DeterminesNothingExactForAPolicyWithMemory) {
   EXPECT_EQ(result->exact_limit, ExactLimit::kUnsearchable);
 }
 
-TEST(MinimumPool, BoundsRestartsOfAPolicyWithMemory) {
+TEST(MinimumPool, BoundsRestartsOfAStatefulPolicy) {
   Alternating policy;
   const Trace trace = ParseOperations("a,1,512,\na,2,512,\nf,1,,\na,3,1024,\n");
   const auto result = MinimumPool(trace, policy, {.most_restart_steps = 0});

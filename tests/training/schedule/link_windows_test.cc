@@ -18,20 +18,20 @@ using testing::Rounds;
 
 constexpr std::int64_t kMemory = 100;
 
-bool IsOpen(const Gap& gap, std::size_t position) {
-  return gap.begin <= position && position < gap.end;
+bool IsOpen(const Absence& absence, std::size_t position) {
+  return absence.begin <= position && position < absence.end;
 }
 
 struct Problem {
   std::vector<TaskInOrder> tasks;
-  std::vector<Gap> gaps;
+  std::vector<Absence> absences;
   MachineLink link;
 
-  double Bound() const { return LeastSecondsOfTasks(tasks, gaps, kMemory, link); }
+  double Bound() const { return LeastSecondsOfTasks(tasks, absences, kMemory, link); }
 
   std::int64_t OpenBytes(std::size_t position) const {
     std::int64_t bytes = 0;
-    for (const Gap& gap : gaps) bytes += IsOpen(gap, position) ? gap.bytes : 0;
+    for (const Absence& absence : absences) bytes += IsOpen(absence, position) ? absence.bytes : 0;
     return bytes;
   }
 
@@ -45,9 +45,9 @@ struct Problem {
   // Returns the bytes that leave for a position and cannot leave before `ended` tasks have ended.
   std::int64_t SentFor(std::size_t position, std::size_t ended) const {
     std::int64_t bytes = Away(position);
-    for (const Gap& gap : gaps) {
-      const bool leaves_before = gap.is_clean || gap.written < ended;
-      if (IsOpen(gap, position) && leaves_before) bytes -= gap.bytes;
+    for (const Absence& absence : absences) {
+      const bool leaves_before = absence.is_clean || absence.written < ended;
+      if (IsOpen(absence, position) && leaves_before) bytes -= absence.bytes;
     }
     return bytes;
   }
@@ -55,8 +55,8 @@ struct Problem {
   // Returns the bytes that are away at a position and must be back before the task at `needed`.
   std::int64_t FetchedAfter(std::size_t position, std::size_t needed) const {
     std::int64_t bytes = Away(position);
-    for (const Gap& gap : gaps) {
-      if (IsOpen(gap, position) && gap.end > needed) bytes -= gap.bytes;
+    for (const Absence& absence : absences) {
+      if (IsOpen(absence, position) && absence.end > needed) bytes -= absence.bytes;
     }
     return bytes;
   }
@@ -106,10 +106,11 @@ Problem RandomProblem(std::uint64_t seed) {
   }
   const std::size_t positions = problem.tasks.size() + 1;
   for (std::uint64_t count = random() % 10; count > 0; --count) {
-    Gap gap = {.begin = random() % positions, .bytes = below(60), .is_clean = random() % 4 == 0};
-    gap.end = gap.begin + 1 + random() % (positions - gap.begin);
-    gap.written = random() % (gap.begin + 1);
-    problem.gaps.push_back(gap);
+    Absence absence = {
+        .begin = random() % positions, .bytes = below(60), .is_clean = random() % 4 == 0};
+    absence.end = absence.begin + 1 + random() % (positions - absence.begin);
+    absence.written = random() % (absence.begin + 1);
+    problem.absences.push_back(absence);
   }
   problem.link = {.out_bytes_per_second = 4,
                   .in_bytes_per_second = 8,
@@ -140,7 +141,7 @@ TEST(LinkWindows, AreEmptyWithoutTasks) {
 TEST(LinkWindows, AreBoundedInLongOrders) {
   constexpr std::size_t kTasks = 3 * kLongestWindow;
   Problem problem = {.tasks = std::vector<TaskInOrder>(kTasks, {.own_bytes = 10}),
-                     .gaps = {{.begin = 1, .end = kTasks - 1, .written = 1, .bytes = 90}},
+                     .absences = {{.begin = 1, .end = kTasks - 1, .written = 1, .bytes = 90}},
                      .link = {.out_bytes_per_second = 10, .in_bytes_per_second = 5}};
   problem.tasks[kTasks / 2] = {.seconds = 7, .own_bytes = 60};
   EXPECT_EQ(problem.Bound(), 50 / 10 + 7 + 50 / 5);

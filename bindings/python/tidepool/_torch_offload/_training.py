@@ -125,7 +125,7 @@ class _Measure:
 
     def __init__(self, clock: _Clock, gradient_bytes: int):
         self.clock = clock
-        self.gradient_bytes = gradient_bytes  # that existed at the begin
+        self.gradient_bytes = gradient_bytes  # that existed at the start
         self.begin = clock.live()
         self.phases: List[Tuple[str, int, int, Any, Any]] = []  # kind, stage, peak, begin, end
         self.stages: Dict[int, Tuple[Bundle, int]] = {}  # bundle, bytes of inputs
@@ -161,7 +161,7 @@ class _Plan:
     gradient_bytes: int = 0  # that existed when the step was measured
     correction: int = 0  # bytes by which steps took more than predicted
     corrections: int = 0
-    base: int = 0  # bytes at the begin of the step, in the plan
+    base: int = 0  # bytes at the start of the step, in the plan
     prediction: Optional[Prediction] = None
     is_stale: bool = False  # whether a step took another amount than predicted
 
@@ -274,7 +274,7 @@ class Training:
         self._plan: Optional[_Plan] = None  # of the last step
         self._step: Optional[_Step] = None  # whose forward pass runs
         self._measured: Optional[Tuple[_Plan, _Step]] = None
-        self._watched: Optional[_Plan] = None  # whose peak counts from the begin of its step
+        self._watched: Optional[_Plan] = None  # whose peak counts from the start of its step
 
     # Plans -------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class Training:
             raise ValueError("tidepool: the model has no parameters")
         devices = {tensor.device for tensor in tensors}
         if len(devices) > 1:
-            raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}), expected one")
+            raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}): move it to one")
         self.device = next(iter(devices))
         if "forward" in self.model.__dict__:
             raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
@@ -374,7 +374,7 @@ class Training:
     # Search -----------------------------------------------------------------------------------------
 
     def _base(self, plan: _Plan) -> int:
-        """Returns the bytes at the begin of a step, with the gradients that the measured step had then."""
+        """Returns the bytes at the start of a step, with the gradients that the measured step had then."""
         if self.device.type == "cuda":
             return self.clock.live() - self._gradient_bytes() + plan.gradient_bytes
         return sum(map(bytes_of, (*self.model.parameters(), *self.model.buffers())))
@@ -396,7 +396,7 @@ class Training:
             size = _options.size_text
             raise _options.BudgetError(
                 f"tidepool: a budget of {size(self.budget)} ({self.budget} bytes) is too small. The smallest that works is "
-                f"{size(smallest)} ({smallest} bytes), of which {size(base)} are there at the begin of a step", smallest)
+                f"{size(smallest)} ({smallest} bytes), of which {size(base)} are there at the start of a step", smallest)
         plan.modes, plan.base = modes, base
         peak, seconds = predict(plan.chain, modes)
         plan.prediction = Prediction(peak + base + plan.correction, seconds)

@@ -43,7 +43,7 @@ absl::Status Registrations::Register(void* address, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
   if (ranges_.Overlap(address, bytes)) {
     return absl::InvalidArgumentError(
-        "some of the memory is registered already, expected none to be");
+        "some of the memory is registered already: unregister it before");
   }
   ranges_.Insert(address, bytes);
   static_cast<void>(mlock(address, static_cast<std::size_t>(bytes)));

@@ -6,13 +6,13 @@
 namespace tidepool::schedule {
 namespace {
 
-// The gaps at one position, by the moments that decide whether their bytes must cross the link.
+// The absences at one position, by the moments that decide whether their bytes must cross the link.
 class OpenGaps {
  public:
   explicit OpenGaps(std::size_t positions) : begun_at_(positions), written_at_(positions) {}
 
-  void Open(const Gap& gap) { Add(gap, gap.bytes); }
-  void Close(const Gap& gap) { Add(gap, -gap.bytes); }
+  void Open(const Absence& absence) { Add(absence, absence.bytes); }
+  void Close(const Absence& absence) { Add(absence, -absence.bytes); }
 
   std::int64_t bytes() const { return bytes_; }
   std::int64_t clean_bytes() const { return bytes_ - dirty_bytes_; }
@@ -23,12 +23,12 @@ class OpenGaps {
   std::int64_t dirty_bytes() const { return dirty_bytes_; }
 
  private:
-  void Add(const Gap& gap, std::int64_t bytes) {
+  void Add(const Absence& absence, std::int64_t bytes) {
     bytes_ += bytes;
-    begun_at_[gap.begin] += bytes;
-    if (gap.is_clean) return;
+    begun_at_[absence.begin] += bytes;
+    if (absence.is_clean) return;
     dirty_bytes_ += bytes;
-    written_at_[gap.written] += bytes;
+    written_at_[absence.written] += bytes;
   }
 
   std::int64_t bytes_ = 0;
@@ -39,7 +39,7 @@ class OpenGaps {
 
 class WindowWalk {
  public:
-  WindowWalk(const std::vector<TaskInOrder>& tasks, const std::vector<Gap>& gaps,
+  WindowWalk(const std::vector<TaskInOrder>& tasks, const std::vector<Absence>& absences,
              std::int64_t memory_bytes, const MachineLink& link)
       : tasks_(tasks),
         memory_bytes_(memory_bytes),
@@ -50,9 +50,9 @@ class WindowWalk {
         away_(tasks.size() + 1),
         most_sent_(tasks.size() + 1),
         ended_(tasks.size() + 1) {
-    for (const Gap& gap : gaps) {
-      opening_[gap.begin].push_back(&gap);
-      closing_[gap.end].push_back(&gap);
+    for (const Absence& absence : absences) {
+      opening_[absence.begin].push_back(&absence);
+      closing_[absence.end].push_back(&absence);
     }
   }
 
@@ -65,8 +65,8 @@ class WindowWalk {
 
  private:
   double StartOf(std::size_t position) {
-    for (const Gap* gap : closing_[position]) open_.Close(*gap);
-    for (const Gap* gap : opening_[position]) open_.Open(*gap);
+    for (const Absence* absence : closing_[position]) open_.Close(*absence);
+    for (const Absence* absence : opening_[position]) open_.Open(*absence);
     away_[position] = AwayAt(position);
     if (position < tasks_.size()) arrived_ += tasks_[position].arriving_bytes;
     return AfterWindows(position);
@@ -115,8 +115,8 @@ class WindowWalk {
   const std::int64_t memory_bytes_;
   const MachineLink& link_;
   OpenGaps open_;
-  std::vector<std::vector<const Gap*>> opening_;  // by position
-  std::vector<std::vector<const Gap*>> closing_;
+  std::vector<std::vector<const Absence*>> opening_;  // by position
+  std::vector<std::vector<const Absence*>> closing_;
   std::vector<std::int64_t> away_;       // by position: bytes that must be away
   std::vector<std::int64_t> most_sent_;  // by ended tasks: bytes that are sent from then on
   std::vector<double> ended_;            // by ended tasks: the least time until then
@@ -125,9 +125,10 @@ class WindowWalk {
 
 }  // namespace
 
-double LeastSecondsOfTasks(const std::vector<TaskInOrder>& tasks, const std::vector<Gap>& gaps,
-                           std::int64_t memory_bytes, const MachineLink& link) {
-  return WindowWalk(tasks, gaps, memory_bytes, link).Find();
+double LeastSecondsOfTasks(const std::vector<TaskInOrder>& tasks,
+                           const std::vector<Absence>& absences, std::int64_t memory_bytes,
+                           const MachineLink& link) {
+  return WindowWalk(tasks, absences, memory_bytes, link).Find();
 }
 
 }  // namespace tidepool::schedule

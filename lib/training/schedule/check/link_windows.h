@@ -21,7 +21,7 @@ struct TaskInOrder {
 
 // The positions [begin, end) at which a datum exists and no task uses it. Its memory may hold other
 // data then.
-struct Gap {
+struct Absence {
   std::size_t begin = 0;
   std::size_t end = 0;      // the position of the next use; after the last position: none
   std::size_t written = 0;  // after this number of tasks a copy on the host is not stale
@@ -32,9 +32,10 @@ struct Gap {
 // Returns seconds that no schedule beats. Between the end of one task and the start of another, the
 // link sends the data that must be away at a task between them and that was written no earlier; and
 // it fetches the data that had to be away before and is used until then. The bound is the longest
-// path through these windows and the tasks. O(tasks x kLongestWindow + gaps).
-double LeastSecondsOfTasks(const std::vector<TaskInOrder>& tasks, const std::vector<Gap>& gaps,
-                           std::int64_t memory_bytes, const MachineLink& link);
+// path through these windows and the tasks. O(tasks x kLongestWindow + absences).
+double LeastSecondsOfTasks(const std::vector<TaskInOrder>& tasks,
+                           const std::vector<Absence>& absences, std::int64_t memory_bytes,
+                           const MachineLink& link);
 
 // Longer windows end at the end of the iteration or begin at its start. The others would cost a
 // minute in a graph of a million tasks.

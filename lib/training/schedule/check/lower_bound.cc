@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds, in the order of the tasks, the gaps in which data is unused.
+// Finds, in the order of the tasks, the absences in which data is unused.
 #include "tidepool/training/lower_bound.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace tidepool {
 namespace {
 
-using schedule::Gap;
+using schedule::Absence;
 using schedule::TaskInOrder;
 
 // A use of a datum by the task at a position.
@@ -54,7 +54,7 @@ class BoundFinder {
       if (!uses_[data].empty()) AddData(data);
     }
     const double seconds =
-        schedule::LeastSecondsOfTasks(tasks_, gaps_, device_.memory_bytes, link_);
+        schedule::LeastSecondsOfTasks(tasks_, absences_, device_.memory_bytes, link_);
     return std::max(choices_.round_seconds, seconds);
   }
 
@@ -110,7 +110,7 @@ class BoundFinder {
     }
   }
 
-  // Adds the gaps of a datum that must be somewhere while no task uses it.
+  // Adds the absences of a datum that must be somewhere while no task uses it.
   void AddData(std::size_t data) {
     if (choices_.is_received[data]) return;  // without the link
     const GraphData& datum = graph_.data[data];
@@ -123,38 +123,39 @@ class BoundFinder {
     if (EndsOnHost(datum)) AddLastGap(data, is_given && BeginsOnHost(datum));
   }
 
-  // Adds the gaps before and between the uses, and the last one of data that ends on the device.
+  // Adds the absences before and between the uses, and the last one of data that ends on the
+  // device.
   void AddGaps(std::size_t data, bool is_given) {
     const GraphData& datum = graph_.data[data];
-    Gap gap = {.bytes = datum.bytes, .is_clean = is_given && BeginsOnHost(datum)};
+    Absence absence = {.bytes = datum.bytes, .is_clean = is_given && BeginsOnHost(datum)};
     const bool is_shared = schedule_.devices > 1 && schedule::IsShared(datum);
-    if (is_shared) gap.is_clean = true;
-    gap.begin = is_given ? 0 : uses_[data].front().position;
+    if (is_shared) absence.is_clean = true;
+    absence.begin = is_given ? 0 : uses_[data].front().position;
     for (const UseAt& use : uses_[data]) {
-      AddGap(gap, use.position);
-      gap.begin = use.position + 1;
+      AddAbsence(absence, use.position);
+      absence.begin = use.position + 1;
       if (!use.changes) continue;
-      gap.written = use.position + 1;
-      gap.is_clean = is_shared;
+      absence.written = use.position + 1;
+      absence.is_clean = is_shared;
     }
-    if (datum.after == DataHome::kDevice) AddGap(gap, end());
+    if (datum.after == DataHome::kDevice) AddAbsence(absence, end());
   }
 
-  // Adds the gap after the last use of data that ends on the host.
+  // Adds the absence after the last use of data that ends on the host.
   void AddLastGap(std::size_t data, bool was_on_host) {
     const auto& uses = uses_[data];
-    Gap gap = {.begin = is_made_again_[data] ? end() : uses.back().position + 1,
-               .bytes = graph_.data[data].bytes,
-               .is_clean = was_on_host};
+    Absence absence = {.begin = is_made_again_[data] ? end() : uses.back().position + 1,
+                       .bytes = graph_.data[data].bytes,
+                       .is_clean = was_on_host};
     for (const UseAt& use : uses) {
-      if (use.changes) gap = {gap.begin, 0, use.position + 1, gap.bytes, false};
+      if (use.changes) absence = {absence.begin, 0, use.position + 1, absence.bytes, false};
     }
-    AddGap(gap, end() + 1);
+    AddAbsence(absence, end() + 1);
   }
 
-  void AddGap(Gap gap, std::size_t gap_end) {
-    gap.end = gap_end;
-    if (gap.begin < gap.end) gaps_.push_back(gap);
+  void AddAbsence(Absence absence, std::size_t absence_end) {
+    absence.end = absence_end;
+    if (absence.begin < absence.end) absences_.push_back(absence);
   }
 
   const Schedule& schedule_;
@@ -166,7 +167,7 @@ class BoundFinder {
   std::vector<bool> is_written_;
   std::vector<bool> is_made_again_;
   std::vector<TaskInOrder> tasks_;
-  std::vector<Gap> gaps_;
+  std::vector<Absence> absences_;
 };
 
 }  // namespace

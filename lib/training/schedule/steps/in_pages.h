@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Drops the addresses of a schedule.
 #ifndef TIDEPOOL_LIB_TRAINING_SCHEDULE_STEPS_IN_PAGES_H_
 #define TIDEPOOL_LIB_TRAINING_SCHEDULE_STEPS_IN_PAGES_H_
 
