@@ -77,11 +77,11 @@ def _parts(place: pathlib.Path) -> Any:
     return importlib.import_module(name + ".main")
 
 
-def write_graph(step: Callable[[], Any], path: Path) -> Dict[str, Any]:
-    """Runs a training step on the GPU and writes its task graph, for tidepool.torch.graph()."""
+def write_graph(part: str, *arguments: Any) -> Dict[str, Any]:
+    """Writes the task graph of a training step for tidepool.torch.graph(): `live` runs it on the GPU, and `model` needs none."""
     main = _parts(folder("tidepool_dryrun"))
     try:
-        found: Dict[str, Any] = importlib.import_module("tidepool_dryrun.live").write(step, path)
+        found: Dict[str, Any] = importlib.import_module(f"tidepool_dryrun.{part}").write(*arguments)
     except main.DryRunError as error:
         raise _native.Error(str(error)) from None
     return found
