@@ -34,6 +34,7 @@ class Orders:
     report: str = ""
     graph: str = ""  # the file of the task graph
     front: str = ""  # the file of the picture of time against memory
+    prices: str = ""  # the file with prices of GPUs
     compare: tuple = ()  # the names of two environments
     by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
@@ -61,6 +62,9 @@ class DryRun:
                              "state of the optimizer")
         if of_step and orders.fit:
             raise ValueError(f"{of_step} with --fit, expected one of them: the graph is that of one run")
+        if orders.prices and not orders.front:
+            raise ValueError("--prices without --front, expected both: prices are those of the GPUs that --front tells")
+        front.prices(orders.prices)  # before the run
         gpu = gpus.find(orders.gpu)
         memory_bytes = gpu.memory_bytes if orders.memory_bytes is None else orders.memory_bytes
         if memory_bytes <= 0:
