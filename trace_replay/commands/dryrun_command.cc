@@ -43,6 +43,7 @@ struct DryRunOptions {
   std::string report;
   std::string graph;
   std::string front;
+  std::string prices;
   std::string by;
   std::vector<std::string> compare;  // none, or the names of two environments
   bool json = false;
@@ -110,6 +111,7 @@ nlohmann::json OptionsAsJson(const DryRunOptions& options, const fs::path& progr
                          {"report", BytesText(options.report)},
                          {"graph", BytesText(options.graph)},
                          {"front", BytesText(options.front)},
+                         {"prices", BytesText(options.prices)},
                          {"by", options.by},
                          {"json", options.json},
                          {"tool", BytesText(program.string())},
@@ -226,6 +228,12 @@ Command AddDryRun(CLI::App& app) {
       ->add_option("--front", options->front,
                    "Draw the time of a training step in less memory into this SVG file, and tell "
                    "which GPUs train it how much slower for want of memory")
+      ->type_name("FILE");
+  command
+      ->add_option(
+          "--prices", options->prices,
+          "A file with a line `GPU,PRICE` for each GPU, its price of an hour: --front then "
+          "names the GPU on which a step costs least")
       ->type_name("FILE");
   command
       ->add_option("--by", options->by,

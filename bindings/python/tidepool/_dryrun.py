@@ -77,11 +77,11 @@ def _parts(place: pathlib.Path) -> Any:
     return importlib.import_module(name + ".main")
 
 
-def write_graph(step: Callable[[], Any], path: Path) -> Dict[str, Any]:
-    """Runs a training step on the GPU and writes its task graph, for tidepool.torch.graph()."""
+def write_graph(part: str, *arguments: Any) -> Dict[str, Any]:
+    """Writes the task graph of a training step for tidepool.torch.graph(): `live` runs it on the GPU, and `model` needs none."""
     main = _parts(folder("tidepool_dryrun"))
     try:
-        found: Dict[str, Any] = importlib.import_module("tidepool_dryrun.live").write(step, path)
+        found: Dict[str, Any] = importlib.import_module(f"tidepool_dryrun.{part}").write(*arguments)
     except main.DryRunError as error:
         raise _native.Error(str(error)) from None
     return found
@@ -146,7 +146,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
            devices: Optional[int] = None, world: Optional[int] = None, ranks: Union[int, str, Sequence[int]] = "", steps: int = 3, time_limit: Union[float, str] = 300,
            initialize: bool = True, density: float = 0.5, cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None,
            report: Optional[Path] = None, graph: Optional[Path] = None, front: Optional[Path] = None,
-           by: str = "") -> DryRun:
+           prices: Optional[Path] = None, by: str = "") -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -156,7 +156,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
     "40m". `memory` is the memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density`
     is the share of elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
     decides otherwise. `world` is the number of ranks of a job of which only `ranks` run: a number, several, or "representative".
-    `snapshot`, `report`, `graph` and `front` are files to write. `by="module"` adds a table of the peak by module, and "line" prints one by line. Raises the exception of the function, `InputError` for
+    `snapshot`, `report`, `graph` and `front` are files to write, and `prices` one to read. `by="module"` adds a table of the peak by module, and "line" prints one by line. Raises the exception of the function, `InputError` for
     wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
@@ -175,7 +175,8 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         options = main.Options(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
                              devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
-                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""), by=by)
+                             report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""), prices=os.fspath(prices or ""),
+                             by=by)
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(options, _Tool())

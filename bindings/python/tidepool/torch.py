@@ -557,16 +557,32 @@ def compile(model, *, budget, fullgraph=False, **options):
     return torch.compile(model, backend="tidepool", options=given, dynamic=False, fullgraph=fullgraph)
 
 
-def graph(step, path):
-    """Calls step(), one training step with its optimizer, and writes its task graph into the file (.gz: compressed).
+def graph(step, path, example_inputs=None, *, loss=None, targets=(), optimizer=None, gpu="h100"):
+    """Writes the task graph of a training step into a file (.gz: compressed), which `tidepool schedule` and other commands take.
 
-    The graph is that of `tidepool dryrun --graph`, with the times of events on the current GPU: `tidepool schedule` and the other commands on
-    schedules take it. Call it after a first step, which makes the state of the optimizer. All that the step does not free counts as held by the
-    program. A recording of PyTorch's memory history that the program began ends.
+        tidepool.torch.graph(step, "step.json")                                                  # on the current GPU
+        tidepool.torch.graph(model, "step.json", (x,), loss=criterion, targets=(y,), optimizer=torch.optim.AdamW)   # without a GPU
 
-    Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph.
+    A function is called once: one training step with its optimizer. The graph is that of `tidepool dryrun --graph`, with the times of events.
+    Call it after a first step, which makes the state of the optimizer. All that the step does not free counts as held by the program. A
+    recording of PyTorch's memory history that the program began ends.
+
+    A torch.nn.Module, a torch.fx.GraphModule or a torch.export.ExportedProgram does not run. Its operators, those of the backward pass and
+    those of the optimizer are noted on tensors without memory, as they would run on `gpu`, a name that `tidepool dryrun --gpu` knows.
+    example_inputs: the arguments of the model, a tuple, or a dict of named ones. Their sizes and types alone count.
+    loss: a function of the model's result and `targets`. Without it the result is the loss, or its `loss`, or its first part.
+    optimizer: a function that gets the parameters and returns an optimizer. Without it the step ends after the backward pass.
+    Times are the roofline of that GPU. Workspaces of cuDNN and most other memory that operators take for themselves are left out. Hooks of
+    tensors are not called.
+
+    Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph, and
+    ValueError for a result that is no loss, or an unknown GPU.
     """
-    return _dryrun.write_graph(step, path)
+    if not isinstance(step, (torch.nn.Module, torch.export.ExportedProgram)):
+        return _dryrun.write_graph("live", step, path)
+    if example_inputs is None:
+        raise ValueError("a model without example_inputs, expected a tuple of its arguments")
+    return _dryrun.write_graph("model", step, path, example_inputs, loss, targets, optimizer, gpu)
 
 
 def plans():

@@ -108,7 +108,8 @@ def parameters_of(optimizer):
 def address_of(tensor):
     """Returns the address of the memory of a tensor, or 0 where it has none of its own."""
     try:
-        return tensor.untyped_storage().data_ptr()
+        storage = tensor.untyped_storage()
+        return storage._cdata if storage.device.type == "meta" else storage.data_ptr()  # one without memory has no address
     except (NotImplementedError, RuntimeError):
         local = getattr(tensor, "_local_tensor", None)  # of a distributed tensor
         return 0 if local is None else address_of(local)
@@ -209,7 +210,9 @@ class Layers:
 
 @functools.lru_cache(maxsize=None)
 def is_of_program(name):
-    return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or os.path.dirname(name) == HERE)
+    folder = os.path.dirname(name)
+    return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or folder == HERE or
+                os.path.basename(folder) == "tidepool_dryrun")
 
 
 def has_other_code():
@@ -228,13 +231,17 @@ def with_ends(operators, end):
     return found[::-1]
 
 
-def mode_of(steps):
-    """Returns a mode of PyTorch that notes each operator."""
+def mode_of(steps, device=None):
+    """Returns a mode of PyTorch that notes each operator. `device` is that of tensors without memory; None: the current one."""
     torch = steps.torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
     plain = (torch.Tensor, torch.nn.Parameter)
-    device = torch.cuda.current_device()
+    if device is None:
+        device = torch.cuda.current_device()
+    else:
+        from torch._subclasses.fake_tensor import FakeTensor
+        plain += (FakeTensor,)
     position, clock = steps.recording.position, steps.clock
 
     def tensors(values):
@@ -277,7 +284,7 @@ def mode_of(steps):
             named = named or {}
             if any(type_ not in plain for type_ in types):
                 return NotImplemented  # a tensor of tensors: its own code comes first
-            if function.namespace == "profiler":
+            if function.namespace in ("profiler", "prim"):  # no operators: notes, and questions about tensors without memory
                 return function(*arguments, **named)
             is_backward = torch._C._current_graph_task_id() != -1
             place = steps.layers.place(is_backward)

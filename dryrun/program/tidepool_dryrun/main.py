@@ -34,6 +34,7 @@ class Options:
     report: str = ""
     graph: str = ""  # the file of the task graph
     front: str = ""  # the file of the picture of time against memory
+    prices: str = ""  # the file with prices of GPUs
     compare: tuple = ()  # the names of two environments
     by: str = ""  # "line" or "module": a table of the peak
     json: bool = False
@@ -62,6 +63,9 @@ class DryRun:
                              "state of the optimizer")
         if of_step and options.fit:
             raise ValueError(f"{of_step} with --fit: the graph is that of one run, remove one of the two options")
+        if options.prices and not options.front:
+            raise ValueError("--prices without --front: prices are those of the GPUs that --front tells, add --front FILE")
+        front.prices(options.prices)  # before the run
         gpu = gpus.find(options.gpu)
         memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:

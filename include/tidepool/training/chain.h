@@ -155,8 +155,9 @@ struct GraphChain {
   static constexpr std::size_t kNoOutput = static_cast<std::size_t>(-1);
   std::vector<std::size_t> outputs = {};  // empty without ChainOptions::recomputation
   std::vector<std::size_t> algorithms;    // of the graph's tasks
-  // The most bytes that weights, their gradients and the state of their optimizer hold at once.
-  // They are not in the chain, and its memory is the device's less these.
+  // The most bytes that weights, their gradients and the state of their optimizer hold at once,
+  // with small data that lasts (ToChain). They are not in the chain, and its memory is the device's
+  // less these.
   std::int64_t resident_bytes = 0;
 };
 
@@ -183,6 +184,10 @@ struct ChainOptions {
 // peak of the walk. exF, exB hold the data that no x or y holds. y_i has the gradients between B_i
 // and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward half
 // of the first has a peak below the data that the chain keeps for it.
+//
+// Data of a forward task that has at most a 16,384th of the bytes of all such data, and would
+// stand in the way of more than half of the cuts, counts as resident: masks and tables that each
+// block reads, and data that a program holds to the end.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
 // the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data

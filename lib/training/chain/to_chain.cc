@@ -9,6 +9,7 @@
 #include "lib/base/io/quote.h"
 #include "lib/training/chain/chain_cuts.h"
 #include "lib/training/chain/graph_walk.h"
+#include "lib/training/chain/lasting_data.h"
 #include "lib/training/chain/repeated_parts.h"
 #include "tidepool/training/chain.h"
 
@@ -243,7 +244,8 @@ absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph, const ChainOptions& o
   if (absl::Status status = chain::CheckOptions(graph, algorithms, link); !status.ok()) {
     return status;
   }
-  GraphChain made = chain::ChainMaker(graph, std::move(algorithms), options.recomputation).Make();
+  const TaskGraph seen = chain::WithLastingData(graph, algorithms);
+  GraphChain made = chain::ChainMaker(seen, std::move(algorithms), options.recomputation).Make();
   made.chain.link_bytes_per_second = link;
   made.chain.memory_bytes = options.memory_bytes - made.resident_bytes;
   if (made.chain.memory_bytes >= 0) return made;

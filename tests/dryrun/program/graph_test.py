@@ -488,7 +488,7 @@ class FrontTest(unittest.TestCase):
         program.take(2, 10 << 10)
         program.operators[-1] = (*program.operators[-1][:5], (len(program.events), program.now), *program.operators[-1][6:])
         program.run("add", "backward", uses=(1, 2), makes=(3,))
-        run = types.SimpleNamespace(tool=tool, options=types.SimpleNamespace(front="f.svg"),
+        run = types.SimpleNamespace(tool=tool, options=types.SimpleNamespace(front="f.svg", prices=""),
                                     machine=types.SimpleNamespace(gpu=gpus.find("h100")))
         return front.write(run, program.graph(), 0.5, "net"), tool
 
@@ -501,6 +501,14 @@ class FrontTest(unittest.TestCase):
         # Live data may take half of the memory: 10 GiB lie between that of an L4 and that of an RTX 4090.
         self.assertEqual([cards[name] for name in ("t4", "v100", "l4", "rtx-4090", "h100")], [None, 1.2, 1.0, 1.0, 1.0])
         self.assertEqual(len(tool.asked), 3)
+        self.assertEqual([card["name"] for card in found["gpus"] if not card["fits"]], ["t4", "v100"])
+
+    def test_times_of_the_step_are_those_of_each_gpu(self):
+        seconds = {card["name"]: card["seconds"] for card in self.front()[0]["gpus"]}
+        self.assertAlmostEqual(seconds["h100"], 2e-3)
+        self.assertAlmostEqual(seconds["l4"], 1e-3 * (989 / 121 + 3350 / 300))
+        self.assertAlmostEqual(seconds["v100"], 1.2e-3 * (989 / 125 + 3350 / 900))
+        self.assertIsNone(seconds["t4"])
 
     def test_times_are_scaled_to_another_gpu(self):
         _, tool = self.front()
@@ -510,23 +518,43 @@ class FrontTest(unittest.TestCase):
         self.assertAlmostEqual(seconds["add"], 1e-3 * 3350 / 900)
 
     def test_names_the_smallest_gpu(self):
-        cards = [{"name": "t4", "memory_bytes": 1, "slowdown": None}, {"name": "v100", "memory_bytes": 2, "slowdown": 1.2},
-                 {"name": "l4", "memory_bytes": 3, "slowdown": 1.05}, {"name": "h100", "memory_bytes": 4, "slowdown": 1.0}]
+        cards = [{"name": name, "memory_bytes": at, "fits": slowdown == 1, "slowdown": slowdown, "seconds": seconds, "cost": None} for at, (name, slowdown, seconds)
+                 in enumerate((("t4", None, None), ("v100", 1.2, 0.24), ("l4", 1.05, 2.1), ("a10g", 1.04, 0.5), ("a100-80", 1.0, 0.02), ("h100", 1.0, 0.01)))]
         self.assertEqual(front.smallest(cards), "l4")
         self.assertIsNone(front.smallest(cards[:2]))
         found = {"file": "f.svg", "gpus": cards, "points": [{"memory_bytes": 3 << 30, "slowdown": 1.25}, {"memory_bytes": 9 << 30, "slowdown": 1.0}]}
         self.assertEqual(text.front(found),
                          [("front", "f.svg: from 3.0 GiB at 1.25 x the time to 9.0 GiB at 1.00 x the time"),
-                          ("trains on", "t4 no schedule · v100 1.20 x · l4 1.05 x · h100 and larger ones 1.00 x"),
+                          ("trains on", "as it is: h100 10 ms · a100-80 20 ms"),
+                          ("", "with a schedule at 1.1 x or less: a10g 500 ms (1.04 x) · l4 2.10 s (1.05 x)"),
+                          ("", "with a schedule, slower: v100 240 ms (1.20 x)"), ("", "no schedule fits: t4"),
                           ("", "l4 is the smallest at 1.1 x or less of its time with enough memory")])
         self.assertEqual(text.front({**found, "gpus": cards[:2]})[1:],
-                         [("trains on", "t4 no schedule · v100 1.20 x"), ("", "none at 1.1 x or less of its time with enough memory")])
+                         [("trains on", "with a schedule, slower: v100 240 ms (1.20 x)"), ("", "no schedule fits: t4"),
+                          ("", "none at 1.1 x or less of its time with enough memory")])
         self.assertEqual(text.front(None), [])
+
+    def test_names_the_cheapest_gpu_by_the_prices_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "prices.csv")
+            file.write_text("# an hour\nl4, 0.7\n\nh100,3.6\n")
+            self.assertEqual(front.prices(str(file)), {"l4": 0.7, "h100": 3.6})
+            for line, error in (("h10,1", "no GPU 'h10' is known"), ("l4", "could not convert"), ("l4,-1", "a price of -1, expected 0 or more")):
+                file.write_text(f"t4,1\n{line}\n")
+                with self.assertRaisesRegex(ValueError, f"prices.csv:2: .*{error}"):
+                    front.prices(str(file))
+        self.assertEqual(front.prices(""), {})
+        cards = [{"name": name, "slowdown": slowdown, "cost": cost} for name, slowdown, cost in
+                 (("t4", None, None), ("v100", 1.2, 0.1), ("l4", 1.05, 0.3), ("h100", 1.0, 0.2), ("h200", 1.0, None))]
+        self.assertEqual(front.cheapest(cards)["name"], "h100")
+        self.assertIsNone(front.cheapest(cards[:2]))
 
     def test_is_of_one_run_of_two_steps(self):
         for options, error in (({"steps": 1}, "--front with --steps 1, expected 2 or more"), ({"fit": "batch=1..2"}, "--front with --fit")):
             with self.assertRaisesRegex(ValueError, error):
                 main.DryRun(main.Options(command=["true"], stand_in="", front="f.svg", **options))
+        with self.assertRaisesRegex(ValueError, "--prices without --front: "):
+            main.DryRun(main.Options(command=["true"], stand_in="", prices="p.csv"))
 
 
 class BatchTest(unittest.TestCase):

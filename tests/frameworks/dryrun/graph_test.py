@@ -27,6 +27,11 @@ def ask(*words):
     return json.loads(done.stdout)
 
 
+def operators_of(text):
+    """Returns the operators of a graph. Tasks of no time for memory that a program holds differ: it keeps its last loss until the next one."""
+    return [(task["operation"], task["phase"], task.get("layer")) for task in json.loads(text)["tasks"] if not task["name"].endswith(" end")]
+
+
 class GraphTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -145,6 +150,45 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(sorted((datum["bytes"], datum["kind"]) for datum in found["data"]),
                          sorted((datum["bytes"], datum["kind"]) for datum in expected["data"]))
         self.assertEqual((found["gpu"], found["link"]), (expected["gpu"], expected["link"]))
+
+    # Workspaces of cuDNN are in the dry run alone.
+    def test_the_graph_of_a_model_takes_the_memory_of_its_training(self):
+        program, file = str(pathlib.Path(__file__).parent / "model_step.py"), self.folder / "model.json"
+        for network in ("mlp", "resnet", "gpt", "bfloat16", "checkpoint"):
+            with self.subTest(network):
+                done = self.run_program("--no-init", "--cudnn-workspace", "1", command=(PYTHON, program, network, "train"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                trained = json.loads(done.stdout)
+                with gzip.open(self.file) as whole:
+                    expected = operators_of(whole.read())
+                for how in ("graph", "exported") if network != "checkpoint" else ("graph",):
+                    done = subprocess.run([PYTHON, program, network, how, PARTS, str(file)], capture_output=True, text=True, check=False)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertLessEqual(abs(json.loads(done.stdout)["peak_bytes"] / trained["peak_live_bytes"] - 1), 0.01)
+                    simulated = ask("simulate", str(file), "--policy", "none", "--memory", "1TiB")
+                    self.assertEqual(simulated["peak_device_bytes"], json.loads(done.stdout)["peak_bytes"])
+                    self.assertEqual(operators_of(file.read_text()), expected)
+
+    def test_refuses_models_without_a_loss(self):
+        lines = ("import sys, torch; sys.path.insert(0, sys.argv[1])\n"
+                 "from tidepool_dryrun import model\n"
+                 "def graph(net, loss=None, gpu='h100'):\n"
+                 "    try:\n"
+                 "        model.write(net, sys.argv[2], (torch.zeros(2, 4),), loss, (), None, gpu)\n"
+                 "    except ValueError as error:\n"
+                 "        print(error)\n"
+                 "graph(torch.nn.Linear(4, 3)); graph(torch.nn.Linear(4, 3).requires_grad_(False), lambda y: y.sum())\n"
+                 "graph(torch.nn.Linear(4, 3), lambda y: None); graph(torch.nn.Linear(4, 3), lambda y: y.sum(), 'h10')\n"
+                 "graph(torch.nn.Linear(4, 3), lambda y: y.sum())\n")
+        file = self.folder / "model.json"
+        done = subprocess.run([PYTHON, "-c", lines, PARTS, str(file)], capture_output=True, text=True, check=True)
+        told = done.stdout.splitlines()
+        self.assertIn("the loss is a tensor of sizes [2, 3], expected a tensor of one number", told[0])
+        self.assertIn("the loss depends on no parameter that requires a gradient", told[1])
+        self.assertIn("the loss is NoneType", told[2])
+        self.assertIn("no GPU 'h10' is known", told[3])
+        self.assertEqual(len(told), 4)
+        self.assertEqual({task["phase"] for task in json.loads(file.read_text())["tasks"]}, {"forward", "backward"})
 
     def test_refuses_what_has_no_graph(self):
         use = "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\nweight.grad = torch.zeros_like(weight)\n"

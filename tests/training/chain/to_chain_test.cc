@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/training/chain/random_chain.h"
 #include "tests/training/graph/random_graph.h"
 #include "tidepool/training/chain.h"
@@ -277,6 +278,13 @@ TEST(FromChain, RefusesSizesThatGraphsDoNotHave) {
   EXPECT_EQ(FromChain(chain).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Makes data so large that none counts as resident because it is small.
+void WithoutSmallData(TaskGraph& graph) {
+  std::int64_t most = 0;
+  for (const GraphData& data : graph.data) most = std::max(most, data.bytes);
+  for (GraphData& data : graph.data) data.bytes = std::max(data.bytes, most / 100);
+}
+
 // Any graph has a chain with its memory, though perhaps of few parts.
 TEST(ToChain, KeepsTheMemoryOfRandomGraphs) {
   testing::RandomGraphs random(1);
@@ -288,6 +296,7 @@ TEST(ToChain, KeepsTheMemoryOfRandomGraphs) {
       graph.tasks[task].phase = task < turn ? TaskPhase::kForward : TaskPhase::kBackward;
       if (random.Chance(0.5)) graph.tasks[task].layer = "";
     }
+    WithoutSmallData(graph);
     const absl::StatusOr<GraphChain> made =
         ToChain(graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1});
     ASSERT_TRUE(made.ok()) << made.status();
@@ -326,6 +335,41 @@ TEST(ToChain, KnowsOutputsAndTasksThatRunOnce) {
       EXPECT_EQ(made.outputs[k] == GraphChain::kNoOutput,
                 chain.output[k] == chain.x[k] || chain.output[k] == 0);
     }
+  }
+}
+
+// Adds a datum that a task writes and the tasks [begin, end) read.
+void AddRead(TaskGraph& graph, std::int64_t bytes, std::size_t writer, std::size_t begin,
+             std::size_t end) {
+  const std::size_t number = graph.data.size();
+  graph.data.push_back({.name = absl::StrCat("lasting ", number), .bytes = bytes});
+  graph.tasks[writer].writes.push_back(number);
+  for (std::size_t i = begin; i < end; ++i) graph.tasks[i].reads.push_back(number);
+}
+
+// A mask that each block reads, and the gradient of the loss, which the program holds to the end.
+TEST(ToChain, CutsBesideSmallDataThatLasts) {
+  const TaskGraph plain = *MakeModel("gpt-2", {.batch = 2});
+  const auto begin_of = [&](TaskPhase phase) {
+    const auto first = std::find_if(plain.tasks.begin(), plain.tasks.end(),
+                                    [&](const GraphTask& task) { return task.phase == phase; });
+    return static_cast<std::size_t>(first - plain.tasks.begin());
+  };
+  const std::size_t backward = begin_of(TaskPhase::kBackward);
+  const std::size_t update = begin_of(TaskPhase::kUpdate);
+  for (const bool recomputation : {false, true}) {
+    const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = recomputation};
+    const GraphChain expected = *ToChain(plain, options);
+    TaskGraph graph = plain;
+    AddRead(graph, 4, backward - 1, update - 1, update);
+    AddRead(graph, 1024, 0, 1, update);
+    ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+    const GraphChain made = *ToChain(graph, options);
+    EXPECT_EQ(made.parts, expected.parts);
+    EXPECT_EQ(made.chain.x, expected.chain.x);
+    EXPECT_EQ(made.resident_bytes, expected.resident_bytes + 1028);
+    graph.data.back().bytes = std::int64_t{1} << 30;  // large data is not resident
+    EXPECT_EQ(ToChain(graph, options)->parts.size(), 1);
   }
 }
 
