@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic in reach of all code: rounding of sizes to units, and times that count as equal. The
 // functions do not check for overflow: callers bound their sizes.
-#ifndef TIDEPOOL_BASE_ARITHMETIC_H_
-#define TIDEPOOL_BASE_ARITHMETIC_H_
+#ifndef TIDEPOOL_LIB_BASE_ARITHMETIC_H_
+#define TIDEPOOL_LIB_BASE_ARITHMETIC_H_
 
 #include <concepts>
 #include <cstdint>
@@ -33,4 +33,4 @@ inline constexpr double kEqualSeconds = 1e-11;
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_BASE_ARITHMETIC_H_
+#endif  // TIDEPOOL_LIB_BASE_ARITHMETIC_H_

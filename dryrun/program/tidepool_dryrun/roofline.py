@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time and the memory of an operator on a GPU that is not there: the roofline of its operations and its bytes, and the rules by which
 PyTorch chooses scratch memory."""
+# The clock of dry runs has the same figures: dryrun/runtime/cudart/assumed_time.h and dryrun/libraries/gpu.h.
 LAUNCH = 5e-6  # seconds
 EFFICIENCY = 0.8  # of products
 WIDE = ("convolution", "rnn")  # PyTorch lets their floats have the precision of TF32

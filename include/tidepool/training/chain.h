@@ -180,10 +180,11 @@ struct ChainOptions {
 //
 // x_(i+1) is the data of part i that backward tasks need. For each operation, the memory of the
 // chain is the peak of the graph's own walk through its tasks: data is there from the task that
-// writes it to its last use, inputs from the start, and workspaces beside them. Thus M_peak is the
-// peak of the walk. exF, exB hold the data that no x or y holds. y_i has the gradients between B_i
-// and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward half
-// of the first has a peak below the data that the chain keeps for it.
+// writes it to its last use, inputs from the start, and workspaces beside them. Thus M_peak and the
+// resident bytes are the peak of the walk, but for small data that lasts (below), which counts from
+// the start to the end. exF, exB hold the data that no x or y holds. y_i has the gradients between
+// B_i and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward
+// half of the first has a peak below the data that the chain keeps for it.
 //
 // Data of a forward task that has at most a 16,384th of the bytes of all such data, and would
 // stand in the way of more than half of the cuts, counts as resident: masks and tables that each

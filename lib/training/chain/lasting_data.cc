@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares the span of each small datum with those of the data that blocks hand on.
+// Counts, for each small datum, the places at which the larger data alone would let the chain be
+// cut and at which the small datum is live.
 #include "lib/training/chain/lasting_data.h"
 
 #include <algorithm>
@@ -73,6 +74,7 @@ TaskGraph WithLastingData(const TaskGraph& graph, const std::vector<std::size_t>
   TaskGraph seen = graph;
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
     if (!lasting.IsLasting(data)) continue;
+    // Chains leave the state of an optimizer on the device and out of their memory.
     seen.data[data].kind = DataKind::kOptimizerState;
     seen.data[data].before = seen.data[data].after = DataHome::kDevice;
   }

@@ -3,17 +3,19 @@
 #ifndef TIDEPOOL_LIB_TRAINING_CHAIN_LASTING_DATA_H_
 #define TIDEPOOL_LIB_TRAINING_CHAIN_LASTING_DATA_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "tidepool/training/graph.h"
 
 namespace tidepool::chain {
 
-// Returns the graph as a chain sees it. Data that a forward task writes is resident there, from the
-// start to the end, if more than half of the cuts would cross it and it has at most a 16,384th
-// of the bytes of all such data: tables of positions and masks that every block reads, and data
-// that the program holds to the end of the iteration, such as the gradient of the loss. O((tasks +
-// data) log tasks + uses).
+// Returns the graph as a chain sees it. A datum of a forward task is resident there, from the start
+// of the iteration to its end, if it is live at more than half of the places for cuts and has at
+// most a 16,384th of the bytes of all data of forward tasks. Such data are tables of positions and
+// masks that every block reads, and data that the program holds to the end of the iteration, as the
+// gradient of the loss. `graph` is valid, and `algorithms` has one for each task. O((tasks + data)
+// log tasks + uses).
 TaskGraph WithLastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms);
 
 }  // namespace tidepool::chain

@@ -8,6 +8,7 @@ import gzip
 import json
 import pathlib
 import pickle
+import re
 import sys
 import tempfile
 import types
@@ -17,7 +18,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, roofline, text, what_if  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -617,6 +618,13 @@ class BatchTest(unittest.TestCase):
         found = self.larger(step, 14 * BLOCK, 9 * BLOCK)
         self.assertEqual((found["batch"], found["is_least"], found["how"]), (12, False, "computed from the task graph"))
         self.assertTrue(self.larger(step, 14 * BLOCK, 10 * BLOCK)["is_least"], "the peak is outside of the step")
+
+
+class RooflineTest(unittest.TestCase):
+    def test_has_the_figures_of_the_clock_of_dry_runs(self):
+        launch = re.search(r"kLaunch = (\d+);", (SOURCE / "dryrun/runtime/cudart/assumed_time.h").read_text())
+        efficiency = re.search(r"efficiency = ([0-9.]+);", (SOURCE / "dryrun/libraries/gpu.h").read_text())
+        self.assertEqual((round(roofline.LAUNCH * 1e9), roofline.EFFICIENCY), (int(launch[1]), float(efficiency[1])))
 
 
 class RemediesTest(unittest.TestCase):
