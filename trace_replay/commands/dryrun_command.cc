@@ -30,12 +30,13 @@ struct DryRunOptions {
   std::string gpu = "h100";
   std::optional<std::int64_t> memory_bytes;  // none: that of the GPU
   std::optional<int> devices;                // none: one, or those of the ranks of a node
-  std::optional<int> world;                  // none: all ranks of the program run
+  std::string world;                         // empty: all ranks of the program run
   std::optional<int> rank;
   std::string ranks;
   std::int64_t steps = 3;
   double time_limit_seconds = 300;
-  std::string fit;
+  std::vector<std::string> fit;
+  int jobs = 1;
   bool skips_initialization = false;
   double density = 0.5;
   std::optional<std::int64_t> cudnn_workspace_bytes;  // none: the shapes decide
@@ -104,7 +105,7 @@ nlohmann::json OptionsAsJson(const DryRunOptions& options, const fs::path& progr
   nlohmann::json json = {{"gpu", BytesText(options.gpu)},
                          {"steps", options.steps},
                          {"time_limit_seconds", options.time_limit_seconds},
-                         {"fit", BytesText(options.fit)},
+                         {"jobs", options.jobs},
                          {"initializes", !options.skips_initialization},
                          {"density", options.density},
                          {"snapshot", BytesText(options.snapshot)},
@@ -117,10 +118,11 @@ nlohmann::json OptionsAsJson(const DryRunOptions& options, const fs::path& progr
                          {"tool", BytesText(program.string())},
                          {"stand_in", BytesText((folder / "cudart_host").string())}};
   if (options.devices.has_value()) json["devices"] = *options.devices;
-  if (options.world.has_value()) json["world"] = *options.world;
+  if (!options.world.empty()) json["world"] = BytesText(options.world);
   if (options.rank.has_value()) json["ranks"] = std::to_string(*options.rank);
   if (!options.ranks.empty()) json["ranks"] = BytesText(options.ranks);
   if (options.memory_bytes.has_value()) json["memory_bytes"] = *options.memory_bytes;
+  for (const std::string& values : options.fit) json["fit"].push_back(BytesText(values));
   for (const std::string& name : options.compare) json["compare"].push_back(BytesText(name));
   if (options.cudnn_workspace_bytes.has_value()) {
     json["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
@@ -187,8 +189,11 @@ Command AddDryRun(CLI::App& app) {
       ->check(MoreThanNoMemory, "");
   AddWholeOption(*command, "--devices", options->devices, {1, 64},
                  "How many GPUs there are; with --world: on each node");
-  AddWholeOption(*command, "--world", options->world, {1, kMostRanks},
-                 "Run one rank of a job of N, or some, without processes of the others");
+  command
+      ->add_option("--world", options->world,
+                   "Run one rank of a job of N, or some, without processes of the others. N may be "
+                   "a product of names of --fit, as tensor*data")
+      ->type_name("N");
   CLI::Option* const rank = AddWholeOption(*command, "--rank", options->rank, {0, kMostRanks - 1},
                                            "The rank that runs (default: 0)");
   command
@@ -204,8 +209,12 @@ Command AddDryRun(CLI::App& app) {
   command
       ->add_option("--fit", options->fit,
                    "NAME=LEAST..MOST: find the largest number in place of {NAME} in the command "
-                   "with which the program fits")
-      ->type_name("RANGE");
+                   "with which the program fits. NAME=VALUE,VALUE: try each value, and find the "
+                   "fewest GPUs; may be given for several names")
+      ->type_name("VALUES")
+      ->allow_extra_args(false);
+  AddWholeOption(*command, "--jobs", options->jobs, {1, 1024},
+                 "How many dry runs at a time, where --fit has values to try");
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
   AddNumberOption(*command, "--density", options->density, {0, 1},
@@ -250,13 +259,16 @@ Command AddDryRun(CLI::App& app) {
       ->expected(2);
   AddJsonOption(*command, options->json);
   command->add_option("COMMAND...", options->command, "The program and its arguments, after --");
-  AddExamples(*command,
-              {"tidepool dryrun -- python train.py --batch-size 48",
-               "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
-               "tidepool dryrun --world 1024 --rank 3 -- python train.py",
-               "tidepool dryrun --graph step.json.gz -- python train.py",
-               "tidepool dryrun --compare pip:torch==2.9.1 pip:torch==2.10.0 -- python train.py",
-               "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}"});
+  AddExamples(
+      *command,
+      {"tidepool dryrun -- python train.py --batch-size 48",
+       "tidepool dryrun --gpu a100-40 --report memory.html -- python train.py",
+       "tidepool dryrun --world 1024 --rank 3 -- python train.py",
+       "tidepool dryrun --graph step.json.gz -- python train.py",
+       "tidepool dryrun --compare pip:torch==2.9.1 pip:torch==2.10.0 -- python train.py",
+       "tidepool dryrun --fit batch=1..512 -- python train.py --batch-size {batch}",
+       "tidepool dryrun --fit tensor=1,2,4,8 --fit data=1,2,4 --world tensor*data -- python "
+       "train.py --tensor-parallel {tensor}"});
   return {command, [options] { return RunDryRun(*options); }};
 }
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import batches, compare, fit, front, gpus, graph, outside, program, remedies, target, text, world
+from . import batches, compare, fit, front, gpus, graph, layouts, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -22,11 +22,12 @@ class Options:
     gpu: str = "h100"
     memory_bytes: "int | None" = None  # None: that of the GPU
     devices: "int | None" = None  # GPUs; None: one, or those of the ranks of a node
-    world: "int | None" = None  # ranks of the job, of which some run
+    world: "int | str | None" = None  # ranks of the job, of which some run; text: a number, or names of `fit` with * between them
     ranks: str = ""  # those that run
     steps: int = 3
     time_limit_seconds: float = 300
-    fit: str = ""  # empty: one run
+    fit: tuple = ()  # a range, and choices of values; none: one run
+    jobs: int = 1  # dry runs at a time, where there are choices
     initializes: bool = True
     density: float = 0.5
     cudnn_workspace_bytes: "int | None" = None  # of each convolution; None: its shape decides
@@ -47,22 +48,25 @@ class Options:
         return bool(self.graph or self.front)
 
 
+def check_fit(options):
+    """Raises ValueError for options that belong to one run beside --fit, which makes several."""
+    of_run = next((name for name in ("by", "snapshot", "report", "graph", "front") if getattr(options, name)), None)
+    if of_run and options.fit:
+        raise ValueError(f"--{of_run} with --fit: it is that of one run, remove one of the two options")
+
+
 class DryRun:
     """The runs of one command. `tool` answers questions about snapshots."""
 
     def __init__(self, options, tool=None):
-        self.options = options
+        self.options = options = dataclasses.replace(options, world=world.size_with(options.world, {}))
         self.world, self.command = world.find(options)
         if options.by not in ("", *text.TABLES):
             raise ValueError(f"a table by {options.by!r}, expected {' or '.join(text.TABLES)}")
-        if options.by and options.fit:
-            raise ValueError("--by with --fit: the table is that of one run, remove one of the two options")
         of_step = "--graph" if options.graph else "--front" if options.front else ""
         if of_step and options.steps == 1:
             raise ValueError(f"{of_step} with --steps 1, expected 2 or more: the graph is that of the last step, and the first one makes the "
                              "state of the optimizer")
-        if of_step and options.fit:
-            raise ValueError(f"{of_step} with --fit: the graph is that of one run, remove one of the two options")
         if options.prices and not options.front:
             raise ValueError("--prices without --front: prices are those of the GPUs that --front tells, add --front FILE")
         front.prices(options.prices)  # before the run
@@ -153,9 +157,8 @@ def run_once(run, options):
 
 
 def run_fit(run, options):
-    name, least, most = fit.parse(options.fit)
-    if not any("{" + name + "}" in word for word in run.command):
-        raise DryRunError(f"--fit {options.fit}: the command has no {{{name}}}, expected it in place of the value")
+    name, least, most = fit.parse(options.fit[0])
+    fit.check_names(run.command, [name])
     tried = []
 
     def fits(value):
@@ -175,6 +178,22 @@ def run_fit(run, options):
     else:
         print(f"{name} {found} is the largest that fits in {text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)")
     return 2 if found is None else 0
+
+
+def run_layouts(options, values_of_range, choices):
+    made = layouts.make(options, values_of_range, choices)
+    runnable = next((layout for layout in made if layout.refused is None), None)
+    if runnable is None:
+        raise DryRunError(f"{layouts.named(made[0].values)}: {made[0].refused}")
+    machine = DryRun(runnable.options).machine  # checks the options
+    name = fit.parse(values_of_range)[0] if values_of_range else ""
+
+    def tell(layout):
+        print(f"{layouts.named(layout.values)}: {layouts.verdict(layout, name)}", file=sys.stderr)
+
+    tried = layouts.search_here(made, options.jobs, tell)
+    print(json.dumps(layouts.answer(tried, machine)) if options.json else "\n".join(layouts.lines(tried, machine, name)))
+    return 0 if any(layout.fits for layout in tried) else 2
 
 
 def run_compare(options):
@@ -218,6 +237,10 @@ def main(words, command):
     try:
         if options.compare:
             return run_compare(options)
+        check_fit(options)
+        values_of_range, choices = fit.split(options.fit)
+        if choices:
+            return run_layouts(options, values_of_range, choices)
         run = DryRun(options)
         return run_fit(run, options) if options.fit else run_once(run, options)
     except (DryRunError, ValueError) as error:

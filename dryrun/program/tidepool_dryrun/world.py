@@ -12,6 +12,7 @@ from . import target
 STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
 MOST_PER_NODE = 8  # GPUs of a node that nothing else says
 REPRESENTATIVE = "representative"
+MOST_RANKS = 1 << 20
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 # Options of torchrun that no value follows.
 FLAGS = {"standalone", "no-python", "module", "m", "run-path", "use-env"}
@@ -97,6 +98,27 @@ def whole(text, option):
     if not re.fullmatch(r"[0-9]+", text) or int(text) == 0:
         raise ValueError(f"{option} {text}, expected a whole number from 1 on")
     return int(text)
+
+
+def names_of(size):
+    """Returns the names in the size of a world that is a product of them, as "tensor*pipeline"."""
+    return [] if size is None or isinstance(size, int) or size.isdecimal() else size.split("*")
+
+
+def size_with(size, values):
+    """Returns the number of ranks of a size, which may be text: a number, or names of `values` with * between them."""
+    if size is None or isinstance(size, int):
+        return size
+    ranks = 1
+    for factor in size.split("*"):
+        value = values.get(factor, factor)
+        if not re.fullmatch(r"[0-9]{1,7}", value) or not 1 <= int(value) <= MOST_RANKS:
+            raise ValueError(f"--world {size}: {'' if value == factor else factor + ' '}'{value}', expected 1 to {MOST_RANKS} ranks, or names "
+                             "of --fit NAME=VALUE,VALUE with * between them")
+        ranks *= int(value)
+    if ranks > MOST_RANKS:
+        raise ValueError(f"--world {size}: {ranks} ranks, expected at most {MOST_RANKS}")
+    return ranks
 
 
 def find(options):

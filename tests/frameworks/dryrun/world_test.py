@@ -109,6 +109,21 @@ class WorldTest(unittest.TestCase):
         done = dry_run("--world", "4", "--", *self.program("torch.multiprocessing.spawn(print, nprocs=4)\n"))
         self.assertIn("the program starts ranks of its own, but runs as rank 0 of 4", done.stderr.splitlines()[-1])
 
+    def test_the_fewest_gpus_of_a_layout(self):
+        done = dry_run("--steps", "0", "--memory", "2GiB", "--fit", "tensor=4,1,2", "--fit", "batch=1..2", "--world", "tensor", "--jobs", "2",
+                       "--", *self.program("import sys\n"
+                                           "dist.init_process_group('nccl')\n"
+                                           "assert dist.get_world_size() == int(sys.argv[1])\n"
+                                           "kept = torch.empty((1 << 29) + (2 << 30) // int(sys.argv[1]), dtype=torch.uint8, device='cuda')\n"
+                                           "data = torch.empty(int(sys.argv[2]) << 29, dtype=torch.uint8, device='cuda')\n"),
+                       "{tensor}", "{batch}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["fewest_gpus"], 2)
+        self.assertEqual([(one["values"], one["fits"], one["largest"]) for one in found["layouts"]],
+                         [({"tensor": "1"}, False, None), ({"tensor": "2"}, True, 1)])
+        self.assertEqual(found["layouts"][1]["peak_reserved_bytes"], 2 << 30)
+
 
 if __name__ == "__main__":
     unittest.main()
