@@ -7,15 +7,18 @@
 //
 // The link has 24 GB/s in each direction. Memories are parts of the peak without a policy. Searches
 // end by the work of S seconds, so that no answer depends on the machine's load; with --by-clock
-// they end as those of the command line do. Every other policy is asked too.
+// they end as those of the command line do. Every other policy is asked too. A memory below the
+// largest task fits no schedule; rows that break a promise name it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "tidepool/training/graph.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
 
@@ -113,6 +116,13 @@ class Figure {
   double most_ = 0;
 };
 
+// Times over the ideal in one memory.
+struct Row {
+  double fixed = kNever;
+  double paged = kNever;
+  double other = kNever;  // of the fastest other policy
+};
+
 class Sweep {
  public:
   explicit Sweep(const Choices& choices) : choices_(choices) {}
@@ -128,8 +138,7 @@ class Sweep {
     Print("pages", paged_);
     Print("fixed / pages", ratio_);
     Print("search s", search_seconds_);
-    std::printf("slower than another policy: %d\nslower in more memory: %d\n", slower_than_others_,
-                slower_in_more_);
+    for (const auto& [promise, faults] : faults_) std::printf("%s: %d\n", promise.c_str(), faults);
   }
 
  private:
@@ -139,24 +148,42 @@ class Sweep {
     const std::int64_t peak =
         Simulate(MakeSchedule("none", graph, RequestFor(std::int64_t{1} << 50)).value())
             ->peak_device_bytes;
-    double before = kNever;
+    const std::int64_t largest_task = TotalsOf(graph).largest_task;
+    Row before;
     for (const int percent : choices_.percents) {
       const std::int64_t memory = peak / 100 * percent;
       const Answer fixed = AskBest(choices_, graph, memory, ScheduleMemory::kFixed);
       const Answer paged = AskBest(choices_, graph, memory, ScheduleMemory::kPaged);
-      const double other = choices_.without_others ? kNever : FastestOther(graph, memory);
-      std::printf("%-14s %8d %9.0f %9.4f %9.4f %9.4f %9.2f\n", network.name, percent,
-                  static_cast<double>(memory) / (1 << 20), fixed.slowdown, paged.slowdown, other,
+      const Row row = {.fixed = fixed.slowdown,
+                       .paged = paged.slowdown,
+                       .other = choices_.without_others ? kNever : FastestOther(graph, memory)};
+      std::printf("%-14s %8d %9.0f %9.4f %9.4f %9.4f %9.2f", network.name, percent,
+                  static_cast<double>(memory) / (1 << 20), row.fixed, row.paged, row.other,
                   fixed.search_seconds);
-      std::fflush(stdout);
-      fixed_.Add(fixed.slowdown);
-      paged_.Add(paged.slowdown);
-      if (paged.slowdown < kNever) ratio_.Add(fixed.slowdown / paged.slowdown);
+      if (memory < largest_task) std::printf("  below the largest task");
+      fixed_.Add(row.fixed);
+      paged_.Add(row.paged);
+      if (row.paged < kNever) ratio_.Add(row.fixed / row.paged);
       search_seconds_.Add(fixed.search_seconds);
-      slower_than_others_ += fixed.slowdown > other * (1 + kEqual) ? 1 : 0;
-      slower_in_more_ += fixed.slowdown > before * (1 + kEqual) ? 1 : 0;
-      before = fixed.slowdown;
+      Check(row, before);
+      std::printf("\n");
+      std::fflush(stdout);
+      before = row;
     }
+  }
+
+  void Check(const Row& row, const Row& before) {
+    const auto check = [&](const char* promise, double seconds, double most) {
+      const bool is_broken = seconds > most * (1 + kEqual);
+      faults_[promise] += is_broken ? 1 : 0;
+      if (is_broken) std::printf("  %s", promise);
+    };
+    check("fixed slower than another policy", row.fixed, row.other);
+    check("pages slower than another policy", row.paged, row.other);
+    check("fixed slower in more memory", row.fixed, before.fixed);
+    check("pages slower in more memory", row.paged, before.paged);
+    check("pages slower than fixed", row.paged, row.fixed);
+    check("fixed over 10 % slower than pages", row.fixed, 1.1 * row.paged);
   }
 
   static void Print(const char* name, const Figure& figure) {
@@ -171,8 +198,7 @@ class Sweep {
   Figure paged_;
   Figure ratio_;
   Figure search_seconds_;
-  int slower_than_others_ = 0;
-  int slower_in_more_ = 0;
+  std::map<std::string, int> faults_;  // by promise
 };
 
 int Main(int argc, char** argv) {

@@ -338,12 +338,8 @@ void BestMaker::Advance(Kind& kind, double work) {
   search_.recomputes = kind.recomputes;
   search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
   search_.problem.reserve_bytes = 0;
-  if (WantsPages()) {
-    ImproveLead(kind, TakeWork(work * kind.shares.Sum()));
-    if (kind.lead.seconds < kNever) Keep(StepsOf(kind.lead));
-    return;
-  }
   ImproveLead(kind, TakeWork(work * kind.shares.lead));
+  if (WantsPages()) return ImprovePaged(kind, TakeWork(work * kind.shares.OfPlans()));
   SearchReserve(kind, TakeWork(work * kind.shares.reserve));
   if (seconds_ == kNever && !kind.sends_for_short_times) {
     // No plan fits yet. Data that also leaves for short times may make room for one.
@@ -364,6 +360,15 @@ void BestMaker::ImproveLead(Kind& kind, double work) {
   if (is_short || kind.lead.seconds == kNever) FindLead(kind, true, work / 4);
   search_.problem.sends_for_short_times = kind.sends_for_short_times;
   if (kind.lead.seconds < kNever) Improve(work / 2, kind.lead);
+}
+
+// Takes the lead if it is the fastest iteration of its kind so far, and improves that one. The lead
+// itself stays as it is, so it is the same in pages and with fixed addresses.
+void BestMaker::ImprovePaged(Kind& kind, double work) {
+  if (kind.lead.seconds < kind.planned.seconds) kind.planned = kind.lead;
+  if (kind.planned.seconds == kNever) return;
+  Improve(work, kind.planned);
+  Keep(StepsOf(kind.planned));
 }
 
 void BestMaker::FindLead(Kind& kind, bool sends_for_short_times, double work) {

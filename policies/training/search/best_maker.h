@@ -56,7 +56,8 @@ class BestMaker {
     double reserve = 0;  // of the lead with memory in reserve, and of its plans of addresses
     double repair = 0;   // of repairs of a lead with a plan that does not fit
 
-    double Sum() const { return lead + reserve + repair; }
+    double OfPlans() const { return reserve + repair; }
+    double Sum() const { return lead + OfPlans(); }
   };
   // A kind of iteration, and the state of its search after the rounds so far.
   struct Kind {
@@ -71,7 +72,8 @@ class BestMaker {
     bool sends_for_short_times = false;  // in the lead
     // The least reserve with a plan that fits, or the next one to try.
     std::int64_t reserve_bytes = 0;
-    // The fastest iteration of this round with a reserve and a plan that fits.
+    // The fastest iteration of this round with a reserve and a plan that fits. In pages, where all
+    // fit: the fastest of all rounds.
     transfers::Iteration planned;
     schedule::StayOffsets planned_offsets;
     // A lead that is repaired, and its time before.
@@ -92,6 +94,7 @@ class BestMaker {
   void SearchRound(double work, std::vector<Kind>& kinds);
   void Advance(Kind& kind, double work);
   void ImproveLead(Kind& kind, double work);
+  void ImprovePaged(Kind& kind, double work);
   void FindLead(Kind& kind, bool sends_for_short_times, double work);
   transfers::Iteration LeadWithReserve(const Kind& kind, std::int64_t bytes, double work);
   void SearchReserve(Kind& kind, double work);
