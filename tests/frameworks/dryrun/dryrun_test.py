@@ -251,6 +251,15 @@ class DryRunTest(unittest.TestCase):
             "while True: train(10)\n"))
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 512 + (1 << 24)))
 
+    # Packages look whether PyTorch is there before they import it.
+    def test_a_program_may_look_for_pytorch_first(self):
+        found = answer("--steps", "0", command=self.program(
+            "import importlib.util\n"
+            "assert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
+            "import torch\n"
+            "assert len(torch.zeros(64, device='cuda').nonzero()) == 32, 'the dry run is not in the program'\n"))
+        self.assertEqual(len(found["assumed"]), 1)
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
