@@ -16,6 +16,7 @@ import time
 import weakref
 
 import _tidepool_assumed as assumed
+import _tidepool_generation as generation
 import _tidepool_imports as imports
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
@@ -313,6 +314,7 @@ def enter(run, torch):
     if run.world:
         run.world.enter(torch)
     ranks.send_objects_exactly(torch, run.world)
+    generation.Generation()
     if os.environ.get("TIDEPOOL_DRYRUN_BUDGET"):
         train_in_budget(int(os.environ["TIDEPOOL_DRYRUN_BUDGET"]))
     atexit.register(lambda: run.write("end"))
