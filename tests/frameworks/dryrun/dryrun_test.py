@@ -291,6 +291,18 @@ class DryRunTest(unittest.TestCase):
             "    assert GenerationMixin().generate(tokens, MaxLengthCriteria(length)).shape == (2, length)\n"))
         self.assertTrue(found["fits"])
 
+    def test_flash_attention_runs_for_that_of_cudnn(self):
+        peaks = [answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+            "values = torch.zeros(2, 8, 512, 64, device='cuda', dtype=torch.bfloat16, requires_grad=True)\n"
+            f"with sdpa_kernel([SDPBackend.{backend}]):\n"
+            "    torch.nn.functional.scaled_dot_product_attention(values, values, values, is_causal=True).sum().backward()\n"
+            "torch.backends.cuda.enable_cudnn_sdp(True)\n"
+            "torch.nn.functional.scaled_dot_product_attention(values, values, values)\n"))["peak_live_bytes"]
+            for backend in ("CUDNN_ATTENTION", "FLASH_ATTENTION")]
+        self.assertEqual(peaks[0], peaks[1])
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
