@@ -5,9 +5,10 @@
 usage: accuracy.py measure TOOL PYTHON SOURCES [GROUP...]    runs the groups, or all, and keeps their figures
        accuracy.py page [--check]                            writes the page from the figures, or compares
 
-PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6 and TORCH_2_7 name interpreters with older versions. SOURCES holds
-the folders `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt`
-(github.com/KellerJordan/modded-nanogpt) and `snapshots`, which docs/guide/dryrun.md names. Groups without their sources are skipped,
+PYTHON has PyTorch, torchvision, einops, einx 0.3, jaxtyping, Lightning and bitsandbytes. TORCH_2_6 and TORCH_2_7 name interpreters with older
+versions. SOURCES holds the folders `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt`
+(github.com/KellerJordan/modded-nanogpt), `litgpt` (github.com/Lightning-AI/litgpt, commit 0f021f3a) and `snapshots`, which
+docs/guide/dryrun.md names. Groups without their sources are skipped,
 and keep the figures of the last run.
 """
 import collections
@@ -203,6 +204,34 @@ def speedrun(bench):
     yield Row("2025-11-12, medium track", "reserved", int(published[2]) * MIB, answer["peak_reserved_bytes"])
 
 
+# Longest samples in tokens, and published peaks in GB by script, micro-batch and quantization.
+LITGPT_LENGTHS = {"phi-1_5": 1044, "stablelm-base-alpha-3b": 1034, "Llama-2-7b-hf": 1304, "Llama-2-13b-hf": 1304}
+LITGPT = {
+    "lora": {
+        "phi-1_5": {"1": 4.82, "1:bnb.nf4": 3.78, "1:bnb.nf4-dq": 3.72, "2": 6.76, "4": 10.68},
+        "stablelm-base-alpha-3b": {"1": 9.69, "1:bnb.nf4": 6.35, "1:bnb.nf4-dq": 6.19, "2": 12.10, "4": 16.92},
+        "Llama-2-7b-hf": {"1": 21.30, "1:bnb.nf4": 14.14, "1:bnb.nf4-dq": 13.84, "2": 29.07},
+        "Llama-2-13b-hf": {"1": 38.12, "1:bnb.nf4": 23.14, "1:bnb.nf4-dq": 22.55}},
+    "adapter": {
+        "stablelm-base-alpha-3b": {"1": 9.10, "1:bnb.nf4": 5.65, "1:bnb.nf4-dq": 5.48},
+        "Llama-2-7b-hf": {"1": 19.98, "1:bnb.nf4": 12.68, "1:bnb.nf4-dq": 12.38}},
+    "adapter_v2": {
+        "stablelm-base-alpha-3b": {"1": 10.71, "1:bnb.nf4": 7.41, "1:bnb.nf4-dq": 7.25},
+        "Llama-2-7b-hf": {"1": 25.51, "1:bnb.nf4": 18.30, "1:bnb.nf4-dq": 17.98}}}
+
+
+def litgpt(bench):
+    """The resource tables of litgpt: its own scripts, with samples as long as the tables say."""
+    folder = bench.source("litgpt")
+    for script, models in LITGPT.items():
+        published = {f"{model}:{LITGPT_LENGTHS[model]}:{variant}": gigabytes for model, rows in models.items() for variant, gigabytes in rows.items()}
+        found = bench.rows("litgpt.py", folder, script, *published, options=("--gpu", "a100-40", "--no-init"))
+        for configuration, gigabytes in published.items():
+            model, length, micro_batch, *quantize = configuration.split(":")
+            name = ", ".join([script, model, f"{micro_batch} x {length}", *quantize])
+            yield Row(name, "allocated", round(gigabytes * 1e9), found[configuration])
+
+
 def write_tokens(path, tokens):
     """Writes a file of tokens as modded-nanogpt reads it: documents of 1,000 tokens."""
     header = [20240520, 1, tokens] + [0] * 253
@@ -271,6 +300,13 @@ GROUPS = {
         "way to clear gradients",
         "The workspaces of cuDNN 7, which was free to choose (`cudnn_benchmark`), are not known. The answer says how much its peak depends on "
         "them: for R-50 at 512 x 1024 8.8 % less without any, and for DRIVE 14.2 % more with the largest."),
+    "litgpt": Group(
+        "Finetuning with litgpt", litgpt,
+        "the tables of Lightning-AI/litgpt, `tutorials/resource-tables.md`: `max_memory_allocated` of an A100 of 40 GB, in 0.01 GB of 10^9 bytes",
+        "PyTorch 2.11 (published: 2.1), Lightning 2.6 and bitsandbytes 0.50 (0.41); litgpt's own scripts of commit 0f021f3a, one micro-batch, with the "
+        "longest samples that the tables name",
+        "In bfloat16 equal but for the last digits. With quantized weights bitsandbytes 0.50 takes less than 0.41 did; by the size it could be the "
+        "inputs of the quantized layers, which nothing confirms."),
     "speedrun": Group(
         "A record of modded-nanogpt on 8 H100", speedrun,
         "KellerJordan/modded-nanogpt, `records/track_2_medium/2025-11-12_BlockMaskRedundantOp`: the log has the program, the version of PyTorch and the peak",

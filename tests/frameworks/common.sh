@@ -14,7 +14,8 @@ environment() {
   make_environment --no-deps "$@"
 }
 
-# Makes a virtual environment as users do, with all that the packages depend on: `ordinary_environment NAME PACKAGE...`.
+# Makes a virtual environment as users do, with all that the packages depend on: `ordinary_environment NAME PACKAGE...`. With `below` it lies on
+# top of that folder of packages: `below=$packages ordinary_environment NAME PACKAGE...`.
 ordinary_environment() {
   make_environment '' "$@"
 }
@@ -32,6 +33,7 @@ make_environment() {
       rm -rf "$environment"
       exit 77
     fi
+    [ -z "${below:-}" ] || echo "$below" >"$(echo "$environment"/lib/python3*/site-packages)/below.pth"
     # shellcheck disable=SC2086 # no option is one word less
     if ! "$environment/bin/pip" install -q --disable-pip-version-check $options "$@" >"$scratch/pip" 2>&1; then
       tail -n 3 "$scratch/pip"

@@ -16,6 +16,7 @@ import time
 import weakref
 
 import _tidepool_assumed as assumed
+import _tidepool_generation as generation
 import _tidepool_imports as imports
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
@@ -282,12 +283,27 @@ def record(run, torch):
         run.recording.has_begun = False
 
 
+def replace_attention_of_cudnn(torch):
+    """Runs flash attention where the program allows that of cuDNN, which needs a plan that only the library makes: both keep the same
+    tensors."""
+    allowed = {}
+    set_cudnn, set_flash = torch._C._set_sdp_use_cudnn, torch._C._set_sdp_use_flash
+
+    def allow(name, is_allowed):
+        allowed[name] = is_allowed
+        set_flash(any(allowed.values()))
+
+    set_cudnn(False)
+    allow("flash", torch._C._get_flash_sdp_enabled())
+    torch._C._set_sdp_use_cudnn = lambda is_allowed: allow("cudnn", is_allowed)
+    torch._C._set_sdp_use_flash = lambda is_allowed: allow("flash", is_allowed)
+
+
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
-    # Attention of cuDNN needs a plan that only the library makes. Flash attention saves the same tensors.
-    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    if hasattr(torch._C, "_set_sdp_use_cudnn"):
+        replace_attention_of_cudnn(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
     keep_loss_scale(torch)
@@ -313,6 +329,7 @@ def enter(run, torch):
     if run.world:
         run.world.enter(torch)
     ranks.send_objects_exactly(torch, run.world)
+    generation.Generation()
     if os.environ.get("TIDEPOOL_DRYRUN_BUDGET"):
         train_in_budget(int(os.environ["TIDEPOOL_DRYRUN_BUDGET"]))
     atexit.register(lambda: run.write("end"))

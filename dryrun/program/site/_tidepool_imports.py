@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls functions when the program imports a module."""
 import importlib.abc
-import importlib.util
 import sys
 
 
@@ -9,16 +8,21 @@ class _Watch(importlib.abc.MetaPathFinder):
     def __init__(self, name, before, after):
         self.name, self.before, self.after = name, before, after
 
+    # A program may look for the module more than once before it imports it.
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((one for one in specs if one is not None), None)
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def execute_between(module):
+            if self not in sys.meta_path:  # another spec of the module ran
+                execute(module)
+                return
+            sys.meta_path.remove(self)
             self.before()
             execute(module)
             self.after(module)

@@ -132,6 +132,7 @@ class World:
         make = getattr(fake, "_create_internal", fake)
         fake._set_sequence_number_for_group = lambda group: None
         fake._get_sequence_number_for_group = lambda group: 0
+        fake._set_default_timeout = lambda group, timeout: None
 
         class Kind(type(own)):
             def __instancecheck__(cls, one):

@@ -251,6 +251,58 @@ class DryRunTest(unittest.TestCase):
             "while True: train(10)\n"))
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 512 + (1 << 24)))
 
+    # Packages look whether PyTorch is there before they import it.
+    def test_a_program_may_look_for_pytorch_first(self):
+        found = answer("--steps", "0", command=self.program(
+            "import importlib.util\n"
+            "assert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
+            "import torch\n"
+            "assert len(torch.zeros(64, device='cuda').nonzero()) == 32, 'the dry run is not in the program'\n"))
+        self.assertEqual(len(found["assumed"]), 1)
+
+    # `generate` of transformers reads from the device whether it has finished.
+    def test_generation_ends_at_its_most_tokens(self):
+        folder = self.folder / "transformers" / "generation"
+        folder.mkdir(parents=True)
+        for package in (folder.parent, folder):
+            (package / "__init__.py").write_text("")
+        (folder / "stopping_criteria.py").write_text(
+            "import torch\n"
+            "class MaxLengthCriteria:\n"
+            "    def __init__(self, max_length): self.max_length = max_length\n"
+            "    def __call__(self, tokens, scores): return torch.full(tokens.shape[:1], tokens.shape[1] >= self.max_length, device=tokens.device)\n")
+        (folder / "utils.py").write_text(
+            "import torch\n"
+            "class GenerationMixin:\n"
+            "    def _has_unfinished_sequences(self, finished, synced, device): return not finished\n"
+            "    def generate(self, tokens, criterion):\n"
+            "        finished = False\n"
+            "        while self._has_unfinished_sequences(finished, False, device=tokens.device):\n"
+            "            tokens = torch.cat([tokens, tokens[:, :1]], dim=1)\n"
+            "            assert tokens.shape[1] < 100, 'goes on'\n"
+            "            finished = criterion(tokens, None).all()\n"
+            "        return tokens\n")
+        found = answer(command=self.program(
+            "import torch\n"
+            "from transformers.generation.stopping_criteria import MaxLengthCriteria\n"
+            "from transformers.generation.utils import GenerationMixin\n"
+            "for length in (9, 7):\n"
+            "    tokens = torch.zeros(2, 4, dtype=torch.int64, device='cuda')\n"
+            "    assert GenerationMixin().generate(tokens, MaxLengthCriteria(length)).shape == (2, length)\n"))
+        self.assertTrue(found["fits"])
+
+    def test_flash_attention_runs_for_that_of_cudnn(self):
+        peaks = [answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+            "values = torch.zeros(2, 8, 512, 64, device='cuda', dtype=torch.bfloat16, requires_grad=True)\n"
+            f"with sdpa_kernel([SDPBackend.{backend}]):\n"
+            "    torch.nn.functional.scaled_dot_product_attention(values, values, values, is_causal=True).sum().backward()\n"
+            "torch.backends.cuda.enable_cudnn_sdp(True)\n"
+            "torch.nn.functional.scaled_dot_product_attention(values, values, values)\n"))["peak_live_bytes"]
+            for backend in ("CUDNN_ATTENTION", "FLASH_ATTENTION")]
+        self.assertEqual(peaks[0], peaks[1])
+
     def test_results_of_the_device_are_zeros(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"

@@ -91,6 +91,7 @@ class WorldTest(unittest.TestCase):
             "assert values(dist.recv, torch.ones(1), src=0) == [0]\n"
             "assert values(dist.all_to_all_single, torch.empty(16), torch.arange(16.0)) == [3] * 16\n"
             "dist.monitored_barrier(host)\n"
+            "dist.distributed_c10d._set_pg_timeout(dist.default_pg_timeout, host)\n"
             "dist.destroy_process_group()\n"))
         self.assertEqual([one["ranks"] for one in found["outside"]["nccl"]], [16, 8, 2, 4])  # each as soon as its group is made
 
