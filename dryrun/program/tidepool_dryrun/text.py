@@ -230,8 +230,9 @@ def larger_batch(found):
     """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
     if found is None or found["batch"] == found["in_place_of"]:
         return []
-    most = "at least" if found["is_least"] else "about"
-    return [("larger batch", f"{most} {found['batch']} in place of {found['in_place_of']}, {found['how']} (--fit finds the largest)")]
+    most = "at least " if found["is_least"] else "" if found["checked"] else "about "
+    cure = "" if found["checked"] and not found["is_least"] else " (--fit finds the largest)"
+    return [("larger batch", f"{most}{found['batch']} in place of {found['in_place_of']}, {found['how']}{cure}")]
 
 
 def memory_of(remedy):

@@ -231,15 +231,16 @@ class GraphTest(unittest.TestCase):
         with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
         self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
 
+    # With four samples PyTorch reserves much more than is live.
     def test_tells_how_much_larger_the_batch_may_be(self):
-        found, _ = self.answer("gpt", "--batch", "8", options=("--memory", "1GiB"))
-        batch = found["larger_batch"]
-        self.assertEqual((batch["in_place_of"], batch["is_least"]), (8, False))
-        words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch["batch"] * 9 // 10))
-        plain = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-        self.assertGreater(plain["peak_reserved_bytes"], 0.8 * (1 << 30))
-        self.assertTrue(plain["larger_batch"]["is_least"])
-        self.assertLess(plain["larger_batch"]["batch"], 1.1 * batch["batch"])
+        def run(batch):
+            words = (TOOL, "dryrun", "--json", "--memory", "512MiB", "--", PYTHON, NETWORKS, "lstm", "--length", "64", "--batch", str(batch))
+            return json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+
+        found = run(4)["larger_batch"]
+        self.assertEqual((found["in_place_of"], found["checked"], found["is_least"]), (4, True, False), found)
+        self.assertTrue(run(found["batch"])["fits"], found)
+        self.assertFalse(run(int(1.02 * found["batch"]) + 1)["fits"], found)
 
     def test_a_step_without_backward_pass_is_told(self):
         path = self.folder / "program.py"
