@@ -65,7 +65,6 @@ class DryRun:
             raise ValueError(f"{of_step} with --fit: the graph is that of one run, remove one of the two options")
         if options.prices and not options.front:
             raise ValueError("--prices without --front: prices are those of the GPUs that --front tells, add --front FILE")
-        front.prices(options.prices)  # before the run
         gpu = gpus.find(options.gpu)
         memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:
