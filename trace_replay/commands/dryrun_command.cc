@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
+#include "trace_replay/offload/gpu_cards.h"
 #include "trace_replay/options.h"
 #include "trace_replay/quantity.h"
 
@@ -151,6 +152,9 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
   if (options.command.empty()) {
     return absl::InvalidArgumentError(
         "no command, expected one after --: tidepool dryrun -- python train.py");
+  }
+  if (!options.prices.empty()) {  // before the run, which takes long
+    if (absl::Status status = ReadPrices(options.prices).status(); !status.ok()) return status;
   }
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);

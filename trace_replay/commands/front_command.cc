@@ -6,6 +6,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,11 +14,13 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/trace/output_file.h"
 #include "tidepool/training/memory_front.h"
 #include "tidepool/training/schedule_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/division_options.h"
+#include "trace_replay/offload/gpu_cards.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/offload_options.h"
@@ -38,6 +41,9 @@ struct FrontCommandOptions {
   int memories = 16;       // that are tried
   std::string drawing;     // a file; empty: none is written
   std::string output;      // a file for the fastest schedule; empty: none is written
+  bool gpus = false;       // whether the known GPUs are tried
+  std::string prices;      // a file; empty: none
+  double share = 1;        // of the memory of each GPU
   const CLI::App* app = nullptr;
 };
 
@@ -73,7 +79,14 @@ double SlowdownOf(const FrontPoint& point, const MemoryFront& front) {
   return front.ideal_seconds > 0 ? point.seconds / front.ideal_seconds : 1;
 }
 
-nlohmann::ordered_json FrontJson(const MemoryFront& front) {
+// The front, and the GPUs that were tried.
+struct FrontAnswer {
+  MemoryFront front;
+  std::optional<std::vector<GpuCard>> cards = std::nullopt;
+};
+
+nlohmann::ordered_json FrontJson(const FrontAnswer& answer) {
+  const MemoryFront& front = answer.front;
   const MadeSchedule& made = front.points.front().made;
   nlohmann::ordered_json json = {
       {"graph", made.graphs.front().name},         {"batch", made.batch},
@@ -100,10 +113,18 @@ nlohmann::ordered_json FrontJson(const MemoryFront& front) {
          {"lower_bound_seconds",
           fits ? nlohmann::ordered_json(memory.lower_bound_seconds) : nullptr}});
   }
+  if (answer.cards.has_value()) json.update(CardsJson(*answer.cards));
   return json;
 }
 
-std::string FrontText(const MemoryFront& front) {
+std::string CardsText(const std::optional<std::vector<GpuCard>>& cards) {
+  return cards.has_value()
+             ? absl::StrCat("\ntrains on\n  ", absl::StrJoin(CardLines(*cards), "\n  "), "\n")
+             : "";
+}
+
+std::string FrontText(const FrontAnswer& answer) {
+  const MemoryFront& front = answer.front;
   const MadeSchedule& made = front.points.front().made;
   std::vector<std::vector<std::string>> rows = {{"memory", "iteration", "slowdown", "rounds",
                                                  "samples", "run again", "workspace", "to the host",
@@ -119,10 +140,21 @@ std::string FrontText(const MemoryFront& front) {
                       CountText(made.batch), ", all data in memory ",
                       MillisecondsText(front.ideal_seconds),
                       front.stopped ? ",\n  the best before the interrupt or the time limit" : "",
-                      "\n\n", TableText(rows));
+                      "\n\n", TableText(rows), CardsText(answer.cards));
 }
 
-absl::Status Draw(const MemoryFront& front, const std::string& path) {
+DrawnMarks DrawnCards(const std::optional<std::vector<GpuCard>>& cards, double share) {
+  if (!cards.has_value()) return {};
+  DrawnMarks drawn = {.lines = CardLines(*cards)};
+  for (const GpuCard& card : *cards) {
+    drawn.marks.push_back({card.name, static_cast<double>(card.memory_bytes) * share,
+                           card.training <= GpuTraining::kNearlyAsFast});
+  }
+  return drawn;
+}
+
+absl::Status Draw(const FrontAnswer& answer, double share, const std::string& path) {
+  const MemoryFront& front = answer.front;
   SweepCurve found = {.name = "fastest found", .in_steps = true};
   SweepCurve bound = {.name = "none is faster"};
   for (const FrontPoint& point : front.points) {
@@ -138,27 +170,55 @@ absl::Status Draw(const MemoryFront& front, const std::string& path) {
                                          ": time of an iteration over the memory of the device");
   return WriteFile(path, [&](std::ostream& out) {
     WriteSweepDrawing(title, {std::move(found), std::move(bound)}, least, most, front.ideal_seconds,
-                      out);
+                      out, DrawnCards(answer.cards, share));
     return absl::OkStatus();
   });
 }
 
 Answer PrintNothingFits(const OffloadCommandOptions& point, const GraphOrFamily& graphs,
-                        const absl::Status& why) {
+                        const std::optional<std::vector<GpuCard>>& cards, const absl::Status& why) {
   const auto* family = std::get_if<GraphFamily>(&graphs);
   const TaskGraph& graph = family != nullptr ? family->graph : std::get<TaskGraph>(graphs);
   if (point.json) {
-    PrintJson({{"graph", graph.name}, {"fits", false}, {"why", std::string(why.message())}});
+    nlohmann::ordered_json json = {
+        {"graph", graph.name}, {"fits", false}, {"why", std::string(why.message())}};
+    if (cards.has_value()) json.update(CardsJson(*cards));
+    PrintJson(json);
   } else {
-    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit: " << why.message() << '\n';
+    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit: " << why.message() << '\n'
+              << CardsText(cards);
   }
   return Answer::kNo;
 }
 
 absl::Status CheckFront(const FrontCommandOptions& options) {
+  for (const char* name : {"--prices", "--gpu-share"}) {
+    if (!options.gpus && options.app->count(name) > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " is about the GPUs of --gpus, expected that option too"));
+    }
+  }
   absl::Status status = CheckScheduleOutput(options.point, options.output);
   if (status.ok()) status = CheckJsonOutput(options.point.json, options.drawing, "drawing");
   return status;
+}
+
+// Tries the known GPUs, if they are asked for.
+absl::StatusOr<std::optional<std::vector<GpuCard>>> CardsFor(const FrontCommandOptions& options,
+                                                             const GraphOrFamily& graphs) {
+  if (!options.gpus) return std::nullopt;
+  GpuQuestion question = {.share = options.share, .stop = StopAtInterrupt()};
+  if (!options.prices.empty()) {
+    absl::StatusOr<GpuPrices> prices = ReadPrices(options.prices);
+    if (!prices.ok()) return prices.status();
+    question.prices = *std::move(prices);
+  }
+  const auto* family = std::get_if<GraphFamily>(&graphs);
+  const absl::StatusOr<TaskGraph> graph =
+      family != nullptr ? GraphAt(*family, options.batch)
+                        : absl::StatusOr<TaskGraph>(std::get<TaskGraph>(graphs));
+  if (!graph.ok()) return graph.status();
+  return CardsOf(*graph, question);
 }
 
 absl::StatusOr<Answer> RunFront(const FrontCommandOptions& options) {
@@ -172,10 +232,11 @@ absl::StatusOr<Answer> RunFront(const FrontCommandOptions& options) {
   }
   const absl::StatusOr<Question> question = QuestionOf(options, *graphs);
   if (!question.ok()) return question.status();
-  const absl::StatusOr<MemoryFront> front =
-      MakeFront(*graphs, question->request, question->options);
+  absl::StatusOr<std::optional<std::vector<GpuCard>>> cards = CardsFor(options, *graphs);
+  if (!cards.ok()) return cards.status();
+  absl::StatusOr<MemoryFront> front = MakeFront(*graphs, question->request, question->options);
   if (absl::IsResourceExhausted(front.status())) {
-    return PrintNothingFits(point, *graphs, front.status());
+    return PrintNothingFits(point, *graphs, *cards, front.status());
   }
   if (!front.ok()) return front.status();
   if (!options.output.empty()) {
@@ -183,13 +244,16 @@ absl::StatusOr<Answer> RunFront(const FrontCommandOptions& options) {
     const ScheduleFile file = {made.schedule, made.graphs.front().name, made.machine};
     if (absl::Status status = WriteSchedule(file, options.output); !status.ok()) return status;
   }
+  const FrontAnswer answer = {*std::move(front), *std::move(cards)};
   if (!options.drawing.empty()) {
-    if (absl::Status status = Draw(*front, options.drawing); !status.ok()) return status;
+    if (absl::Status status = Draw(answer, options.share, options.drawing); !status.ok()) {
+      return status;
+    }
   }
   if (point.json) {
-    PrintJson(FrontJson(*front));
+    PrintJson(FrontJson(answer));
   } else if (options.output != "/dev/stdout" && options.drawing != "/dev/stdout") {
-    std::cout << FrontText(*front);
+    std::cout << FrontText(answer);
   }
   return Answer::kYes;
 }
@@ -226,10 +290,24 @@ Command AddFront(CLI::App& app) {
                    "Write the fastest schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
   front->add_option("--svg", options->drawing, "Draw the front to this file")->type_name("FILE");
+  front->add_flag(
+      "--gpus", options->gpus,
+      "Tell which GPUs train the step as it is, by a schedule or not at all, in 4 s for "
+      "each without room for it");
+  front
+      ->add_option("--prices", options->prices,
+                   "A file with a line `GPU,PRICE` for each GPU, its price of an hour: --gpus then "
+                   "names the GPU on which a step costs least")
+      ->type_name("FILE");
+  AddNumberOption(
+      *front, "--gpu-share", options->share, {0.01, 1},
+      "The share of the memory of each GPU that the step may take beside its context and "
+      "the reserve of its allocator");
   AddJsonOption(*front, point.json);
   AddExamples(*front, {"tidepool model vgg-16 --family -o family.json",
                        ("tidepool front family.json --batch 64 --memory 4GiB --time-limit 1s "
-                        "--svg front.svg")});
+                        "--svg front.svg"),
+                       "tidepool front family.json --batch 64 --time-limit 1s --gpus"});
   return {front, [options] { return RunFront(*options); }};
 }
 

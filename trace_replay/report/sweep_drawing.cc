@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/plot.h"
 
@@ -21,17 +23,48 @@ constexpr int kPlotHeight = 320;
 constexpr int kPlotRight = kPlotLeft + kSweepPlotWidth;
 constexpr int kBottom = kTop + kPlotHeight;
 constexpr double kLabelHeight = 15;
+constexpr std::size_t kMostLetters = 130;  // of a line of text
 
 // Ticks count nanoseconds, so that DecimalStep's least step is far below any iteration.
 constexpr double kTick = 1e-9;
 
+// Returns the end of the axis of memory: the first mark beyond it, if that is near.
+double WithNextMark(double most_bytes, const std::vector<DrawnMark>& marks) {
+  double found = 2 * most_bytes;
+  for (const DrawnMark& mark : marks) {
+    if (mark.bytes >= most_bytes) found = std::min(found, mark.bytes);
+  }
+  return found < 2 * most_bytes ? found : most_bytes;
+}
+
+// Returns the lines of text, each broken at separators between its words.
+std::vector<std::string> Broken(const std::vector<std::string>& lines) {
+  std::vector<std::string> found;
+  for (const std::string& line : lines) {
+    bool is_first = true;
+    for (const absl::string_view part : absl::StrSplit(line, " · ")) {
+      if (is_first) {
+        found.emplace_back(part);
+      } else if (found.back().size() + part.size() > kMostLetters) {
+        found.push_back(absl::StrCat("    ", part));
+      } else {
+        absl::StrAppend(&found.back(), " · ", part);
+      }
+      is_first = false;
+    }
+  }
+  return found;
+}
+
 class SweepDrawing {
  public:
   SweepDrawing(const std::vector<SweepCurve>& curves, double least_bytes, double most_bytes,
-               double ideal_seconds, std::ostream& out)
+               double ideal_seconds, const DrawnMarks& marks, std::ostream& out)
       : curves_(curves),
+        marks_(marks.marks),
+        lines_(Broken(marks.lines)),
         least_bytes_(least_bytes),
-        most_bytes_(std::max(most_bytes, least_bytes + 1)),
+        most_bytes_(std::max(WithNextMark(most_bytes, marks.marks), least_bytes + 1)),
         ideal_seconds_(ideal_seconds),
         most_seconds_(MostSeconds(curves, ideal_seconds)),
         out_(out) {}
@@ -39,7 +72,10 @@ class SweepDrawing {
   void Write(const std::string& title) {
     const int labels_bottom =
         kTop + static_cast<int>(kLabelHeight * static_cast<double>(curves_.size() + 1));
-    const int height = std::max(kBottom + 50, labels_bottom + 20);
+    const int lines_top = std::max(kBottom + 50, labels_bottom + 20);
+    const int height =
+        lines_top + static_cast<int>(kLabelHeight * static_cast<double>(lines_.size() + 1)) *
+                        (lines_.empty() ? 0 : 1);
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kSweepWidth << "\" height=\""
          << height << "\" viewBox=\"0 0 " << kSweepWidth << ' ' << height
          << "\" role=\"img\" aria-labelledby=\"t\">\n<title id=\"t\">" << MarkupText(title)
@@ -50,6 +86,10 @@ class SweepDrawing {
     Text(kPlotRight, kBottom + 36, "t e", "memory of the device");
     WriteAcross();
     WriteUp();
+    WriteMarks();
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      Text(16, lines_top + kLabelHeight * static_cast<double>(i + 1), "t", lines_[i]);
+    }
     for (std::size_t i = 0; i < curves_.size(); ++i) WriteCurve(i);
     WriteIdeal();
     WriteLabels(std::max<double>(kBottom, labels_bottom));
@@ -94,6 +134,23 @@ class SweepDrawing {
       Text(kPlotLeft - 8, Y(i * step) + 4, "t e", absl::StrFormat("%.6g ms", i * step * 1e3));
     }
     out_ << "<path class=\"grid\" d=\"" << ticks << "\"/>\n";
+  }
+
+  // Names of neighbours lie one below the other.
+  void WriteMarks() {
+    std::vector<const DrawnMark*> shown;
+    for (const DrawnMark& mark : marks_) {
+      if (mark.bytes >= least_bytes_ && mark.bytes <= most_bytes_) shown.push_back(&mark);
+    }
+    std::stable_sort(shown.begin(), shown.end(), [](const DrawnMark* one, const DrawnMark* other) {
+      return one->bytes < other->bytes;
+    });
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      const double x = X(shown[i]->bytes);
+      out_ << "<path class=\"grid\"" << (shown[i]->is_strong ? "" : " stroke-dasharray=\"2 3\"")
+           << " d=\"M" << Place(x) << ' ' << kTop << "V" << kBottom << "\"/>\n";
+      Text(x - 4, kTop + kLabelHeight * static_cast<double>(i + 1), "t e", shown[i]->name);
+    }
   }
 
   void WriteCurve(std::size_t number) {
@@ -141,6 +198,8 @@ class SweepDrawing {
   }
 
   const std::vector<SweepCurve>& curves_;
+  const std::vector<DrawnMark>& marks_;
+  const std::vector<std::string> lines_;
   const double least_bytes_;
   const double most_bytes_;
   const double ideal_seconds_;
@@ -152,8 +211,8 @@ class SweepDrawing {
 
 void WriteSweepDrawing(const std::string& title, const std::vector<SweepCurve>& curves,
                        double least_bytes, double most_bytes, double ideal_seconds,
-                       std::ostream& out) {
-  SweepDrawing(curves, least_bytes, most_bytes, ideal_seconds, out).Write(title);
+                       std::ostream& out, const DrawnMarks& marks) {
+  SweepDrawing(curves, least_bytes, most_bytes, ideal_seconds, marks, out).Write(title);
 }
 
 }  // namespace tidepool::tool

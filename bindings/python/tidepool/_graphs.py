@@ -152,7 +152,7 @@ def front(graph: Graph, *, memory: Optional[Size] = None, batch: Optional[int] =
     """Returns the front of time against memory: sub-batch, transfers, tasks that run again and algorithms together.
 
     `memory` is the most memory. `answer.points` have ascending memories. Options are those of `tidepool front`,
-    such as `points` and `time_limit`.
+    such as `points`, `time_limit`, and `gpus=True`, for `answer.gpus`.
     """
     with _files(graph=graph.text) as files:
         asked = {"memory": memory, "batch": batch, **options}

@@ -136,11 +136,13 @@ def available_bytes(rank, memory_bytes):
 
 
 def fits(rank, memory_bytes, tool):
-    """Returns whether a device serves the rank with both orders of addresses. The run served it with falling ones. With the other
-    order more may be reserved: then the model tells whether PyTorch, which gives cached memory back, gets through."""
-    if rank["out_of_memory"]:
-        return False
-    available = available_bytes(rank, memory_bytes)
+    """Returns whether a device served the rank, and does so with both orders of addresses. The run had falling ones."""
+    return not rank["out_of_memory"] and serves(rank, available_bytes(rank, memory_bytes), tool)
+
+
+def serves(rank, available, tool):
+    """Returns whether PyTorch's allocator serves the requests of a rank in that memory. Where it would reserve more, the model tells whether
+    PyTorch, which gives cached memory back, gets through."""
     if rank["reserved_range"][1] <= available:
         return True
     if rank["snapshot"] is None:  # no allocator gives memory back

@@ -94,18 +94,18 @@ class Engine:
         return found
 
     def accumulate(self, variable, gradients):
-        gradient = gradients.pop().detach()
+        found = gradients.pop()
+        gradient = found.detach()
         if variable.grad is not None:
             variable.grad += gradient
-        elif gradient.stride() == variable.stride() and not self.is_shared(gradient):
+        elif gradient.stride() == variable.stride() and not self.is_waiting(found):
             variable.grad = gradient
         else:
             variable.grad = self.torch.empty_like(variable).copy_(gradient)
 
-    def is_shared(self, gradient):
-        """Returns whether a gradient that waits for its operator has the same memory."""
-        storage = gradient.untyped_storage()._cdata
-        return any(one is not None and one.untyped_storage()._cdata == storage for gradients in self.waiting.values() for one in gradients)
+    def is_waiting(self, gradient):
+        """Returns whether a gradient waits for another operator too. PyTorch looks at the tensor, not at its memory."""
+        return any(one is gradient for gradients in self.waiting.values() for one in gradients)
 
 
 def fitted(gradient, expected):

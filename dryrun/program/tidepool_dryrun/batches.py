@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The batch of a program: the word of its command that names it, and how large it may be."""
+import contextlib
 import math
 import re
 
 from . import answer as answers
 from . import what_if
+from .errors import DryRunError
 from .graph import NAMED_DIFFERENCE
 
 BATCH = re.compile(r"(?P<name>-{0,2}(?!.*(?:eval|val|test))(?:[\w.-]*[-_.])?(?:batch|batch[-_]?size|bs))(?:=(?P<value>\d+))?", re.IGNORECASE)
 MOST_GROWTH = 16  # times the batch: what is small may not grow in proportion
+MOST_RUNS = 5  # with other batches
+CLOSE = 0.02  # a share of the batch: a larger one by less is not looked for
 FIXED = ("weights", "optimizer state")  # categories of memory that no batch changes
 
 
@@ -39,35 +43,48 @@ def with_value(command, value):
     return words
 
 
-def following(runs, batch, memory, best):
-    """Returns the next batch to try, or None. `runs` has the reserved bytes of each batch: memory is taken to grow by equal steps."""
-    values = sorted(runs)
-    least, most = values[0], values[-1]
-    slope = (runs[most] - runs[least]) / (most - least)
-    guess = most if slope <= 0 else math.floor((memory - runs[least]) / slope) + least
-    guess = max(best + 1 if best else 1, min(guess, batch - 1))
-    while guess in runs and guess > (best or 0) + 1:
-        guess -= 1
-    return None if guess in runs else guess
+def following(sizes, memory, best, most):
+    """Returns the next batch to try, larger by more than CLOSE than `best`, the largest that fits so far, or 0; None without one. `sizes` has the
+    reserved bytes of each batch that ran. Memory is taken to grow along the line through the nearest ones below and above it, or through the
+    two nearest. Larger batches than `most` do not fit."""
+    near = sorted(sizes, key=lambda batch: abs(sizes[batch] - memory))
+    sides = [next((batch for batch in near if (sizes[batch] > memory) == is_above), None) for is_above in (False, True)]
+    one, other = near[:2] if None in sides else sides
+    slope = (sizes[other] - sizes[one]) / (other - one)
+    least = math.floor((1 + CLOSE) * best) + 1
+    guess = math.floor(one + (memory - sizes[one]) / slope) if slope > 0 else most
+    return max(least, min(guess, most)) if least <= most else None
 
 
-def larger(command, answer, step):
-    """Returns how large the batch of a program that fits may be, or None where its command names none or no memory grows with it. `step`
-    is the graph of its step, or None: then all memory but weights and optimizer state is taken to grow, which gives the least."""
-    word, rank = of(command), answers.largest_of(answer["ranks"])
+def search(measure, sizes, guess, memory, best, most):
+    """Returns the largest batch up to `most` that was tried and fits, or `best`, which fits already (0: none), and whether no larger one by
+    more than CLOSE is left to try. `measure` returns the reserved bytes of a batch and whether it fits, or raises DryRunError where it gives no
+    answer; `sizes` has those of one that ran before, and gets them."""
+    guess = max(best + 1, min(guess, most))
+    with contextlib.suppress(DryRunError):
+        for _ in range(MOST_RUNS):
+            sizes[guess], fits = measure(guess)
+            best, most = (guess, most) if fits else (best, guess - 1)
+            guess = following(sizes, memory, best, most)
+            if guess is None:
+                return best, True
+    return best, False
+
+
+def computed(answer, memory, step, batch):
+    """Returns the largest batch that fits in the memory, without a further run, whether it is the least that it may be, and how it was found.
+    None where no memory grows with it. `answer` is that of a run with enough memory. `step` is the graph of its step, or None: then all
+    memory but weights and optimizer state is taken to grow, which gives the least."""
+    rank = answers.largest_of(answer["ranks"])
     live, reserved = answer["peak_live_bytes"], answer["reserved_range"][1]
-    if word is None or word[1] < 1 or not live or not reserved:
+    if not live or not reserved:
         return None
-    batch = word[1]
     # PyTorch is assumed to reserve as much more than is live as it does with this batch.
-    budget = answers.available_bytes(rank, answer["memory_bytes"]) * live / reserved
+    budget = memory * live / reserved
     is_least = step is None or step.peak < (1 - NAMED_DIFFERENCE) * live
     if not is_least:
         found, how = what_if.largest_batch(step, batch, budget), "computed from the task graph"
     else:
         fixed = sum(rank["categories"].get(name, 0) for name in FIXED)
         found, how = math.floor(batch * (budget - fixed) / max(1, live - fixed)), "computed as if all but weights and optimizer state grew"
-    if found is None:
-        return None
-    return {"batch": min(max(batch, found), MOST_GROWTH * batch), "in_place_of": batch,
-            "is_least": is_least or found > MOST_GROWTH * batch, "how": how}
+    return None if found is None else (found, is_least, how)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import batches, compare, fit, front, gpus, graph, layouts, outside, program, remedies, target, text, world
+from . import compare, fit, front, gpus, graph, layouts, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 @dataclasses.dataclass
@@ -69,7 +69,6 @@ class DryRun:
                              "state of the optimizer")
         if options.prices and not options.front:
             raise ValueError("--prices without --front: prices are those of the GPUs that --front tells, add --front FILE")
-        front.prices(options.prices)  # before the run
         gpu = gpus.find(options.gpu)
         memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:
@@ -112,7 +111,8 @@ def keep_files(run, answer, title):
         write_graph(run, step, answer, answer, title)
     if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
         if answer["fits"]:
-            answer["larger_batch"] = batches.larger(run.command, answer, step)
+            with remedies.Remedies(run, answer) as further:
+                answer["larger_batch"] = further.larger_batch(step)
         else:
             explain(run, answer, title)
     for one in answer["ranks"]:

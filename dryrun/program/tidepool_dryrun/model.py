@@ -7,11 +7,11 @@ import os
 import warnings
 import weakref
 
-from . import backward, gpus, graph, live, roofline
+from . import backward, cudnn, gpus, graph, live, roofline
 from .errors import DryRunError
 
 DEVICE = 0
-NOTE = "workspaces of cuDNN and most other memory that operators take for themselves is not in the graph: a dry run has it"
+NOTE = "of the memory that operators take for themselves, that of cuBLAS, cuDNN and sums of columns is in the graph: a dry run has all"
 
 
 class Requests:
@@ -77,25 +77,44 @@ def noting(torch, requests):
 
     def operations_of(function, arguments, named, result):
         formula = flop_registry.get(function._overloadpacket)
-        return formula(*arguments, **named, out_val=result) if formula else 0
+        return formula(*arguments, **named, out_val=result) if formula else cudnn.operations(function, arguments)
 
     class Mode(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, arguments=(), named=None):
             named = named or {}
             if function is torch.ops.aten._local_scalar_dense.default:  # the program reads a number, which has no value
                 return 1.0 if arguments[0].dtype.is_floating_point else 1
-            result = function(*arguments, **named)
+            # PyTorch's own engine lets cuDNN write over the reserve, which alone has this type in the backward pass.
+            if function is torch.ops.aten.clone.default and arguments[0].dtype == torch.uint8 and torch._C._current_graph_task_id() != -1:
+                return arguments[0]
+            result, beside = layers_of(torch, function, arguments) or (function(*arguments, **named), 0)
             used, made = on_gpu((arguments, named)), on_gpu(result)
             if roofline.name_of(function) in roofline.PRODUCTS:
                 requests.begin_library()
             is_new = [requests.add(one.untyped_storage()) for one in made]
             if any(is_new) or (used and function._schema.is_mutable):
-                requests.pass_by(roofline.workspace(requests.gpu, function, used, made))
+                requests.pass_by(max(beside, roofline.workspace(requests.gpu, function, used, made),
+                                     cudnn.workspace(requests.gpu, function, arguments, made)))
                 requests.now += round(1e9 * roofline.seconds(torch, requests.gpu, function, used, made,
                                                              operations_of(function, arguments, named, result)))
             return result
 
     return Mode()
+
+
+def layers_of(torch, function, arguments):
+    """Returns the result of an operator of recurrent layers, and the bytes that it takes besides; None for other operators."""
+    if function is torch.ops.aten._cudnn_rnn.default:
+        x, weights, _, _, hx, cx, mode, hidden, projected, layers, batch_first, dropout, _, is_bidirectional, *_ = arguments
+        made = cudnn.Recurrent(x, weights, hx, cx, mode, hidden, projected, layers, batch_first, dropout, is_bidirectional)
+        output, hy, cy, _, buffer = function(*arguments)
+        return (output, hy, cy, x.new_empty(made.reserve, dtype=torch.uint8), buffer), made.workspace + made.copy_bytes()
+    if function is torch.ops.aten._cudnn_rnn_backward.default:
+        x, weights, _, _, hx, cx, output, *gradients = arguments[:10]
+        mode, hidden, projected, layers, batch_first, dropout, _, is_bidirectional, *_, wanted = arguments[10:]
+        made = cudnn.Recurrent(x, weights, hx, cx, mode, hidden, projected, layers, batch_first, dropout, is_bidirectional)
+        return made.backward(output, gradients, wanted)
+    return None
 
 
 class Step:
@@ -193,8 +212,8 @@ def to_gpu(torch, module):
 
 
 @contextlib.contextmanager
-def attention_of(torch, gpu):
-    """Lets attention choose its operator as on the GPU: PyTorch asks a GPU for it, and takes the slow one without."""
+def operators_of(torch, gpu):
+    """Lets attention and recurrent layers choose their operators as on the GPU: PyTorch asks a GPU for them, and takes slow ones without."""
     from torch.overrides import TorchFunctionMode
     from torch.nn import functional
 
@@ -204,6 +223,8 @@ def attention_of(torch, gpu):
                 found = attention(torch, gpu, *arguments, **(named or {}))
                 if found is not None:
                     return found
+            if getattr(function, "__name__", "") in cudnn.CELLS and len(arguments) == 9:  # not those of packed sequences
+                return recurrent(torch, *arguments, mode=cudnn.CELLS[function.__name__])
             return function(*arguments, **(named or {}))
 
     with Mode():
@@ -221,6 +242,16 @@ def attention(torch, gpu, query, key, value, attn_mask=None, dropout_p=0.0, is_c
     return torch.ops.aten._scaled_dot_product_efficient_attention(query, key, value, attn_mask, keeps, dropout_p, is_causal, scale=scale)[0]
 
 
+def recurrent(torch, x, state, weights, has_biases, layers, dropout, is_training, is_bidirectional, batch_first, *, mode):
+    """Returns the result of recurrent layers by cuDNN."""
+    hx, cx = state if mode == cudnn.LSTM else (state, None)
+    hidden, projected = (cx.shape[2], hx.shape[2]) if cx is not None and cx.shape[2] != hx.shape[2] else (hx.shape[2], 0)
+    count = (4 if has_biases else 2) + (projected > 0)
+    output, hy, cy, *_ = torch._cudnn_rnn(x, weights, count, weights[0].detach(), hx, cx, mode, hidden, projected, layers, batch_first, dropout,
+                                          is_training, is_bidirectional, [], None)
+    return (output, hy, cy) if mode == cudnn.LSTM else (output, hy)
+
+
 @contextlib.contextmanager
 def fake_gpu(torch, requests):
     """A context in which tensors have no memory, and optimizers and attention take the ways that they take on a GPU."""
@@ -231,7 +262,7 @@ def fake_gpu(torch, requests):
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Accessing the data pointer")
-            with FakeTensorMode(allow_non_fake_inputs=True), noting(torch, requests), attention_of(torch, requests.gpu):
+            with FakeTensorMode(allow_non_fake_inputs=True), noting(torch, requests), operators_of(torch, requests.gpu):
                 yield
     finally:
         types.remove(FakeTensor)
@@ -268,4 +299,4 @@ def write(model, path, example_inputs, loss, targets, optimizer, gpu):
     made = graph.Graph(step, events)
     title = type(model).__name__
     answer = graph.write(made, title, card, made.peak, os.fspath(path))
-    return {**answer, "notes": [*answer["notes"], NOTE]}
+    return {**answer, "notes": [*answer["notes"], NOTE if cudnn.rules() else NOTE.replace(", cuDNN", "")]}

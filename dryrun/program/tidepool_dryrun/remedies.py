@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes that would make a program fit: checked by further dry runs, or computed from the task graph of its step."""
+"""Changes that would make a program fit, and a larger batch that does: checked by further dry runs, or computed from the task graph of its step."""
 import contextlib
 import dataclasses
 import pathlib
+import resource
 import shlex
 import tempfile
 import time
@@ -15,15 +16,15 @@ MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the p
 MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
-MOST_RUNS = 2  # with other batches
+CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run again for a larger batch
 SEARCH = "5s"  # for a schedule
 
 
 class Remedies:
-    """The remedies of a program that does not fit. `run` is a DryRun, and `first` its answer."""
+    """The remedies of a program that does not fit, and the larger batch of one that does. `run` is a DryRun, and `first` its answer."""
 
     def __init__(self, run, first):
-        self.run = run
+        self.run, self.first = run, first
         self.memory = answers.available_bytes(answers.largest_of(first["ranks"]), first["memory_bytes"])
         self.folders = contextlib.ExitStack()
         self.end = time.monotonic() + run.options.time_limit_seconds
@@ -79,32 +80,46 @@ class Remedies:
         return {"name": name, "peak_bytes": peak, "slowdown": slowdown and round(slowdown, 4), "checked": checked,
                 "fits": peak is not None and peak <= self.budget, "how": how}
 
+    def measured(self, found, **changes):
+        """Returns a function for batches.search() that runs the program with another batch, and adds the answer and the rank to `found`."""
+        def measure(value):
+            answer, rank = found[value] = self.with_enough(command=batches.with_value(self.run.command, value), **changes)
+            return answer["reserved_range"][1], answers.serves(rank, self.memory, self.run.tool)
+
+        return measure
+
     def smaller_batch(self):
-        """Returns the largest batch that was tried and fits, or None. The memory of two batches tells which to try."""
+        """Returns the largest batch that was tried and fits, or None."""
         word = batches.of(self.run.command)
         if word is None or word[1] < 2:
             return None
-        name, batch = word
-        runs = {batch: self.needed["reserved_range"][1]}
-        value, best = batch // 2, None
-        with contextlib.suppress(DryRunError):
-            for _ in range(MOST_RUNS):
-                answer, rank = self.dry_run(batches.with_value(self.run.command, value))
-                runs[value] = answer["reserved_range"][1]
-                if answer["fits"] and (best is None or value > best[0]):
-                    best = value, answer["peak_live_bytes"], rank
-                value = batches.following(runs, batch, self.memory, best and best[0])
-                if value is None:
-                    break
-        if best is None:
+        (name, batch), found = word, {}
+        guess, *_ = batches.computed(self.needed, self.memory, self.graph, batch) or (batch // 2,)
+        value, _ = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, guess, self.memory, 0, batch - 1)
+        if value == 0:
             return None
-        value, peak, rank = best
+        answer, rank = found[value]
         slowdown = None
         if self.graph:
             with contextlib.suppress(DryRunError):
                 slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
-        return {**self.row(f"batch {value} in place of {batch}", peak, slowdown, " ".join(batches.with_value([name, str(batch)], value)), True),
-                "fits": True}
+        how = " ".join(batches.with_value([name, str(batch)], value))
+        return {**self.row(f"batch {value} in place of {batch}", answer["peak_live_bytes"], slowdown, how, True), "fits": True}
+
+    def larger_batch(self, step):
+        """Returns how large the batch of a program that fits may be, or None where its command names none or no memory grows with it. `step`
+        is the graph of its step, or None. It is checked by further runs where they take little time."""
+        word = batches.of(self.run.command)
+        computed = batches.computed(self.first, self.memory, step, word[1]) if word and word[1] > 0 else None
+        if computed is None:
+            return None
+        (_, batch), (guess, is_least, how) = word, computed
+        most, sizes = batches.MOST_GROWTH * batch, {batch: self.first["reserved_range"][1]}
+        value, is_done = batches.search(self.measured({}, graph=""), sizes, guess, self.memory, batch, most) \
+            if processor_seconds() <= CHEAP_SECONDS else (batch, False)
+        if len(sizes) > 1:
+            return {"batch": value, "in_place_of": batch, "is_least": not is_done or value == most, "checked": True, "how": "checked by a dry run"}
+        return {"batch": min(max(batch, guess), most), "in_place_of": batch, "is_least": is_least or guess > most, "checked": False, "how": how}
 
     def blocks_again(self):
         found = what_if.checkpoints(self.graph, self.budget)
@@ -160,6 +175,12 @@ class Remedies:
         peak, slowdown = what_if.state_on_host(self.graph, self.run.machine.gpu.link_bytes_per_second)
         how = f"torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{self.graph.step['optimizers'][0]})"
         return self.row("optimizer state on the host", peak, slowdown, how)
+
+
+def processor_seconds():
+    """Returns the time on the processor of the runs so far, which does not depend on other work of the machine."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def seconds_of(step):

@@ -4,7 +4,7 @@ PyTorch chooses scratch memory."""
 # The clock of dry runs has the same figures: dryrun/runtime/cudart/assumed_time.h and dryrun/libraries/gpu.h.
 LAUNCH = 5e-6  # seconds
 EFFICIENCY = 0.8  # of products
-WIDE = ("convolution", "rnn")  # PyTorch lets their floats have the precision of TF32
+WIDE = ("convolution",)  # PyTorch lets its floats have the precision of TF32
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 # Bytes of a handle of cuBLAS, which each thread has: 32 MiB on Hopper (cublasSetWorkspace in ATen/cuda/CublasHandlePool.cpp).
 WORKSPACE, HOPPER_WORKSPACE = (2 * 4096 + 8 * 16) << 10, 32 << 20

@@ -4,7 +4,6 @@ import os
 
 from . import by_module, outside
 from .answer import available_bytes, largest_of
-from .front import LIKE_NEW, cheapest, groups, smallest
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
@@ -230,8 +229,9 @@ def larger_batch(found):
     """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
     if found is None or found["batch"] == found["in_place_of"]:
         return []
-    most = "at least" if found["is_least"] else "about"
-    return [("larger batch", f"{most} {found['batch']} in place of {found['in_place_of']}, {found['how']} (--fit finds the largest)")]
+    most = "at least " if found["is_least"] else "" if found["checked"] else "about "
+    cure = "" if found["checked"] and not found["is_least"] else " (--fit finds the largest)"
+    return [("larger batch", f"{most}{found['batch']} in place of {found['in_place_of']}, {found['how']}{cure}")]
 
 
 def memory_of(remedy):
@@ -255,32 +255,14 @@ def graph(found):
     return [("graph", head), *(("", note) for note in found["notes"])]
 
 
-def card_text(card):
-    """Returns the time of a step on a GPU, and how much of it less memory costs."""
-    if card["seconds"] is None:
-        return card["name"]
-    slower = "" if card["fits"] else f" ({card['slowdown']:.2f} x)"
-    return f"{card['name']} {duration(card['seconds'])}{slower}"
-
-
-def duration(seconds):
-    return f"{1e3 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
 def front(found):
     """Returns the rows of the front, which is null without the option."""
     if found is None:
         return []
-    ends = [f"{size(one['memory_bytes'])} at {one['slowdown']:.2f} x the time" for one in (found["points"][0], found["points"][-1])]
-    rows = [("front", f"{found['file']}: from {ends[0]} to {ends[1]}")]
-    told = [f"{how}: {' · '.join(map(card_text, cards))}" for how, cards in groups(found["gpus"]) if cards]
-    rows += [("" if at else "trains on", line) for at, line in enumerate(told)]
-    name, card = smallest(found["gpus"]), cheapest(found["gpus"])
-    rows.append(("", f"{name} is the smallest at {LIKE_NEW} x or less of its time with enough memory" if name else "none at "
-                 f"{LIKE_NEW} x or less of its time with enough memory"))
-    if card:
-        rows.append(("", f"{card['name']} is the cheapest of these: {1000 * card['cost']:.3g} for 1,000 steps, by the prices given"))
-    return rows
+    points = found["points"]
+    ends = [f"{size(one['memory_bytes'])} at {one['slowdown']:.2f} x the time" for one in (*points[:1], *points[-1:])]
+    return [("front", f"{found['file']}: from {ends[0]} to {ends[1]}" if points else "no picture: no schedule with addresses fits"),
+            *(("" if at else "trains on", line) for at, line in enumerate(found["gpu_lines"]))]
 
 
 def rows_of_pytorch(answer):

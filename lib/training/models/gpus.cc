@@ -14,6 +14,7 @@
 // 5.0 have 24 and 48 GB/s. PCIe 2.0 moves 8 GB/s (5 GT/s a lane, of 10 bits 8), so copies reach
 // about 6 GB/s. A measured rate is better where there is one.
 #include <array>
+#include <cstdint>
 #include <utility>
 
 #include "tidepool/training/model_zoo.h"
@@ -50,6 +51,13 @@ GpuRates WithTensorFloat32(GpuRates gpu, double half_flops_per_second) {
   return WithHalf(std::move(gpu), half_flops_per_second, half_flops_per_second);
 }
 
+// Adds the memory, and the name that the driver gives.
+GpuRates WithMemory(GpuRates gpu, double gibibytes, const char* title) {
+  gpu.memory_bytes = static_cast<std::int64_t>(gibibytes * (1 << 30));
+  gpu.title = title;
+  return gpu;
+}
+
 }  // namespace
 
 absl::Span<const GpuRates> KnownGpus() {
@@ -63,12 +71,37 @@ absl::Span<const GpuRates> KnownGpus() {
       Gpu("k80", 4.37e12, 240e9, kPcie3),           // Tesla K80 data sheet, boost clock, halved
       // Tesla P100 SXM2 data sheet
       WithHalf(Gpu("p100", 10.6e12, 732e9, kPcie3), 21.2e12, 0),
-      // Tesla V100 SXM2 data sheet; no bfloat16
-      WithHalf(Gpu("v100", 15.7e12, 900e9, kPcie3), 125e12, 0),
-      // A100 80GB SXM, H100 SXM and H200 SXM data sheets, TF32 without sparsity
+      // A100 80GB SXM data sheet, TF32 without sparsity, as for all GPUs below
       WithTensorFloat32(Gpu("a100", 156e12, 2039e9, kPcie4), 312e12),
-      WithTensorFloat32(Gpu("h100", 494.7e12, 3350e9, kPcie5), 989.4e12),
-      WithTensorFloat32(Gpu("h200", 494.7e12, 4800e9, kPcie5), 989.4e12),
+      // dryrun/program/tidepool_dryrun/gpus.py has the sources of these, and their memory. The
+      // first three have no bfloat16.
+      WithMemory(WithHalf(Gpu("t4", 8.1e12, 320e9, kPcie3), 65e12, 0), 14.57, "Tesla T4"),
+      WithMemory(WithHalf(Gpu("v100", 15.7e12, 900e9, kPcie3), 125e12, 0), 15.77,
+                 "Tesla V100-SXM2-16GB"),
+      WithMemory(WithHalf(Gpu("v100-32", 15.7e12, 900e9, kPcie3), 125e12, 0), 31.74,
+                 "Tesla V100-SXM2-32GB"),
+      WithMemory(WithTensorFloat32(Gpu("a10g", 35e12, 600e9, kPcie4), 70e12), 22.07, "NVIDIA A10G"),
+      WithMemory(WithTensorFloat32(Gpu("a100-40", 156e12, 1555e9, kPcie4), 312e12), 39.38,
+                 "NVIDIA A100-SXM4-40GB"),
+      WithMemory(WithTensorFloat32(Gpu("a100-80", 156e12, 2039e9, kPcie4), 312e12), 79.15,
+                 "NVIDIA A100-SXM4-80GB"),
+      WithMemory(WithTensorFloat32(Gpu("l4", 60.5e12, 300e9, kPcie4), 121e12), 22.03, "NVIDIA L4"),
+      WithMemory(WithTensorFloat32(Gpu("l40s", 181e12, 864e9, kPcie4), 362e12), 44.39,
+                 "NVIDIA L40S"),
+      WithMemory(WithTensorFloat32(Gpu("h100-pcie", 378e12, 2000e9, kPcie5), 756e12), 79.18,
+                 "NVIDIA H100 PCIe"),
+      WithMemory(WithTensorFloat32(Gpu("h100", 494.7e12, 3350e9, kPcie5), 989.4e12), 79.19,
+                 "NVIDIA H100 80GB HBM3"),
+      WithMemory(WithTensorFloat32(Gpu("h200", 494.7e12, 4800e9, kPcie5), 989.4e12), 139.81,
+                 "NVIDIA H200"),
+      WithMemory(WithTensorFloat32(Gpu("b200", 1125e12, 8000e9, kPcie5), 2250e12), 178.35,
+                 "NVIDIA B200"),
+      WithMemory(WithTensorFloat32(Gpu("rtx-3090", 35.6e12, 936e9, kPcie4), 71e12), 23.68,
+                 "NVIDIA GeForce RTX 3090"),
+      WithMemory(WithTensorFloat32(Gpu("rtx-4090", 82.6e12, 1008e9, kPcie4), 165.2e12), 23.64,
+                 "NVIDIA GeForce RTX 4090"),
+      WithMemory(WithTensorFloat32(Gpu("rtx-5090", 104.8e12, 1792e9, kPcie5), 209.5e12), 31.36,
+                 "NVIDIA GeForce RTX 5090"),
   }));
   return *kGpus;
 }

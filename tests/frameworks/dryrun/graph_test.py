@@ -28,8 +28,10 @@ def ask(*words):
 
 
 def operators_of(text):
-    """Returns the operators of a graph. Tasks of no time for memory that a program holds differ: it keeps its last loss until the next one."""
-    return [(task["operation"], task["phase"], task.get("layer")) for task in json.loads(text)["tasks"] if not task["name"].endswith(" end")]
+    """Returns the operators of a graph. Tasks of no time for memory that a program holds differ: it keeps its last loss until the next one. So
+    does `set_`, by which an LSTM on a GPU finds that its weights lie in one piece."""
+    return [(task["operation"], task["phase"], task.get("layer")) for task in json.loads(text)["tasks"]
+            if not task["name"].endswith(" end") and task["operation"] != "set_"]
 
 
 class GraphTest(unittest.TestCase):
@@ -151,17 +153,16 @@ class GraphTest(unittest.TestCase):
                          sorted((datum["bytes"], datum["kind"]) for datum in expected["data"]))
         self.assertEqual((found["gpu"], found["link"]), (expected["gpu"], expected["link"]))
 
-    # Workspaces of cuDNN are in the dry run alone.
     def test_the_graph_of_a_model_takes_the_memory_of_its_training(self):
         program, file = str(pathlib.Path(__file__).parent / "model_step.py"), self.folder / "model.json"
-        for network in ("mlp", "resnet", "gpt", "bfloat16", "checkpoint"):
+        for network in ("mlp", "resnet", "resnet50", "lstm", "gpt", "bfloat16", "checkpoint"):
             with self.subTest(network):
-                done = self.run_program("--no-init", "--cudnn-workspace", "1", command=(PYTHON, program, network, "train"))
+                done = self.run_program("--no-init", command=(PYTHON, program, network, "train"))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 trained = json.loads(done.stdout)
                 with gzip.open(self.file) as whole:
                     expected = operators_of(whole.read())
-                for how in ("graph", "exported") if network != "checkpoint" else ("graph",):
+                for how in ("graph", "exported") if network not in ("checkpoint", "lstm") else ("graph",):
                     done = subprocess.run([PYTHON, program, network, how, PARTS, str(file)], capture_output=True, text=True, check=False)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertLessEqual(abs(json.loads(done.stdout)["peak_bytes"] / trained["peak_live_bytes"] - 1), 0.01)
@@ -231,15 +232,18 @@ class GraphTest(unittest.TestCase):
         with_checkpoints, _ = self.answer(*words, "--checkpoint", blocks["name"].split()[1])
         self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
 
+    # With four samples PyTorch reserves much more than is live.
     def test_tells_how_much_larger_the_batch_may_be(self):
-        found, _ = self.answer("gpt", "--batch", "8", options=("--memory", "1GiB"))
-        batch = found["larger_batch"]
-        self.assertEqual((batch["in_place_of"], batch["is_least"]), (8, False))
-        words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch["batch"] * 9 // 10))
-        plain = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-        self.assertGreater(plain["peak_reserved_bytes"], 0.8 * (1 << 30))
-        self.assertTrue(plain["larger_batch"]["is_least"])
-        self.assertLess(plain["larger_batch"]["batch"], 1.1 * batch["batch"])
+        def run(batch):
+            words = (TOOL, "dryrun", "--json", "--memory", "512MiB", "--", PYTHON, NETWORKS, "lstm", "--length", "64", "--batch", str(batch))
+            return json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
+
+        found = run(4)["larger_batch"]
+        self.assertEqual((found["in_place_of"], found["checked"]), (4, True), found)
+        self.assertTrue(run(found["batch"])["fits"], found)
+        # Where PyTorch gives cached memory back, the further runs may end before one does not fit: the answer is the least then.
+        if not found["is_least"]:
+            self.assertFalse(run(int(1.02 * found["batch"]) + 1)["fits"], found)
 
     def test_a_step_without_backward_pass_is_told(self):
         path = self.folder / "program.py"

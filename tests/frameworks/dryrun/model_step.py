@@ -26,8 +26,44 @@ class Residual(nn.Module):
 
 def resnet18():
     widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
-    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1),
-                         *[Residual(*one) for one in widths], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 1000))
+    return network_of([Residual(*one) for one in widths], 512)
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+                                    nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+                                    nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width))
+        same = stride == 1 and inputs == 4 * width
+        self.shortcut = nn.Identity() if same else nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        return functional.relu(self.layers(x) + self.shortcut(x), inplace=True)
+
+
+def resnet50():
+    blocks, inputs = [], 64
+    for width, count, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for number in range(count):
+            blocks.append(Bottleneck(inputs, width, 1 if number else stride))
+            inputs = 4 * width
+    return network_of(blocks, 2048)
+
+
+def network_of(blocks, width):
+    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 1000))
+
+
+class Lstm(nn.Module):
+    def __init__(self, width=1500, vocabulary=10000):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(vocabulary, width), nn.Linear(width, vocabulary)
+        self.layers = nn.LSTM(width, width, 2)
+
+    def forward(self, x):
+        return self.head(self.layers(self.tokens(x))[0]).flatten(0, 1)
 
 
 class Block(nn.Module):
@@ -73,6 +109,8 @@ def square(result):
 # Model, inputs, loss, its targets and the optimizer.
 STEPS = {"mlp": (mlp, (torch.zeros(2048, 1024),), square, (), torch.optim.AdamW),
          "resnet": (resnet18, (torch.zeros(64, 3, 224, 224),), functional.cross_entropy, (torch.zeros(64, dtype=torch.long),), sgd),
+         "resnet50": (resnet50, (torch.zeros(32, 3, 224, 224),), functional.cross_entropy, (torch.zeros(32, dtype=torch.long),), sgd),
+         "lstm": (Lstm, (torch.zeros(35, 64, dtype=torch.long),), functional.cross_entropy, (torch.zeros(2240, dtype=torch.long),), sgd),
          "gpt": (Gpt, (torch.zeros(8, 256, dtype=torch.long),), functional.cross_entropy, (torch.zeros(2048, dtype=torch.long),),
                  torch.optim.AdamW)}
 STEPS["bfloat16"] = STEPS["checkpoint"] = STEPS["gpt"]
