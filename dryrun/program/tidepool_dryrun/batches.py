@@ -11,7 +11,7 @@ from .graph import NAMED_DIFFERENCE
 
 BATCH = re.compile(r"(?P<name>-{0,2}(?!.*(?:eval|val|test))(?:[\w.-]*[-_.])?(?:batch|batch[-_]?size|bs))(?:=(?P<value>\d+))?", re.IGNORECASE)
 MOST_GROWTH = 16  # times the batch: what is small may not grow in proportion
-MOST_RUNS = 5  # with other batches
+MOST_RUNS = 5  # with smaller batches
 CLOSE = 0.02  # a share of the batch: a larger one by less is not looked for
 FIXED = ("weights", "optimizer state")  # categories of memory that no batch changes
 
@@ -43,32 +43,35 @@ def with_value(command, value):
     return words
 
 
-def following(sizes, memory, best, most):
-    """Returns the next batch to try, larger by more than CLOSE than `best`, the largest that fits so far, or 0; None without one. `sizes` has the
-    reserved bytes of each batch that ran. Memory is taken to grow along the line through the nearest ones below and above it, or through the
-    two nearest. Larger batches than `most` do not fit."""
+def on_line(sizes, memory, most):
+    """Returns the largest batch up to `most` that fits, where memory grows along the line through the nearest batches below and above it, or
+    through the two nearest. `sizes` has the reserved bytes of each batch that ran."""
     near = sorted(sizes, key=lambda batch: abs(sizes[batch] - memory))
     sides = [next((batch for batch in near if (sizes[batch] > memory) == is_above), None) for is_above in (False, True)]
     one, other = near[:2] if None in sides else sides
     slope = (sizes[other] - sizes[one]) / (other - one)
+    return min(most, math.floor(one + (memory - sizes[one]) / slope)) if slope > 0 else most
+
+
+def following(sizes, memory, best, most):
+    """Returns the next batch to try, larger by more than CLOSE than `best`, the largest that fits so far, or 0; None without one. Larger
+    batches than `most` do not fit."""
     least = math.floor((1 + CLOSE) * best) + 1
-    guess = math.floor(one + (memory - sizes[one]) / slope) if slope > 0 else most
-    return max(least, min(guess, most)) if least <= most else None
+    return max(least, on_line(sizes, memory, most)) if least <= most else None
 
 
-def search(measure, sizes, guess, memory, best, most):
-    """Returns the largest batch up to `most` that was tried and fits, or `best`, which fits already (0: none), and whether no larger one by
-    more than CLOSE is left to try. `measure` returns the reserved bytes of a batch and whether it fits, or raises DryRunError where it gives no
-    answer; `sizes` has those of one that ran before, and gets them."""
-    guess = max(best + 1, min(guess, most))
+def search(measure, sizes, guess, memory, most):
+    """Returns the largest batch up to `most` that was tried and fits, or 0. `measure` returns the reserved bytes of a batch and whether it fits,
+    or raises DryRunError where it gives no answer; `sizes` has those of one that ran before, and gets them."""
+    best, guess = 0, max(1, min(guess, most))
     with contextlib.suppress(DryRunError):
         for _ in range(MOST_RUNS):
             sizes[guess], fits = measure(guess)
             best, most = (guess, most) if fits else (best, guess - 1)
             guess = following(sizes, memory, best, most)
             if guess is None:
-                return best, True
-    return best, False
+                break
+    return best
 
 
 def computed(answer, memory, step, batch):

@@ -16,7 +16,7 @@ MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the p
 MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
-CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run again for a larger batch
+CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
 SEARCH = "5s"  # for a schedule
 
 
@@ -95,7 +95,7 @@ class Remedies:
             return None
         (name, batch), found = word, {}
         guess, *_ = batches.computed(self.needed, self.memory, self.graph, batch) or (batch // 2,)
-        value, _ = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, guess, self.memory, 0, batch - 1)
+        value = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, guess, self.memory, batch - 1)
         if value == 0:
             return None
         answer, rank = found[value]
@@ -108,18 +108,23 @@ class Remedies:
 
     def larger_batch(self, step):
         """Returns how large the batch of a program that fits may be, or None where its command names none or no memory grows with it. `step`
-        is the graph of its step, or None. It is checked by further runs where they take little time."""
+        is the graph of its step, or None. A program that takes little time runs once more for it."""
         word = batches.of(self.run.command)
         computed = batches.computed(self.first, self.memory, step, word[1]) if word and word[1] > 0 else None
         if computed is None:
             return None
-        (_, batch), (guess, is_least, how) = word, computed
-        most, sizes = batches.MOST_GROWTH * batch, {batch: self.first["reserved_range"][1]}
-        value, is_done = batches.search(self.measured({}, graph=""), sizes, guess, self.memory, batch, most) \
-            if processor_seconds() <= CHEAP_SECONDS else (batch, False)
-        if len(sizes) > 1:
-            return {"batch": value, "in_place_of": batch, "is_least": not is_done or value == most, "checked": True, "how": "checked by a dry run"}
-        return {"batch": min(max(batch, guess), most), "in_place_of": batch, "is_least": is_least or guess > most, "checked": False, "how": how}
+        (_, batch), (found, is_least, how) = word, computed
+        most = batches.MOST_GROWTH * batch
+        found, is_least, checked = min(max(batch, found), most), is_least or found > most, False
+        if processor_seconds() <= CHEAP_SECONDS:
+            with contextlib.suppress(DryRunError):
+                other, sizes = max(batch + 1, found), {batch: self.first["reserved_range"][1]}
+                sizes[other], fits = self.measured({}, graph="")(other)
+                found, how = max(batch, batches.on_line(sizes, self.memory, most)), "on the line through two dry runs"
+                is_least = found == most
+                if fits and found <= (1 + batches.CLOSE) * other:
+                    found, checked, how = other, True, "checked by a dry run"
+        return {"batch": found, "in_place_of": batch, "is_least": is_least, "checked": checked, "how": how}
 
     def blocks_again(self):
         found = what_if.checkpoints(self.graph, self.budget)

@@ -554,7 +554,7 @@ class BatchTest(unittest.TestCase):
         # An LSTM in MiB: PyTorch takes whole segments for few samples, so the line through the two nearest sizes is no good one.
         self.assertEqual(batches.following({4: 220, 22: 692, 34: 784, 64: 1414}, 1024, 34, 63), 45)
 
-    def search(self, memory, guess, best, most, of_sample=10, start=4):
+    def search(self, memory, guess, most=99, of_sample=10):
         tried = []
 
         def measure(batch):
@@ -563,20 +563,18 @@ class BatchTest(unittest.TestCase):
             tried.append(batch)
             return 100 + of_sample * batch, 100 + of_sample * batch <= memory
 
-        return (*batches.search(measure, {start: 100 + of_sample * start}, guess, memory, best, most), tried)
+        return batches.search(measure, {most + 1: 100 + of_sample * (most + 1)}, guess, memory, most), tried
 
     def test_further_runs_find_the_batch_that_fits(self):
-        self.assertEqual(self.search(775, 52, 4, 64), (64, True, [52, 64]), "no more than the largest that is told")
-        self.assertEqual(self.search(775, 52, 4, 100), (67, True, [52, 67, 69]))
-        self.assertEqual(self.search(775, 70, 4, 100), (67, True, [70, 67, 69]))
-        self.assertEqual(self.search(775, 67, 4, 100), (67, True, [67, 69]))
-        self.assertEqual(self.search(145, 4, 4, 100), (4, True, [5]), "the batch of the command is the largest")
-        self.assertEqual(self.search(775, 50, 0, 99, start=100), (67, True, [50, 67, 69]))
-        self.assertEqual(self.search(105, 50, 0, 99, start=100), (0, True, [50, 1]), "not even one sample fits")
+        self.assertEqual(self.search(775, 50), (67, [50, 67, 69]))
+        self.assertEqual(self.search(775, 70), (67, [70, 67, 69]))
+        self.assertEqual(self.search(775, 67), (67, [67, 69]))
+        self.assertEqual(self.search(1095, 200), (99, [99]), "less than the batch of the command")
+        self.assertEqual(self.search(105, 50), (0, [50, 1]), "not even one sample fits")
 
     def test_a_search_without_time_tells_what_it_found(self):
-        self.assertEqual(self.search(775, 13, 4, 100), (4, False, []))
-        self.assertEqual(self.search(235, 7, 4, 100), (7, False, [7]), "13 gives no answer")
+        self.assertEqual(self.search(775, 13), (0, []))
+        self.assertEqual(self.search(235, 7), (7, [7]), "13 gives no answer")
 
     def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
@@ -598,13 +596,20 @@ class BatchTest(unittest.TestCase):
         self.assertIsNone(self.larger(None, 1000, 500, words="t.py"))
 
     # PyTorch reserves twice as much as is live with four samples, and hardly more with many.
-    def test_a_short_program_runs_with_the_larger_batch(self):
+    def test_a_short_program_runs_once_more(self):
         words = {"reserved": 280, "seconds": 2, "runs": lambda batch: 240 + 10 * batch}
-        self.assertEqual(self.larger(None, 775, 140, **words), {"batch": 53, "in_place_of": 4, "is_least": False, "checked": True,
-                                                               "how": "checked by a dry run"})
+        self.assertEqual(self.larger(None, 775, 140, **words), {"batch": 53, "in_place_of": 4, "is_least": False, "checked": False,
+                                                               "how": "on the line through two dry runs"})
+        self.assertEqual(self.larger(None, 900, 480, **{**words, "reserved": 480, "runs": lambda batch: 120 * batch}),
+                         {"batch": 7, "in_place_of": 4, "is_least": False, "checked": True, "how": "checked by a dry run"})
         self.assertEqual(self.larger(None, 100_000, 140, **words)["batch"], 16 * 4)
         self.assertTrue(self.larger(None, 100_000, 140, **words)["is_least"])
-        self.assertFalse(self.larger(None, 775, 140, **{**words, "seconds": 31})["checked"])
+        self.assertEqual(self.larger(None, 775, 140, **{**words, "seconds": 31})["how"], "computed as if all but weights and optimizer state grew")
+
+        def none(batch):
+            raise DryRunError("it ended with an error")
+
+        self.assertEqual(self.larger(None, 775, 140, **{**words, "runs": none})["how"], "computed as if all but weights and optimizer state grew")
 
     # An input from the host and the result grow, not the copy of the weight in another type and its gradient.
     def test_the_graph_tells_what_grows(self):
