@@ -498,6 +498,8 @@ class _Region:
         return self.outside.most > most
 
     def __call__(self, *arguments: Any) -> Any:
+        if self.compiled.planner.device is not None:
+            _options.refuse_capture(self.compiled.planner.device.type)
         self.job.begin(self)
         self.calls += 1
         if self._is_outgrown():
@@ -543,4 +545,5 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     """Compiles a graph of Dynamo for torch.compile(model, backend="tidepool", options={"budget": ...})."""
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
+    _options.refuse_capture("cuda")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)

@@ -76,20 +76,16 @@ def device_of(graph):
     return device
 
 
-def _is_in_place(node):
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
 def _check(graph):
     """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
     for node in graph.nodes:
         if node.op in ("placeholder", "call_function") and any(
-                _private.has_symbols(leaf) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))):
+                _private.has_symbols(leaf) for leaf in _private.tree_leaves(node.meta.get("val"))):
             raise Unsupported("its shapes are dynamic; torch.compile(..., dynamic=False) makes a plan for each shape")
         if node.op in ("call_module", "call_method"):
             raise Unsupported(f"it calls {node.target}, expected operators")
         if node.op == "call_function" and node.target is not operator.getitem:
-            if _is_in_place(node):
+            if _private.is_in_place(node.target):
                 raise Unsupported(f"{node.target} changes a tensor in place")
             if not tensors_of(node.meta.get("val")) and node.is_impure():
                 raise Unsupported(f"{node.target} has an effect besides its result")
