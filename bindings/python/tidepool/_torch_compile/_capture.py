@@ -19,7 +19,7 @@ from . import _private
 from ._costs import Costs, round_up, tensors_of
 
 __all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory",
-           "without_between"]
+           "without_between", "without_gradients"]
 
 BORDER = "begin of backward"
 END = "end of backward"
@@ -315,6 +315,12 @@ def without_between(document):
     tasks = [{**task, "algorithms": [{**task["algorithms"][0], "workspace": 0}]} if task["name"] == BORDER else task
              for task in document["tasks"]]
     return {**document, "tasks": tasks}
+
+
+def without_gradients(document):
+    """Returns a task graph without the memory of the backward pass's results."""
+    data = [{**datum, "bytes": round_up(1)} if datum["kind"] == "weight-gradient" else datum for datum in document["data"]]
+    return {**document, "data": data}
 
 
 def describe_task(captured, name):
