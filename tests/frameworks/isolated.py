@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 
-SECONDS = 120  # after which a test counts as hanging
+SECONDS = 600  # after which a test counts as hanging
 
 
 def _run_child(test):

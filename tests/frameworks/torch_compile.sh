@@ -9,7 +9,7 @@ version=${TORCH:-2.11.0}
 ordinary_environment "torch-$version-ordinary" "torch==$version" numpy
 package
 [ -e "$PYTHONPATH/tidepool/bin" ] || PATH=$BUILD/trace_replay:$PATH
-dry_run() { "$BUILD/trace_replay/tidepool" dryrun --steps 0 --no-init --time-limit 1h -- "$environment/bin/python" "$@"; }
+dry_run() { "$BUILD/trace_replay/tidepool" dryrun --steps 0 --no-init --time-limit 1h ${ranks:-} -- "$environment/bin/python" "$@"; }
 if [ -n "${MODEL:-}" ]; then
   # shellcheck disable=SC2086
   dry_run "$here/torch_compile/memory_test.py" $MODEL
@@ -22,4 +22,5 @@ fi
 # shellcheck disable=SC2086
 "$environment/bin/python" -W ignore "$here/torch_compile/distributed_test.py" ${TESTS:-}
 dry_run "$here/torch_compile/memory_test.py"
+ranks="--world 2" dry_run "$here/torch_compile/memory_test.py"
 dry_run "$here/torch_compile/offload_test.py" --memory

@@ -341,6 +341,36 @@ def private_names_of_pytorch_do_what_they_should():
         call(data)
     with _private.real_tensors():
         assert type(torch.zeros(1)) is torch.Tensor
+    assert _private.is_in_place(torch.ops.aten.add_.Tensor) and not _private.is_in_place(torch.ops.aten.add.Tensor)
+    assert not _private.is_in_place(torch.add)
+    assert _private.tree_leaves([1, {"a": (2, 3)}]) == [1, 2, 3]
+
+
+def private_names_of_autograd_do_what_they_should():
+    from tidepool._torch_compile import _private
+
+    ended = []
+    x = torch.ones(2, requires_grad=True)
+    x.register_hook(lambda _: _private.at_end_of_backward(lambda: ended.append("end")) or ended.append("hook"))
+    x.sum().backward()
+    assert ended == ["hook", "end"], ended
+    _private.watch_saved_tensors_hooks()
+    seen = []
+    assert not _private.has_saved_tensors_hooks()
+    with torch.autograd.graph.saved_tensors_hooks(lambda y: y, lambda y: y):
+        assert _private.has_saved_tensors_hooks()
+    torch.utils.checkpoint.checkpoint(lambda y: seen.append(_private.has_saved_tensors_hooks()) or y * y, x, use_reentrant=False)
+    assert seen == [True] and not _private.has_saved_tensors_hooks()
+
+
+def private_names_are_in_one_file():
+    import re
+
+    folder = pathlib.Path(tidepool_torch.__file__).parent
+    private = re.compile(r"torch(\.\w+)*\._\w|\._(schema|overloadpacket|cdata|execution_engine)\b")
+    for path in [*folder.glob("_torch_compile/*.py"), *folder.glob("_torch_offload/*.py")]:
+        found = [line for line in path.read_text(encoding="utf-8").splitlines() if private.search(line)]
+        assert path.name == "_private.py" or not found, (path, found)
 
 
 # Programs of other kinds --------------------------------------------------------------------------
@@ -570,6 +600,22 @@ def a_step_after_an_error_in_the_middle_of_a_pass():
         assert is_same(expected, [parameter.grad for parameter in model.parameters()]), error
     plan = tidepool_torch.plans()[-1]
     assert plan.runs_again > 0 and plan.copies_in > 0
+
+
+def a_capture_into_a_cuda_graph_is_refused():
+    from tidepool._torch_compile import _options
+
+    model, batch = models.GPT(), models.tokens(4)
+    is_capturing = torch.cuda.is_initialized, torch.cuda.is_current_stream_capturing
+    torch.cuda.is_initialized = torch.cuda.is_current_stream_capturing = lambda: True
+    try:
+        raises(Exception, "cannot be captured into a CUDA graph", lambda: within(UNLIMITED)(model)(*batch))
+        raises(RuntimeError, "cannot be captured into a CUDA graph", lambda: _options.refuse_capture("cuda"))
+        _options.refuse_capture("cpu")
+    finally:
+        torch.cuda.is_initialized, torch.cuda.is_current_stream_capturing = is_capturing
+    raises(Exception, "unknown option 'triton.cudagraphs'", lambda: torch.compile(
+        model, backend="tidepool", options={"budget": UNLIMITED, "triton.cudagraphs": True})(*batch))
 
 
 # Budgets and options ------------------------------------------------------------------------------

@@ -147,14 +147,46 @@ class _Watch:
 # Graphs that share a budget -------------------------------------------------------------------------
 
 
+class _Nest:
+    """Graphs with passes within each other, in one slab: each runs in the hole that the one before leaves between its passes."""
+
+    def __init__(self, regions: "List[_Region]") -> None:
+        self._regions = [weakref.ref(region) for region in regions]
+        self.rooms: "dict[int, Tuple[int, int]]" = {}  # number of a graph, after the first -> offset and bytes in the slab
+        for number, region in enumerate(regions):
+            region.nest, region.number, region.keeps_gradients = self, number, True
+
+    def regions(self) -> "List[_Region]":
+        return [region for region in (one() for one in self._regions) if region is not None]
+
+    def gradient_bytes(self) -> int:
+        """Returns the bytes of the results of all backward passes."""
+        return sum(region.compiled.planner.gradient_bytes for region in self.regions())
+
+    def share(self, first: "_Planner", outside: int) -> None:
+        """Gives each graph a share of the memory. Raises BudgetError if they have no room."""
+        others = [region for region in self.regions() if region.number]
+        all_needs = [first.nested_needs, *(region.compiled.planner.nested_needs for region in others)]
+        memory = first.options.budget - outside
+        share = _sharing.largest_share(all_needs, memory)
+        if not share:
+            raise _refuse_nest(first.options.budget, outside, _sharing.least_memory(all_needs))
+        for i, region in enumerate([first.region, *others], 1):
+            left = memory - _sharing.saved_before(all_needs, i, share) if i < len(all_needs) else 0
+            planner = first if region is first.region else region.compiled.planner
+            region.outside.between = left // _UNIT * _UNIT + planner.tangent_bytes if left else 0
+
+
 class _Job:
     """The graphs of a program that have one budget, in the order of their forward passes."""
 
     def __init__(self, budget: int):
         self.budget = budget
         self._graphs: "List[weakref.ref[_Region]]" = []
-        self.is_divided = False  # whether a forward pass began before the backward pass of the one before: then no slab
-        self.waits: Optional[Plan] = None  # the plan of a forward pass whose backward pass has not begun
+        self.is_divided = False  # whether a forward pass began before the backward pass of the one before
+        self.is_tangled = False  # whether such passes did not nest: then no slab
+        self._sequence: "List[weakref.ref[_Region]]" = []  # whose forward passes ran since no backward pass was due
+        self.open: "List[_Region]" = []  # whose forward passes ran in the slab, and whose backward passes have not begun
         self.is_overdrawn = False  # in the step in which the graphs got shares
 
     def add(self, region: "_Region") -> None:
@@ -165,22 +197,63 @@ class _Job:
         found = [region for region in (one() for one in self._graphs) if region is not None]
         return [region for region in found if region.compiled.planner.plan is not None]
 
-    def begin(self, region: "_Region") -> None:
-        """Begins a step if a graph is the first of the program."""
-        device = region.compiled.planner.device
-        if self.is_divided and device is not None and _slab.figures_of(device).bytes > 0:
+    def begin(self, region: "_Region", arguments: Any) -> "_Region":
+        """Begins a step if a graph is the first of the program, and returns the graph, or its twin, that runs."""
+        planner = region.compiled.planner
+        if planner.plan is None:
+            return region
+        device = planner.device
+        if self.is_tangled and device is not None and _slab.figures_of(device).bytes > 0:
             _slab.resize(device, 0)  # not yet, if tensors of the last step live in it
+        if planner.places is not None and not self.is_tangled:
+            region = self._nest(region, arguments)
         graphs = self.graphs()
-        if self.is_overdrawn and graphs and graphs[0] is region:
+        if self.is_overdrawn and graphs[0] is region:
             self.is_overdrawn = False
             for one in graphs:
                 one.outside.most = 0
+        return region
 
-    def begin_forward(self, device: Optional[torch.device]) -> None:
-        """Finds out whether passes nest. A forward pass without a backward pass has left nothing in the slab."""
-        waits, self.waits = self.waits, None
-        if waits is not None and device is not None and 2 * _slab.figures_of(device).live_bytes > waits.live_at_border:
+    def _nest(self, region: "_Region", arguments: Any) -> "_Region":
+        """Finds the graphs with passes within each other: those of the last step, or those that were planned before the first one.
+
+        A layer that is compiled once and runs many times has a twin for each forward pass within its own passes.
+        """
+        self.find_division(region.compiled.planner.device)
+        base = region
+        while region in self.open:
+            if len(self.open) > _MOST_NESTED:
+                self.tangle()
+                return base
+            region = region.twin(arguments)
+        if not self.open:
+            last = [one for one in (one() for one in self._sequence) if one is not None] or self.graphs()
+            if len(last) > 1 and last[0] is region and (
+                    region.nest is None or any(one.nest is not region.nest for one in last)):
+                _Nest(last)
+            self._sequence = []
+        self._sequence.append(weakref.ref(region))
+        return region
+
+    def find_division(self, device: torch.device) -> None:
+        """Finds out whether a forward pass begins within the passes of another. One without a backward pass has left nothing."""
+        # The data of the others may be beside the slab.
+        if self.open and 2 * _slab.figures_of(device).live_bytes <= self.open[0].compiled.planner.plan.live_at_border:
+            self.open.clear()
+        if self.open:
             self.is_divided = True
+
+    def begin_backward(self, region: "_Region") -> None:
+        if region in self.open:
+            if self.open[-1] is not region:
+                self.tangle()
+            self.open.remove(region)
+
+    def tangle(self) -> None:
+        """Gives up the slab."""
+        self.is_tangled = True
+        for region in self.graphs():
+            region.nest = None
 
     def share_all(self, first: "_Region", needs: _sharing.Needs, outside: int) -> bool:
         """Gives the graphs shares when the first of them begins a step, and returns whether they have room.
@@ -237,6 +310,16 @@ def _refuse(captured: _capture.Captured, budget: int, outside: int) -> BudgetErr
                        f"{size(least)}, beside {size(outside)} of weights, inputs and other tensors", smallest)
 
 
+def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
+    size = _options.size_text
+    smallest = outside + least
+    return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is "
+                       f"{size(smallest)} ({smallest} bytes): the graphs of the program need {size(least)} within each other, beside "
+                       f"{size(outside)} of weights, gradients, inputs and other tensors", smallest)
+
+
+_MOST_NESTED = 512  # graphs
+_UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 3  # of a schedule that fits with its addresses
 
 
@@ -250,7 +333,10 @@ class _Planner:
         self.job = region.job
         self.plan: Optional[Plan] = None
         self.places: Optional[_places.Places] = None
+        self.nest = region.nest
         self.needs: Any = None  # of the graph alone
+        self.nested_needs: Any = None  # of the graph alone, without gradients
+        self.tangent_bytes = 0
         self.least = 0  # bytes of the task that needs the most, or of the caller between the passes
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
@@ -276,8 +362,8 @@ class _Planner:
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
-        self.job.begin_forward(device)
-        has_slab = self.options.slab and not self.job.is_divided and _slab.is_there(device)
+        self.job.find_division(device)
+        has_slab = self.options.slab and not self.job.is_tangled and _slab.is_there(device)
         self.costs = _costs.costs_of(device, has_slab)
         with _private.real_tensors():
             link = self.options.link or _link.link_rate(device)
@@ -286,6 +372,7 @@ class _Planner:
         if self.is_shared:
             captured = self._captured(joint, forward_count, link, has_slab)
         answer, order, self.places = self._searched(captured, outside, has_slab)
+        self._find_room()
         planned = time.perf_counter()
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
@@ -301,22 +388,49 @@ class _Planner:
         return written.forward, written.backward
 
     def _captured(self, joint: torch.fx.GraphModule, forward_count: int, link: float, has_slab: bool) -> _capture.Captured:
-        captured = _capture.capture(joint, forward_count, self.costs, link, 0 if has_slab else self.outside.between,
-                                    self.region.keeps_gradients)
+        between = 0 if has_slab and self.nest is None else self.outside.between
+        captured = _capture.capture(joint, forward_count, self.costs, link, between, self.region.keeps_gradients)
         self.gradient_bytes = captured.gradient_bytes
         self.least = _capture.least_memory(captured.document)[0]
         own = _capture.without_between(captured.document)
         self.needs = _sharing.needs_of(own, _capture.BORDER, _capture.least_memory(own)[0])
+        own = _capture.without_gradients(own)
+        self.nested_needs = _sharing.needs_of(own, _capture.BORDER, _capture.least_memory(own)[0])
+        self.tangent_bytes = captured.tangent_bytes
         return captured
 
     def _outside(self, captured: _capture.Captured, has_slab: bool) -> int:
         """Returns the bytes to expect beside the graph's data."""
+        if has_slab and self.nest is not None:
+            return self._outside_of_room(captured)
         if has_slab:
             return self._outside_of_slab(captured)
         outside = self.outside.estimate(captured, self.device)
         return self._shared(captured, outside) if self.options.budget - outside < self.least else outside
 
+    def _outside_of_room(self, captured: _capture.Captured) -> int:
+        """Returns the bytes beside the room of a nested graph. The first one gives all of them their rooms."""
+        if self.region.number:
+            return self.options.budget - self.nest.rooms[self.region.number][1]
+        outside = self.outside.most
+        if not self.region.is_measured():
+            outside = self._outside_of_slab(captured) + self.nest.gradient_bytes()
+        self.nest.share(self, outside)
+        self.is_shared = True
+        return outside
+
+    def _find_room(self) -> None:
+        """Moves the places into the room of the graph, and tells the room of the next one."""
+        if self.places is None or self.nest is None:
+            return
+        number = self.region.number
+        self.places = _places.shifted(self.places, self.nest.rooms[number][0] if number else 0)
+        self.nest.rooms[number + 1] = self.places.hole, self.places.hole_bytes
+
     def _outside_of_slab(self, captured: _capture.Captured) -> int:
+        if self.job.open and self.nest is None:
+            # Data of the open graphs is beside the slab in this step alone.
+            return self.job.open[0].compiled.planner.plan.outside_bytes
         if self.region.has_stepped():
             return self.outside.estimate_reserved(captured, self.device, 0)
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
@@ -410,10 +524,11 @@ class _SlabRun:
         self.planner = planner
 
     def begin_forward(self) -> None:
-        job, plan = self.planner.job, self.planner.plan
-        job.begin_forward(self.planner.device)
+        job, plan, region = self.planner.job, self.planner.plan, self.planner.region
         device = self.planner.device
         slab = _slab.figures_of(device)
+        if self.planner.nest is not None and region.number:
+            return
         # Graphs of several shapes share the slab, if the budget has room for the largest one.
         wanted = max([plan.slab_bytes, *(region.compiled.planner.plan.slab_bytes for region in job.graphs())])
         if job.is_divided or plan.outside_bytes + wanted > plan.budget:
@@ -422,10 +537,10 @@ class _SlabRun:
         self.planner.had_slab = is_done or slab.bytes >= plan.slab_bytes
 
     def end_forward(self) -> None:
-        self.planner.job.waits = self.planner.plan
+        self.planner.job.open.append(self.planner.region)
 
     def begin_backward(self) -> None:
-        self.planner.job.waits = None
+        self.planner.job.begin_backward(self.planner.region)
 
     def passes(self, requests: Tuple[List[int], List[int]]) -> Callable[[], ContextManager[None]]:
         """Returns a function that makes a context in which a pass gets its places."""
@@ -441,6 +556,10 @@ class _Region:
         self.options = options
         self.outside = _Outside()
         self.keeps_gradients = False  # whether gradients are there when a step begins
+        self.nest: Optional[_Nest] = None
+        self.number = 0  # in the nest
+        self.planned_at = 0  # the call before the plan
+        self._twin: Optional[_Region] = None
         self.calls = 0
         self.emptied_at = -_OFTEN  # the last call that gave PyTorch's cache back
         _optimizers.watch()
@@ -453,10 +572,23 @@ class _Region:
         """Returns whether an optimizer has made a step since the first call."""
         return _optimizers.steps() > self.first_step
 
+    def twin(self, arguments: Any) -> "_Region":
+        """Returns the same graph, with a plan of its own."""
+        if self._twin is None:
+            self._twin = _Region(self.module, list(arguments), self.options)
+        return self._twin
+
+    def is_measured(self) -> bool:
+        """Returns whether a whole step has run with the plan of the nest, so that the reserved memory is that of its peak."""
+        nest = self.compiled.planner.nest if self.planned_at else None
+        return nest is not None and self.has_stepped() and self.calls > self.planned_at + 1
+
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
         if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
             return False
+        if self.compiled.planner.nest is not self.nest:
+            return self.nest is None or not self.number or self.number in self.nest.rooms
         if self.compiled.planner.places is not None:
             return self._is_slab_outgrown()
         watch = self.compiled.watch()
@@ -471,9 +603,11 @@ class _Region:
         """Returns whether a slab of another size is due, for the memory that PyTorch's allocator reserves beside it."""
         planner = self.compiled.planner
         plan, device = planner.plan, planner.device
-        if self.job.is_divided:
+        if self.nest is not None and self.number:
+            return False
+        if self.job.is_tangled:
             return True
-        if self.job.waits is None and not self.keeps_gradients and planner.gradient_bytes > _SMALL:
+        if not self.job.open and not self.keeps_gradients and planner.gradient_bytes > _SMALL:
             self.keeps_gradients = 2 * _slab.figures_of(device).live_bytes > planner.gradient_bytes
             if self.keeps_gradients:
                 return True
@@ -484,24 +618,33 @@ class _Region:
 
     def _is_more_reserved(self, plan: Plan, device: torch.device) -> bool:
         most = plan.outside_bytes + plan.budget // 100
-        earlier = self.outside.most if self.keeps_gradients else 0  # gradients come and go
+        if self.nest is not None and not self.is_measured():
+            return False
+        earlier = self.outside.most if self.keeps_gradients and self.nest is None else 0  # gradients come and go
         self.outside.most = max(earlier, _reserved(device))
-        if self.outside.most > most and self.calls - self.emptied_at > _OFTEN:
+        if self.nest is None and self.outside.most > most and self.calls - self.emptied_at > _OFTEN:
             # An evaluation may have left it. Memory that each step takes is here again soon.
             self.emptied_at = self.calls
             torch.cuda.empty_cache()
             self.outside.most = max(earlier, _reserved(device))
-        is_known = self.has_stepped() and not self.keeps_gradients
+        is_known = self.has_stepped() and (self.nest is not None or not self.keeps_gradients)
         if is_known and plan.overhead > 1 and self.outside.most < plan.outside_bytes - plan.budget // 30:
             return True
         plan.outside_bytes = max(0 if is_known else plan.outside_bytes, min(self.outside.most, most))
         return self.outside.most > most
 
     def __call__(self, *arguments: Any) -> Any:
-        self.job.begin(self)
+        if self.compiled.planner.device is not None:
+            _options.refuse_capture(self.compiled.planner.device.type)
+        return self.job.begin(self, arguments)._run(arguments)
+
+    def _run(self, arguments: Any) -> Any:
         self.calls += 1
         if self._is_outgrown():
+            if self.nest is not None and self.nest is self.compiled.planner.nest:
+                _Nest(self.nest.regions())  # all of them are planned again
             self.compiled = _Compiled(self, list(arguments))
+            self.planned_at = self.calls
         return self.compiled.call(*arguments)
 
 
@@ -543,4 +686,5 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     """Compiles a graph of Dynamo for torch.compile(model, backend="tidepool", options={"budget": ...})."""
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
+    _options.refuse_capture("cuda")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)

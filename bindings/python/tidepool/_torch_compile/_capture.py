@@ -19,7 +19,7 @@ from . import _private
 from ._costs import Costs, round_up, tensors_of
 
 __all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory",
-           "without_between"]
+           "without_between", "without_gradients"]
 
 BORDER = "begin of backward"
 END = "end of backward"
@@ -76,20 +76,16 @@ def device_of(graph):
     return device
 
 
-def _is_in_place(node):
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
-
-
 def _check(graph):
     """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
     for node in graph.nodes:
         if node.op in ("placeholder", "call_function") and any(
-                _private.has_symbols(leaf) for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))):
+                _private.has_symbols(leaf) for leaf in _private.tree_leaves(node.meta.get("val"))):
             raise Unsupported("its shapes are dynamic; torch.compile(..., dynamic=False) makes a plan for each shape")
         if node.op in ("call_module", "call_method"):
             raise Unsupported(f"it calls {node.target}, expected operators")
         if node.op == "call_function" and node.target is not operator.getitem:
-            if _is_in_place(node):
+            if _private.is_in_place(node.target):
                 raise Unsupported(f"{node.target} changes a tensor in place")
             if not tensors_of(node.meta.get("val")) and node.is_impure():
                 raise Unsupported(f"{node.target} has an effect besides its result")
@@ -319,6 +315,12 @@ def without_between(document):
     tasks = [{**task, "algorithms": [{**task["algorithms"][0], "workspace": 0}]} if task["name"] == BORDER else task
              for task in document["tasks"]]
     return {**document, "tasks": tasks}
+
+
+def without_gradients(document):
+    """Returns a task graph without the memory of the backward pass's results."""
+    data = [{**datum, "bytes": round_up(1)} if datum["kind"] == "weight-gradient" else datum for datum in document["data"]]
+    return {**document, "data": data}
 
 
 def describe_task(captured, name):

@@ -8,7 +8,6 @@ from typing import NamedTuple, Optional
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_flatten
 
 from . import _private, _slab
 
@@ -29,7 +28,7 @@ def round_up(size):
 
 def tensors_of(value):
     """Returns the tensors in a value of a node, which may be a tuple or nothing."""
-    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in _private.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _values(node):
@@ -53,7 +52,7 @@ def _signature(node):
             return (tuple(leaf.size()), tuple(leaf.stride()), leaf.dtype, str(leaf.device))
         return repr(leaf)
 
-    leaves, shape = tree_flatten(_values(node))
+    leaves, shape = _private.tree_flatten(_values(node))
     return (node.target, str(shape), tuple(describe(leaf) for leaf in leaves))
 
 

@@ -4,6 +4,8 @@ import dataclasses
 import difflib
 from typing import Any, Mapping, Optional
 
+import torch
+
 
 class BudgetError(RuntimeError):
     """A budget in which a step cannot run."""
@@ -73,6 +75,13 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
         raise ValueError(f"slab {slab!r}, expected True or False")
     return Options(budget=_bytes("budget", given["budget"]), link=None if link is None else float(_bytes("link", link)),
                    time_limit=_seconds(given.get("time_limit", 8)), slab=slab)
+
+
+def refuse_capture(device_type: str) -> None:
+    """Raises RuntimeError while the current stream is captured into a CUDA graph."""
+    if device_type == "cuda" and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("tidepool: training in a budget cannot be captured into a CUDA graph: a replay would plan no step and take no "
+                           "pinned memory. Run the step without torch.cuda.graph() and make_graphed_callables(), or without a budget")
 
 
 def size_text(size: float) -> str:

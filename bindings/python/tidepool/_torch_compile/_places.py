@@ -14,7 +14,7 @@ from . import _private
 from ._capture import BORDER, END, Captured
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["Places", "Request", "plan", "requests_of"]
+__all__ = ["Places", "Request", "plan", "requests_of", "shifted"]
 
 
 # PyTorch's allocator takes memory of the device in pieces of these bytes, and gives the rest of a piece to other tensors.
@@ -29,6 +29,7 @@ class Request(NamedTuple):
     upper: int
     is_backward: bool
     has_place: bool  # False: PyTorch's allocator serves it
+    is_hole: bool  # the memory that the caller takes between the passes, which no pass asks for
 
 
 class Places(NamedTuple):
@@ -37,6 +38,8 @@ class Places(NamedTuple):
     forward: Tuple[List[int], List[int]]  # bytes, offsets
     backward: Tuple[List[int], List[int]]
     height: int
+    hole: int  # offset of the memory that the caller takes between the passes; 0 if it takes none
+    hole_bytes: int
 
 
 class _Walk:
@@ -49,13 +52,13 @@ class _Walk:
         self.size = {datum["name"]: datum["bytes"] for datum in captured.data}
         self.time = 0
         self.is_backward = False
-        self.begun: List[List[Any]] = []  # bytes, lower, upper, is_backward, has_place
+        self.begun: List[List[Any]] = []  # bytes, lower, upper, is_backward, has_place, is_hole
         self.live: Dict[str, int] = {}  # datum -> request
         self.small = {datum for task in captured.tasks if task["name"] in captured.small for datum in task["writes"]}
         self.ran: Set[str] = set()
 
-    def request(self, size: int, has_place: bool = True) -> int:
-        self.begun.append([size, self.time, None, self.is_backward, has_place])
+    def request(self, size: int, has_place: bool = True, is_hole: bool = False) -> int:
+        self.begun.append([size, self.time, None, self.is_backward, has_place, is_hole])
         self.time += 1
         return len(self.begun) - 1
 
@@ -66,6 +69,9 @@ class _Walk:
     def run(self, number: int) -> None:
         name = self.captured.tasks[number]["name"]
         if name == BORDER:
+            between = self.captured.tasks[number]["algorithms"][0]["workspace"]
+            if between:
+                self.end(self.request(between, is_hole=True))
             self.is_backward = True
         if name in (BORDER, END) or name in self.captured.small:
             return
@@ -135,11 +141,21 @@ def plan(requests: Sequence[Request], seconds: float = 1.0) -> Places:
     placed = [request for request in requests if request.has_place]
     offsets = iter(_offsets(placed, seconds) if placed else [])
     passes: "collections.defaultdict[bool, Tuple[List[int], List[int]]]" = collections.defaultdict(lambda: ([], []))
-    height = 0
+    height = hole = hole_bytes = 0
     for request in requests:
         offset = next(offsets) if request.has_place else -1
+        height = max(height, offset + request.bytes if request.has_place else 0)
+        if request.is_hole:
+            hole, hole_bytes = offset, request.bytes
+            continue
         sizes, places = passes[request.is_backward]
         sizes.append(request.bytes)
         places.append(offset)
-        height = max(height, offset + request.bytes if request.has_place else 0)
-    return Places(passes[False], passes[True], -(-height // _SEGMENT) * _SEGMENT)
+    return Places(passes[False], passes[True], -(-height // _SEGMENT) * _SEGMENT, hole, hole_bytes)
+
+
+def shifted(places: Places, by: int) -> Places:
+    """Returns places of a slab that begins at an offset of a larger one."""
+    forward, backward = ((sizes, [offset + by if offset >= 0 else offset for offset in offsets])
+                         for sizes, offsets in (places.forward, places.backward))
+    return places._replace(forward=forward, backward=backward, hole=places.hole + by)

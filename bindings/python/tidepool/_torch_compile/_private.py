@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of PyTorch that no version promises, in this file alone. Checked with PyTorch 2.6 and 2.11."""
+import functools
+
 import torch
 from torch import fx
-from torch._dynamo.backends import registry as _registry
-from torch._dynamo.backends.common import aot_autograd as _aot_autograd
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-__all__ = ["BoxedCode", "compile_joint", "describe_outputs", "flops_of", "has_symbols", "is_backward", "is_tangent",
-           "mutations", "other_inputs", "real_tensors", "register", "storage_key"]
+__all__ = ["BoxedCode", "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
+           "is_backward", "is_in_place", "is_tangent", "mutations", "other_inputs", "real_tensors", "register", "storage_key",
+           "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
 
 
 def register(name, backend):
     """Makes `backend` known to torch.compile by a name, unless an entry point has done so."""
-    if name not in _registry._COMPILER_FNS:
-        _registry.register_backend(compiler_fn=backend, name=name)
+    from torch._dynamo.backends import registry  # an import of a second
+
+    if name not in registry._COMPILER_FNS:
+        registry.register_backend(compiler_fn=backend, name=name)
 
 
 def compile_joint(module, inputs, *, partition, compile_forward, compile_backward, compile_inference):
     """Returns a function that computes `module` for training, by AOTAutograd and a partition function."""
-    compiler = _aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward,
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiler = aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward,
                              inference_compiler=compile_inference, partition_fn=partition)
     return compiler(module, inputs)
 
@@ -34,6 +41,11 @@ def storage_key(tensor):
     return tensor.untyped_storage()._cdata
 
 
+def is_in_place(target):
+    """Returns whether an operator changes an argument."""
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
 def flops_of(target, arguments, keywords, result):
     """Returns the floating point operations of an operator; 0 where PyTorch has no formula."""
     formula = flop_registry.get(getattr(target, "_overloadpacket", None))
@@ -43,6 +55,40 @@ def flops_of(target, arguments, keywords, result):
         return formula(*arguments, **keywords, out_val=result)
     except Exception:  # a formula that does not know these arguments
         return 0
+
+
+# Autograd -------------------------------------------------------------------------------------------
+
+
+def at_end_of_backward(function):
+    """Calls a function when the backward pass that runs now has ended."""
+    torch.autograd.Variable._execution_engine.queue_callback(function)
+
+
+_entered = 0  # contexts of saved_tensors_hooks, in versions that do not tell the innermost one
+_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+
+
+@functools.lru_cache(maxsize=None)
+def watch_saved_tensors_hooks():
+    """Counts contexts of saved_tensors_hooks from now on, where PyTorch does not tell whether there are some. 2.6 does not."""
+    if _top_hooks is not None:
+        return
+    enter, leave = saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__
+
+    def counted(call, by):
+        def run(*arguments):
+            global _entered
+            _entered += by
+            return call(*arguments)
+        return run
+
+    saved_tensors_hooks.__enter__, saved_tensors_hooks.__exit__ = counted(enter, 1), counted(leave, -1)
+
+
+def has_saved_tensors_hooks():
+    """Returns whether hooks get saved tensors now."""
+    return _top_hooks(True) is not None if _top_hooks is not None else _entered > 0
 
 
 # The joint graph ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ little. Then each graph gets the same share of the data that it saves: the large
 import math
 from typing import Any, Dict, List, NamedTuple, Sequence, Set
 
-__all__ = ["Needs", "largest_share", "needs_of", "saved_before"]
+__all__ = ["Needs", "largest_share", "least_memory", "needs_of", "saved_before"]
 
 
 class Needs(NamedTuple):
@@ -25,10 +25,12 @@ def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
     size = {datum["name"]: datum["bytes"] for datum in document["data"]}
     last = {name: i for i, task in enumerate(document["tasks"])
             for name in (*task["reads"], *task.get("writes", ()), *task.get("updates", ()))}
-    live = peak = saved = results = 0
-    there: Set[str] = set()
+    held = {name for task in document["tasks"] for name in task.get("updates", ())}
+    live = peak = sum(size[name] for name in held)
+    saved = results = 0
+    there: Set[str] = set(held)
     for i, task in enumerate(document["tasks"]):
-        uses = {*task["reads"], *task.get("writes", ()), *task.get("updates", ())}
+        uses = {*task["reads"], *task.get("writes", ()), *held}
         live += sum(size[name] for name in uses - there)
         there |= uses
         peak = max(peak, live + task["algorithms"][0].get("workspace", 0))
@@ -48,6 +50,11 @@ def _fits(graphs: Sequence[Needs], memory: int, share: float) -> bool:
 def saved_before(graphs: Sequence[Needs], number: int, share: float) -> int:
     """Returns the bytes that the graphs before one have saved when each saves its share."""
     return sum(max(graph.results, math.ceil(share * graph.saved)) for graph in graphs[:number])
+
+
+def least_memory(graphs: Sequence[Needs]) -> int:
+    """Returns the bytes in which all graphs run if each saves as little as possible."""
+    return max(saved_before(graphs, i, 0) + graph.least for i, graph in enumerate(graphs))
 
 
 def largest_share(graphs: List[Needs], memory: int) -> float:

@@ -9,10 +9,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from .._torch_compile import _options
+from .._torch_compile import _options, _private
 from .._torch_compile._link import link_rate
 from ._chain import AGAIN, AGAIN_FROM_HOST, LEAST, SEND, Chain, Phase, Prediction, Stage, predict, search
 from ._copies import Bundle, Streams, addresses_of, bytes_of
@@ -43,20 +42,11 @@ def stages_of(model: nn.Module) -> List[nn.Module]:
 
 
 def _tensors(values: Any) -> List[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in _private.tree_leaves(values) if isinstance(leaf, torch.Tensor)]
 
 
 def _signature(values: Any) -> Tuple[Any, ...]:
     return tuple((tuple(tensor.size()), tensor.dtype) for tensor in _tensors(values))
-
-
-def _has_other_hooks() -> bool:
-    """Returns whether hooks of others get saved tensors now, such as those of a checkpoint around a stage.
-
-    Versions that do not tell have no such hooks, as far as is known.
-    """
-    top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
-    return top is not None and top(True) is not None
 
 
 @contextlib.contextmanager
@@ -230,7 +220,7 @@ class _Step:
         """Called when the gradient of a stage's result is there."""
         if not self.is_in_backward:
             self.is_in_backward = True
-            torch.autograd.Variable._execution_engine.queue_callback(self.end_backward)
+            _private.at_end_of_backward(self.end_backward)
         self._release(len(self.bundles))
         if self.measure is None:
             for each in (number, number - 1):
@@ -303,6 +293,7 @@ class Training:
         self.device = next(iter(devices))
         if "forward" in self.model.__dict__:
             raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
+        _private.watch_saved_tensors_hooks()
         self.streams = Streams(self.device)
         self.clock = _Clock(self.device)
         self._link = self.link or link_rate(self.device)
@@ -334,6 +325,7 @@ class Training:
     def _begin(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         if not torch.is_grad_enabled() or self._step is not None:
             return forward(*arguments, **keywords)
+        _options.refuse_capture(self.device.type)
         # After an error in the last step, its copies still use memory that is free.
         self.streams.join()
         self.stays = addresses_of(self.model)
@@ -354,7 +346,7 @@ class Training:
             self._step = None
 
     def _run_stage(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
-        if self._step is None or not torch.is_grad_enabled() or _has_other_hooks():
+        if self._step is None or not torch.is_grad_enabled() or _private.has_saved_tensors_hooks():  # of others, such as a checkpoint around the stage
             return forward(*arguments, **keywords)
         return self._step.run(module, forward, arguments, keywords)
 
