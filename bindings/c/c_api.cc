@@ -18,6 +18,7 @@
 #include "bindings/c/handle.h"
 #include "bindings/c/metrics.h"
 #include "bindings/c/statistics.h"
+#include "tidepool/copies/contents_stores.h"
 #include "tidepool/log.h"
 
 using tidepool::Hint;
@@ -82,10 +83,14 @@ std::int64_t Clamped(std::size_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes, kMost));
 }
 
+// A region is compressed while the caller waits.
+constexpr int kCompressionThreads = 4;
+
 absl::Status UnknownMode(tidepool_pause_mode mode) {
   return absl::InvalidArgumentError(absl::StrCat("mode is ", static_cast<int>(mode),
-                                                 ", expected TIDEPOOL_PAUSE_HOST (0) or "
-                                                 "TIDEPOOL_PAUSE_DISCARD (1)"));
+                                                 ", expected TIDEPOOL_PAUSE_HOST (0), "
+                                                 "TIDEPOOL_PAUSE_DISCARD (1) or "
+                                                 "TIDEPOOL_PAUSE_COMPRESSED (2)"));
 }
 
 absl::Status UnknownHint(tidepool_hint hint) {
@@ -219,9 +224,24 @@ tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag, size_
 tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pause_mode mode,
                                tidepool_stream stream) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
-    if (mode != TIDEPOOL_PAUSE_HOST && mode != TIDEPOOL_PAUSE_DISCARD) return UnknownMode(mode);
-    return c_pool.Pause(tag, mode == TIDEPOOL_PAUSE_HOST ? PauseMode::kHost : PauseMode::kDiscard,
-                        stream);
+    switch (mode) {
+      case TIDEPOOL_PAUSE_HOST:
+        return c_pool.Pause(tag, PauseMode::kHost, stream);
+      case TIDEPOOL_PAUSE_DISCARD:
+        return c_pool.Pause(tag, PauseMode::kDiscard, stream);
+      case TIDEPOOL_PAUSE_COMPRESSED:
+        return c_pool.PauseInto(
+            tag, tidepool::MakeCompressedStore({.threads = kCompressionThreads}), stream);
+    }
+    return UnknownMode(mode);
+  });
+}
+
+tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const char* tag, const char* folder,
+                                       tidepool_stream stream) {
+  return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
+    if (folder == nullptr) return IsNull("folder");
+    return c_pool.PauseInto(tag, tidepool::MakeFileStore(folder), stream);
   });
 }
 

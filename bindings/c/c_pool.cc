@@ -92,6 +92,13 @@ absl::Status CPool::Pause(std::string_view tag, PauseMode mode, void* native) {
   return stream.ok() ? pool_->PauseRegion(tag, mode, *stream) : stream.status();
 }
 
+absl::Status CPool::PauseInto(std::string_view tag,
+                              absl::StatusOr<std::unique_ptr<ContentsStore>> store, void* native) {
+  if (!store.ok()) return store.status();
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  return stream.ok() ? pool_->PauseRegionInto(tag, *std::move(store), *stream) : stream.status();
+}
+
 absl::Status CPool::Resume(std::string_view tag, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();

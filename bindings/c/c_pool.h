@@ -56,6 +56,9 @@ class CPool {
   absl::StatusOr<void*> AllocateIn(std::string_view tag, std::size_t bytes, void* native,
                                    Hint hint);
   absl::Status Pause(std::string_view tag, PauseMode mode, void* native);
+  // Keeps the contents in the store, if that was made.
+  absl::Status PauseInto(std::string_view tag, absl::StatusOr<std::unique_ptr<ContentsStore>> store,
+                         void* native);
   absl::Status Resume(std::string_view tag, void* native);
   // Fills the statistics of the first regions, and returns the number of all.
   absl::StatusOr<std::size_t> FillRegions(tidepool_region_statistics* regions,

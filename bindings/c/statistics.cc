@@ -100,6 +100,7 @@ absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics
   filled.resumes = static_cast<std::size_t>(stats.resumes);
   filled.copied_out_bytes = static_cast<std::size_t>(stats.copied_out_bytes);
   filled.copied_in_bytes = static_cast<std::size_t>(stats.copied_in_bytes);
+  filled.stored_bytes = static_cast<std::size_t>(stats.stored_bytes);
   return Fill(filled, {"tidepool_region_statistics", kFirstRegionSize}, statistics);
 }
 

@@ -342,8 +342,9 @@ TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool
 
 /* How a region that sleeps keeps its contents. */
 typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
-  TIDEPOOL_PAUSE_HOST = 0,   /* page-locked host memory keeps them, and they come back */
-  TIDEPOOL_PAUSE_DISCARD = 1 /* they are lost */
+  TIDEPOOL_PAUSE_HOST = 0,      /* page-locked host memory keeps them, and they come back */
+  TIDEPOOL_PAUSE_DISCARD = 1,   /* they are lost */
+  TIDEPOOL_PAUSE_COMPRESSED = 2 /* pageable host memory keeps them compressed */
 } tidepool_pause_mode;
 
 /* Does the same as tidepool_allocate, in a region, which the first call with a tag makes.
@@ -357,10 +358,17 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const c
    writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
    an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already,
-   TIDEPOOL_OUT_OF_MEMORY when the host has no page-locked memory. After an error the region is
-   awake, with its contents. */
+   TIDEPOOL_OUT_OF_MEMORY when the host has no memory. After an error the region is awake, with its
+   contents. With TIDEPOOL_PAUSE_COMPRESSED the call waits until the contents are compressed, and
+   tidepool_resume until they have come back. */
 TIDEPOOL_C_API tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag,
                                               tidepool_pause_mode mode, tidepool_stream stream);
+/* Puts a region to sleep likewise, with its contents in a file without a name, in a folder. The
+   file ends with tidepool_resume, or with the process. The call waits until the file has the
+   contents, and tidepool_resume until they have come back. Also TIDEPOOL_INVALID_ARGUMENT for a
+   folder that takes no file, TIDEPOOL_OUT_OF_MEMORY, with the bytes, when the disk has no room. */
+TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const char* tag,
+                                                      const char* folder, tidepool_stream stream);
 /* Gives a region memory at its addresses again, and queues copies of the contents on `stream`. May
    wait for work that still uses the memory. TIDEPOOL_NOT_FOUND for an unknown tag,
    TIDEPOOL_FAILED_PRECONDITION when the region does not sleep, TIDEPOOL_OUT_OF_MEMORY, with the
@@ -381,6 +389,7 @@ typedef struct tidepool_region_statistics {
   size_t resumes;
   size_t copied_out_bytes; /* to the host */
   size_t copied_in_bytes;  /* back */
+  size_t stored_bytes;     /* of contents in a file or compressed, while the region sleeps */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tidepool/contents_store.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
@@ -172,6 +173,7 @@ struct RegionStats {
   std::int64_t live_count = 0;
   std::int64_t reserved_bytes = 0;  // held of the device; 0 while the region sleeps
   std::int64_t host_bytes = 0;      // of page-locked memory; kept for the next pause
+  std::int64_t stored_bytes = 0;    // that its ContentsStore holds; 0 without one
   std::int64_t pauses = 0;
   std::int64_t resumes = 0;
   std::int64_t copied_out_bytes = 0;  // to the host, by all pauses
@@ -309,6 +311,12 @@ class TIDEPOOL_EXPORT Pool {
   // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
   // region does not sleep, and its contents are as they were. O(blocks).
   virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
+  // Puts a region to sleep likewise, with its contents in a store. Waits on the host until the
+  // store has them. Also InvalidArgument for a null store, and the error of the store, such as a
+  // full disk. ResumeRegion then waits on the host until the contents have come back, and drops the
+  // store. O(bytes).
+  virtual absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                                       Stream stream) = 0;
   // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents
   // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown

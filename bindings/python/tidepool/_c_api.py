@@ -55,14 +55,14 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
 
 
-# How a region that sleeps keeps its contents: values of tidepool_pause_mode.
-PAUSE_MODES = {"host": 0, "discard": 1}
+# How a region that sleeps keeps its contents: values of tidepool_pause_mode, and a file.
+PAUSE_MODES = {"host": 0, "discard": 1, "compressed": 2, "disk": None}
 
 
 class _Block(ctypes.Structure):
@@ -79,6 +79,7 @@ _FUNCTIONS = {
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_allocate_in": [c_void_p, c_char_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
+    "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
     "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
@@ -264,15 +265,21 @@ class Pool:
         _check(self._library.tidepool_allocate_in(self, tag.encode(), size, stream, 0, byref(address)))
         return address.value or 0
 
-    def pause(self, tag, mode="host", stream=0):
+    def pause(self, tag, mode="host", stream=0, folder=None):
         """Puts a region to sleep after the work queued on `stream`: its memory is free for the rest of the pool.
 
-        mode: "host" keeps its contents in page-locked memory, "discard" loses them.
+        mode: "host" keeps its contents in page-locked memory, "compressed" compressed in other memory of the host, "disk" in a file of
+        `folder`, which has no name and ends with the process; "discard" loses them.
         """
         if mode not in PAUSE_MODES:
             raise ValueError(f"mode {mode!r}, expected one of {', '.join(PAUSE_MODES)}")
+        if (mode == "disk") != (folder is not None):
+            raise ValueError(f"folder {folder!r} with mode {mode!r}, expected a folder with mode 'disk' and only there")
         self._name(stream)
-        _check(self._library.tidepool_pause(self, tag.encode(), PAUSE_MODES[mode], stream))
+        if mode == "disk":
+            _check(self._library.tidepool_pause_to_disk(self, tag.encode(), os.fsencode(folder), stream))
+        else:
+            _check(self._library.tidepool_pause(self, tag.encode(), PAUSE_MODES[mode], stream))
 
     def resume(self, tag, stream=0):
         """Gives a region memory at its addresses again, and its contents back on `stream`."""

@@ -482,15 +482,16 @@ def _on_stream(device):
         raise RuntimeError(f"tidepool: {error}") from None
 
 
-def pause(tag, mode="host", device=None):
+def pause(tag, mode="host", device=None, folder=None):
     """Puts a region to sleep after the work of the current stream: its memory is free for other tensors.
 
     The tensors keep their addresses, and must not be used until resume(). Work of other streams that writes to them
-    comes before. mode: "host" keeps the contents in page-locked memory, "discard" loses them. After an error the
-    region is awake.
+    comes before. mode: "host" keeps the contents in page-locked memory, "discard" loses them. "compressed" keeps them
+    compressed in other memory of the host, "disk" in a file without a name in `folder`; pause() and resume() then wait
+    for the copies. After an error the region is awake.
     """
     with _on_stream(device) as (shared, stream):
-        shared.pause(tag, mode, stream)
+        shared.pause(tag, mode, stream, folder)
 
 
 def resume(tag, device=None):

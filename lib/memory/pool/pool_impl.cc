@@ -387,7 +387,17 @@ absl::StatusOr<Pool*> PoolImpl::Region(std::string_view tag) {
 }
 
 absl::Status PoolImpl::PauseRegion(std::string_view tag, PauseMode mode, Stream stream) {
-  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Pause(tag, mode, stream);
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Pause(tag, mode, nullptr, stream);
+}
+
+absl::Status PoolImpl::PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                                       Stream stream) {
+  if (store == nullptr) {
+    return absl::InvalidArgumentError("the store of contents is null, expected a ContentsStore");
+  }
+  return own_regions_ == nullptr
+             ? HasNoRegions()
+             : own_regions_->Pause(tag, PauseMode::kHost, std::move(store), stream);
 }
 
 absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {

@@ -66,6 +66,8 @@ class PoolImpl final : public Pool {
   std::int64_t OffsetOf(const void* address) const override;
   absl::StatusOr<Pool*> Region(std::string_view tag) override;
   absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override;
+  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                               Stream stream) override;
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
   std::vector<RegionStats> RegionStatistics() const override;
   absl::Status CheckInvariants() const override;

@@ -121,7 +121,8 @@ std::vector<PoolImpl*> PoolRegions::Pools() const {
   return pools;
 }
 
-absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode, Stream stream) {
+absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
+                                std::unique_ptr<ContentsStore> store, Stream stream) {
   const locks::MutexLock control(&control_);
   const absl::StatusOr<Region*> found = Find(tag);
   if (!found.ok()) return found.status();
@@ -134,9 +135,10 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode, Stream str
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
-  region.saved.clear();
   if (mode == PauseMode::kHost && *bytes > 0) {
+    region.store = std::move(store);
     if (absl::Status status = Save(region, *bytes, stream); !status.ok()) {
+      ForgetContents(region);
       region.pool->EndSleep();
       return Because(status, not_paused);
     }
@@ -155,20 +157,33 @@ absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream
   if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
   if (absl::Status status = ProvideHost(region, bytes); !status.ok()) return status;
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
-  const std::byte* const memory = region.begin;
-  std::byte* to = region.host;
+  absl::Status status = CopyOut(region, stream);
+  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
+  if (!status.ok()) {
+    region.unordered = std::make_shared<QueuedWork>(device_);
+    return status;
+  }
+  Note(region, [&](RegionStats& figures) {
+    figures.copied_out_bytes += region.saved_bytes;
+    if (region.store != nullptr) figures.stored_bytes = region.store->held_bytes();
+  });
+  return status;
+}
+
+absl::Status PoolRegions::CopyOut(Region& region, Stream stream) {
+  auto* const memory = static_cast<std::byte*>(region.pool->base());
   const Range all = {0, region.end - region.begin};
   absl::Status status = region.pool->CopyLive({all}, stream, [&](const Range& range) {
-    absl::Status copied =
-        device_.Copy(to, memory + range.begin, range.bytes(), CopyDirection::kFromDevice, stream);
-    to += range.bytes();
-    region.saved.push_back(range);
-    return copied;
+    const std::int64_t offset = region.saved_bytes;
+    region.saved.push_back({range, offset});
+    region.saved_bytes += range.bytes();
+    if (region.store != nullptr) return absl::OkStatus();
+    return device_.Copy(region.host + offset, memory + range.begin, range.bytes(),
+                        CopyDirection::kFromDevice, stream);
   });
-  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
-  if (!status.ok()) region.unordered = std::make_shared<QueuedWork>(device_);
-  if (status.ok()) Note(region, [&](RegionStats& f) { f.copied_out_bytes += to - region.host; });
-  return status;
+  if (!status.ok() || region.store == nullptr) return status;
+  return StagedCopies(device_, *region.store, memory, region.host, stream)
+      .Save(region.saved, region.saved_bytes);
 }
 
 absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
@@ -196,6 +211,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     return Because(status, sleeps_on);
   }
   region.is_asleep = false;
+  ForgetContents(region);
   region.pool->EndSleep();
   Note(region, [](RegionStats& figures) {
     figures.is_asleep = false;
@@ -204,25 +220,45 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   return absl::OkStatus();
 }
 
-// Only pieces that have other memory now need their contents. Contents that were freed meanwhile
-// are skipped.
 absl::Status PoolRegions::Restore(Region& region, Stream stream) {
   if (region.saved.empty()) return absl::OkStatus();
+  if (absl::Status status = ProvideHost(region, region.saved_bytes); !status.ok()) return status;
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
   std::int64_t bytes = 0;
-  auto saved = region.saved.begin();
-  const std::byte* from = region.host;
-  std::byte* const memory = static_cast<std::byte*>(region.pool->base());
-  absl::Status status =
-      region.pool->CopyLive(region.pool->LostPieces(), stream, [&](const Range& range) {
-        for (; saved->end <= range.begin; ++saved) from += saved->bytes();
-        bytes += range.bytes();
-        return device_.Copy(memory + range.begin, from + (range.begin - saved->begin),
-                            range.bytes(), CopyDirection::kToDevice, stream);
-      });
+  absl::Status status = CopyIn(region, stream, bytes);
   if (status.ok()) status = device_.RecordEvent(region.copied, stream);
   if (status.ok()) Note(region, [&](RegionStats& figures) { figures.copied_in_bytes += bytes; });
   return status;
+}
+
+// Only pieces that have other memory now need their contents. Contents that were freed meanwhile
+// are skipped.
+absl::Status PoolRegions::CopyIn(Region& region, Stream stream, std::int64_t& bytes) {
+  auto* const memory = static_cast<std::byte*>(region.pool->base());
+  auto saved = region.saved.begin();
+  std::vector<SavedPart> stored;
+  absl::Status status =
+      region.pool->CopyLive(region.pool->LostPieces(), stream, [&](const Range& range) {
+        while (saved->memory.end <= range.begin) ++saved;
+        const std::int64_t offset = saved->offset + (range.begin - saved->memory.begin);
+        bytes += range.bytes();
+        if (region.store != nullptr) {
+          stored.push_back({range, offset});
+          return absl::OkStatus();
+        }
+        return device_.Copy(memory + range.begin, region.host + offset, range.bytes(),
+                            CopyDirection::kToDevice, stream);
+      });
+  if (!status.ok() || stored.empty()) return status;
+  return StagedCopies(device_, *region.store, memory, region.host, stream)
+      .Restore(stored, region.saved_bytes);
+}
+
+void PoolRegions::ForgetContents(Region& region) {
+  region.saved.clear();
+  region.saved_bytes = 0;
+  region.store = nullptr;
+  Note(region, [](RegionStats& figures) { figures.stored_bytes = 0; });
 }
 
 absl::Status PoolRegions::AwaitUnordered(Region& region) {
@@ -241,14 +277,18 @@ absl::Status PoolRegions::OrderCopies(Region& region, Stream stream) {
   return device_.WaitEvent(stream, region.copied);
 }
 
-absl::Status PoolRegions::ProvideHost(Region& region, std::int64_t bytes) {
-  if (region.figures.host_bytes >= bytes) return absl::OkStatus();
+// Beside a store, memory of earlier contents would be wasted.
+absl::Status PoolRegions::ProvideHost(Region& region, std::int64_t contents_bytes) {
+  const bool is_staged = region.store != nullptr;
+  const std::int64_t bytes = is_staged ? StagedCopies::HostBytes(*region.store) : contents_bytes;
+  const std::int64_t held = region.figures.host_bytes;
+  if (held == bytes || (held > bytes && !is_staged)) return absl::OkStatus();
   if (absl::Status status = FreeHost(region); !status.ok()) return status;
   const absl::StatusOr<void*> memory = device_.AllocatePinned(bytes);
   if (!memory.ok()) {
     return Because(memory.status(),
                    absl::StrCat("no page-locked memory for its contents, ", text::ExactSize(bytes),
-                                " (free some, or discard the contents)"));
+                                " (free some, keep the contents in a store, or discard them)"));
   }
   region.host = static_cast<std::byte*>(*memory);
   Note(region, [bytes](RegionStats& figures) { figures.host_bytes = bytes; });
@@ -286,7 +326,7 @@ absl::StatusOr<std::int64_t> PoolRegions::GiveBack() {
     for (const std::unique_ptr<Region>& region : regions_) regions.push_back(region.get());
   }
   for (Region* const region : regions) {
-    if (region->is_asleep && !region->saved.empty()) continue;
+    if (region->is_asleep && !region->saved.empty() && region->store == nullptr) continue;
     if (absl::Status status = FreeHost(*region); !status.ok()) return status;
   }
   return store_.GiveBackLent();

@@ -21,6 +21,8 @@
 #include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/queued_work.h"
 #include "lib/memory/pool/range.h"
+#include "lib/memory/pool/staged_copies.h"
+#include "tidepool/contents_store.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
@@ -38,7 +40,9 @@ class PoolRegions {
 
   // The functions of Pool.
   absl::StatusOr<Pool*> Get(std::string_view tag);
-  absl::Status Pause(std::string_view tag, PauseMode mode, Stream stream);
+  // Contents that are kept go to `store`, or to page-locked memory if it is null.
+  absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
+                     Stream stream);
   absl::Status Resume(std::string_view tag, Stream stream);
   std::vector<RegionStats> Stats() const;
 
@@ -62,8 +66,10 @@ class PoolRegions {
     const std::byte* end = nullptr;
     // `control_` guards the rest but for the figures.
     bool is_asleep = false;
-    std::byte* host = nullptr;              // page-locked
-    std::vector<Range> saved;               // the ranges of its contents, one after another
+    std::byte* host = nullptr;             // page-locked: the contents, or blocks of the store
+    std::unique_ptr<ContentsStore> store;  // null: `host` has the contents
+    std::vector<SavedPart> saved;          // the contents; parts ascend
+    std::int64_t saved_bytes = 0;
     Event copied;                           // the last copies to it or from it
     std::shared_ptr<QueuedWork> unordered;  // copies of a call that failed
     // `table_` guards the figures.
@@ -77,12 +83,16 @@ class PoolRegions {
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.
   absl::Status OrderCopies(Region& region, Stream stream);
-  absl::Status ProvideHost(Region& region, std::int64_t bytes);
+  // Provides page-locked memory for contents, or for copies between them and the store.
+  absl::Status ProvideHost(Region& region, std::int64_t contents_bytes);
   // Waits for the copies and frees the page-locked memory.
   absl::Status FreeHost(Region& region);
-  // Queue the copies of contents to the host and back.
+  // Queue the copies of contents to the host and back; with a store they wait for the copies.
   absl::Status Save(Region& region, std::int64_t bytes, Stream stream);
   absl::Status Restore(Region& region, Stream stream);
+  absl::Status CopyOut(Region& region, Stream stream);
+  absl::Status CopyIn(Region& region, Stream stream, std::int64_t& bytes);
+  void ForgetContents(Region& region);
   template <typename Change>
   void Note(Region& region, Change change) {
     const locks::MutexLock lock(&table_);

@@ -57,6 +57,10 @@ class SlabPool final : public Pool {
   absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
     return pool_->PauseRegion(tag, mode, stream);
   }
+  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
+                               Stream stream) override {
+    return pool_->PauseRegionInto(tag, std::move(store), stream);
+  }
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override;

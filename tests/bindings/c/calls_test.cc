@@ -375,6 +375,43 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
 }
 
+TEST(CApiTest, ContentsSleepCompressedAndOnADisk) {
+  const CPool pool("device=host,device_memory=64MiB,budget=8MiB");
+  constexpr std::size_t kBytes = 5 << 20;
+  void* weights = nullptr;
+  ASSERT_EQ(
+      tidepool_allocate_in(pool.get(), "weights", kBytes, nullptr, TIDEPOOL_RESIDENT, &weights),
+      TIDEPOOL_OK);
+  const std::string folder = ::testing::TempDir();
+  for (const bool is_on_disk : {false, true}) {
+    std::memset(weights, 7, kBytes);
+    ASSERT_EQ(is_on_disk
+                  ? tidepool_pause_to_disk(pool.get(), "weights", folder.c_str(), nullptr)
+                  : tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_COMPRESSED, nullptr),
+              TIDEPOOL_OK)
+        << tidepool_last_error();
+    tidepool_region_statistics region = {};
+    region.struct_size = sizeof region;
+    std::size_t count = 0;
+    ASSERT_EQ(tidepool_get_regions(pool.get(), &region, 1, &count), TIDEPOOL_OK);
+    EXPECT_GT(region.stored_bytes, 0U);
+    EXPECT_EQ(region.stored_bytes == kBytes, is_on_disk);
+    void* const other = pool.Allocate(8 << 20);
+    std::memset(other, 8, 8 << 20);
+    pool.Free(other);
+    ASSERT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK)
+        << tidepool_last_error();
+    EXPECT_EQ(std::count(static_cast<char*>(weights), static_cast<char*>(weights) + kBytes, 7),
+              static_cast<std::ptrdiff_t>(kBytes));
+  }
+  EXPECT_EQ(tidepool_pause_to_disk(pool.get(), "weights", "/missing", nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("the folder /missing takes no file"));
+  EXPECT_EQ(tidepool_pause_to_disk(pool.get(), "weights", nullptr, nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+  pool.Free(weights);
+}
+
 TEST(CApiTest, RegionsNeedVirtualMemory) {
   const CPool pool("device=host,memory=segments");
   void* address = nullptr;

@@ -62,6 +62,7 @@ static void print_region_statistics(void) {
   FIELD(tidepool_region_statistics, resumes);
   FIELD(tidepool_region_statistics, copied_out_bytes);
   FIELD(tidepool_region_statistics, copied_in_bytes);
+  FIELD(tidepool_region_statistics, stored_bytes);
 }
 
 static void print_block(void) {
@@ -87,6 +88,7 @@ static void print_values(void) {
   STRUCTURE(tidepool_pause_mode);
   VALUE(TIDEPOOL_PAUSE_HOST);
   VALUE(TIDEPOOL_PAUSE_DISCARD);
+  VALUE(TIDEPOOL_PAUSE_COMPRESSED);
   STRUCTURE(tidepool_log_level);
   VALUE(TIDEPOOL_LOG_ERROR);
   VALUE(TIDEPOOL_LOG_WARNING);

@@ -622,8 +622,30 @@ def contents_and_addresses_outlast_a_sleep():
     tidepool_torch.pause("scratch", "discard")
     tidepool_torch.resume("scratch")
     raises(RuntimeError, "no region", lambda: tidepool_torch.pause("cache"))
-    raises(ValueError, "expected one of host, discard", lambda: tidepool_torch.pause("weights", "disk"))
+    raises(ValueError, "expected one of host, discard, compressed, disk", lambda: tidepool_torch.pause("weights", "tape"))
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
+
+
+def contents_sleep_compressed_and_on_a_disk():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(6 * MIB, dtype=torch.float32)
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    for mode, folder in (("compressed", None), ("disk", tempfile.gettempdir())):
+        tidepool_torch.pause("weights", mode, folder=folder)
+        figures = tidepool_torch.regions()["weights"]
+        assert 0 < figures["stored_bytes"] <= 24 * MIB, figures
+        assert figures["host_bytes"] < 24 * MIB, figures
+        del figures
+        cache = torch.zeros(15 * MIB, dtype=torch.float32).cuda()
+        del cache
+        tidepool_torch.resume("weights")
+        assert torch.equal(weights.cpu(), numbers), mode
+        assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
+    raises(ValueError, "expected a folder with mode 'disk'", lambda: tidepool_torch.pause("weights", "disk"))
+    raises(ValueError, "and only there", lambda: tidepool_torch.pause("weights", "host", folder="/tmp"))
+    raises(RuntimeError, "the folder /missing takes no file", lambda: tidepool_torch.pause("weights", "disk", folder="/missing"))
+    assert not tidepool_torch.regions()["weights"]["is_asleep"]
 
 
 def an_optimizer_sleeps_while_a_model_generates():

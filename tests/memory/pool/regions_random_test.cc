@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
+#include "tidepool/copies/contents_stores.h"
 
 namespace tidepool {
 namespace {
@@ -83,17 +85,25 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       for (const Stream to : streams_) ASSERT_TRUE(device_->WaitEvent(to, event_).ok());
     }
   }
-  // Orders a fault for the next operation now and then.
+  // Orders a fault of the device, or of stores, for the next operation now and then.
   void MaybeFail() {
-    failing_ = Call::kAny;
-    if (!GetParam().has_faults || Draw(0, 2) > 0) return;
-    failing_ = kCalls[static_cast<std::size_t>(Draw(0, kCalls.size() - 1))];
-    device_->FailCall(failing_, Draw(1, Draw(0, 1) == 0 ? 2 : 20));
+    is_failing_ = GetParam().has_faults && Draw(0, 2) == 0;
+    if (!is_failing_) return;
+    const std::int64_t call = Draw(1, Draw(0, 1) == 0 ? 2 : 20);
+    const auto kind = static_cast<std::size_t>(Draw(0, kCalls.size()));
+    if (kind == kCalls.size()) {
+      store_fault_.call = call;
+    } else {
+      device_->FailCall(kCalls[kind], call);
+    }
   }
   // Ends the order, and checks the error of the operation.
   bool Succeeded(const absl::Status& status, absl::StatusCode allowed) {
-    if (failing_ != Call::kAny) device_->FailCall(failing_, 0);
-    const bool is_fault = failing_ != Call::kAny && absl::IsUnavailable(status);
+    store_fault_.call = 0;
+    if (is_failing_) {
+      for (const Call call : kCalls) device_->FailCall(call, 0);
+    }
+    const bool is_fault = is_failing_ && absl::IsUnavailable(status);
     EXPECT_TRUE(status.ok() || is_fault || status.code() == allowed) << status;
     faults_ += is_fault ? 1 : 0;
     return status.ok();
@@ -125,11 +135,24 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       region.live.erase(it);
     }
   }
+  std::unique_ptr<ContentsStore> NewStore(std::int64_t kind) {
+    if (kind == 2) return MakeFileStore(::testing::TempDir()).value();
+    if (kind == 3) return MakeCompressedStore({}).value();
+    return std::make_unique<MemoryStore>(Draw(0, 1) == 0 ? 4 * kKiB + 13 : 256 * kKiB,
+                                         store_fault_);
+  }
+  // Keeps the contents in one of the ways that there are; 0 loses them.
+  absl::Status PauseBy(std::int64_t way, std::size_t index, Stream stream) {
+    if (way == 0) return pool_->PauseRegion(kTags[index], PauseMode::kDiscard, stream);
+    if (way == 1) return pool_->PauseRegion(kTags[index], PauseMode::kHost, stream);
+    return pool_->PauseRegionInto(kTags[index], NewStore(way), stream);
+  }
   void Pause(std::size_t index) {
     Region& region = regions_[index];
-    const auto mode = Draw(0, 3) == 0 ? PauseMode::kDiscard : PauseMode::kHost;
+    const std::int64_t way = Draw(0, 5);
+    const Stream stream = AnyStream();
     MaybeFail();
-    const absl::Status status = pool_->PauseRegion(kTags[index], mode, AnyStream());
+    const absl::Status status = PauseBy(way, index, stream);
     const auto allowed =
         region.is_asleep ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk;
     if (!Succeeded(status, allowed)) {
@@ -140,7 +163,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     }
     ASSERT_FALSE(region.is_asleep);
     region.is_asleep = true;
-    region.is_lost = mode == PauseMode::kDiscard;
+    region.is_lost = way == 0;
     ++pauses_;
   }
   void Resume(std::size_t index) {
@@ -206,7 +229,8 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
   const Event event_ = device_->CreateEvent().value();
   std::unique_ptr<Pool> pool_;
   std::array<Region, kTags.size() + 1> regions_;
-  Call failing_ = Call::kAny;
+  bool is_failing_ = false;
+  StoreFault store_fault_;
   std::int64_t pauses_ = 0;
   std::int64_t faults_ = 0;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -46,6 +47,14 @@ class RegionsTest : public PoolFixture {
     EXPECT_TRUE(status.ok()) << status;
     ExpectInvariants();
   }
+  absl::Status PauseInto(std::unique_ptr<ContentsStore> store) {
+    const absl::Status status = pool_->PauseRegionInto("weights", std::move(store), stream_);
+    ExpectInvariants();
+    return status;
+  }
+  std::unique_ptr<ContentsStore> NewStore() {
+    return std::make_unique<MemoryStore>(kMiB / 2, store_fault_);
+  }
   void Resume(const char* tag) {
     const absl::Status status = pool_->ResumeRegion(tag, stream_);
     EXPECT_TRUE(status.ok()) << status;
@@ -75,6 +84,7 @@ class RegionsTest : public PoolFixture {
 
   const Stream stream_ = NewStream();
   std::unique_ptr<Pool> pool_;
+  StoreFault store_fault_;
   Pool* weights_ = nullptr;
   Pool* cache_ = nullptr;
 };
@@ -168,6 +178,95 @@ TEST_F(RegionsTest, OnlyDisplacedPiecesAreCopiedBack) {
   Resume("weights");
   EXPECT_EQ(StatsOf(0).copied_in_bytes, 2 * kMiB);
   ExpectFilled(p, 16 * kMiB, 7);
+}
+
+TEST_F(RegionsTest, AStoreKeepsContents) {
+  Make();
+  void* const p = Take(*weights_, 6 * kMiB);
+  void* const hole = Take(*weights_, kMiB / 4);
+  void* const q = Take(*weights_, 5 * kMiB + 512);
+  Fill(p, 6 * kMiB, 1);
+  Fill(q, 5 * kMiB + 512, 2);
+  EXPECT_TRUE(weights_->Free(hole, stream_).ok());
+  Pause("weights");  // takes page-locked memory for the contents, which a store does not need
+  Resume("weights");
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  EXPECT_EQ(StatsOf(0).host_bytes, kMiB);
+  EXPECT_EQ(StatsOf(0).stored_bytes, 11 * kMiB + 512);
+  void* const all = Take(*cache_, 16 * kMiB);
+  Fill(all, 16 * kMiB, 3);
+  EXPECT_TRUE(cache_->Free(all, stream_).ok());
+  Resume("weights");
+  ExpectFilled(p, 6 * kMiB, 1);
+  ExpectFilled(q, 5 * kMiB + 512, 2);
+  EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 11 * kMiB + 512);
+}
+
+TEST_F(RegionsTest, OnlyBlocksOfDisplacedPiecesAreRead) {
+  Make();
+  void* const p = Take(*weights_, 16 * kMiB);
+  Fill(p, 16 * kMiB, 7);
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  void* const taken = Take(*cache_, 2 * kMiB);
+  Fill(taken, 2 * kMiB, 8);
+  EXPECT_TRUE(cache_->Free(taken, stream_).ok());
+  store_fault_.call = 3;
+  EXPECT_TRUE(absl::IsUnavailable(pool_->ResumeRegion("weights", stream_)));
+  EXPECT_TRUE(StatsOf(0).is_asleep);
+  store_fault_.reads = 0;
+  Resume("weights");
+  EXPECT_EQ(store_fault_.reads, 4);
+  ExpectFilled(p, 16 * kMiB, 7);
+}
+
+TEST_F(RegionsTest, APauseWhoseStoreFailsChangesNothing) {
+  Make();
+  void* const p = Take(*weights_, 3 * kMiB);
+  Fill(p, 3 * kMiB, 9);
+  EXPECT_EQ(PauseInto(nullptr).code(), absl::StatusCode::kInvalidArgument);
+  for (const std::int64_t call : {1, 2, 5}) {  // its Begin, its first Put and a later one
+    store_fault_.call = call;
+    const absl::Status refused = PauseInto(NewStore());
+    EXPECT_TRUE(absl::IsUnavailable(refused));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("\"weights\" was not paused: "));
+    EXPECT_FALSE(StatsOf(0).is_asleep);
+    EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+    ExpectFilled(p, 3 * kMiB, 9);
+  }
+  EXPECT_TRUE(weights_->Free(Take(*weights_, kMiB), stream_).ok());
+}
+
+TEST_F(RegionsTest, AResumeFromAStoreEndsAfterItsCopies) {
+  Make();
+  void* const p = Take(*weights_, 1024);
+  Fill(p, 1024, 9);
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  ASSERT_TRUE(pool_->Trim().ok());
+  device_->HoldCopies();
+  // One wait for a free slot, and one for the copy.
+  const std::int64_t waits = Calls(Call::kSynchronizeEvent) + 2;
+  std::atomic<bool> has_ended = false;
+  std::thread waker([&] {
+    EXPECT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+    has_ended = true;
+  });
+  while (!has_ended && Calls(Call::kSynchronizeEvent) < waits) std::this_thread::yield();
+  EXPECT_FALSE(has_ended);
+  device_->ReleaseCopies();
+  waker.join();
+  ExpectFilled(p, 1024, 9);
+}
+
+TEST_F(RegionsTest, TrimTakesThePageLockedMemoryBesideAStore) {
+  Make();
+  void* const p = Take(*weights_, 3 * kMiB);
+  Fill(p, 3 * kMiB, 9);
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  EXPECT_EQ(*pool_->Trim(), 3 * kMiB);
+  EXPECT_EQ(StatsOf(0).host_bytes, 0);
+  Resume("weights");
+  ExpectFilled(p, 3 * kMiB, 9);
 }
 
 TEST_F(RegionsTest, ADiscardedRegionKeepsItsAddresses) {

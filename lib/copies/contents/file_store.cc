@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store in a file without a name.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/text/sizes.h"
+#include "lib/copies/contents/block_bytes.h"
+#include "tidepool/copies/contents_stores.h"
+
+namespace tidepool {
+namespace {
+
+using contents::kBlockBytes;
+
+// Returns a descriptor, or -1 and errno. A file system without such files (NFS) gets a file that
+// loses its name at once.
+int OpenWithoutName(const std::string& folder) {
+  const int descriptor = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
+  std::string name = absl::StrCat(folder, "/tidepool.XXXXXX");
+  const int named = mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) unlink(name.c_str());
+  return named;
+}
+
+bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
+class FileStore final : public ContentsStore {
+ public:
+  FileStore(std::string folder, int descriptor)
+      : folder_(std::move(folder)), descriptor_(descriptor) {}
+  ~FileStore() override { close(descriptor_); }
+
+  std::int64_t block_bytes() const override { return kBlockBytes; }
+  std::int64_t held_bytes() const override { return bytes_; }
+
+  // A file system that cannot take space beforehand answers at the block that lacks it.
+  absl::Status Begin(std::int64_t bytes) override {
+    bytes_ = bytes;
+    while (fallocate(descriptor_, 0, 0, bytes) != 0) {
+      if (errno == EOPNOTSUPP) break;
+      if (errno != EINTR) return Error("written");
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Put(std::int64_t index, absl::Span<const std::byte> block) override {
+    return Transfer(index, block, pwrite, "written");
+  }
+  absl::Status Get(std::int64_t index, absl::Span<std::byte> block) override {
+    return Transfer(index, block, pread, "read");
+  }
+
+ private:
+  // Calls pread or pwrite until it has seen the whole block.
+  template <typename Byte, typename Call>
+  absl::Status Transfer(std::int64_t index, absl::Span<Byte> block, Call call, const char* done) {
+    std::size_t ready = 0;
+    while (ready < block.size()) {
+      const auto offset = static_cast<off_t>(index * kBlockBytes) + static_cast<off_t>(ready);
+      const ssize_t bytes = call(descriptor_, block.data() + ready, block.size() - ready, offset);
+      if (bytes == 0) errno = EIO;  // a file that another process has cut
+      if (bytes == 0 || (bytes < 0 && errno != EINTR)) return Error(done);
+      if (bytes > 0) ready += static_cast<std::size_t>(bytes);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Error(const char* done) const {
+    const int error = errno;
+    const std::string text = absl::StrCat("a file of ", text::ExactSize(bytes_), " in the folder ",
+                                          folder_, " cannot be ", done, ": ", strerror(error));
+    if (!IsFull(error)) return absl::UnavailableError(text);
+    return absl::ResourceExhaustedError(
+        absl::StrCat(text, " (make room there, or name a folder of another disk)"));
+  }
+
+  const std::string folder_;
+  const int descriptor_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ContentsStore>> MakeFileStore(const std::string& folder) {
+  const int descriptor = OpenWithoutName(folder);
+  if (descriptor < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the folder ", folder,
+                                                   " takes no file: ", strerror(errno),
+                                                   ", expected a folder that can be written"));
+  }
+  return std::make_unique<FileStore>(folder, descriptor);
+}
+
+}  // namespace tidepool

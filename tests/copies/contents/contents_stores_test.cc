@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores of contents: blocks come back, full disks and bad folders have clear errors.
+#include "tidepool/copies/contents_stores.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/sizes.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string NewFolder() {
+  std::string name = ::testing::TempDir() + "/contents.XXXXXX";
+  return mkdtemp(name.data());
+}
+
+// Zeros and other words, in the halves of each 64.
+std::vector<std::byte> Contents(std::int64_t bytes) {
+  std::mt19937 random(1);
+  std::vector<std::byte> contents(static_cast<std::size_t>(bytes));
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    if (i % 64 < 32) contents[i] = static_cast<std::byte>(random());
+  }
+  return contents;
+}
+
+absl::Span<const std::byte> Block(const ContentsStore& store, const std::vector<std::byte>& all,
+                                  std::int64_t index) {
+  return absl::MakeConstSpan(all).subspan(static_cast<std::size_t>(index * store.block_bytes()),
+                                          static_cast<std::size_t>(store.block_bytes()));
+}
+
+// Keeps two blocks and a part of a third, and reads them in another order.
+void ExpectKept(ContentsStore& store) {
+  const std::vector<std::byte> contents = Contents(2 * store.block_bytes() + 777);
+  ASSERT_TRUE(store.Begin(static_cast<std::int64_t>(contents.size())).ok());
+  for (std::int64_t i = 0; i < 3; ++i) ASSERT_TRUE(store.Put(i, Block(store, contents, i)).ok());
+  for (const std::int64_t i : {2, 0, 1, 1}) {
+    const absl::Span<const std::byte> block = Block(store, contents, i);
+    std::vector<std::byte> read(block.size());
+    ASSERT_TRUE(store.Get(i, absl::MakeSpan(read)).ok());
+    EXPECT_TRUE(read == std::vector(block.begin(), block.end()));
+  }
+}
+
+TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
+  const std::string folder = NewFolder();
+  const auto store = MakeFileStore(folder).value();
+  ExpectKept(*store);
+  EXPECT_EQ(store->held_bytes(), 2 * store->block_bytes() + 777);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {
+  const std::string missing = NewFolder() + "/missing";
+  for (const std::string& folder : {missing, std::string("/proc"), std::string()}) {
+    const absl::Status refused = MakeFileStore(folder).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("the folder " + folder));
+  }
+}
+
+TEST(FileStoreTest, SaysHowManyBytesAFullDiskLacks) {
+  const auto store = MakeFileStore(NewFolder()).value();
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {.rlim_cur = kMiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status refused = store->Begin(3 * kMiB);
+  const absl::Status at_a_block = store->Put(0, Contents(2 * kMiB));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  for (const absl::Status& status : {refused, at_a_block}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("3.0 MiB (3145728 bytes)"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("folder of another disk"));
+  }
+}
+
+TEST(CompressedStoreTest, KeepsBlocksInLessMemory) {
+  for (const ZeroValueWord word : {ZeroValueWord::k16Bits, ZeroValueWord::k32Bits}) {
+    const auto store = MakeCompressedStore({.word = word, .threads = 2}).value();
+    ExpectKept(*store);
+    EXPECT_LT(store->held_bytes(), 3 * store->block_bytes() / 2);
+    EXPECT_GT(store->held_bytes(), store->block_bytes() / 2);
+  }
+}
+
+TEST(CompressedStoreTest, TakesOptionsOfTheCodec) {
+  EXPECT_EQ(MakeCompressedStore({.threads = 0}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tidepool
