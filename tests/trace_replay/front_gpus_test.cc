@@ -27,7 +27,10 @@ constexpr std::int64_t kActivation = std::int64_t{8} << 30;
 // Three activations of 8 GiB. All of them are live at the peak, two of them in the largest task.
 // Each task takes `seconds` on an H100: half of them are products.
 TaskGraph GraphOf(double seconds) {
-  TaskGraph graph = {.name = "net", .gpu = "NVIDIA H100 80GB HBM3", .link_bytes_per_second = 48e9};
+  TaskGraph graph;
+  graph.name = "net";
+  graph.gpu = "NVIDIA H100 80GB HBM3";
+  graph.link_bytes_per_second = 48e9;
   for (const char* name : {"a", "b", "c"}) {
     graph.data.push_back({.name = name, .bytes = kActivation, .kind = DataKind::kActivation});
   }

@@ -52,6 +52,7 @@ TEST_F(Gpus, TheLinkFollowsTheGpu) {
     EXPECT_EQ(link["in_bytes_per_second"], gpu.link_bytes_per_second);
     EXPECT_EQ(link["source"], gpu.link + " of " + gpu.name);
   }
+  Made({"--gpu", "h200"});
   EXPECT_THAT(Run({"simulate", graph_, "--memory", "4GiB"}).out,
               HasSubstr("memory 4.0 GiB,\n  link 48.0 GB/s (PCIe 5.0 x16 of h200)\n"));
 }

@@ -25,9 +25,9 @@ struct GpuCard {
   std::string name;
   std::int64_t memory_bytes = 0;
   GpuTraining training = GpuTraining::kNotAtAll;
-  std::optional<double> slowdown;  // times the step of the same GPU with enough memory
-  std::optional<double> seconds;   // of the step
-  std::optional<double> cost;      // of the step, by the prices given
+  std::optional<double> slowdown = {};  // times the step of the same GPU with enough memory
+  std::optional<double> seconds = {};   // of the step
+  std::optional<double> cost = {};      // of the step, by the prices given
 };
 
 // The price of an hour of each GPU, in any currency.
