@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -28,6 +29,8 @@ using testing::LittleEndian;
 using testing::Pickled;
 using ::testing::StartsWith;
 using PickleKind = PickleValue::Kind;
+
+using namespace std::string_literals;
 
 constexpr int kDeep = 100'000;
 
@@ -301,6 +304,47 @@ TEST(Pickle, RefusesLengthsBeyondTheFile) {
               HasSubstr("INT (0x49): a line of more than 64 KiB"));
 }
 
+// Lists with equal elements share them until one of them gets more.
+TEST(Pickle, KeepsElementsOfListsApartThatShareThem) {
+  const auto pickle = ParsePickle(
+      "\x80\x02(](NK\1K\2K\3eq\0](NK\1K\2K\3eq\1](NK\1K\2K\3eq\2h\1"
+      "K\4a0h\0K\5a0(NK\1K\2K\3tl."s);
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_EQ(ToJson(*pickle, pickle->root()),
+            json::parse("[[null,1,2,3,5],[null,1,2,3,4],[null,1,2,3],[null,1,2,3]]"));
+  EXPECT_LE(pickle->elements(), 4 + 2 + 4);
+}
+
+// More lists than the table of elements that may be shared has places.
+TEST(Pickle, KeepsTheElementsOfManyListsOfOneSize) {
+  constexpr int kLists = 40'000;
+  const auto bytes_of = [](int number) {
+    return std::string{static_cast<char>(number & 0xFF), static_cast<char>(number >> 8)};
+  };
+  std::string opcodes = "\x80\x02](";
+  json expected = json::array();
+  for (int i = 0; i < kLists; ++i) {
+    opcodes += "](K\1K\2K\3M" + bytes_of(i) + "e";
+    expected.push_back({1, 2, 3, i});
+  }
+  const auto pickle = ParsePickle(opcodes + "e.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_TRUE(ToJson(*pickle, pickle->root()) == expected);
+}
+
+TEST(Pickle, NumbersContents) {
+  const auto pickle = ParsePickle("\x80\x02(](NNNNe](NNNNe](NNNN2e]]l."s);
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  std::vector<std::uint64_t> contents;
+  pickle->VisitElements(pickle->root(), [&](absl::Span<const PickleValue> lists) {
+    for (const PickleValue list : lists) contents.push_back(pickle->Contents(list));
+    return true;
+  });
+  ASSERT_EQ(contents.size(), 5);
+  EXPECT_EQ(contents[0], contents[1]);
+  EXPECT_EQ(std::set(contents.begin(), contents.end()).size(), 4);
+}
+
 // Pickle of protocol 2: a beginning, then `mebibytes` of repeated opcodes.
 class Bomb final : public io::ByteSource {
  public:
@@ -343,6 +387,7 @@ TEST(Pickle, KeepsNoMoreThanItsFileIsWorth) {
   const std::vector<std::pair<std::string, std::string>> bombs = {
       {"N", "\x85"},       // tuples in tuples
       {"", "]0"},          // dropped lists
+      {"", "](NNNNe0"},    // dropped lists that share their elements
       {"", "G123456780"},  // dropped numbers
       {"]", "(NNNNNNe"},   // a list of many values
       {"]", "(N222222e"},  // a list of memo values

@@ -147,6 +147,22 @@ TEST(OperationCsv, IsReadInOrder) {
   EXPECT_EQ(trace->default_alignment, 512);
 }
 
+// Fields are split eight bytes at a time.
+TEST(OperationCsv, HasFieldsOfAnyLength) {
+  std::string text = "op,id,size,hint\n";
+  std::vector<std::string> ids;
+  for (int length = 1; length < 40; ++length) {
+    ids.push_back(std::string(static_cast<std::size_t>(length), '-'));  // the byte after a comma's
+    text += "a," + ids.back() + ",8," + (length % 2 == 0 ? "high" : "") + "\n";
+  }
+  const absl::StatusOr<Trace> trace = ParseTrace(text, "x.csv");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(trace->allocation_ids[i], ids[i]);
+    EXPECT_EQ(trace->allocations[i].hint, i % 2 == 1 ? Hint::kOffloadable : Hint::kResident);
+  }
+}
+
 TEST(OperationCsv, HasOptionalStreamsAndTimes) {
   const auto trace = ParseTrace(
       "time_ns,op,stream,id,hint,size\n"

@@ -2,6 +2,7 @@
 // Tests of TraceBuilder.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <thread>
 
 #include "tests/support/shared_files.h"
@@ -32,6 +33,30 @@ TEST(TraceBuilder, NumbersAllocationsAndMatchesFrees) {
   EXPECT_EQ(trace.mark_names[0], "end");
   EXPECT_EQ(trace.stream_names[trace.events[1].stream], "t");
   EXPECT_TRUE(builder.Build().events.empty());
+}
+
+Trace OfAllocations(int allocations, double part) {
+  TraceBuilder builder(TraceFormat::kOperationCsv);
+  for (int i = 0; i < allocations; ++i) {
+    if (i == 1000) builder.SetPart(part);
+    EXPECT_TRUE(builder.Allocate(std::to_string(i), 8, Hint::kResident, "", i).ok());
+  }
+  return builder.Build();
+}
+
+TEST(TraceBuilder, TakesMemoryForTheRestAtOnce) {
+  EXPECT_GE(OfAllocations(2000, 0.01).events.capacity(), 100'000);
+  EXPECT_GE(OfAllocations(2000, 0.01).allocations.capacity(), 100'000);
+  EXPECT_LE(OfAllocations(2000, 0.25).events.capacity(), 4300);
+}
+
+TEST(TraceBuilder, DoesWithAWrongPart) {
+  for (const double part : {1e-300, 1e-9, 0.5, 1.0}) {
+    const Trace trace = OfAllocations(5000, part);
+    ASSERT_EQ(trace.events.size(), 5000);
+    EXPECT_LE(trace.events.capacity(), 1025 * 5000);
+    EXPECT_EQ(trace.allocation_ids[4999], "4999");
+  }
 }
 
 TEST(TraceBuilder, TakesWhatTouchesNoMemory) {

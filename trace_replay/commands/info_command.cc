@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `info`: the contents of a trace in figures.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -55,10 +56,19 @@ std::int64_t Offloadable(const Trace& trace) {
                        [](const TraceAllocation& a) { return a.hint == Hint::kOffloadable; });
 }
 
-std::int64_t Count(const Trace& trace, TraceEvent::Kind kind) {
-  return std::count_if(trace.events.begin(), trace.events.end(),
-                       [&](const TraceEvent& event) { return event.kind == kind; });
-}
+// Numbers of the events of each kind, in one pass: large traces do not fit into a cache.
+class KindCounts {
+ public:
+  explicit KindCounts(const Trace& trace) {
+    for (const TraceEvent& event : trace.events) ++counts_[static_cast<std::size_t>(event.kind)];
+  }
+  std::int64_t operator[](TraceEvent::Kind kind) const {
+    return counts_[static_cast<std::size_t>(kind)];
+  }
+
+ private:
+  std::array<std::int64_t, static_cast<std::size_t>(TraceEvent::Kind::kReserve) + 1> counts_ = {};
+};
 
 // Counts the distinct stacks that allocated memory.
 std::int64_t Stacks(const Trace& trace) {
@@ -77,10 +87,11 @@ nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
   const TraceLoad& load = measured.load;
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
   json["history"] = trace.has_history;
-  json["frees"] = Count(trace, TraceEvent::Kind::kFree);
-  json["failures"] = Count(trace, TraceEvent::Kind::kFailure);
-  json["waits"] = Count(trace, TraceEvent::Kind::kWait);
-  json["marks"] = Count(trace, TraceEvent::Kind::kMark);
+  const KindCounts counts(trace);
+  json["frees"] = counts[TraceEvent::Kind::kFree];
+  json["failures"] = counts[TraceEvent::Kind::kFailure];
+  json["waits"] = counts[TraceEvent::Kind::kWait];
+  json["marks"] = counts[TraceEvent::Kind::kMark];
   json["streams"] = trace.stream_names.size();
   json["threads"] = trace.thread_names.size();
   json["stacks"] = Stacks(trace);
@@ -148,10 +159,11 @@ void AddCountIfAny(const std::string& name, std::int64_t count,
 
 std::vector<std::vector<std::string>> CountRows(const Trace& trace) {
   std::vector<std::vector<std::string>> rows;
-  AddCountIfAny("frees", Count(trace, TraceEvent::Kind::kFree), rows);
+  const KindCounts counts(trace);
+  AddCountIfAny("frees", counts[TraceEvent::Kind::kFree], rows);
   if (!trace.failures.empty()) rows.push_back({"out of memory", FailuresText(trace)});
-  AddCountIfAny("waits between streams", Count(trace, TraceEvent::Kind::kWait), rows);
-  AddCountIfAny("marks", Count(trace, TraceEvent::Kind::kMark), rows);
+  AddCountIfAny("waits between streams", counts[TraceEvent::Kind::kWait], rows);
+  AddCountIfAny("marks", counts[TraceEvent::Kind::kMark], rows);
   AddCountIfAny("streams", static_cast<std::int64_t>(trace.stream_names.size()), rows);
   AddCountIfAny("threads", static_cast<std::int64_t>(trace.thread_names.size()), rows);
   AddCountIfAny("stacks", Stacks(trace), rows);

@@ -114,11 +114,14 @@ class TIDEPOOL_EXPORT StringTable {
  public:
   void Add(std::string_view text);
   void RemoveLast();
+  // Makes room for so many texts with so many bytes together.
+  void Reserve(std::size_t texts, std::size_t bytes);
   std::string_view operator[](std::size_t index) const {
     const std::uint32_t begin = index == 0 ? 0 : ends_[index - 1];
     return {text_.data() + begin, ends_[index] - begin};
   }
   std::size_t size() const { return ends_.size(); }
+  std::size_t bytes() const { return text_.size(); }
   // Whether the table cannot take `bytes` more: it holds less than 4 GiB.
   bool IsFullFor(std::size_t bytes) const { return text_.size() + bytes >= UINT32_MAX; }
 
@@ -176,6 +179,12 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
+  // Tells which part of the trace was added so far, in [0, 1]; 0 when unknown. The builder then
+  // takes memory for the rest at once, where doubling would take and touch twice as much. A wrong
+  // part costs memory that is not touched, at most 1024 times that of the events so far.
+  void SetPart(double part) {
+    if (part != part_) ExpectRest(part);
+  }
   // Sets the thread of all later events; "" before the first call.
   void SetThread(std::string_view thread);
   // Sets the tag of all later allocations and failures; 0 before the first call. `tag` must come
@@ -221,12 +230,17 @@ class TIDEPOOL_EXPORT TraceBuilder {
  private:
   class Lookup;
 
+  void ExpectRest(double part);
+  void ReserveAllocations();
   void AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
                 std::int64_t time);
 
   Trace trace_;
   std::unique_ptr<Lookup> lookup_;
   std::string thread_;
+  double part_ = 0;
+  double expected_events_ = 0;  // from the part and the events at that time; 0 when unknown
+  double expected_allocations_ = 0;
   TraceTag tag_ = 0;
   std::int64_t line_ = 0;
 };

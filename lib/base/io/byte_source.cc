@@ -22,6 +22,7 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   explicit FileSource(int descriptor) : descriptor_(descriptor) {}
+  void SetSize(std::uint64_t size) { size_ = size; }
   ~FileSource() override { close(descriptor_); }
 
   absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
@@ -36,9 +37,11 @@ class FileSource final : public ByteSource {
     }
   }
   std::uint64_t file_bytes() const override { return file_bytes_; }
+  std::uint64_t file_size() const override { return size_; }
 
  private:
   int descriptor_;
+  std::uint64_t size_ = 0;
   std::uint64_t file_bytes_ = 0;
 };
 
@@ -52,6 +55,7 @@ class MemorySource final : public ByteSource {
     return count;
   }
   std::uint64_t file_bytes() const override { return size_ - rest_.size(); }
+  std::uint64_t file_size() const override { return size_; }
 
  private:
   std::size_t size_;
@@ -68,6 +72,7 @@ class StoppableSource final : public ByteSource {
     return source_->Read(buffer, size);
   }
   std::uint64_t file_bytes() const override { return source_->file_bytes(); }
+  std::uint64_t file_size() const override { return source_->file_size(); }
 
  private:
   std::unique_ptr<ByteSource> source_;
@@ -87,6 +92,7 @@ class PrefixedSource final : public ByteSource {
     return count;
   }
   std::uint64_t file_bytes() const override { return rest_->file_bytes(); }
+  std::uint64_t file_size() const override { return rest_->file_size(); }
 
  private:
   std::string prefix_;
@@ -125,6 +131,7 @@ class GzipSource final : public ByteSource {
     return wanted - stream_.avail_out;
   }
   std::uint64_t file_bytes() const override { return compressed_->file_bytes(); }
+  std::uint64_t file_size() const override { return compressed_->file_size(); }
 
  private:
   absl::Status Inflate() {
@@ -165,6 +172,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path,
                                                                             : "not a regular file",
                                                    ", expected a regular file"));
   }
+  source->SetSize(static_cast<std::uint64_t>(info.st_size));
   return source;
 }
 

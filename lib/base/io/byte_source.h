@@ -21,6 +21,8 @@ class ByteSource {
   virtual absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) = 0;
   // Returns how many bytes of the file were read so far: compressed bytes if it is compressed.
   virtual std::uint64_t file_bytes() const = 0;
+  // Returns how many bytes the file has, for estimates; 0 when unknown.
+  virtual std::uint64_t file_size() const { return 0; }
 };
 
 // Opens a regular file. Refuses anything else (a directory, a FIFO, a device) without waiting for

@@ -32,6 +32,9 @@ class CsvReader {
     return column < 0 ? std::string_view() : fields_[column];
   }
   std::int64_t line() const { return line_; }
+  // Returns the part of the file before the records of the current buffer, in [0, 1]; 0 when the
+  // size of the file is unknown.
+  double part_read() const { return part_read_; }
 
   // Uses the current record as the header: every later record must have as many fields.
   void UseAsHeader();
@@ -48,6 +51,7 @@ class CsvReader {
  private:
   bool NextLine(std::string_view* line);
   bool FillBuffer();
+  void Split(std::string_view line);
   bool SplitQuoted(std::string_view line);
   bool TakePlain(std::string_view* line);
   bool TakeQuoted(std::string_view* line);
@@ -61,6 +65,7 @@ class CsvReader {
   std::size_t end_ = 0;
   bool has_quotes_ = false;  // whether the buffer has any quote: most files have none
   bool at_end_ = false;
+  double part_read_ = 0;
   std::int64_t line_ = 0;
   std::vector<std::string_view> fields_;
   std::string unquoted_;

@@ -85,6 +85,7 @@ absl::StatusOr<Trace> ReadOperationCsv(io::CsvReader& reader) {
   const OperationColumns columns(reader);
   TraceBuilder builder(TraceFormat::kOperationCsv);
   while (reader.Next()) {
+    builder.SetPart(reader.part_read());
     if (absl::Status status = AddRow(reader, columns, builder); !status.ok()) return status;
   }
   if (!reader.status().ok()) return reader.status();

@@ -141,6 +141,7 @@ absl::StatusOr<Trace> ReadRmmCsv(io::CsvReader& reader) {
   const RmmColumns columns(reader);
   TraceBuilder builder(TraceFormat::kRmmCsv);
   while (reader.Next()) {
+    builder.SetPart(reader.part_read());
     if (status = AddRow(reader, columns, builder); !status.ok()) return status;
   }
   if (!reader.status().ok()) return reader.status();

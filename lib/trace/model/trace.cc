@@ -2,6 +2,8 @@
 // String tables, and the builder that numbers allocations and tracks the live ones.
 #include "tidepool/trace/trace.h"
 
+#include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/io/capacity.h"
 #include "lib/trace/model/live_id.h"
 
 namespace tidepool {
@@ -16,6 +19,11 @@ namespace tidepool {
 void StringTable::Add(std::string_view text) {
   text_.append(text);
   ends_.push_back(static_cast<std::uint32_t>(text_.size()));
+}
+
+void StringTable::Reserve(std::size_t texts, std::size_t bytes) {
+  ends_.reserve(texts);
+  text_.reserve(bytes);
 }
 
 void StringTable::RemoveLast() {
@@ -32,7 +40,7 @@ class NameIndex {
 
   // Returns the index of `name`, after adding it if it is new.
   std::uint32_t Index(std::string_view name) {
-    if (last_ < table_.size() && table_[last_] == name) return last_;
+    if (last_ < table_.size() && IsLast(name)) return last_;
     const auto [found, is_new] =
         indices_.try_emplace(std::string(name), static_cast<std::uint32_t>(table_.size()));
     if (is_new) table_.Add(name);
@@ -41,6 +49,12 @@ class NameIndex {
   }
 
  private:
+  // Most names are empty, which needs no call of memcmp.
+  bool IsLast(std::string_view name) const {
+    const std::string_view last = table_[last_];
+    return last.size() == name.size() && (name.empty() || last == name);
+  }
+
   StringTable& table_;
   absl::flat_hash_map<std::string, std::uint32_t> indices_;
   std::uint32_t last_ = 0;
@@ -72,6 +86,7 @@ class TraceBuilder::Lookup {
 
   NameIndex streams;
   NameIndex threads;
+  std::optional<std::uint32_t> thread;  // index of the current thread once it has an event
   NameIndex marks;
   NameIndex texts;
   absl::flat_hash_map<FrameKey, TraceTag> frames;
@@ -112,7 +127,9 @@ TraceBuilder::TraceBuilder(TraceFormat format)
 TraceBuilder::~TraceBuilder() = default;
 
 void TraceBuilder::SetThread(std::string_view thread) {
-  if (thread_ != thread) thread_ = thread;
+  if (thread_ == thread) return;
+  thread_ = thread;
+  lookup_->thread.reset();
 }
 
 absl::StatusOr<TraceTag> TraceBuilder::Frame(TraceTag caller, std::string_view name,
@@ -139,6 +156,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
     return absl::ResourceExhaustedError("more allocations than a trace can number");
   }
   const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
+  if (allocation == trace_.allocations.capacity()) ReserveAllocations();
   trace_.allocation_ids.Add(id);
   if (!lookup_->Insert(allocation)) {
     trace_.allocation_ids.RemoveLast();
@@ -147,6 +165,22 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   trace_.allocations.push_back({bytes, hint, tag_, line_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
+}
+
+void TraceBuilder::ExpectRest(double part) {
+  part_ = part;
+  expected_events_ = part > 0 ? static_cast<double>(trace_.events.size()) / part : 0;
+  expected_allocations_ = part > 0 ? static_cast<double>(trace_.allocations.size()) / part : 0;
+}
+
+void TraceBuilder::ReserveAllocations() {
+  const std::size_t capacity = io::CapacityFor(trace_.allocations.size(), expected_allocations_);
+  const double growth = static_cast<double>(capacity) /
+                        static_cast<double>(std::max<std::size_t>(1, trace_.allocations.size()));
+  trace_.allocations.reserve(capacity);
+  trace_.allocation_ids.Reserve(
+      capacity,
+      static_cast<std::size_t>(growth * static_cast<double>(trace_.allocation_ids.bytes())));
 }
 
 bool TraceBuilder::Free(std::string_view id, std::string_view stream, std::int64_t time) {
@@ -210,11 +244,11 @@ void TraceBuilder::SetSegments(std::vector<TraceSegment> segments) {
 
 void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
                             std::int64_t time) {
-  trace_.events.push_back({.time = time,
-                           .index = index,
-                           .stream = stream,
-                           .thread = lookup_->threads.Index(thread_),
-                           .kind = kind});
+  if (trace_.events.size() == trace_.events.capacity())
+    trace_.events.reserve(io::CapacityFor(trace_.events.size(), expected_events_));
+  if (!lookup_->thread.has_value()) lookup_->thread = lookup_->threads.Index(thread_);
+  trace_.events.push_back(
+      {.time = time, .index = index, .stream = stream, .thread = *lookup_->thread, .kind = kind});
 }
 
 Trace TraceBuilder::Build() {
@@ -222,6 +256,7 @@ Trace TraceBuilder::Build() {
   trace_ = EmptyTrace(trace.format);
   lookup_ = std::make_unique<Lookup>(trace_);
   thread_.clear();
+  part_ = expected_events_ = expected_allocations_ = 0;
   tag_ = 0;
   line_ = 0;
   return trace;

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/io/capacity.h"
 #include "lib/base/io/csv.h"
 #include "lib/base/io/quote.h"
 #include "lib/trace/pytorch/pickle_input.h"
@@ -64,7 +66,7 @@ class PickleMachine {
     if (input_.ahead().empty())
       return Fail("the file is cut off, expected the opcode STOP at its end");
     opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
-    if (IsGet(opcode_) ? GetNumbered(opcode_) : Step(opcode_)) return true;
+    if (IsGet(opcode_) ? GetAll() : Step(opcode_)) return true;
     return status_.ok() ? FailAtOpcode("the file is cut off, expected all of the argument") : false;
   }
 
@@ -81,6 +83,7 @@ class PickleMachine {
   // could expand to a gigabyte of opcodes, each of them a value.
   bool Fill() {
     if (input_.is_at_end()) return true;
+    ReserveForRest();
     if (status_ = input_.Fill(); !status_.ok()) return false;
     const std::uint64_t position = input_.position();
     if (position + input_.ahead().size() >= UINT32_MAX) {
@@ -95,6 +98,23 @@ class PickleMachine {
         "byte ", position, ": ", KeptBytes(), " bytes of values from ", input_.file_bytes(),
         " bytes of a file, more than any snapshot has (if it is a snapshot, decompress it first)"));
     return false;
+  }
+
+  // Takes memory for the rest of the file, as far as the part before this buffer tells.
+  void ReserveForRest() {
+    if (input_.file_size() == 0) return;
+    const double part = static_cast<double>(input_.file_bytes()) /
+                        static_cast<double>(std::max(input_.file_bytes(), input_.file_size()));
+    ReserveFor(part, pickle_.values_);
+    ReserveFor(part, pickle_.parts_);
+    ReserveFor(part, pickle_.containers_);
+  }
+  template <typename Element>
+  static void ReserveFor(double part, std::vector<Element>& elements) {
+    constexpr std::size_t kMostOfBuffer = std::size_t{1} << 14;  // that most buffers add
+    const std::size_t size = elements.size();
+    if (size == 0 || elements.capacity() - size >= kMostOfBuffer) return;
+    elements.reserve(io::CapacityFor(size, static_cast<double>(size) / part));
   }
 
   std::uint64_t KeptBytes() const {
@@ -231,11 +251,8 @@ class PickleMachine {
 
   // Takes a little-endian number of `width` bytes.
   bool Take(int width, std::uint64_t* number) {
-    const std::string_view ahead = input_.ahead();
-    if (ahead.size() < static_cast<std::size_t>(width)) return false;
-    *number = 0;
-    for (int i = 0; i < width; ++i)
-      *number |= std::uint64_t{static_cast<std::uint8_t>(ahead[i])} << (8 * i);
+    if (input_.ahead().size() < static_cast<std::size_t>(width)) return false;
+    *number = input_.Word() & (~std::uint64_t{0} >> (64 - 8 * width));
     input_.Skip(static_cast<std::size_t>(width));
     return true;
   }
@@ -429,9 +446,10 @@ class PickleMachine {
     return absl::MakeConstSpan(stack_).subspan(begin);
   }
 
-  void Add(std::uint32_t container_index, absl::Span<const PickleValue> elements) {
+  void Add(Kind kind, std::uint32_t container_index, absl::Span<const PickleValue> elements) {
     if (elements.empty()) return;
     Pickle::Container& container = pickle_.containers_[container_index];
+    if (kind != Kind::kDict && container.size == 0 && AddShared(container, elements)) return;
     const auto end = static_cast<std::uint32_t>(pickle_.values_.size());
     const auto added = static_cast<std::uint32_t>(elements.size());
     pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
@@ -450,10 +468,43 @@ class PickleMachine {
     pickle_.parts_.push_back({{end, added}, Pickle::kNoPart});
   }
 
+  // Lets an empty list share the elements of an earlier part that are equal, if the table has
+  // one; otherwise notes in the table where the elements will be. Each event has a list of its own
+  // for a stack that others had before it.
+  bool AddShared(Pickle::Container& container, absl::Span<const PickleValue> elements) {
+    if (elements.size() < kLeastShared || elements.size() > kMostShared) return false;
+    Pickle::IndexRange& known = known_[HashOf(elements) % known_.size()];
+    const auto size = static_cast<std::uint32_t>(elements.size());
+    if (known.size != size || std::memcmp(&pickle_.values_[known.begin], elements.data(),
+                                          sizeof(PickleValue) * elements.size()) != 0) {
+      known = {static_cast<std::uint32_t>(pickle_.values_.size()), size};
+      return false;
+    }
+    container.first = container.last = static_cast<std::uint32_t>(pickle_.parts_.size());
+    container.size = size;
+    pickle_.parts_.push_back({known, Pickle::kNoPart});
+    return true;
+  }
+
+  // A polynomial of the values in two halves: their multiplications overlap.
+  static std::size_t HashOf(absl::Span<const PickleValue> elements) {
+    constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+    std::uint64_t even = 0;
+    std::uint64_t odd = elements.size();
+    std::size_t i = 0;
+    for (; i + 1 < elements.size(); i += 2) {
+      even = (even ^ elements[i].bits()) * kFactor;
+      odd = (odd ^ elements[i + 1].bits()) * kFactor;
+    }
+    if (i < elements.size()) even = (even ^ elements[i].bits()) * kFactor;
+    const std::uint64_t both = even ^ (odd >> 7);
+    return static_cast<std::size_t>(both ^ (both >> 32));
+  }
+
   bool PushContainer(Kind kind, absl::Span<const PickleValue> elements) {
     const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
     pickle_.containers_.emplace_back();
-    Add(index, elements);
+    Add(kind, index, elements);
     return Push({kind, index});
   }
 
@@ -473,7 +524,7 @@ class PickleMachine {
   bool Collect(Kind kind, std::size_t begin) {
     const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
     pickle_.containers_.emplace_back();
-    Add(index, From(begin));
+    Add(kind, index, From(begin));
     stack_.resize(begin);
     return Push({kind, index});
   }
@@ -491,7 +542,7 @@ class PickleMachine {
                                        " lies below the elements to add, expected ",
                                        KindText(PickleValue(kind, 0))));
     }
-    Add(stack_[begin - 1].index(), From(begin));
+    Add(kind, stack_[begin - 1].index(), From(begin));
     stack_.resize(begin);
     return true;
   }
@@ -532,9 +583,20 @@ class PickleMachine {
     return static_cast<Opcode>(byte) == Opcode::kBinGet ||
            static_cast<Opcode>(byte) == Opcode::kLongBinGet;
   }
-  bool GetNumbered(std::uint8_t byte) {
+  // Runs this opcode and those of the same kind that follow in the buffer: a stack has many.
+  bool GetAll() {
+    while (GetNumbered()) {
+      if (input_.ahead().size() < kLongestOpcode) return true;
+      const auto next = static_cast<std::uint8_t>(input_.ahead().front());
+      if (!IsGet(next)) return true;
+      opcode_at_ = input_.position();
+      opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
+    }
+    return false;
+  }
+  bool GetNumbered() {
     std::uint64_t number = 0;
-    const bool is_long = static_cast<Opcode>(byte) == Opcode::kLongBinGet;
+    const bool is_long = static_cast<Opcode>(opcode_) == Opcode::kLongBinGet;
     return (is_long ? Take<4>(&number) : Take<1>(&number)) && Get(number);
   }
   bool PutNumbered(int width) {
@@ -570,8 +632,14 @@ class PickleMachine {
   static constexpr std::uint64_t kBytesAByte = 16;
   static constexpr std::uint64_t kBytesAFileByte = 256;
 
+  // Elements of a part that may be shared: a stack has tens of frames.
+  static constexpr std::size_t kLeastShared = 4;
+  static constexpr std::size_t kMostShared = 1024;
+  static constexpr std::size_t kKnownParts = std::size_t{1} << 14;
+
   PickleInput input_;
   Pickle pickle_;
+  std::vector<Pickle::IndexRange> known_ = std::vector<Pickle::IndexRange>(kKnownParts);
   // Most values on the stack. Picklers add a thousand values at a time, but a compressed file of a
   // megabyte could stack more values than fit into memory.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;

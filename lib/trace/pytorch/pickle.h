@@ -44,6 +44,7 @@ class PickleValue {
 
   Kind kind() const { return static_cast<Kind>(bits_ & ((1 << kKindBits) - 1)); }
   std::int64_t payload() const { return static_cast<std::int64_t>(bits_) >> kKindBits; }
+  std::uint64_t bits() const { return bits_; }
   std::uint32_t index() const { return static_cast<std::uint32_t>(payload()); }
   bool IsNone() const { return kind() == Kind::kNone; }
   bool IsText() const { return kind() == Kind::kText; }
@@ -95,10 +96,18 @@ class Pickle {
     return true;
   }
 
+  // Returns a number of the elements of a container: containers with equal numbers have equal
+  // elements in the same order. Most lists that repeat another have its number.
+  std::uint64_t Contents(PickleValue container) const {
+    const Container& of = containers_[container.index()];
+    if (of.first != of.last || of.size == 0) return std::uint64_t{container.index()} << 32;
+    const IndexRange& elements = parts_[of.first].elements;
+    return std::uint64_t{elements.begin} << 32 | elements.size;
+  }
   // Number of texts, and of containers; their indices are smaller.
   std::size_t texts() const { return texts_.size(); }
   std::size_t containers() const { return containers_.size(); }
-  // Number of elements of all containers together.
+  // Number of elements that are kept: those that lists share count once.
   std::size_t elements() const { return values_.size(); }
 
  private:
@@ -110,7 +119,7 @@ class Pickle {
     std::uint32_t size;
   };
   // Part of the elements of a container. Containers have several parts if others are filled in
-  // between.
+  // between. Parts of several lists may share elements, which never change.
   struct Part {
     IndexRange elements;  // part of values_
     std::uint32_t next;

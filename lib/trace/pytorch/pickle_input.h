@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,16 +18,24 @@ namespace tidepool::pytorch {
 class PickleInput {
  public:
   // `source` must outlive the input.
-  explicit PickleInput(io::ByteSource& source) : source_(source), buffer_(kBufferBytes) {}
+  explicit PickleInput(io::ByteSource& source) : source_(source), buffer_(kBufferBytes + kWord) {}
 
   // Buffered bytes that come next.
   std::string_view ahead() const { return {buffer_.data() + at_, end_ - at_}; }
   // Takes buffered bytes.
   void Skip(std::size_t bytes) { at_ += bytes; }
+  // Returns the next eight bytes as a little-endian number; bytes after the buffered ones are any.
+  std::uint64_t Word() const {
+    std::uint64_t word = 0;
+    std::memcpy(&word, buffer_.data() + at_, kWord);
+    if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+    return word;
+  }
   char TakeByte() { return buffer_[at_++]; }
   // Offset of the next byte in the pickle.
   std::uint64_t position() const { return before_ + at_; }
   std::uint64_t file_bytes() const { return source_.file_bytes(); }
+  std::uint64_t file_size() const { return source_.file_size(); }
 
   // Reads until the buffer is full or the source ends, and sets is_at_end().
   absl::Status Fill() {
@@ -35,16 +44,17 @@ class PickleInput {
     end_ -= at_;
     at_ = 0;
     const absl::StatusOr<std::size_t> got =
-        io::ReadFully(source_, buffer_.data() + end_, buffer_.size() - end_);
+        io::ReadFully(source_, buffer_.data() + end_, kBufferBytes - end_);
     if (!got.ok()) return got.status();
     end_ += *got;
-    is_at_end_ = end_ < buffer_.size();
+    is_at_end_ = end_ < kBufferBytes;
     return absl::OkStatus();
   }
   bool is_at_end() const { return is_at_end_; }
 
  private:
   static constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
+  static constexpr std::size_t kWord = sizeof(std::uint64_t);
 
   io::ByteSource& source_;
   std::vector<char> buffer_;

@@ -56,7 +56,8 @@ class StackTags {
       return absl::InvalidArgumentError(
           absl::StrCat("frames: ", KindText(frames), ", expected a list"));
     }
-    const auto known = stacks_.find({base, frames.index()});
+    const std::uint64_t contents = pickle_.Contents(frames);
+    const auto known = stacks_.find({base, contents});
     if (known != stacks_.end()) return known->second;
     if (absl::Status status = schema_.Spend(pickle_.Size(frames)); !status.ok()) return status;
     innermost_first_.clear();
@@ -70,7 +71,7 @@ class StackTags {
       if (!called.ok()) return called;
       tag = *called;
     }
-    stacks_[{base, frames.index()}] = tag;
+    stacks_[{base, contents}] = tag;
     return tag;
   }
 
@@ -116,8 +117,8 @@ class StackTags {
   const Pickle& pickle_;
   SnapshotSchema& schema_;
   TraceBuilder& builder_;
-  // Tags by the tag of the caller and the number of a list of frames, or of a frame's dict.
-  absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> stacks_;
+  // Tags by the tag of the caller and the contents of a list of frames, or the number of a dict.
+  absl::flat_hash_map<std::pair<TraceTag, std::uint64_t>, TraceTag> stacks_;
   absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> called_;
   std::vector<PickleValue> innermost_first_;
   std::pair<PickleValue, PickleValue> last_base_key_;
@@ -325,10 +326,13 @@ class SnapshotReader {
   }
 
   absl::Status AddEvents() {
+    constexpr std::size_t kEventsAPart = 4096;
     std::size_t annotated = 0;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       while (annotated < annotations_.size() && ComesBefore(annotations_[annotated], i))
         AddAnnotation(annotations_[annotated++]);
+      if (i % kEventsAPart == kEventsAPart - 1)
+        builder_.SetPart(static_cast<double>(i) / static_cast<double>(events_.size()));
       last_time_ = events_[i].time_us * kMicrosecond;
       if (absl::Status status = AddEvent(events_[i]); !status.ok()) {
         return absl::Status(status.code(), absl::StrCat(EventPlace(i), ": ", status.message()));
