@@ -235,7 +235,7 @@ class GraphTest(unittest.TestCase):
     # With four samples PyTorch reserves much more than is live.
     def test_tells_how_much_larger_the_batch_may_be(self):
         def run(batch):
-            words = (TOOL, "dryrun", "--json", "--memory", "512MiB", "--", PYTHON, NETWORKS, "lstm", "--length", "64", "--batch", str(batch))
+            words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch))
             return json.loads(subprocess.run(words, capture_output=True, text=True, check=False).stdout)
 
         found = run(4)["larger_batch"]
