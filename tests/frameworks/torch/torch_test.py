@@ -644,7 +644,7 @@ def contents_sleep_compressed_and_on_a_disk():
         assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
     raises(ValueError, "expected a folder with mode 'disk'", lambda: tidepool_torch.pause("weights", "disk"))
     raises(ValueError, "and only there", lambda: tidepool_torch.pause("weights", "host", folder="/tmp"))
-    raises(RuntimeError, "the folder /missing takes no file", lambda: tidepool_torch.pause("weights", "disk", folder="/missing"))
+    raises(ValueError, "the folder /missing takes no file", lambda: tidepool_torch.pause("weights", "disk", folder="/missing"))
     assert not tidepool_torch.regions()["weights"]["is_asleep"]
 
 
