@@ -305,7 +305,7 @@ GROUPS = {
         "the tables of Lightning-AI/litgpt, `tutorials/resource-tables.md`: `max_memory_allocated` of an A100 of 40 GB, in 0.01 GB of 10^9 bytes",
         "PyTorch 2.11 (published: 2.1), Lightning 2.6 and bitsandbytes 0.50 (0.41); litgpt's own scripts of commit 0f021f3a, one micro-batch, with the "
         "longest samples that the tables name",
-        "In bfloat16 equal but for the last digits. With quantized weights bitsandbytes 0.50 takes less than 0.41 did; by the size it could be the "
+        "In bfloat16 equal but for the last digits. With quantized weights the dry run is 11 to 16 % below; the other version of bitsandbytes is one suspect, and by the size it could be the "
         "inputs of the quantized layers, which nothing confirms."),
     "speedrun": Group(
         "A record of modded-nanogpt on 8 H100", speedrun,

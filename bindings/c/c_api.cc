@@ -18,6 +18,7 @@
 #include "bindings/c/handle.h"
 #include "bindings/c/metrics.h"
 #include "bindings/c/statistics.h"
+#include "tidepool/copies/compression_profile.h"
 #include "tidepool/copies/contents_stores.h"
 #include "tidepool/log.h"
 
@@ -83,8 +84,13 @@ std::int64_t Clamped(std::size_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes, kMost));
 }
 
-// A region is compressed while the caller waits.
-constexpr int kCompressionThreads = 4;
+// Returns a store that compresses with the threads of the machine's profile.
+absl::StatusOr<std::unique_ptr<tidepool::ContentsStore>> CompressedStore() {
+  const absl::StatusOr<tidepool::CompressionProfile> profile =
+      tidepool::CompressionProfileFromEnvironment();
+  if (!profile.ok()) return profile.status();
+  return tidepool::MakeCompressedStore({.threads = profile->threads});
+}
 
 absl::Status UnknownMode(tidepool_pause_mode mode) {
   return absl::InvalidArgumentError(absl::StrCat("mode is ", static_cast<int>(mode),
@@ -230,8 +236,7 @@ tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pa
       case TIDEPOOL_PAUSE_DISCARD:
         return c_pool.Pause(tag, PauseMode::kDiscard, stream);
       case TIDEPOOL_PAUSE_COMPRESSED:
-        return c_pool.PauseInto(
-            tag, tidepool::MakeCompressedStore({.threads = kCompressionThreads}), stream);
+        return c_pool.PauseInto(tag, CompressedStore(), stream);
     }
     return UnknownMode(mode);
   });

@@ -359,8 +359,9 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const c
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
    an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already,
    TIDEPOOL_OUT_OF_MEMORY when the host has no memory. After an error the region is awake, with its
-   contents. With TIDEPOOL_PAUSE_COMPRESSED the call waits until the contents are compressed, and
-   tidepool_resume until they have come back. */
+   contents. With TIDEPOOL_PAUSE_COMPRESSED the call waits until the contents are compressed, by as
+   many threads as the profile that TIDEPOOL_COMPRESSION_PROFILE names recommends, and
+   tidepool_resume until they have come back. Also the errors of a profile that cannot be read. */
 TIDEPOOL_C_API tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag,
                                               tidepool_pause_mode mode, tidepool_stream stream);
 /* Puts a region to sleep likewise, with its contents in a file without a name, in a folder. The

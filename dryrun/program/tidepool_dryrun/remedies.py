@@ -81,7 +81,7 @@ class Remedies:
                 "fits": peak is not None and peak <= self.budget, "how": how}
 
     def measured(self, found, **changes):
-        """Returns a function for batches.search() that runs the program with another batch, and adds the answer and the rank to `found`."""
+        """Returns a function, as batches.search() takes it, that runs the program with another batch, and adds the answer and the rank to `found`."""
         def measure(value):
             answer, rank = found[value] = self.with_enough(command=batches.with_value(self.run.command, value), **changes)
             return answer["reserved_range"][1], answers.serves(rank, self.memory, self.run.tool)

@@ -114,7 +114,7 @@ class TIDEPOOL_EXPORT StringTable {
  public:
   void Add(std::string_view text);
   void RemoveLast();
-  // Makes room for so many texts with so many bytes together.
+  // Reserves capacity for a number of texts and for the bytes of all of them.
   void Reserve(std::size_t texts, std::size_t bytes);
   std::string_view operator[](std::size_t index) const {
     const std::uint32_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -179,9 +179,9 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  // Tells which part of the trace was added so far, in [0, 1]; 0 when unknown. The builder then
-  // takes memory for the rest at once, where doubling would take and touch twice as much. A wrong
-  // part costs memory that is not touched, at most 1024 times that of the events so far.
+  // Sets the fraction of the trace that was added so far, in [0, 1]; 0 is unknown. The builder
+  // reserves capacity for the rest at once, instead of doubling its arrays. A fraction that is too
+  // small costs addresses without memory, at most 1,024 times the bytes of the events so far.
   void SetPart(double part) {
     if (part != part_) ExpectRest(part);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
@@ -409,6 +410,11 @@ TEST(CApiTest, ContentsSleepCompressedAndOnADisk) {
   EXPECT_THAT(tidepool_last_error(), HasSubstr("the folder /missing takes no file"));
   EXPECT_EQ(tidepool_pause_to_disk(pool.get(), "weights", nullptr, nullptr),
             TIDEPOOL_INVALID_ARGUMENT);
+  // The threads are those of the machine's profile.
+  setenv("TIDEPOOL_COMPRESSION_PROFILE", "/missing/profile.json", 1);
+  EXPECT_NE(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_COMPRESSED, nullptr), TIDEPOOL_OK);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("TIDEPOOL_COMPRESSION_PROFILE"));
+  unsetenv("TIDEPOOL_COMPRESSION_PROFILE");
   pool.Free(weights);
 }
 

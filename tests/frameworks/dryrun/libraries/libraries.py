@@ -8,9 +8,12 @@ usage: libraries.py run TOOL PYTHON [JOB...]     runs the jobs, or all, and keep
 
 PYTHON has PyTorch 2.11 and the libraries; a library that it lacks is "not installed". Here is how such an environment is made:
 
-    pip install torch==2.11.0 torchvision==0.26.0 timm transformers peft trl accelerate diffusers lightning bitsandbytes torchtitan==0.2.2 wheel
-    pip install --no-deps torchao==0.17.0 xformers==0.0.35
+    pip install torch==2.11.0 torchvision==0.26.0 timm transformers peft trl accelerate diffusers lightning bitsandbytes torchtitan==0.2.2 torchao==0.17.0 wheel
     pip install --no-build-isolation deepspeed
+
+xformers has an environment of its own, since its wheel needs the CUDA runtime 12:
+
+    pip install torch==2.10.0 xformers==0.0.35
 """
 import inspect
 import json
