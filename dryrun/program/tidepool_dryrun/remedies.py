@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import re
 import resource
 import shlex
 import tempfile
@@ -17,6 +18,7 @@ MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
 CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
+HOST_SHARE = 1 / 4  # of the host's free memory: no further run shall take more, if it takes that in proportion to the batch
 SEARCH = "5s"  # for a schedule
 
 
@@ -116,9 +118,10 @@ class Remedies:
         (_, batch), (found, is_least, how) = word, computed
         most = batches.MOST_GROWTH * batch
         found, is_least, checked = min(max(batch, found), most), is_least or found > most, False
-        if processor_seconds() <= CHEAP_SECONDS:
+        affordable = int(batch * HOST_SHARE * free_host_bytes() / (host_bytes() * len(self.first["ranks"])))
+        if processor_seconds() <= CHEAP_SECONDS and affordable > batch:
             with contextlib.suppress(DryRunError):
-                other, sizes = max(batch + 1, found), {batch: self.first["reserved_range"][1]}
+                other, sizes = max(batch + 1, min(found, affordable)), {batch: self.first["reserved_range"][1]}
                 sizes[other], fits = self.measured({}, graph="")(other)
                 found, how = max(batch, batches.on_line(sizes, self.memory, most)), "on the line through two dry runs"
                 is_least = found == most
@@ -186,6 +189,20 @@ def processor_seconds():
     """Returns the time on the processor of the runs so far, which does not depend on other work of the machine."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def host_bytes():
+    """Returns the most memory of the host that a process of the runs so far took."""
+    return max(1, 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+
+
+def free_host_bytes():
+    """Returns the memory that the host can give without swapping, or less where the control group has a limit."""
+    free = 1024 * int(re.search(r"MemAvailable: *(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
+    with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
+        limit, taken = (int(pathlib.Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, max(0, limit - taken))
+    return free
 
 
 def seconds_of(step):

@@ -575,13 +575,14 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(self.search(775, 13), (0, []))
         self.assertEqual(self.search(235, 7), (7, [7]), "13 gives no answer")
 
-    def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, **categories):
+    def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, host=1.0, **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
                 "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False}}
         answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory}
         run = unittest.mock.Mock(command=words.split(), options=main.Options(command=[], stand_in=""),
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
-        with remedies.Remedies(run, answer) as further, unittest.mock.patch.object(remedies, "processor_seconds", lambda: seconds):
+        with remedies.Remedies(run, answer) as further, unittest.mock.patch.multiple(
+                remedies, processor_seconds=lambda: seconds, host_bytes=lambda: 100, free_host_bytes=lambda: int(400 * 100 * host)):
             further.with_enough = lambda command, graph: ({"reserved_range": [0, runs(int(command[-1]))]},
                                                           {"reserved_range": [0, runs(int(command[-1]))], "snapshot": None})
             return further.larger_batch(step)
@@ -604,6 +605,13 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(self.larger(None, 100_000, 140, **words)["batch"], 16 * 4)
         self.assertTrue(self.larger(None, 100_000, 140, **words)["is_least"])
         self.assertEqual(self.larger(None, 775, 140, **{**words, "seconds": 31})["how"], "computed as if all but weights and optimizer state grew")
+
+        # The batch of a further run is less where the host has no memory for more: twice that of the command here, then none.
+        tried = []
+        limited = {**words, "runs": lambda batch: tried.append(batch) or 240 + 10 * batch}
+        self.assertEqual(self.larger(None, 775, 140, **limited, host=0.021)["batch"], 53)
+        self.assertEqual(set(tried), {8})
+        self.assertEqual(self.larger(None, 775, 140, **words, host=0.01)["how"], "computed as if all but weights and optimizer state grew")
 
         def none(batch):
             raise DryRunError("it ended with an error")
