@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks a release, in some three hours on two processors: the checks of .ci/run, then all tests under asan, the wheel, each
-# file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the site, and each reader
-# fuzzed by a build of clang, which also checks the locks.
+# Checks a release, in some four hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
+# and the convolutions under tsan, all tests under asan, all dry runs, the wheel, each file compiled alone without the CUDA
+# Toolkit, stress, clang-tidy, journeys of the design page, the site, and each reader fuzzed by a build of clang, which also
+# checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,9 +14,19 @@ if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache 
 
 .ci/run
 
+step "benchmarks"
+cmake --build build/release --target benchmarks -- --quiet
+
+step "executor and convolutions under tsan"
+cmake --build build/tsan --target execute_test cudnn_test cudnn_graph_program -- --quiet
+ctest --test-dir build/tsan --output-on-failure -j "$(nproc)" -R '^(execute|cudnn)\.'
+
 step "all tests under asan"
 cmake --build build/asan -- --quiet
 ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
+
+step "all dry runs"
+scripts/framework_tests.sh dryrun dryrun_steps
 
 step "wheel"
 scripts/wheel_test.sh

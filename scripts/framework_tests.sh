@@ -3,7 +3,7 @@
 # Runs real frameworks on tidepool's pools and the stand-in CUDA runtime, without a GPU: their unmodified wheels, in
 # pinned versions. Needs build/release. Wheels and virtual environments are kept in TIDEPOOL_FRAMEWORKS
 # (~/.cache/tidepool-frameworks), so later runs download nothing. A framework that pip cannot install is skipped with a
-# line that says so.
+# line that says so. TIDEPOOL_QUICK=1 leaves out the dry runs that take long.
 # usage: scripts/framework_tests.sh [torch|torch_compile|cupy|rmm|numba|onnxruntime|tensorrt|dryrun|dryrun_steps|all]...
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -15,6 +15,8 @@ import tempfile
 import unittest
 import unittest.mock
 
+from quick import slow
+
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "dryrun" / "program"))
 
@@ -132,6 +134,7 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("--by: x not in {line,module}", dry_run("--by", "x").stderr)
         self.assertIn("--by with --fit", dry_run("--by", "line", "--fit", "n=1..2", command=(PYTHON, TRAIN, "{n}")).stderr)
 
+    @slow
     def test_compares_two_environments(self):
         package = self.folder / "lib" / "grows.py"
         package.parent.mkdir()
@@ -291,6 +294,7 @@ class DryRunTest(unittest.TestCase):
             "    assert GenerationMixin().generate(tokens, MaxLengthCriteria(length)).shape == (2, length)\n"))
         self.assertTrue(found["fits"])
 
+    @slow
     def test_flash_attention_runs_for_that_of_cudnn(self):
         peaks = [answer("--steps", "0", command=self.program(
             "import torch\n"
@@ -396,7 +400,7 @@ class DryRunTest(unittest.TestCase):
         snapshot = self.folder / "snapshot.pickle"
         os.environ["CUDART_HOST_ADDRESSES"] = "ascending"
         self.addCleanup(os.environ.pop, "CUDART_HOST_ADDRESSES")
-        found = answer("--snapshot", str(snapshot), command=(PYTHON, TRAIN, "--batch", "3000"))
+        found = answer("--snapshot", str(snapshot), command=(PYTHON, TRAIN, "--batch", "3000", "--steps", "3"))
         self.assertEqual(self.info(snapshot)["per_device"][0]["pytorch"]["reserved_bytes"], found["peak_reserved_bytes"])
 
     # The recording and its peaks are those of the whole run, even if the program resets its own.
@@ -445,6 +449,7 @@ class DryRunTest(unittest.TestCase):
             "record(True); d = take(5000)\n"
             "assert sizes() == [20000], sizes()\n"))
 
+    @slow
     def test_settings_and_pools_of_the_program_count(self):
         begin = ("import torch\n"
                  "def take(mib): return torch.zeros(mib << 20, dtype=torch.uint8, device='cuda')\n"
@@ -471,6 +476,7 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("out of memory in 8.0 GiB (the program's own limit, of 80.0 GiB)", dry_run("--memory", "80GiB", command=command).stdout)
 
     # Lightning and accelerate search for a batch like this.
+    @slow
     def test_a_caught_refusal_is_told_and_no_verdict(self):
         command = self.program(
             "import sys, torch\n"
@@ -530,6 +536,7 @@ class DryRunTest(unittest.TestCase):
             "    del x\n"))
         self.assertIn("stranded          192.0 MiB of it are free, but belong to streams or pools", found.stdout)
 
+    @slow
     def test_memory_that_an_extension_takes_counts(self):
         command = self.program(
             "import ctypes, torch\n"
@@ -544,6 +551,7 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 300 << 20, "frame": f"{command[1]}:5"}))
 
     # Without its cache, PyTorch asks the runtime for each tensor.
+    @slow
     def test_memory_without_pytorchs_cache(self):
         with unittest.mock.patch.dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1"):
             found = answer("--steps", "2")
@@ -669,6 +677,7 @@ class DryRunTest(unittest.TestCase):
         self.assertRegex(done.stderr, "ran out of time before it used (a GPU|PyTorch), .*--time-limit")
         self.assertNotIn("Traceback", done.stderr)
 
+    @slow
     def test_no_room_for_the_answer(self):
         lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"
         answer("--steps", "0", command=self.program(lines))  # makes the libraries
@@ -678,6 +687,7 @@ class DryRunTest(unittest.TestCase):
         self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program was not written whole .*: OSError: .* too large")
         self.assertNotIn("Traceback", done.stderr)
 
+    @slow
     def test_an_error_of_the_dry_run_itself_is_named(self):
         done = dry_run("--steps", "1", command=self.program(
             "import torch\n"

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 
 import tidepool
+from quick import slow
 
 
 def train(width, steps=5):
@@ -85,6 +86,7 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
 
+    @slow
     def test_some_ranks_of_many(self):
         answer = tidepool.dryrun(takes_as_many_mebibytes_as_its_rank, world=16, ranks=[3, 12], time_limit="10m")
         self.assertEqual([(rank.rank, rank.peak_live_bytes) for rank in answer.ranks], [(3, 3 << 20), (12, 12 << 20)])
@@ -92,6 +94,7 @@ class FunctionTest(unittest.TestCase):
         with self.assertRaisesRegex(tidepool.InputError, "rank 16 is outside of a world of 16 ranks"):
             tidepool.dryrun(train, 8, world=16, ranks=16)
 
+    @slow
     def test_writes_the_graph_of_a_step(self):
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder, "step.json.gz")
@@ -100,12 +103,14 @@ class FunctionTest(unittest.TestCase):
             self.assertTrue(file.exists())
         self.assertEqual(answer.remedies, [])
 
+    @slow
     def test_tells_what_would_make_a_function_fit(self):
         answer = tidepool.dryrun(train, 2048, memory="60MiB")
         self.assertFalse(answer.fits)
         self.assertEqual({one.name: one.checked for one in answer.remedies}["optimizer state on the host"], False)
         self.assertIn("to make it fit", str(answer))
 
+    @slow
     def test_errors_of_the_function_are_raised(self):
         with self.assertRaises(KeyError) as caught:
             tidepool.dryrun(fails_on_the_gpu)

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+from quick import slow
+
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 NETWORKS = str(pathlib.Path(__file__).parent / "networks.py")
 PARTS = str(pathlib.Path(TOOL).resolve().parents[1] / "dryrun")
@@ -94,6 +96,7 @@ class GraphTest(unittest.TestCase):
         for task in products:
             self.assertRegex(task["name"], r"^\d+\.\w+ networks.py:\d+$")
 
+    @slow
     def test_operators_run_again_where_they_give_the_same(self):
         _, graph = self.answer("resnet")
         tasks = [task for task in graph["tasks"] if task["phase"] == "forward"]
@@ -120,12 +123,14 @@ class GraphTest(unittest.TestCase):
         self.assertLessEqual(schedule["peak_device_bytes"], memory)
         self.assertGreater(schedule["seconds"], schedule["ideal_seconds"])
 
+    @slow
     def test_tells_how_steps_differ(self):
         found, _ = self.answer("mlp", "--longer-step", "2")
         self.assertRegex(found["graph"]["notes"][0], r"^step 3 has \d+ operators and the one before \d+: they differ from ")
         found, _ = self.answer("mlp", "--steps", "2", options=("--steps", "0"))
         self.assertEqual(found["graph"]["step"], 2)
 
+    @slow
     def test_the_answer_is_that_without_a_graph(self):
         found, _ = self.answer("mlp")
         plain = subprocess.run([TOOL, "dryrun", "--json", "--", PYTHON, NETWORKS, "mlp"], capture_output=True, text=True, check=True)
@@ -153,6 +158,7 @@ class GraphTest(unittest.TestCase):
                          sorted((datum["bytes"], datum["kind"]) for datum in expected["data"]))
         self.assertEqual((found["gpu"], found["link"]), (expected["gpu"], expected["link"]))
 
+    @slow
     def test_the_graph_of_a_model_takes_the_memory_of_its_training(self):
         program, file = str(pathlib.Path(__file__).parent / "model_step.py"), self.folder / "model.json"
         for network in ("mlp", "resnet", "resnet50", "lstm", "gpt", "bfloat16", "checkpoint"):
@@ -170,6 +176,7 @@ class GraphTest(unittest.TestCase):
                     self.assertEqual(simulated["peak_device_bytes"], json.loads(done.stdout)["peak_bytes"])
                     self.assertEqual(operators_of(file.read_text()), expected)
 
+    @slow
     def test_refuses_models_without_a_loss(self):
         lines = ("import sys, torch; sys.path.insert(0, sys.argv[1])\n"
                  "from tidepool_dryrun import model\n"
@@ -191,6 +198,7 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(len(told), 4)
         self.assertEqual({task["phase"] for task in json.loads(file.read_text())["tasks"]}, {"forward", "backward"})
 
+    @slow
     def test_refuses_what_has_no_graph(self):
         use = "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\nweight.grad = torch.zeros_like(weight)\n"
         step = "torch.optim.SGD([weight]).step()\n"
@@ -233,6 +241,7 @@ class GraphTest(unittest.TestCase):
         self.assertLessEqual(abs(blocks["peak_bytes"] / with_checkpoints["peak_live_bytes"] - 1), 0.01)
 
     # With four samples PyTorch reserves much more than is live.
+    @slow
     def test_tells_how_much_larger_the_batch_may_be(self):
         def run(batch):
             words = (TOOL, "dryrun", "--json", "--memory", "1GiB", "--", PYTHON, NETWORKS, "gpt", "--batch", str(batch))

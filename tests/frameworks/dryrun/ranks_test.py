@@ -10,6 +10,8 @@ import subprocess
 import sys
 import unittest
 
+from quick import slow
+
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 PROGRAM = str(pathlib.Path(__file__).parent / "ranks.py")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2")
@@ -41,6 +43,7 @@ class RanksTest(unittest.TestCase):
         for rank in found["ranks"]:
             self.assertGreaterEqual(rank["peak_live_bytes"], 5 * WEIGHTS)
 
+    @slow
     def test_sharded_and_spawned(self):
         found = answer(PYTHON, PROGRAM, "spawn")
         self.check(found)
@@ -50,6 +53,7 @@ class RanksTest(unittest.TestCase):
         for rank in found["ranks"]:
             self.assertLess(abs(rank["categories"]["optimizer state"] - WEIGHTS), 1 << 16)
 
+    @slow
     def test_a_rank_out_of_memory_ends_the_job(self):
         found = answer(*TORCHRUN, PROGRAM, "out-of-memory")
         self.check(found)

@@ -15,6 +15,8 @@ import tempfile
 import unittest
 import unittest.mock
 
+from quick import slow
+
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 PROGRAM = str(pathlib.Path(__file__).parent / "parallel.py")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node")
@@ -60,6 +62,7 @@ class WorldTest(unittest.TestCase):
         for rank in some["ranks"]:
             self.assertEqual(rank["peak_live_bytes"], full["ranks"][rank["rank"]]["peak_live_bytes"])
 
+    @slow
     def test_a_rank_of_a_large_world(self):
         with socket.socket() as taken:  # no rank opens a port
             taken.bind(("127.0.0.1", 0))
@@ -70,6 +73,7 @@ class WorldTest(unittest.TestCase):
         self.assertEqual(found["steps"], 2)
 
     # A group that is bound to a device would have its parts split off by NCCL, which needs all ranks.
+    @slow
     def test_groups_and_their_values(self):
         found, _ = answer("--steps", "0", "--world", "16", "--rank", "3", "--", *self.program(
             "from torch.distributed.device_mesh import init_device_mesh\n"
@@ -95,6 +99,7 @@ class WorldTest(unittest.TestCase):
             "dist.destroy_process_group()\n"))
         self.assertEqual([one["ranks"] for one in found["outside"]["nccl"]], [16, 8, 2, 4])  # each as soon as its group is made
 
+    @slow
     def test_a_value_that_no_rank_sends_is_named(self):
         done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
             "dist.init_process_group('nccl')\n"
