@@ -79,7 +79,7 @@ class FrontGpus : public CommandLine {
 TEST_F(FrontGpus, TellsWhichTrainAStep) {
   const json answer = Answer(GraphOf(10));
   const std::map<std::string, json> cards = ByName(answer);
-  EXPECT_EQ(cards.size(), 15);
+  EXPECT_EQ(cards.size(), 19);
   EXPECT_EQ(cards.at("h100")["fits"], true);
   EXPECT_DOUBLE_EQ(cards.at("h100")["seconds"], 60);
   EXPECT_DOUBLE_EQ(cards.at("a100-80")["seconds"], 30 * 989.4 / 312 + 30 * 3350.0 / 2039);
@@ -91,7 +91,7 @@ TEST_F(FrontGpus, TellsWhichTrainAStep) {
   EXPECT_EQ(answer["smallest_gpu"], "l4");
   EXPECT_EQ(answer["cheapest_gpu"], nullptr);
   const json& lines = answer["gpu_lines"];
-  EXPECT_THAT(lines[0], StartsWith("as it is: b200 "));
+  EXPECT_THAT(lines[0], StartsWith("as it is: gb200 "));
   EXPECT_THAT(std::string(lines[1]), AllOf(StartsWith("with a schedule at 1.1 x or less: "),
                                            HasSubstr(" x)"), HasSubstr("l4 ")));
   EXPECT_THAT(std::string(lines[2]), AllOf(StartsWith("no schedule fits: "), HasSubstr("t4"),
@@ -127,7 +127,7 @@ TEST_F(FrontGpus, ThePictureHasTheGpus) {
   const Outcome outcome = Run({"front", GraphFile(GraphOf(10)), "--points", "2", "--time-limit",
                                "1s", "--gpus", "--svg", drawing});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("\ntrains on\n  as it is: b200 "));
+  EXPECT_THAT(outcome.out, HasSubstr("\ntrains on\n  as it is: gb200 "));
   std::ostringstream svg;
   svg << std::ifstream(drawing).rdbuf();
   EXPECT_THAT(svg.str(),

@@ -28,10 +28,11 @@ class Gpu:
     # cores that add up floats.
     tera_operations: "tuple[float, float, float]"
     source: str
+    link: float = 0  # bytes a second of copies from and to the host; 0: those of the capability
 
     @property
     def link_bytes_per_second(self):
-        return link_of(self.capability)
+        return self.link or link_of(self.capability)
 
     @property
     def memory_bytes(self):
@@ -43,7 +44,17 @@ def link_of(capability):
     return {7: 12e9, 8: 24e9}.get(capability // 10, 48e9)
 
 
+# NVLink-C2C moves 900 GB/s in both directions between a Grace processor and its two GPUs; as on PCI Express, copies are taken to reach three
+# quarters of it.
+GRACE = 170e9
+
 GPUS = {
+    "gb300": Gpu("NVIDIA GB300", 103, 152, 2048, 232448, 129 * MIB, 276.50, 8000, (1.4, 83, 2500),
+                 "GB300 NVL72 data sheet, a 72nd; memory: PyTorch's errors; cache and multiprocessors: measurements of users", GRACE),
+    "gb200": Gpu("NVIDIA GB200", 100, 152, 2048, 232448, 132644864, 184.31, 8000, (40, 80, 2500),
+                 "GB200 NVL72 data sheet, a 72nd; memory: PyTorch's errors; cache: as the B200", GRACE),
+    "b300": Gpu("NVIDIA B300 SXM6 AC", 103, 148, 2048, 232448, 132644864, 267.69, 8000, (1.25, 75, 2250),
+                "HGX B300 data sheet, an eighth; memory: PyTorch's errors; cache: as the B200", 96e9),
     "b200": Gpu("NVIDIA B200", 100, 148, 2048, 232448, 132644864, 178.35, 8000, (37, 75, 2250),
                 "Blackwell architecture technical brief, HGX B200; floats and doubles: 148 multiprocessors at 1.98 GHz"),
     "h200": Gpu("NVIDIA H200", 90, 132, 2048, 232448, 60 * MIB, 139.81, 4800, (67, 67, 989),
@@ -68,6 +79,8 @@ GPUS = {
                    "V100 data sheet, SXM2"),
     "v100": Gpu("Tesla V100-SXM2-16GB", 70, 80, 2048, 98304, 6 * MIB, 15.77, 900, (7.8, 15.7, 125),
                 "V100 data sheet, SXM2"),
+    "rtx-pro-6000": Gpu("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 120, 188, 1536, 101376, 128 * MIB, 94.97, 1792, (1.95, 125, 503.8),
+                        "RTX PRO Blackwell architecture white paper, table 1; multiprocessors, cache and memory: PyTorch on one"),
     "rtx-5090": Gpu("NVIDIA GeForce RTX 5090", 120, 170, 1536, 101376, 96 * MIB, 31.36, 1792, (1.6, 104.8, 209.5),
                     "RTX Blackwell architecture white paper, appendix A"),
     "rtx-4090": Gpu("NVIDIA GeForce RTX 4090", 89, 128, 1536, 101376, 72 * MIB, 23.64, 1008, (1.3, 82.6, 165.2),

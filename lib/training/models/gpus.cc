@@ -12,7 +12,9 @@
 // 128); copies reach about 12 GB/s of it, which is also the rate of the comparisons with the papers
 // on offloading. Each generation doubles the rate of a lane (PCI-SIG: 8, 16, 32 GT/s), so 4.0 and
 // 5.0 have 24 and 48 GB/s. PCIe 2.0 moves 8 GB/s (5 GT/s a lane, of 10 bits 8), so copies reach
-// about 6 GB/s. A measured rate is better where there is one.
+// about 6 GB/s; 6.0 has 96 GB/s. NVLink-C2C moves 900 GB/s in both directions between a Grace
+// processor and its two GPUs, of which copies are taken to reach three quarters. A measured rate is
+// better where there is one.
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -32,6 +34,8 @@ constexpr Link kPcie2 = {6e9, "PCIe 2.0 x16"};
 constexpr Link kPcie3 = {12e9, "PCIe 3.0 x16"};
 constexpr Link kPcie4 = {24e9, "PCIe 4.0 x16"};
 constexpr Link kPcie5 = {48e9, "PCIe 5.0 x16"};
+constexpr Link kPcie6 = {96e9, "PCIe 6.0 x16"};
+constexpr Link kGrace = {170e9, "NVLink-C2C"};
 
 GpuRates Gpu(const char* name, double flops_per_second, double bytes_per_second, const Link& link) {
   return {name,           flops_per_second,      bytes_per_second,
@@ -96,12 +100,20 @@ absl::Span<const GpuRates> KnownGpus() {
                  "NVIDIA H200"),
       WithMemory(WithTensorFloat32(Gpu("b200", 1125e12, 8000e9, kPcie5), 2250e12), 178.35,
                  "NVIDIA B200"),
+      WithMemory(WithTensorFloat32(Gpu("b300", 1125e12, 8000e9, kPcie6), 2250e12), 267.69,
+                 "NVIDIA B300 SXM6 AC"),
+      WithMemory(WithTensorFloat32(Gpu("gb200", 1250e12, 8000e9, kGrace), 2500e12), 184.31,
+                 "NVIDIA GB200"),
+      WithMemory(WithTensorFloat32(Gpu("gb300", 1250e12, 8000e9, kGrace), 2500e12), 276.50,
+                 "NVIDIA GB300"),
       WithMemory(WithTensorFloat32(Gpu("rtx-3090", 35.6e12, 936e9, kPcie4), 71e12), 23.68,
                  "NVIDIA GeForce RTX 3090"),
       WithMemory(WithTensorFloat32(Gpu("rtx-4090", 82.6e12, 1008e9, kPcie4), 165.2e12), 23.64,
                  "NVIDIA GeForce RTX 4090"),
       WithMemory(WithTensorFloat32(Gpu("rtx-5090", 104.8e12, 1792e9, kPcie5), 209.5e12), 31.36,
                  "NVIDIA GeForce RTX 5090"),
+      WithMemory(WithTensorFloat32(Gpu("rtx-pro-6000", 251.9e12, 1792e9, kPcie5), 503.8e12), 94.97,
+                 "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"),
   }));
   return *kGpus;
 }
