@@ -255,6 +255,13 @@ tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_s
                     [&](CPool& c_pool) { return c_pool.Resume(tag, stream); });
 }
 
+tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag, size_t least_bytes,
+                                      size_t most_bytes) {
+  return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
+    return c_pool.LimitRegion(tag, least_bytes, most_bytes);
+  });
+}
+
 tidepool_status tidepool_get_regions(tidepool_pool* pool, tidepool_region_statistics* regions,
                                      size_t capacity, size_t* count) {
   return OnPoolWith(__func__, pool, count, "count", [&](const CPool& c_pool) {

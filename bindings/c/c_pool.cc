@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -102,6 +104,16 @@ absl::Status CPool::PauseInto(std::string_view tag,
 absl::Status CPool::Resume(std::string_view tag, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
   return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();
+}
+
+absl::Status CPool::LimitRegion(std::string_view tag, std::size_t least_bytes,
+                                std::size_t most_bytes) {
+  if (const absl::StatusOr<Pool*> region = pool_->Region(tag); !region.ok()) {
+    return region.status();
+  }
+  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
+  return pool_->LimitRegion(tag, static_cast<std::int64_t>(std::min(least_bytes, kMost)),
+                            static_cast<std::int64_t>(std::min(most_bytes, kMost)));
 }
 
 bool CPool::Owns(const void* address) const {

@@ -377,6 +377,15 @@ TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const
 TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
                                                tidepool_stream stream);
 
+/* Bounds the memory of a region, which the first call with a tag makes: the others leave room in
+   the budget for `least_bytes` while it does not sleep, and it holds at most `most_bytes`. It gives
+   unused memory back for that. At first the bounds are 0 and SIZE_MAX. TIDEPOOL_INVALID_ARGUMENT
+   when the least exceeds the most, TIDEPOOL_FAILED_PRECONDITION when the region sleeps or uses more
+   than the most, TIDEPOOL_OUT_OF_MEMORY, with the figures, when there is no room for the least,
+   TIDEPOOL_UNIMPLEMENTED for a pool in segments. An error changes no bound. */
+TIDEPOOL_C_API tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag,
+                                                     size_t least_bytes, size_t most_bytes);
+
 /* Figures of a region. Sizes are bytes. */
 typedef struct tidepool_region_statistics {
   size_t struct_size; /* set by the caller to sizeof(tidepool_region_statistics) */

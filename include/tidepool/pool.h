@@ -321,9 +321,17 @@ class TIDEPOOL_EXPORT Pool {
   // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
   // tag or stream; FailedPrecondition when the region does not sleep; ResourceExhausted, before
-  // anything is mapped, when its memory does not fit. After an error the region sleeps on, and its
-  // contents are safe. O(blocks).
+  // anything is mapped, when its memory, or the least of LimitRegion, does not fit. After an error
+  // the region sleeps on, and its contents are safe. O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  // Bounds the memory of a region, which has none at first: others leave room in the budget for
+  // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole
+  // pieces of the device's memory. It gives unused memory back for that. NotFound for an unknown
+  // tag; InvalidArgument unless 0 <= least_bytes <= most_bytes; FailedPrecondition when the region
+  // sleeps or uses more than `most_bytes`; ResourceExhausted, with the figures, when the others
+  // hold so much that there is no room for `least_bytes`. An error changes no bound. O(blocks).
+  virtual absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
+                                   std::int64_t most_bytes) = 0;
   // Returns the figures of each region, in the order in which they were made.
   virtual std::vector<RegionStats> RegionStatistics() const = 0;
 

@@ -69,6 +69,8 @@ class _Block(ctypes.Structure):
     _fields_ = [("address", c_void_p), ("offset", c_size_t), ("bytes", c_size_t), ("stream", c_void_p), ("is_live", c_int)]
 
 
+_NO_LIMIT = c_size_t(-1).value
+
 # The functions that return a status, with the types of their arguments.
 _FUNCTIONS = {
     "tidepool_pool_create": [c_char_p, POINTER(c_void_p)],
@@ -81,6 +83,7 @@ _FUNCTIONS = {
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
     "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
     "tidepool_free_late": [c_void_p, c_void_p],
@@ -285,6 +288,14 @@ class Pool:
         """Gives a region memory at its addresses again, and its contents back on `stream`."""
         self._name(stream)
         _check(self._library.tidepool_resume(self, tag.encode(), stream))
+
+    def limit_region(self, tag, least=0, most=None):
+        """Bounds the memory of a region, which the first call with a tag makes: the rest of the pool leaves room for `least` bytes while
+        it does not sleep, and it holds at most `most`; None is no bound.
+        """
+        if least < 0 or (most is not None and most < 0):
+            raise ValueError(f"at least {least} and at most {most} bytes, expected 0 or more")
+        _check(self._library.tidepool_limit_region(self, tag.encode(), least, _NO_LIMIT if most is None else most))
 
     def regions(self):
         """Returns the figures of the regions as dicts, by tag."""

@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -501,6 +501,21 @@ def resume(tag, device=None):
     """
     with _on_stream(device) as (shared, stream):
         shared.resume(tag, stream)
+
+
+def limit_region(tag, least=0, most=None, device=None):
+    """Bounds the memory of a region, such as that of a cache beside activations: other tensors leave room for `least` while it does not
+    sleep, and it holds at most `most`.
+
+    Sizes are bytes, or texts such as "4GiB"; at first they are 0 and None, which is no bound. The region gives unused memory back for them.
+    torch.OutOfMemoryError where other tensors leave no room for `least`; RuntimeError where the region sleeps or uses more than `most`.
+    """
+    from ._torch_compile import _options
+
+    _compiled()
+    bytes_of = _options.size_bytes
+    with _on_stream(device) as (shared, _):
+        shared.limit_region(tag, least and bytes_of("least", least), most and bytes_of("most", most))
 
 
 def regions(device=None):

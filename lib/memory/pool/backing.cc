@@ -33,9 +33,11 @@ Backing::~Backing() {
     }
   }
   for (const auto& [range, memory] : unreleased_) {
-    try_twice(
-        [&, released = memory, bytes = range.bytes()] { return store_.Release(released, bytes); });
+    try_twice([&, released = memory, bytes = range.bytes()] {
+      return store_.Release(taker_, released, bytes);
+    });
   }
+  store_.Leave(taker_);
   if (all_unmapped && base_ != nullptr) {
     try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
   }
@@ -82,9 +84,8 @@ void Backing::Discard(std::int64_t begin) {
 }
 
 absl::Status Backing::MapPiece(const Range& range) {
-  const absl::StatusOr<PhysicalMemory> memory = store_.Create(range.bytes());
+  const absl::StatusOr<PhysicalMemory> memory = store_.Create(taker_, range.bytes());
   if (!memory.ok()) return memory.status();
-  held_bytes_ += range.bytes();
   absl::Status status = device_.Map(base_ + range.begin, *memory);
   if (status.ok()) {
     pieces_[range.begin] = {range.end, *memory};
@@ -106,12 +107,8 @@ absl::Status Backing::Unmap(std::int64_t begin) {
 }
 
 void Backing::Release(const Range& range, PhysicalMemory memory, absl::Status* status) {
-  *status = store_.Release(memory, range.bytes());
-  if (status->ok()) {
-    held_bytes_ -= range.bytes();
-  } else {
-    unreleased_.push_back({range, memory});
-  }
+  *status = store_.Release(taker_, memory, range.bytes());
+  if (!status->ok()) unreleased_.push_back({range, memory});
 }
 
 absl::Status Backing::Move(std::int64_t from, std::int64_t to) {
@@ -146,8 +143,9 @@ absl::Status Backing::Retry() {
   }
   while (!unreleased_.empty()) {
     const auto [range, memory] = unreleased_.back();
-    if (absl::Status status = store_.Release(memory, range.bytes()); !status.ok()) return status;
-    held_bytes_ -= range.bytes();
+    if (absl::Status status = store_.Release(taker_, memory, range.bytes()); !status.ok()) {
+      return status;
+    }
     unreleased_.pop_back();
   }
   return absl::OkStatus();
@@ -160,22 +158,17 @@ void Backing::Lend(std::shared_ptr<QueuedWork> work) {
 
 void Backing::LendAllBut(const std::vector<std::int64_t>& missing) {
   is_lent_ = true;
+  store_.SetAsleep(taker_, true);
   for (const auto& [begin, piece] : pieces_) {
-    const std::int64_t bytes = piece.end - begin;
-    held_bytes_ -= bytes;
     if (std::ranges::binary_search(missing, begin)) continue;
-    store_.Lend(base_ + begin, piece.memory, bytes, lent_after_);
+    store_.Lend(taker_, base_ + begin, piece.memory, piece.end - begin, lent_after_);
   }
 }
 
 std::vector<std::int64_t> Backing::TakeBackOwn() {
   std::vector<std::int64_t> missing;
   for (const auto& [begin, piece] : pieces_) {
-    if (store_.TakeBack(piece.memory, base_ + begin)) {
-      held_bytes_ += piece.end - begin;
-    } else {
-      missing.push_back(begin);
-    }
+    if (!store_.TakeBack(taker_, piece.memory, base_ + begin)) missing.push_back(begin);
   }
   return missing;
 }
@@ -189,11 +182,12 @@ std::vector<Backing::Range> Backing::GonePieces() const {
 }
 
 absl::Status Backing::TakeBack() {
+  store_.SetAsleep(taker_, false);
   std::vector<std::int64_t> missing = TakeBackOwn();
   std::int64_t missing_bytes = 0;
   for (const std::int64_t begin : missing) missing_bytes += pieces_.at(begin).end - begin;
-  held_bytes_ += missing_bytes;
-  absl::Status status = store_.CheckRoom(missing_bytes);
+  const std::int64_t least_bytes = taker_.least_bytes() - taker_.held_bytes();
+  absl::Status status = store_.CheckRoom(taker_, std::max(missing_bytes, least_bytes));
   if (status.ok()) status = Replace(missing);
   if (!status.ok()) {
     LendAllBut(missing);
@@ -209,7 +203,8 @@ absl::Status Backing::Replace(std::vector<std::int64_t>& missing) {
   std::vector<PhysicalMemory> taken;
   absl::Status status;
   for (const std::int64_t begin : missing) {
-    const absl::StatusOr<PhysicalMemory> memory = store_.Create(pieces_.at(begin).end - begin);
+    const absl::StatusOr<PhysicalMemory> memory =
+        store_.Create(taker_, pieces_.at(begin).end - begin);
     status = memory.status();
     if (!status.ok()) break;
     taken.push_back(*memory);
@@ -224,7 +219,7 @@ absl::Status Backing::Replace(std::vector<std::int64_t>& missing) {
     ++mapped;
   }
   for (std::size_t i = mapped; i < taken.size(); ++i) {
-    store_.Lend(nullptr, taken[i], pieces_.at(missing[i]).end - missing[i], nullptr);
+    store_.Lend(taker_, nullptr, taken[i], pieces_.at(missing[i]).end - missing[i], nullptr);
   }
   missing.erase(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(mapped));
   return status;

@@ -6,7 +6,6 @@
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_BACKING_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -29,7 +28,9 @@ class Backing {
   using Range = pool::Range;
 
   // The memory is taken from the store and goes back to it.
-  Backing(Device& device, PhysicalStore& store) : device_(device), store_(store) {}
+  Backing(Device& device, PhysicalStore& store) : device_(device), store_(store) {
+    store_.Join(taker_);
+  }
   // Gives back all memory; nothing may use it any more. Memory that the device does not take back,
   // not even when asked twice, is reported on stderr.
   ~Backing();
@@ -81,7 +82,8 @@ class Backing {
   char* base() const { return base_; }
   std::int64_t reserved_bytes() const { return reserved_bytes_; }
   // Returns the bytes of the device's memory that the backing holds, mapped or not.
-  std::int64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
+  std::int64_t held_bytes() const { return taker_.held_bytes(); }
+  Taker& taker() { return taker_; }
   bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
   // Returns the pieces that lie wholly inside a range, in the order of addresses.
   std::vector<Range> PiecesIn(const Range& range) const;
@@ -115,7 +117,7 @@ class Backing {
   PhysicalStore& store_;
   char* base_ = nullptr;
   std::int64_t reserved_bytes_ = 0;
-  std::atomic<std::int64_t> held_bytes_ = 0;
+  Taker taker_;
   Pieces pieces_;
   Pieces aliases_;  // old offsets of moved pieces, without a memory of their own
   Pieces stuck_;    // the device would not unmap them; without a memory when they were not pieces

@@ -63,6 +63,8 @@ class CachingPool final : public Pool {
     return pool_->PauseRegionInto(tag, std::move(store), stream);
   }
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
+                           std::int64_t most_bytes) override;
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override { return pool_->CheckInvariants(); }
 

@@ -46,6 +46,37 @@ PhysicalStore::~PhysicalStore() {
   }
 }
 
+void PhysicalStore::Join(Taker& taker) {
+  const locks::MutexLock lock(&mutex_);
+  takers_.push_back(&taker);
+}
+
+void PhysicalStore::Leave(Taker& taker) {
+  const locks::MutexLock lock(&mutex_);
+  std::erase(takers_, &taker);
+}
+
+absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::int64_t most_bytes) {
+  const locks::MutexLock lock(&mutex_);
+  const std::int64_t held = taker.held_bytes();
+  if (held > most_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it holds ", text::ExactSize(held), ", expected at most ", text::ExactSize(most_bytes),
+        " before it may hold no more: free memory of it first"));
+  }
+  const std::int64_t missing = std::max<std::int64_t>(0, least_bytes - held);
+  if (held_bytes_ - lent_bytes_ + missing + KeptBytes(taker) > limit_)
+    return NoRoom(taker, missing);
+  taker.least_ = least_bytes;
+  taker.most_ = most_bytes;
+  return absl::OkStatus();
+}
+
+void PhysicalStore::SetAsleep(Taker& taker, bool is_asleep) {
+  const locks::MutexLock lock(&mutex_);
+  taker.is_asleep_ = is_asleep;
+}
+
 void PhysicalStore::Limit(std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
   const std::int64_t granule = device_.granularity();
@@ -59,21 +90,26 @@ std::int64_t PhysicalStore::piece_bytes() const {
   return piece_bytes_;
 }
 
-absl::StatusOr<PhysicalMemory> PhysicalStore::Create(std::int64_t bytes) {
+absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
+  if (absl::Status status = Allow(taker, bytes); !status.ok()) return status;
   if (const std::uint64_t name = FinishedOf(bytes); name != 0) {
     if (absl::Status status = Unmap(name); !status.ok()) return status;
     Remove(loans_.find(name));
+    taker.held_ += bytes;
     return PhysicalMemory{name};
   }
   while (limit_ > 0 && held_bytes_ + bytes > limit_) {
     const absl::StatusOr<bool> is_given = GiveBackOne();
     if (!is_given.ok()) return is_given.status();
-    if (!*is_given) return NoRoom(bytes);
+    if (!*is_given) return NoRoom(taker, bytes);
   }
   for (;;) {
     absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
-    if (memory.ok()) held_bytes_ += bytes;
+    if (memory.ok()) {
+      held_bytes_ += bytes;
+      taker.held_ += bytes;
+    }
     if (!absl::IsResourceExhausted(memory.status())) return memory;
     const absl::StatusOr<bool> is_given = GiveBackOne();
     if (!is_given.ok()) return is_given.status();
@@ -81,16 +117,19 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(std::int64_t bytes) {
   }
 }
 
-absl::Status PhysicalStore::Release(PhysicalMemory memory, std::int64_t bytes) {
+absl::Status PhysicalStore::Release(Taker& taker, PhysicalMemory memory, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
   absl::Status status = device_.ReleasePhysical(memory);
-  if (status.ok()) held_bytes_ -= bytes;
+  if (!status.ok()) return status;
+  held_bytes_ -= bytes;
+  taker.held_ -= bytes;
   return status;
 }
 
-void PhysicalStore::Lend(void* address, PhysicalMemory memory, std::int64_t bytes,
+void PhysicalStore::Lend(Taker& taker, void* address, PhysicalMemory memory, std::int64_t bytes,
                          std::shared_ptr<QueuedWork> work) {
   const locks::MutexLock lock(&mutex_);
+  taker.held_ -= bytes;
   Add(memory.id, {address, bytes, std::move(work)});
 }
 
@@ -100,26 +139,51 @@ bool PhysicalStore::IsLent(PhysicalMemory memory, const void* address) const {
   return loan != loans_.end() && loan->second.address == address;
 }
 
-bool PhysicalStore::TakeBack(PhysicalMemory memory, const void* address) {
+bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* address) {
   const locks::MutexLock lock(&mutex_);
   const auto loan = loans_.find(memory.id);
   if (loan == loans_.end() || loan->second.address != address) return false;
+  taker.held_ += loan->second.bytes;
   Remove(loan);
   return true;
 }
 
-absl::Status PhysicalStore::CheckRoom(std::int64_t bytes) const {
+absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) const {
   const locks::MutexLock lock(&mutex_);
-  const bool has_room = limit_ == 0 || held_bytes_ - lent_bytes_ + bytes <= limit_;
-  return has_room ? absl::OkStatus() : NoRoom(bytes);
+  return Allow(taker, bytes);
 }
 
-absl::Status PhysicalStore::NoRoom(std::int64_t bytes) const {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      text::ExactSize(bytes),
-      " more of the device's memory are needed, the pool and its regions hold ",
-      text::ExactSize(held_bytes_), " of at most ", text::ExactSize(limit_), ", and lend ",
-      text::ExactSize(lent_bytes_), " of them; free memory, pause a region, or raise max_bytes"));
+std::int64_t PhysicalStore::KeptBytes(const Taker& taker) const {
+  std::int64_t bytes = 0;
+  for (const Taker* const other : takers_) bytes += other == &taker ? 0 : other->MissingBytes();
+  return bytes;
+}
+
+absl::Status PhysicalStore::Allow(Taker& taker, std::int64_t bytes) const {
+  const std::int64_t held = taker.held_bytes();
+  taker.is_full_ = bytes > 0 && bytes > taker.most_ - held;
+  if (taker.is_full_) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        text::ExactSize(bytes), " more of the device's memory are needed, and the region holds ",
+        text::ExactSize(held), " of the ", text::ExactSize(taker.most_),
+        " that it may hold (LimitRegion); free memory of it, or raise that"));
+  }
+  const bool has_room =
+      limit_ == 0 || held_bytes_ - lent_bytes_ + bytes + KeptBytes(taker) <= limit_;
+  return has_room ? absl::OkStatus() : NoRoom(taker, bytes);
+}
+
+absl::Status PhysicalStore::NoRoom(const Taker& taker, std::int64_t bytes) const {
+  const std::int64_t kept = KeptBytes(taker);
+  return absl::ResourceExhaustedError(
+      absl::StrCat(text::ExactSize(bytes),
+                   " more of the device's memory are needed, the pool and its regions hold ",
+                   text::ExactSize(held_bytes_), " of at most ", text::ExactSize(limit_),
+                   ", and lend ", text::ExactSize(lent_bytes_), " of them",
+                   kept == 0 ? ""
+                             : absl::StrCat(", and other regions keep room for ",
+                                            text::ExactSize(kept), " (LimitRegion)"),
+                   "; free memory, pause a region, or raise max_bytes"));
 }
 
 absl::StatusOr<bool> PhysicalStore::AwaitLent() {
@@ -157,6 +221,21 @@ std::int64_t PhysicalStore::held_bytes() const {
 std::int64_t PhysicalStore::lent_bytes() const {
   const locks::MutexLock lock(&mutex_);
   return lent_bytes_;
+}
+
+absl::Status PhysicalStore::CheckInvariants() const {
+  const locks::MutexLock lock(&mutex_);
+  std::int64_t used = held_bytes_ - lent_bytes_;
+  for (const Taker* const taker : takers_) {
+    used += taker->MissingBytes();
+    if (taker->held_ > taker->most_) {
+      return absl::InternalError(absl::StrCat("a taker holds ", taker->held_bytes(),
+                                              " bytes and may hold ", taker->most_));
+    }
+  }
+  if (limit_ == 0 || used <= limit_) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("takers use or keep ", used, " bytes, and the limit is ", limit_));
 }
 
 void PhysicalStore::Add(std::uint64_t name, Loan loan) {

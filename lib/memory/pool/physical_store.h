@@ -6,9 +6,13 @@
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_PHYSICAL_STORE_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_PHYSICAL_STORE_H_
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/btree_set.h"
@@ -21,6 +25,31 @@
 
 namespace tidepool::pool {
 
+// A pool or region that takes memory of a store. The store changes it; anyone may read it.
+class Taker {
+ public:
+  // Returns the bytes that it has, mapped or not, without those that it lends.
+  std::int64_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
+  // Returns the bytes for which others leave room in the budget while it is awake.
+  std::int64_t least_bytes() const { return least_.load(std::memory_order_relaxed); }
+  // Whether it was refused memory last because it may hold no more.
+  bool is_full() const { return is_full_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class PhysicalStore;
+
+  // Returns the bytes for which others leave room beside those that it holds.
+  std::int64_t MissingBytes() const {
+    return is_asleep_ ? 0 : std::max<std::int64_t>(0, least_ - held_);
+  }
+
+  std::atomic<std::int64_t> held_ = 0;
+  std::atomic<std::int64_t> least_ = 0;
+  std::int64_t most_ = std::numeric_limits<std::int64_t>::max();
+  std::atomic<bool> is_full_ = false;
+  bool is_asleep_ = false;
+};
+
 // Thread-safe. No function but AwaitLent and GiveBackLent waits for work of a stream.
 class PhysicalStore {
  public:
@@ -30,6 +59,16 @@ class PhysicalStore {
   PhysicalStore(const PhysicalStore&) = delete;
   PhysicalStore& operator=(const PhysicalStore&) = delete;
 
+  // A taker is known from Join until Leave, and in between its functions may be called.
+  void Join(Taker& taker);
+  void Leave(Taker& taker);
+  // Sets the bytes for which others leave room while the taker is awake, and the bytes that it may
+  // hold. ResourceExhausted, with the figures, when others hold too much or the limit is too low;
+  // FailedPrecondition when the taker holds more than `most_bytes`. An error changes nothing.
+  absl::Status Bound(Taker& taker, std::int64_t least_bytes, std::int64_t most_bytes);
+  // Whether its memory is lent as a whole.
+  void SetAsleep(Taker& taker, bool is_asleep);
+
   // Limits all memory together, and makes its pieces equal, so that one serves another's request.
   // Memory that exists already counts.
   void Limit(std::int64_t bytes);
@@ -37,23 +76,23 @@ class PhysicalStore {
   std::int64_t piece_bytes() const;
 
   // Takes lent memory of that size after its work has finished, or new memory of the device.
-  // ResourceExhausted when neither the limit nor the device allows it.
-  absl::StatusOr<PhysicalMemory> Create(std::int64_t bytes);
+  // ResourceExhausted when neither the limits nor the device allow it.
+  absl::StatusOr<PhysicalMemory> Create(Taker& taker, std::int64_t bytes);
   // Gives memory that is not lent to the device.
-  absl::Status Release(PhysicalMemory memory, std::int64_t bytes);
+  absl::Status Release(Taker& taker, PhysicalMemory memory, std::int64_t bytes);
 
   // Lends memory that is mapped at an address, or at null. It is taken after `work`; null is no
   // work.
-  void Lend(void* address, PhysicalMemory memory, std::int64_t bytes,
+  void Lend(Taker& taker, void* address, PhysicalMemory memory, std::int64_t bytes,
             std::shared_ptr<QueuedWork> work);
   // Whether memory is lent and still mapped at its address.
   bool IsLent(PhysicalMemory memory, const void* address) const;
   // Ends the loan of memory that is still mapped at its address. Returns false when it is not.
-  bool TakeBack(PhysicalMemory memory, const void* address);
+  bool TakeBack(Taker& taker, PhysicalMemory memory, const void* address);
 
-  // ResourceExhausted, with the figures, when `bytes` are more than the limit leaves, with all that
-  // is lent.
-  absl::Status CheckRoom(std::int64_t bytes) const;
+  // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
+  // all that is lent.
+  absl::Status CheckRoom(Taker& taker, std::int64_t bytes) const;
   // Waits on the host for the work of lent memory. Returns whether there was any, though it may
   // have finished before: a taker that did not get the memory finds it free now.
   absl::StatusOr<bool> AwaitLent();
@@ -62,6 +101,8 @@ class PhysicalStore {
 
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
+  // Internal when a bound or the limit is exceeded, with the room that is kept.
+  absl::Status CheckInvariants() const;
 
  private:
   struct Loan {
@@ -81,7 +122,11 @@ class PhysicalStore {
   absl::Status Unmap(std::uint64_t name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives lent memory to the device. Returns false when the work of all that is lent is under way.
   absl::StatusOr<bool> GiveBackOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status NoRoom(std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the bytes for which a taker leaves room.
+  std::int64_t KeptBytes(const Taker& taker) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Allow(Taker& taker, std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status NoRoom(const Taker& taker, std::int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   mutable locks::Mutex mutex_;
@@ -89,6 +134,7 @@ class PhysicalStore {
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Taker*> takers_ ABSL_GUARDED_BY(mutex_);
   Loans loans_ ABSL_GUARDED_BY(mutex_);
   BySize by_size_ ABSL_GUARDED_BY(mutex_);
 };

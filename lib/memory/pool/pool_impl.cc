@@ -278,9 +278,9 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   return *given_back + *lent;
 }
 
-absl::StatusOr<std::int64_t> PoolImpl::TrimOwn() {
+absl::StatusOr<std::int64_t> PoolImpl::TrimOwn(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  return memory_->Trim(0, {}, locks_);
+  return memory_->Trim(keep_bytes, {}, locks_);
 }
 
 void PoolImpl::Mark(std::string_view name) {
@@ -402,6 +402,12 @@ absl::Status PoolImpl::PauseRegionInto(std::string_view tag, std::unique_ptr<Con
 
 absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
   return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
+}
+
+absl::Status PoolImpl::LimitRegion(std::string_view tag, std::int64_t least_bytes,
+                                   std::int64_t most_bytes) {
+  return own_regions_ == nullptr ? HasNoRegions()
+                                 : own_regions_->Limit(tag, least_bytes, most_bytes);
 }
 
 std::vector<RegionStats> PoolImpl::RegionStatistics() const {

@@ -69,6 +69,8 @@ class PoolImpl final : public Pool {
   absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
                                Stream stream) override;
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
+                           std::int64_t most_bytes) override;
   std::vector<RegionStats> RegionStatistics() const override;
   absl::Status CheckInvariants() const override;
   // Counts the requests that sleep until other calls make room: for tests.
@@ -105,8 +107,10 @@ class PoolImpl final : public Pool {
   // notes that `stream` uses the memory. Ends at the first error.
   absl::Status CopyLive(const std::vector<Range>& parts, Stream stream,
                         const std::function<absl::Status(const Range&)>& copy);
-  // Gives unused memory of this pool alone to the store's device.
-  absl::StatusOr<std::int64_t> TrimOwn();
+  // Returns the entry of the pool, which has virtual memory, in the store.
+  Taker& taker() const { return memory_->backing()->taker(); }
+  // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
+  absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
   // Lets waiters look for memory that another pool lends.
   void CallWaiters();
 

@@ -298,20 +298,53 @@ absl::Status PoolRegions::ProvideHost(Region& region, std::int64_t contents_byte
 absl::Status PoolRegions::FreeHost(Region& region) {
   if (region.host == nullptr) return absl::OkStatus();
   if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
-  if (absl::Status status = device_.SynchronizeEvent(region.copied); !status.ok()) return status;
+  if (region.copied.id != 0) {  // else no copy was ever queued
+    if (absl::Status status = device_.SynchronizeEvent(region.copied); !status.ok()) return status;
+  }
   if (absl::Status status = device_.FreePinned(region.host); !status.ok()) return status;
   region.host = nullptr;
   Note(region, [](RegionStats& figures) { figures.host_bytes = 0; });
   return absl::OkStatus();
 }
 
+absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
+                                std::int64_t most_bytes) {
+  if (least_bytes < 0 || least_bytes > most_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("at least ", least_bytes, " and at most ",
+                                                   most_bytes,
+                                                   " bytes, expected 0 <= least <= most"));
+  }
+  const locks::MutexLock control(&control_);
+  const absl::StatusOr<Region*> found = Find(tag);
+  if (!found.ok()) return found.status();
+  Region& region = **found;
+  const std::string not_limited = absl::StrCat(Quoted(tag), " was not limited");
+  if (region.is_asleep) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(not_limited, ": it sleeps: resume it before you limit it"));
+  }
+  PoolImpl& pool = *region.pool;
+  if (pool.taker().held_bytes() > most_bytes) {
+    if (absl::Status status = pool.TrimOwn(least_bytes).status(); !status.ok()) {
+      return Because(status, not_limited);
+    }
+  }
+  absl::Status status = store_.Bound(pool.taker(), least_bytes, most_bytes);
+  if (absl::IsResourceExhausted(status) && MakeRoom(pool)) {
+    status = store_.Bound(pool.taker(), least_bytes, most_bytes);
+  }
+  if (!status.ok()) return Because(status, not_limited);
+  for (PoolImpl* const other : Pools()) other->CallWaiters();
+  return absl::OkStatus();
+}
+
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
-  if (!HasAny()) return false;
+  if (!HasAny() || wanting.taker().is_full()) return false;
   const absl::StatusOr<bool> is_free_now = store_.AwaitLent();
   bool has_made = is_free_now.ok() && *is_free_now;
   for (PoolImpl* const pool : Pools()) {
     if (pool == &wanting) continue;
-    const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn();
+    const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn(pool->taker().least_bytes());
     has_made |= given_back.ok() && *given_back > 0;
   }
   return has_made;
@@ -357,7 +390,7 @@ absl::Status PoolRegions::CheckInvariants() const {
     return absl::InternalError(absl::StrCat("the pools and their loans have ", held,
                                             " bytes, and the store has ", store_.held_bytes()));
   }
-  return absl::OkStatus();
+  return store_.CheckInvariants();
 }
 
 }  // namespace tidepool::pool

@@ -44,6 +44,7 @@ class PoolRegions {
   absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
                      Stream stream);
   absl::Status Resume(std::string_view tag, Stream stream);
+  absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
   std::vector<RegionStats> Stats() const;
 
   // Whether there is a region. It stays so.
@@ -51,7 +52,8 @@ class PoolRegions {
   // Returns the pool of the region that holds an address, or null.
   Pool* Holding(const void* address) const;
   // Makes room for a request of one of the pools that finds none: waits for the work of lent
-  // memory, and takes unused memory from the other pools. Returns whether there was any.
+  // memory, and takes unused memory from the other pools but for the least of each. Returns whether
+  // there was any; a pool that may hold no more gets none.
   bool MakeRoom(const PoolImpl& wanting);
   // Gives lent memory back to the device, and page-locked memory that holds no contents. Returns
   // the bytes of the device's memory.

@@ -376,6 +376,24 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
 }
 
+TEST(CApiTest, RegionsHaveBounds) {
+  const CPool pool("device=host,device_memory=64MiB,budget=8MiB");
+  const auto allocate = [&](const char* tag, std::size_t bytes) {
+    void* address = nullptr;
+    return tidepool_allocate_in(pool.get(), tag, bytes, nullptr, TIDEPOOL_RESIDENT, &address);
+  };
+  ASSERT_EQ(tidepool_limit_region(pool.get(), "cache", 2 << 20, 4 << 20), TIDEPOOL_OK);
+  EXPECT_EQ(allocate("weights", 7 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(allocate("cache", 5 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(allocate("cache", 4 << 20), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, 1 << 20), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 2, 1), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 9 << 20, SIZE_MAX), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, SIZE_MAX), TIDEPOOL_OK);
+  EXPECT_EQ(allocate("cache", 4 << 20), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_limit_region(pool.get(), nullptr, 0, 1), TIDEPOOL_INVALID_ARGUMENT);
+}
+
 TEST(CApiTest, ContentsSleepCompressedAndOnADisk) {
   const CPool pool("device=host,device_memory=64MiB,budget=8MiB");
   constexpr std::size_t kBytes = 5 << 20;

@@ -626,6 +626,25 @@ def contents_and_addresses_outlast_a_sleep():
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
 
 
+def regions_have_bounds():
+    tidepool_torch.enable(budget="64MiB")
+    tidepool_torch.limit_region("cache", least="16MiB", most="32MiB")
+    with tidepool_torch.region("cache"):
+        cache = empty(8 * MIB)
+        raises(torch.OutOfMemoryError, "LimitRegion", lambda: empty(32 * MIB))
+    weights = empty(44 * MIB)
+    raises(torch.OutOfMemoryError, "other regions keep room", lambda: empty(8 * MIB))
+    with tidepool_torch.region("cache"):
+        more = empty(8 * MIB)
+    raises(RuntimeError, "was not limited: it holds", lambda: tidepool_torch.limit_region("cache", most="8MiB"))
+    raises(torch.OutOfMemoryError, "was not limited", lambda: tidepool_torch.limit_region("cache", least="40MiB"))
+    raises(ValueError, "most: ", lambda: tidepool_torch.limit_region("cache", most="many"))
+    del cache, more, weights
+    tidepool_torch.limit_region("cache")
+    with tidepool_torch.region("cache"):
+        assert empty(60 * MIB).numel() > 0
+
+
 def contents_sleep_compressed_and_on_a_disk():
     tidepool_torch.enable(budget="64MiB")
     numbers = torch.arange(6 * MIB, dtype=torch.float32)

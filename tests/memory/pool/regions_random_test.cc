@@ -179,6 +179,14 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     OrderStreams();
     if (region.is_lost) Write(region);
   }
+  void Limit(std::size_t index) {
+    const std::int64_t least = Draw(0, 2) == 0 ? 0 : Draw(0, kSharedBudget / 2);
+    const std::int64_t most = Draw(0, 2) == 0 ? std::int64_t{1} << 62 : Draw(least, kSharedBudget);
+    MaybeFail();
+    const absl::Status status = pool_->LimitRegion(kTags[index], least, most);
+    Succeeded(status, absl::IsResourceExhausted(status) ? absl::StatusCode::kResourceExhausted
+                                                        : absl::StatusCode::kFailedPrecondition);
+  }
   // Gives everything live in a region other contents.
   void Write(Region& region) {
     if (region.is_asleep) return;
@@ -218,6 +226,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       case 8:
         return Resume(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
       default:
+        if (Draw(0, 2) == 0) return Limit(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
         if (Draw(0, 3) > 0) return Write(AnyRegion());
         MaybeFail();
         Succeeded(pool_->Trim().status(), absl::StatusCode::kOk);

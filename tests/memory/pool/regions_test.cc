@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -441,6 +442,86 @@ TEST_F(RegionsTest, ASleepingRegionRefusesRequests) {
   Take(*weights_, kMiB);
 }
 
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+TEST_F(RegionsTest, ARegionStaysBelowItsMost) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 2 * kMiB), stream_).ok());
+  ASSERT_TRUE(pool_->LimitRegion("cache", 0, 4 * kMiB).ok());
+  void* const p = Take(*cache_, 4 * kMiB);
+  const absl::Status refused = cache_->Allocate(1, stream_).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("of the 4.0 MiB (4194304 bytes) that it may hold (LimitRegion)"));
+  EXPECT_EQ(weights_->Stats().reserved_bytes, 2 * kMiB) << "others keep unused memory";
+  ASSERT_TRUE(pool_->LimitRegion("cache", 0, 5 * kMiB).ok());
+  Take(*cache_, kMiB);
+  EXPECT_TRUE(cache_->Free(p, stream_).ok());
+  Take(*cache_, 3 * kMiB);
+  Take(*weights_, 11 * kMiB);
+}
+
+TEST_F(RegionsTest, OthersLeaveRoomForTheLeastOfARegion) {
+  Make();
+  ASSERT_TRUE(pool_->LimitRegion("cache", 6 * kMiB, kNoLimit).ok());
+  Take(*cache_, 2 * kMiB);
+  Take(*weights_, 10 * kMiB);
+  for (Pool* const pool : {weights_, pool_.get()}) {
+    const absl::Status refused = pool->Allocate(kMiB, stream_).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("other regions keep room for 4.0 MiB"));
+  }
+  Take(*cache_, 4 * kMiB);
+  // Asleep, it keeps no room, and it needs its least to wake.
+  Pause("cache");
+  void* const p = Take(*pool_, kMiB);
+  EXPECT_TRUE(absl::IsResourceExhausted(pool_->ResumeRegion("cache", stream_)));
+  EXPECT_TRUE(pool_->Free(p, stream_).ok());
+  Resume("cache");
+}
+
+TEST_F(RegionsTest, UnusedMemoryOfTheLeastStays) {
+  Make();
+  ASSERT_TRUE(pool_->LimitRegion("cache", 4 * kMiB, kNoLimit).ok());
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 8 * kMiB), stream_).ok());
+  Take(*weights_, 12 * kMiB);
+  EXPECT_EQ(cache_->Stats().reserved_bytes, 4 * kMiB);
+}
+
+TEST_F(RegionsTest, UnusedMemoryMakesRoomForBounds) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 12 * kMiB), stream_).ok());
+  ASSERT_TRUE(pool_->LimitRegion("cache", 8 * kMiB, kNoLimit).ok());
+  EXPECT_LE(weights_->Stats().reserved_bytes, 8 * kMiB);
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 8 * kMiB), stream_).ok());
+  ASSERT_TRUE(pool_->LimitRegion("cache", 0, kMiB).ok());
+  EXPECT_LE(cache_->Stats().reserved_bytes, kMiB);
+  ExpectInvariants();
+}
+
+TEST_F(RegionsTest, BoundsThatCannotBeAreRefused) {
+  Make();
+  Take(*weights_, 10 * kMiB);
+  const auto expect = [&](std::int64_t least, std::int64_t most, absl::StatusCode code,
+                          const char* text) {
+    const absl::Status status = pool_->LimitRegion("weights", least, most);
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  using enum absl::StatusCode;
+  expect(-1, kMiB, kInvalidArgument, "0 <= least <= most");
+  expect(2, 1, kInvalidArgument, "at least 2 and at most 1 bytes");
+  expect(0, 9 * kMiB, kFailedPrecondition,
+         "it holds 10.0 MiB (10485760 bytes), expected at most 9.0");
+  expect(17 * kMiB, kNoLimit, kResourceExhausted, "raise max_bytes");
+  EXPECT_TRUE(absl::IsNotFound(pool_->LimitRegion("kv", 0, 1)));
+  EXPECT_TRUE(absl::IsResourceExhausted(pool_->LimitRegion("cache", 7 * kMiB, kNoLimit)));
+  EXPECT_TRUE(absl::IsInvalidArgument(weights_->LimitRegion("cache", 0, 1)));
+  Take(*weights_, 6 * kMiB);
+  Pause("weights");
+  expect(0, kNoLimit, kFailedPrecondition, "resume it before you limit it");
+}
+
 TEST_F(RegionsTest, EmptyRegionsSleepToo) {
   Make();
   Pause("weights");
@@ -469,6 +550,19 @@ TEST_F(RegionsTest, ErrorsSayWhatToDo) {
   pool_.reset();
   const auto segments = NewPool({.max_bytes = 16 * kMiB, .memory = PoolMemory::kSegments});
   expect(segments->Region("weights").status(), kUnimplemented, "virtual memory");
+}
+
+// Page-locked memory that no copy used yet is freed for larger contents.
+TEST_F(RegionsTest, APauseThatFailedBeforeItsFirstCopyCanBeRepeated) {
+  Make();
+  Take(*weights_, kMiB);
+  device_->FailCall(Call::kCreateEvent, 1);
+  EXPECT_TRUE(absl::IsUnavailable(pool_->PauseRegion("weights", PauseMode::kHost, stream_)));
+  device_->FailCall(Call::kCreateEvent, 0);
+  EXPECT_EQ(StatsOf(0).host_bytes, kMiB);
+  Take(*weights_, kMiB);
+  Pause("weights");
+  Resume("weights");
 }
 
 TEST_F(RegionsTest, TheHostMayHaveNoMemoryForContents) {
@@ -520,6 +614,19 @@ TEST_F(RegionsTest, WaitersGetTheMemoryOfARegionThatPauses) {
   waiter.join();
   EXPECT_TRUE(cache_->Free(served, stream_).ok());
   EXPECT_TRUE(cache_->Free(kept, stream_).ok());
+}
+
+TEST_F(RegionsTest, WaitersGetTheMemoryOfAHigherMost) {
+  Make();
+  ASSERT_TRUE(pool_->LimitRegion("weights", 0, kMiB).ok());
+  void* const p = Take(*weights_, kMiB);
+  void* served = nullptr;
+  std::thread waiter([&] { served = weights_->AllocateBlocking(kMiB, NewStream()).value(); });
+  while (weights_->Stats().blocked == 0) std::this_thread::yield();
+  ASSERT_TRUE(pool_->LimitRegion("weights", 0, 2 * kMiB).ok());
+  waiter.join();
+  EXPECT_TRUE(weights_->Free(served, stream_).ok());
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
 }
 
 TEST_F(RegionsTest, AWaiterOfARegionWaitsOnUntilItWakes) {

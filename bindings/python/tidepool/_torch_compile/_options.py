@@ -39,7 +39,7 @@ def _parse_bytes(name: str, text: str) -> int:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _bytes(name: str, value: Any) -> int:
+def size_bytes(name: str, value: Any) -> int:
     """Returns the bytes of a number, or of a text such as "23GiB"."""
     if isinstance(value, str):
         value = _parse_bytes(name, value)
@@ -73,7 +73,7 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
     slab = given.get("slab", True)
     if not isinstance(slab, bool):
         raise ValueError(f"slab {slab!r}, expected True or False")
-    return Options(budget=_bytes("budget", given["budget"]), link=None if link is None else float(_bytes("link", link)),
+    return Options(budget=size_bytes("budget", given["budget"]), link=None if link is None else float(size_bytes("link", link)),
                    time_limit=_seconds(given.get("time_limit", 8)), slab=slab)
 
 
