@@ -286,6 +286,10 @@ absl::Status CPool::WithHelp(const absl::Status& error, std::size_t bytes) const
   shortage.owner = device_->owner();
   if (absl::IsDeadlineExceeded(error)) shortage.waited = settings_.wait;
   shortage.device_free_bytes = device_->FreeBytes();
+  for (const RegionStats& region : pool_->RegionStatistics()) {
+    shortage.has_regions = true;
+    shortage.region_bytes += region.reserved_bytes;
+  }
   return absl::Status(error.code(), bindings::OutOfMemoryText(shortage));
 }
 

@@ -18,7 +18,13 @@ std::string Help(const Shortage& shortage) {
   if (missing > 0) {
     return absl::StrCat("free ", missing, " bytes", raise.empty() ? "" : "; or ", raise);
   }
-  if (wanted <= stats.max_bytes - stats.reserved_bytes) {
+  const bool fits = wanted <= stats.max_bytes - stats.reserved_bytes;
+  if (fits && shortage.has_regions && wanted <= shortage.device_free_bytes) {
+    return absl::StrCat("regions hold ", shortage.region_bytes,
+                        " bytes of the limit, or it keeps room for their least: free memory of a "
+                        "region, pause one, or lower its least");
+  }
+  if (fits) {
     return absl::StrCat(shortage.owner, " has ", shortage.device_free_bytes,
                         " bytes of the device left");
   }

@@ -22,6 +22,8 @@ struct Shortage {
   std::string owner;      // of the device's memory, such as "CUDA"
   absl::Duration waited;  // zero: did not wait
   std::int64_t device_free_bytes = 0;
+  bool has_regions = false;       // beside the pool, in its limit
+  std::int64_t region_bytes = 0;  // that they hold
   PoolStats stats;
 };
 

@@ -384,6 +384,10 @@ TEST(CApiTest, RegionsHaveBounds) {
   };
   ASSERT_EQ(tidepool_limit_region(pool.get(), "cache", 2 << 20, 4 << 20), TIDEPOOL_OK);
   EXPECT_EQ(allocate("weights", 7 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  void* address = nullptr;
+  EXPECT_EQ(tidepool_allocate(pool.get(), 7 << 20, nullptr, TIDEPOOL_RESIDENT, &address),
+            TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("regions hold 0 bytes of the limit, or it keeps"));
   EXPECT_EQ(allocate("cache", 5 << 20), TIDEPOOL_OUT_OF_MEMORY);
   EXPECT_EQ(allocate("cache", 4 << 20), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, 1 << 20), TIDEPOOL_FAILED_PRECONDITION);

@@ -633,7 +633,7 @@ def regions_have_bounds():
         cache = empty(8 * MIB)
         raises(torch.OutOfMemoryError, "LimitRegion", lambda: empty(32 * MIB))
     weights = empty(44 * MIB)
-    raises(torch.OutOfMemoryError, "other regions keep room", lambda: empty(8 * MIB))
+    raises(torch.OutOfMemoryError, "it keeps room for their least", lambda: empty(8 * MIB))
     with tidepool_torch.region("cache"):
         more = empty(8 * MIB)
     raises(RuntimeError, "was not limited: it holds", lambda: tidepool_torch.limit_region("cache", most="8MiB"))
