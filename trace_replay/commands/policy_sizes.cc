@@ -9,15 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "trace_replay/commands/pytorch_policies.h"
+#include "trace_replay/or_null.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
-
-template <typename Value>
-nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
 
 std::string LargerText(const std::optional<bool>& serves_all_larger) {
   if (!serves_all_larger.has_value()) return "unknown";

@@ -2,6 +2,7 @@
 // The answer of `tune compression` as JSON.
 #include "trace_replay/command.h"
 #include "trace_replay/commands/tuning_answer.h"
+#include "trace_replay/or_null.h"
 
 namespace tidepool::tool {
 namespace {
@@ -26,10 +27,6 @@ nlohmann::ordered_json StoresJson(const StoresMeasurement& stores) {
           {"cached", BufferJson(stores.cached)},
           {"streaming", BufferJson(stores.streaming)},
           {"streaming_stores", StreamingPays(stores)}};
-}
-
-nlohmann::ordered_json OrNull(const auto& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
 #include "trace_replay/offload/simulated_iteration.h"
+#include "trace_replay/or_null.h"
 
 namespace tidepool::tool {
 namespace {
@@ -152,11 +153,6 @@ std::string LineOf(GpuTraining training, const std::vector<GpuCard>& cards) {
   }
   return texts.empty() ? ""
                        : absl::StrCat(TrainingText(training), ": ", absl::StrJoin(texts, " · "));
-}
-
-template <typename Value>
-nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nullptr;
 }
 
 nlohmann::ordered_json NameOrNull(const GpuCard* card) {
