@@ -65,8 +65,8 @@ absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::i
         " before it may hold no more: free memory of it first"));
   }
   const std::int64_t missing = std::max<std::int64_t>(0, least_bytes - held);
-  if (held_bytes_ - lent_bytes_ + missing + KeptBytes(taker) > limit_)
-    return NoRoom(taker, missing);
+  const std::int64_t room = limit_ - (held_bytes_ - lent_bytes_) - KeptBytes(taker);
+  if (missing > room) return NoRoom(taker, missing);
   taker.least_ = least_bytes;
   taker.most_ = most_bytes;
   return absl::OkStatus();

@@ -516,6 +516,7 @@ TEST_F(RegionsTest, BoundsThatCannotBeAreRefused) {
   expect(17 * kMiB, kNoLimit, kResourceExhausted, "raise max_bytes");
   EXPECT_TRUE(absl::IsNotFound(pool_->LimitRegion("kv", 0, 1)));
   EXPECT_TRUE(absl::IsResourceExhausted(pool_->LimitRegion("cache", 7 * kMiB, kNoLimit)));
+  EXPECT_TRUE(absl::IsResourceExhausted(pool_->LimitRegion("cache", kNoLimit, kNoLimit)));
   EXPECT_TRUE(absl::IsInvalidArgument(weights_->LimitRegion("cache", 0, 1)));
   Take(*weights_, 6 * kMiB);
   Pause("weights");
