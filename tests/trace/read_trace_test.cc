@@ -11,6 +11,7 @@
 
 #include "lib/base/io/byte_source.h"
 #include "tests/support/shared_files.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -94,7 +95,7 @@ TEST(ReadTraceTest, AStopEndsReadingInEveryFormat) {
   stops.stop = stopped.get_token();
   const Trace trace = *ParseTrace("op,id,size,hint\na,1,1000,\nf,1,,\n", "test");
   for (const char* name : {"native", "rmm-csv", "operation-csv", "lifetime-csv", "chrome-trace"}) {
-    const std::string path = ::testing::TempDir() + "stopped_trace";
+    const std::string path = TemporaryFile("stopped_trace");
     ASSERT_TRUE(WriteTrace(trace, *TraceFormatFromName(name), path).ok());
     EXPECT_TRUE(ReadTrace(path, runs).ok()) << name;
     EXPECT_EQ(ReadTrace(path, stops).status(), absl::CancelledError("interrupted")) << name;

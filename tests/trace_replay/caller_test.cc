@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace_files.h"
 
 namespace tidepool::tool {
@@ -81,7 +82,7 @@ TEST(CallerTest, AStopEndsSizesAndSweeps) {
 }
 
 TEST(CallerTest, AStopEndsReadingAndReports) {
-  const std::string path = ::testing::TempDir() + "stopped.csv";
+  const std::string path = TemporaryFile("stopped.csv");
   std::ofstream(path) << kTrace;
   std::stop_source stop;
   std::string json;
@@ -92,7 +93,7 @@ TEST(CallerTest, AStopEndsReadingAndReports) {
   for (const char* command : {"info", "size", "plan"}) {
     EXPECT_TRUE(absl::IsCancelled(RunFor(caller, {command, path, "--json"}).status())) << command;
   }
-  const std::string page = ::testing::TempDir() + "stopped.html";
+  const std::string page = TemporaryFile("stopped.html");
   EXPECT_TRUE(
       absl::IsCancelled(RunFor(caller, {"report", "memory.csv", "-o", page, "--json"}).status()));
   EXPECT_FALSE(std::filesystem::exists(page));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tests/bindings/c/fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
@@ -405,7 +406,7 @@ TEST(CApiTest, ContentsSleepCompressedAndOnADisk) {
   ASSERT_EQ(
       tidepool_allocate_in(pool.get(), "weights", kBytes, nullptr, TIDEPOOL_RESIDENT, &weights),
       TIDEPOOL_OK);
-  const std::string folder = ::testing::TempDir();
+  const std::string& folder = TemporaryFolder();
   for (const bool is_on_disk : {false, true}) {
     std::memset(weights, 7, kBytes);
     ASSERT_EQ(is_on_disk
@@ -508,7 +509,7 @@ TEST(CApiTest, HostStreamsMayBeDestroyedFirst) {
 }
 
 TEST(CApiTest, RecordsFromTimeToTime) {
-  const std::string path = ::testing::TempDir() + "c_api_trace.tide";
+  const std::string path = TemporaryFile("trace.tide");
   const CPool pool("device=host,recording=1");
   pool.Free(pool.Allocate(512));
   EXPECT_EQ(tidepool_stop_trace(pool.get()), TIDEPOOL_FAILED_PRECONDITION);

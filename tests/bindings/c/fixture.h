@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/temporary_files.h"
 #include "tidepool/c_api.h"
 
 namespace tidepool {
@@ -81,7 +82,7 @@ inline std::string CreationError(const std::string& options, tidepool_status exp
 
 // Writes a file of the test and returns its path.
 inline std::string TestFile(const std::string& name, const std::string& contents) {
-  std::string path = ::testing::TempDir() + "c_api_" + name;
+  std::string path = TemporaryFile(name);
   std::ofstream(path) << contents;
   return path;
 }

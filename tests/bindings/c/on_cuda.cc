@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -16,6 +15,7 @@
 
 #include "tests/bindings/c/fixture.h"
 #include "tests/memory/cuda/stand_in.h"
+#include "tests/support/temporary_files.h"
 
 namespace tidepool {
 namespace {
@@ -392,7 +392,7 @@ TEST_F(GraphMemoryTest, SnapshotsShowTheMemoryOfGraphs) {
   EXPECT_EQ(streams.size(), 3U);
   EXPECT_EQ(streams[other], nullptr);
   EXPECT_EQ(streams[address], stream);
-  const std::string path = ::testing::TempDir() + "graph_snapshot.json";
+  const std::string path = TemporaryFile("graph_snapshot.json");
   EXPECT_EQ(tidepool_write_snapshot(pool.get(), path.c_str()), TIDEPOOL_OK);
   std::ifstream file(path);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -400,7 +400,6 @@ TEST_F(GraphMemoryTest, SnapshotsShowTheMemoryOfGraphs) {
   for (std::size_t at = 0; (at = text.find("\"graph\": 1}", at)) != std::string::npos; ++at)
     ++graphs;
   EXPECT_EQ(graphs, 2U) << text;
-  std::remove(path.c_str());
   pool.Free(other);
   pool.Free(address, stream);
   EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);

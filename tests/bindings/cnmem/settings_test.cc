@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/bindings/cnmem/fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -301,7 +302,7 @@ TEST_F(CnmemEnvironmentTest, ADifferentPolicyPlacesDifferently) {
 }
 
 TEST_F(CnmemEnvironmentTest, RecordsATraceForEachDevice) {
-  const std::string prefix = ::testing::TempDir() + "cnmem_trace";
+  const std::string prefix = TemporaryFile("cnmem_trace");
   const Variable trace("TIDEPOOL_CNMEM_TRACE", prefix);
   cnmemDevice_t devices[2] = {};
   devices[0].size = devices[1].size = 4096;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/sizes.h"
+#include "tests/support/temporary_files.h"
 
 namespace tidepool {
 namespace {
@@ -21,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string NewFolder() {
-  std::string name = ::testing::TempDir() + "/contents.XXXXXX";
+  std::string name = TemporaryFile("contents.XXXXXX");
   return mkdtemp(name.data());
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "tests/copies/pipeline/pipeline_fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/copies/compression_profile.h"
 
 namespace tidepool {
@@ -350,7 +351,7 @@ TEST(CompressionPipelineOptionsTest, FollowTheProfile) {
 
   CompressionProfile profile;
   profile.chunk_bytes = 13 * 8192;
-  const std::string path = testing::TempDir() + "/pipeline_profile.json";
+  const std::string path = TemporaryFile("pipeline_profile.json");
   ASSERT_TRUE(WriteCompressionProfile(profile, path).ok());
   setenv(kCompressionProfileVariable, path.c_str(), 1);
   EXPECT_EQ(ring_bytes({.threads = 1}), 2 * 4 * 13 * 8192);

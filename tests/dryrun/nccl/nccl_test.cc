@@ -15,6 +15,7 @@
 
 #include "dryrun/nccl/communicator_record.h"
 #include "tests/dryrun/runtime/fixture.h"
+#include "tests/support/temporary_files.h"
 
 namespace tidepool {
 namespace {
@@ -365,11 +366,8 @@ class AloneTest : public NcclTest {
   static constexpr int kWorld = 1024;
 
   static std::string NotesOf(pid_t process) {
-    return testing::TempDir() + "/communicators-" + std::to_string(process);
+    return TemporaryFile("communicators-" + std::to_string(process));
   }
-
-  // The library keeps the file open until its end.
-  static void TearDownTestSuite() { unlink(NotesOf(getpid()).c_str()); }
 
   static void OnRankAlone(int rank, const std::function<void(const Rank&)>& body) {
     ASSERT_EQ(setenv("NCCL_HOST_PEERS", "missing", 1), 0);
@@ -432,7 +430,7 @@ TEST_P(AloneTest, MessagesOfMissingPeers) {
 
 // NCCL makes messages of an exchange among all, and a ring for a sum.
 TEST_P(AloneTest, AnExchangeIsNotedWithItsPeers) {
-  const std::string folder = testing::TempDir();
+  const std::string& folder = TemporaryFolder();
   ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
   OnRankAlone(1, [](const Rank& own) {
     ASSERT_EQ(ncclAlltoAll(own.memory, own.Output<int>(), 1, ncclInt32, own.comm, own.stream),
@@ -457,7 +455,7 @@ TEST_P(AloneTest, AnExchangeIsNotedWithItsPeers) {
 
 // The entries of the file, of which the test has one for each communicator that it makes.
 TEST_P(AloneTest, CommunicatorsAreNoted) {
-  const std::string folder = testing::TempDir();
+  const std::string& folder = TemporaryFolder();
   ASSERT_EQ(setenv("NCCL_HOST_FOLDER", folder.c_str(), 1), 0);
   const pid_t child = fork();
   if (child == 0) {
@@ -486,7 +484,6 @@ TEST_P(AloneTest, CommunicatorsAreNoted) {
             (std::vector<int>{0, 1}));
   EXPECT_EQ((std::vector<int>{entries[1].ranks, entries[2].ranks, entries[2].device}),
             (std::vector<int>{2, 8, 1}));
-  EXPECT_EQ(unlink(path.c_str()), 0);
   EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
 }
 

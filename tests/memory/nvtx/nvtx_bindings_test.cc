@@ -3,7 +3,6 @@
 #include <cnmem.h>
 #include <cuda_runtime_api.h>
 
-#include <cstdio>
 #include <random>
 #include <string>
 #include <thread>
@@ -11,6 +10,7 @@
 
 #include "tests/bindings/c/fixture.h"
 #include "tests/memory/nvtx/fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
@@ -85,7 +85,7 @@ TEST_F(NvtxBindingsTest, RegisterNothingWhereTheyAreOff) {
 }
 
 TEST_F(NvtxBindingsTest, RecordToo) {
-  const std::string path = ::testing::TempDir() + "nvtx_bindings.tide";
+  const std::string path = TemporaryFile("trace.tide");
   {
     const CPool pool("device=cuda:0,recording=1");
     ASSERT_EQ(tidepool_start_trace(pool.get(), path.c_str()), TIDEPOOL_OK);
@@ -98,7 +98,6 @@ TEST_F(NvtxBindingsTest, RecordToo) {
   EXPECT_THAT(trace->allocations, SizeIs(1));
   EXPECT_THAT(trace->failures, SizeIs(1));
   EXPECT_EQ(Look().regions_ever, 1);
-  std::remove(path.c_str());
 }
 
 TEST_F(NvtxBindingsTest, RegisterThePoolAndTheReservesOfCnmem) {

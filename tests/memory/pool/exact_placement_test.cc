@@ -2,18 +2,16 @@
 // PoolOptions::exact_placement: with several streams, every offset is the one that a replay
 // predicts.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/memory/pool/pool_fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/recorder.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_files.h"
@@ -25,8 +23,6 @@ constexpr std::int64_t kPoolBytes = 64 * kMiB;
 
 class ExactPlacementTest : public PoolFixture {
  protected:
-  ~ExactPlacementTest() override { std::remove(path_.c_str()); }
-
   // Serves random requests on four streams. Each block is freed on the stream that took it, and
   // the streams have work, so that a pool without the option prefers blocks that need no wait.
   std::vector<std::int64_t> Serve(Pool& pool) {
@@ -74,7 +70,7 @@ class ExactPlacementTest : public PoolFixture {
         .offsets;
   }
 
-  const std::string path_ = absl::StrCat(::testing::TempDir(), "/exact.", getpid(), ".tide");
+  const std::string path_ = TemporaryFile("exact.tide");
 };
 
 TEST_F(ExactPlacementTest, OffsetsAreThoseOfTheReplay) {

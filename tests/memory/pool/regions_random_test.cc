@@ -17,6 +17,7 @@
 
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/copies/contents_stores.h"
 
 namespace tidepool {
@@ -136,7 +137,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     }
   }
   std::unique_ptr<ContentsStore> NewStore(std::int64_t kind) {
-    if (kind == 2) return MakeFileStore(::testing::TempDir()).value();
+    if (kind == 2) return MakeFileStore(TemporaryFolder()).value();
     if (kind == 3) return MakeCompressedStore({}).value();
     return std::make_unique<MemoryStore>(Draw(0, 1) == 0 ? 4 * kKiB + 13 : 256 * kKiB,
                                          store_fault_);

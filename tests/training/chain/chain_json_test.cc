@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/reader_faults.h"
+#include "tests/support/temporary_files.h"
 #include "tests/training/chain/random_chain.h"
 #include "tidepool/training/chain.h"
 
@@ -64,18 +65,17 @@ TEST(ChainJson, IsReadAsWritten) {
 TEST(ChainJson, FilesAreWrittenAndRead) {
   const Chain chain = *ParseChain(kSmall, "c.json");
   for (const char* name : {"chain_test.json", "chain_test.json.gz"}) {
-    const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / name;
+    const std::filesystem::path path = TemporaryFile(name);
     ASSERT_TRUE(WriteChain(chain, path).ok());
     const absl::StatusOr<Chain> again = ReadChain(path);
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, chain);
-    std::filesystem::remove(path);
   }
   EXPECT_THAT(std::string(ReadChain("/no/such/file").status().message()),
               StartsWith("/no/such/file: "));
   Chain broken = chain;
   broken.x.pop_back();
-  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "broken.json";
+  const std::filesystem::path path = TemporaryFile("broken.json");
   EXPECT_FALSE(WriteChain(broken, path).ok());
   EXPECT_FALSE(std::filesystem::exists(path));
 }

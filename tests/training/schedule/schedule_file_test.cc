@@ -4,9 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <limits>
 #include <string>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/reader_faults.h"
 #include "tests/support/rounds.h"
+#include "tests/support/temporary_files.h"
 #include "tests/training/schedule/random_device_schedule.h"
 #include "tests/training/schedule/random_schedule.h"
 #include "tests/training/schedule/small_schedule.h"
@@ -110,10 +109,9 @@ TEST(ScheduleFile, IsReadAsItWasWritten) {
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(*again, file);
   EXPECT_EQ(ScheduleJson(*again), ScheduleJson(file));
-  const std::string path = absl::StrCat(::testing::TempDir(), "/schedule_", ::getpid(), ".json.gz");
+  const std::string path = TemporaryFile("schedule.json.gz");
   ASSERT_EQ(WriteSchedule(file, path), absl::OkStatus());
   ExpectSame(ReadSchedule(path).value(), file);
-  std::filesystem::remove(path);
 }
 
 TEST(ScheduleFileProperty, IsReadAsItWasWritten) {

@@ -12,6 +12,7 @@
 #include "policies/training/rounds/exchange_gradients.h"
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
+#include "tests/support/temporary_files.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
 #include "tidepool/training/schedule_file.h"
@@ -230,7 +231,7 @@ TEST(Reduction, FilesHaveTheExchange) {
                            .addition_bytes_per_second = 1e12};
   const MadeSchedule made = MakeSchedule("none", family, request).value();
   const std::string json = ScheduleJson({.schedule = made.schedule, .machine = made.machine});
-  const std::string path = ::testing::TempDir() + "/reduction_test.json";
+  const std::string path = TemporaryFile("schedule.json");
   ASSERT_EQ(WriteSchedule({.schedule = made.schedule, .machine = made.machine}, path),
             absl::OkStatus());
   const absl::StatusOr<ScheduleFile> read = ReadSchedule(path);
