@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of a test that end with its process. ctest runs tests of one program side by side, so a
-// fixed path in a folder that they share would let one test read what another has half written.
+// Temporary files of tests. Each process has a folder of its own, which ends with it: ctest runs
+// tests of one program side by side, and at a fixed path one would read the unfinished file of
+// another.
 #ifndef TIDEPOOL_TESTS_SUPPORT_TEMPORARY_FILES_H_
 #define TIDEPOOL_TESTS_SUPPORT_TEMPORARY_FILES_H_
 
