@@ -255,6 +255,12 @@ tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_s
                     [&](CPool& c_pool) { return c_pool.Resume(tag, stream); });
 }
 
+tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address, size_t bytes,
+                                        tidepool_stream stream) {
+  return OnPool(__func__, pool,
+                [&](CPool& c_pool) { return c_pool.AwaitContents(address, bytes, stream); });
+}
+
 tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag, size_t least_bytes,
                                       size_t most_bytes) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {

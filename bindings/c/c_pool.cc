@@ -27,6 +27,11 @@ std::int64_t HostBytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
+std::int64_t Clamped(std::size_t bytes) {
+  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(bytes, kMost));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
@@ -106,14 +111,18 @@ absl::Status CPool::Resume(std::string_view tag, void* native) {
   return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();
 }
 
+absl::Status CPool::AwaitContents(const void* address, std::size_t bytes, void* native) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  if (!stream.ok()) return stream.status();
+  return pool_->AwaitContents(address, Clamped(bytes), *stream);
+}
+
 absl::Status CPool::LimitRegion(std::string_view tag, std::size_t least_bytes,
                                 std::size_t most_bytes) {
   if (const absl::StatusOr<Pool*> region = pool_->Region(tag); !region.ok()) {
     return region.status();
   }
-  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
-  return pool_->LimitRegion(tag, static_cast<std::int64_t>(std::min(least_bytes, kMost)),
-                            static_cast<std::int64_t>(std::min(most_bytes, kMost)));
+  return pool_->LimitRegion(tag, Clamped(least_bytes), Clamped(most_bytes));
 }
 
 bool CPool::Owns(const void* address) const {

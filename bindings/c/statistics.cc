@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
@@ -101,6 +103,9 @@ absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics
   filled.copied_out_bytes = static_cast<std::size_t>(stats.copied_out_bytes);
   filled.copied_in_bytes = static_cast<std::size_t>(stats.copied_in_bytes);
   filled.stored_bytes = static_cast<std::size_t>(stats.stored_bytes);
+  filled.least_bytes = static_cast<std::size_t>(stats.least_bytes);
+  const bool has_most = stats.most_bytes < std::numeric_limits<std::int64_t>::max();
+  filled.most_bytes = has_most ? static_cast<std::size_t>(stats.most_bytes) : SIZE_MAX;
   return Fill(filled, {"tidepool_region_statistics", kFirstRegionSize}, statistics);
 }
 

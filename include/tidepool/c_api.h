@@ -377,6 +377,13 @@ TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const
 TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
                                                tidepool_stream stream);
 
+/* Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
+   the last tidepool_resume of their region copies, but not for contents at higher addresses.
+   Contents come in the order of addresses, in up to 256 pieces: a first layer need not wait for the
+   last. Memory of no region needs no wait. TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
+TIDEPOOL_C_API tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address,
+                                                       size_t bytes, tidepool_stream stream);
+
 /* Bounds the memory of a region, which the first call with a tag makes: the others leave room in
    the budget for `least_bytes` while it does not sleep, and it holds at most `most_bytes`. It gives
    unused memory back for that. At first the bounds are 0 and SIZE_MAX. TIDEPOOL_INVALID_ARGUMENT
@@ -400,6 +407,8 @@ typedef struct tidepool_region_statistics {
   size_t copied_out_bytes; /* to the host */
   size_t copied_in_bytes;  /* back */
   size_t stored_bytes;     /* of contents in a file or compressed, while the region sleeps */
+  size_t least_bytes;      /* the bounds of tidepool_limit_region */
+  size_t most_bytes;       /* SIZE_MAX for none */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

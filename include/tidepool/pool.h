@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -178,6 +179,8 @@ struct RegionStats {
   std::int64_t resumes = 0;
   std::int64_t copied_out_bytes = 0;  // to the host, by all pauses
   std::int64_t copied_in_bytes = 0;   // by all resumes
+  std::int64_t least_bytes = 0;       // the bounds of LimitRegion
+  std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
 // Returns the statistics as a few lines for people, which may change in any version.
@@ -324,6 +327,12 @@ class TIDEPOOL_EXPORT Pool {
   // anything is mapped, when its memory, or the least of LimitRegion, does not fit. After an error
   // the region sleeps on, and its contents are safe. O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
+  // the last resume of their region copies, but not for contents at higher addresses. Contents come
+  // in the order of addresses, in up to 256 pieces: a first layer need not wait for the last.
+  // Memory of no region needs no wait. NotFound for an unknown stream; InvalidArgument unless
+  // bytes >= 0; FailedPrecondition when the region sleeps. O(regions).
+  virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;
   // Bounds the memory of a region, which has none at first: others leave room in the budget for
   // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole
   // pieces of the device's memory. It gives unused memory back for that. NotFound for an unknown

@@ -55,7 +55,7 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes", "stored_bytes")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
@@ -83,6 +83,7 @@ _FUNCTIONS = {
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
     "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
@@ -289,6 +290,13 @@ class Pool:
         self._name(stream)
         _check(self._library.tidepool_resume(self, tag.encode(), stream))
 
+    def await_contents(self, address, size, stream=0):
+        """Makes `stream` wait for the contents of `size` bytes at an address, which the last resume() of their region copies, but not for
+        contents at higher addresses.
+        """
+        self._name(stream)
+        _check(self._library.tidepool_await_contents(self, address, size, stream))
+
     def limit_region(self, tag, least=0, most=None):
         """Bounds the memory of a region, which the first call with a tag makes: the rest of the pool leaves room for `least` bytes while
         it does not sleep, and it holds at most `most`; None is no bound.
@@ -298,13 +306,17 @@ class Pool:
         _check(self._library.tidepool_limit_region(self, tag.encode(), least, _NO_LIMIT if most is None else most))
 
     def regions(self):
-        """Returns the figures of the regions as dicts, by tag."""
+        """Returns the figures of the regions as dicts, by tag; without an upper bound most_bytes has the value None."""
         count = c_size_t()
         _check(self._library.tidepool_get_regions(self, None, 0, byref(count)))
         size = ctypes.sizeof(RegionStatistics)
         figures = (RegionStatistics * count.value)(*[RegionStatistics(struct_size=size)] * count.value)
         _check(self._library.tidepool_get_regions(self, figures, count.value, byref(count)))
-        return {each.tag.decode(errors="replace"): each.as_dict() for each in figures if each.tag}
+        regions = {each.tag.decode(errors="replace"): each.as_dict() for each in figures if each.tag}
+        for region in regions.values():
+            if region["most_bytes"] == _NO_LIMIT:
+                region["most_bytes"] = None
+        return regions
 
     def free(self, address, stream=0):
         """Frees an allocation: work queued on `stream` from now on does not use it."""

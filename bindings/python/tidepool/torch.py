@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -497,10 +497,31 @@ def pause(tag, mode="host", device=None, folder=None):
 def resume(tag, device=None):
     """Gives a region memory at its addresses again, and its contents back in the order of the current stream.
 
+    Where the current stream is one of its own, others may begin before all contents are there: see await_contents().
     torch.OutOfMemoryError where the memory does not fit. After an error the region sleeps on and no contents are lost.
     """
     with _on_stream(device) as (shared, stream):
         shared.resume(tag, stream)
+
+
+def await_contents(tensors):
+    """Makes the current stream wait for the contents of tensors, which the last resume() of their region copies, but not for contents at
+    higher addresses.
+
+    So the first layer of a model runs while the others come back:
+
+        with torch.cuda.stream(side):
+            tidepool.torch.resume("weights")
+        for module in model.modules():
+            module.register_forward_pre_hook(lambda module, _: tidepool.torch.await_contents(module.parameters(recurse=False)))
+
+    Tensors of no region need no wait.
+    """
+    for tensor in tensors:
+        if tensor.is_cuda:
+            memory = tensor.untyped_storage()
+            with _on_stream(tensor.device) as (shared, stream):
+                shared.await_contents(memory.data_ptr(), memory.nbytes(), stream)
 
 
 def limit_region(tag, least=0, most=None, device=None):

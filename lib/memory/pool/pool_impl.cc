@@ -404,6 +404,11 @@ absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
   return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
 }
 
+absl::Status PoolImpl::AwaitContents(const void* address, std::int64_t bytes, Stream stream) {
+  return own_regions_ == nullptr ? HasNoRegions()
+                                 : own_regions_->AwaitContents(address, bytes, stream);
+}
+
 absl::Status PoolImpl::LimitRegion(std::string_view tag, std::int64_t least_bytes,
                                    std::int64_t most_bytes) {
   return own_regions_ == nullptr ? HasNoRegions()

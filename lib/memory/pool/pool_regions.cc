@@ -17,6 +17,9 @@ namespace tidepool::pool {
 namespace {
 
 constexpr std::size_t kMostTagBytes = 255;
+// Copies of a resume come in at most so many pieces, none smaller than the least.
+constexpr std::int64_t kMostPieces = 256;
+constexpr std::int64_t kLeastPieceBytes = std::int64_t{1} << 20;
 
 std::string Quoted(std::string_view tag) {
   return absl::StrCat("region \"", absl::CHexEscape(std::string(tag)), "\"");
@@ -47,6 +50,9 @@ PoolRegions::~PoolRegions() {
           absl::StrCat(Quoted(region->tag), " keeps page-locked memory: ", status.ToString()));
     }
     if (region->copied.id != 0) device_.DestroyEvent(region->copied).IgnoreError();
+    for (const Arrival& arrival : region->arrivals) {
+      device_.DestroyEvent(arrival.copied).IgnoreError();
+    }
   }
 }
 
@@ -104,14 +110,19 @@ absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) con
                                           known.empty() ? "one that was made before" : known));
 }
 
-Pool* PoolRegions::Holding(const void* address) const {
+PoolRegions::Region* PoolRegions::FindByAddress(const void* address) const {
   if (!HasAny()) return nullptr;
   const auto* const wanted = static_cast<const std::byte*>(address);
   const locks::MutexLock lock(&table_);
   for (const std::unique_ptr<Region>& region : regions_) {
-    if (wanted >= region->begin && wanted < region->end) return region->pool.get();
+    if (wanted >= region->begin && wanted < region->end) return region.get();
   }
   return nullptr;
+}
+
+Pool* PoolRegions::Holding(const void* address) const {
+  const Region* const region = FindByAddress(address);
+  return region == nullptr ? nullptr : region->pool.get();
 }
 
 std::vector<PoolImpl*> PoolRegions::Pools() const {
@@ -221,6 +232,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
 }
 
 absl::Status PoolRegions::Restore(Region& region, Stream stream) {
+  region.arrival_count = 0;
   if (region.saved.empty()) return absl::OkStatus();
   if (absl::Status status = ProvideHost(region, region.saved_bytes); !status.ok()) return status;
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
@@ -241,17 +253,72 @@ absl::Status PoolRegions::CopyIn(Region& region, Stream stream, std::int64_t& by
       region.pool->CopyLive(region.pool->LostPieces(), stream, [&](const Range& range) {
         while (saved->memory.end <= range.begin) ++saved;
         const std::int64_t offset = saved->offset + (range.begin - saved->memory.begin);
-        bytes += range.bytes();
-        if (region.store != nullptr) {
-          stored.push_back({range, offset});
-          return absl::OkStatus();
+        if (region.store == nullptr) {
+          return CopyPieces(region, range, region.host + offset, stream, bytes);
         }
-        return device_.Copy(memory + range.begin, region.host + offset, range.bytes(),
-                            CopyDirection::kToDevice, stream);
+        stored.push_back({range, offset});
+        bytes += range.bytes();
+        return absl::OkStatus();
       });
+  if (status.ok() && bytes > 0 && stored.empty()) {
+    status = EndPiece(region, region.end - region.begin, stream);
+  }
   if (!status.ok() || stored.empty()) return status;
   return StagedCopies(device_, *region.store, memory, region.host, stream)
       .Restore(stored, region.saved_bytes);
+}
+
+absl::Status PoolRegions::CopyPieces(Region& region, const Range& range, const std::byte* from,
+                                     Stream stream, std::int64_t& bytes) {
+  auto* const memory = static_cast<std::byte*>(region.pool->base());
+  const std::int64_t piece_bytes = std::max(kLeastPieceBytes, region.saved_bytes / kMostPieces);
+  for (std::int64_t begin = range.begin; begin < range.end;) {
+    const std::int64_t end = std::min(begin + piece_bytes - bytes % piece_bytes, range.end);
+    absl::Status status = device_.Copy(memory + begin, from + (begin - range.begin), end - begin,
+                                       CopyDirection::kToDevice, stream);
+    bytes += end - begin;
+    if (status.ok() && bytes % piece_bytes == 0) status = EndPiece(region, end, stream);
+    if (!status.ok()) return status;
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PoolRegions::EndPiece(Region& region, std::int64_t end, Stream stream) {
+  if (region.arrival_count == region.arrivals.size()) {
+    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kOrder);
+    if (!event.ok()) return event.status();
+    region.arrivals.push_back({end, *event});
+  }
+  Arrival& arrival = region.arrivals[region.arrival_count];
+  absl::Status status = device_.RecordEvent(arrival.copied, stream);
+  if (!status.ok()) return status;
+  arrival.end = end;
+  ++region.arrival_count;
+  return status;
+}
+
+absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes, Stream stream) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("contents of ", bytes, " bytes, expected 0 or more"));
+  }
+  if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
+  Region* const region = FindByAddress(address);
+  if (region == nullptr) return absl::OkStatus();
+  const locks::MutexLock control(&control_);
+  if (region->is_asleep) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(Quoted(region->tag), " sleeps: resume it before you wait for its contents"));
+  }
+  const auto begin = region->arrivals.begin();
+  const auto arrivals_end = begin + static_cast<std::ptrdiff_t>(region->arrival_count);
+  const auto* const first = static_cast<const std::byte*>(address);
+  const std::int64_t end = first - region->begin + std::min(bytes, region->end - first);
+  const auto last = std::partition_point(
+      begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
+  if (last == arrivals_end) return absl::OkStatus();
+  return device_.WaitEvent(stream, last->copied);
 }
 
 void PoolRegions::ForgetContents(Region& region) {
@@ -334,6 +401,10 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     status = store_.Bound(pool.taker(), least_bytes, most_bytes);
   }
   if (!status.ok()) return Because(status, not_limited);
+  Note(region, [&](RegionStats& figures) {
+    figures.least_bytes = least_bytes;
+    figures.most_bytes = most_bytes;
+  });
   for (PoolImpl* const other : Pools()) other->CallWaiters();
   return absl::OkStatus();
 }

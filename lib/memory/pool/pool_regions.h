@@ -44,6 +44,7 @@ class PoolRegions {
   absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
                      Stream stream);
   absl::Status Resume(std::string_view tag, Stream stream);
+  absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream);
   absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
   std::vector<RegionStats> Stats() const;
 
@@ -61,6 +62,11 @@ class PoolRegions {
   absl::Status CheckInvariants() const;
 
  private:
+  // A part of the copies of a resume.
+  struct Arrival {
+    std::int64_t end = 0;  // offset in the region
+    Event copied;
+  };
   struct Region {
     std::string tag;
     std::unique_ptr<PoolImpl> pool;
@@ -73,12 +79,15 @@ class PoolRegions {
     std::vector<SavedPart> saved;          // the contents; parts ascend
     std::int64_t saved_bytes = 0;
     Event copied;                           // the last copies to it or from it
+    std::vector<Arrival> arrivals;          // ascend; those of earlier resumes keep their events
+    std::size_t arrival_count = 0;          // of the last resume
     std::shared_ptr<QueuedWork> unordered;  // copies of a call that failed
     // `table_` guards the figures.
     RegionStats figures;
   };
 
   absl::StatusOr<Region*> Find(std::string_view tag) const;
+  Region* FindByAddress(const void* address) const;
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
   // Waits on the host for copies that the event of the region does not stand for.
@@ -94,6 +103,11 @@ class PoolRegions {
   absl::Status Restore(Region& region, Stream stream);
   absl::Status CopyOut(Region& region, Stream stream);
   absl::Status CopyIn(Region& region, Stream stream, std::int64_t& bytes);
+  // Copies a range after `bytes` that were copied before, in pieces that end with an event.
+  absl::Status CopyPieces(Region& region, const Range& range, const std::byte* from, Stream stream,
+                          std::int64_t& bytes);
+  // Records the end of a piece of the copies on `stream`.
+  absl::Status EndPiece(Region& region, std::int64_t end, Stream stream);
   void ForgetContents(Region& region);
   template <typename Change>
   void Note(Region& region, Change change) {

@@ -62,6 +62,9 @@ class SlabPool final : public Pool {
     return pool_->PauseRegionInto(tag, std::move(store), stream);
   }
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override {
+    return pool_->AwaitContents(address, bytes, stream);
+  }
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }

@@ -366,6 +366,9 @@ TEST(CApiTest, RegionsSleepAndWake) {
   EXPECT_GE(regions[1].reserved_bytes, kBytes);
   ASSERT_EQ(tidepool_pause(pool.get(), "cache", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
   ASSERT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK) << tidepool_last_error();
+  EXPECT_EQ(tidepool_await_contents(pool.get(), weights, SIZE_MAX, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_await_contents(pool.get(), cache, 1, nullptr), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_await_contents(nullptr, weights, 1, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
   EXPECT_EQ(std::count(static_cast<char*>(weights), static_cast<char*>(weights) + kBytes, 7),
             static_cast<std::ptrdiff_t>(kBytes));
@@ -389,12 +392,20 @@ TEST(CApiTest, RegionsHaveBounds) {
   EXPECT_EQ(tidepool_allocate(pool.get(), 7 << 20, nullptr, TIDEPOOL_RESIDENT, &address),
             TIDEPOOL_OUT_OF_MEMORY);
   EXPECT_THAT(tidepool_last_error(), HasSubstr("regions hold 0 bytes of the limit, or it keeps"));
+  tidepool_region_statistics cache = {};
+  cache.struct_size = sizeof cache;
+  std::size_t count = 0;
+  ASSERT_EQ(tidepool_get_regions(pool.get(), &cache, 1, &count), TIDEPOOL_OK);
+  EXPECT_EQ(cache.least_bytes, 2U << 20);
+  EXPECT_EQ(cache.most_bytes, 4U << 20);
   EXPECT_EQ(allocate("cache", 5 << 20), TIDEPOOL_OUT_OF_MEMORY);
   EXPECT_EQ(allocate("cache", 4 << 20), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, 1 << 20), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 2, 1), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 9 << 20, SIZE_MAX), TIDEPOOL_OUT_OF_MEMORY);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, SIZE_MAX), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_get_regions(pool.get(), &cache, 1, &count), TIDEPOOL_OK);
+  EXPECT_EQ(cache.most_bytes, SIZE_MAX);
   EXPECT_EQ(allocate("cache", 4 << 20), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_limit_region(pool.get(), nullptr, 0, 1), TIDEPOOL_INVALID_ARGUMENT);
 }

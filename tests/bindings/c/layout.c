@@ -63,6 +63,8 @@ static void print_region_statistics(void) {
   FIELD(tidepool_region_statistics, copied_out_bytes);
   FIELD(tidepool_region_statistics, copied_in_bytes);
   FIELD(tidepool_region_statistics, stored_bytes);
+  FIELD(tidepool_region_statistics, least_bytes);
+  FIELD(tidepool_region_statistics, most_bytes);
 }
 
 static void print_block(void) {

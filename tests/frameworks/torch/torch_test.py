@@ -626,9 +626,33 @@ def contents_and_addresses_outlast_a_sleep():
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
 
 
+def layers_await_their_contents():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("weights"):
+        model = torch.nn.Sequential(*[torch.nn.Linear(1000, 1000) for _ in range(6)]).cuda()
+    before = [parameter.detach().cpu() for parameter in model.parameters()]
+    tidepool_torch.pause("weights")
+    cache = torch.zeros(15 * MIB, dtype=torch.float32).cuda()
+    del cache
+    raises(RuntimeError, "sleeps: resume it", lambda: tidepool_torch.await_contents(model.parameters()))
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        tidepool_torch.resume("weights")
+    after = []
+    for module in model.modules():
+        module.register_forward_pre_hook(lambda module, _: tidepool_torch.await_contents(module.parameters(recurse=False)))
+        module.register_forward_pre_hook(lambda module, _: after.extend(p.detach().clone() for p in module.parameters(recurse=False)))
+    model(torch.zeros(1, 1000, device="cuda"))
+    assert all(torch.equal(a, b.cpu()) for a, b in zip(before, after)) and len(after) == 12
+    tidepool_torch.await_contents([torch.zeros(1), torch.zeros(1, device="cuda")])
+    side.synchronize()
+
+
 def regions_have_bounds():
     tidepool_torch.enable(budget="64MiB")
     tidepool_torch.limit_region("cache", least="16MiB", most="32MiB")
+    figures = tidepool_torch.regions()["cache"]
+    assert (figures["least_bytes"], figures["most_bytes"]) == (16 * MIB, 32 * MIB), figures
     with tidepool_torch.region("cache"):
         cache = empty(8 * MIB)
         raises(torch.OutOfMemoryError, "LimitRegion", lambda: empty(32 * MIB))
@@ -641,6 +665,7 @@ def regions_have_bounds():
     raises(ValueError, "most: ", lambda: tidepool_torch.limit_region("cache", most="many"))
     del cache, more, weights
     tidepool_torch.limit_region("cache")
+    assert tidepool_torch.regions()["cache"]["most_bytes"] is None
     with tidepool_torch.region("cache"):
         assert empty(60 * MIB).numel() > 0
 

@@ -177,6 +177,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     if (!Succeeded(status, allowed)) return;
     ASSERT_TRUE(region.is_asleep);
     region.is_asleep = false;
+    if (!region.is_lost && Draw(0, 1) == 0) return WriteAsContentsCome(region);
     OrderStreams();
     if (region.is_lost) Write(region);
   }
@@ -198,6 +199,18 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       ASSERT_TRUE(device_->Fill(address, value, live.bytes, stream).ok());
     }
     region.is_lost = false;
+    OrderStreams();
+  }
+  // Writes to each allocation by work that waits for its contents alone, which would overwrite the
+  // new ones if they came later.
+  void WriteAsContentsCome(Region& region) {
+    for (auto& [address, live] : region.live) {
+      const Stream stream = AnyStream();
+      ASSERT_TRUE(pool_->AwaitContents(address, live.bytes, stream).ok());
+      live.value = static_cast<int>(Draw(0, 255));
+      const auto value = static_cast<std::uint8_t>(live.value);
+      ASSERT_TRUE(device_->Fill(address, value, live.bytes, stream).ok());
+    }
     OrderStreams();
   }
   void Check() {

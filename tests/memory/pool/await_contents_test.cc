@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pool::AwaitContents: a stream waits for its part of a resume's copies alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/memory/pool/memory_store.h"
+#include "tests/support/forwarding_device.h"
+#include "tests/support/sizes.h"
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Notes copies to the device, and how many of them an event stands for.
+class NotingDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
+                    Stream stream) override {
+    if (direction == CopyDirection::kToDevice) {
+      copies_.push_back({static_cast<std::byte*>(to), static_cast<std::byte*>(to) + bytes});
+    }
+    return ForwardingDevice::Copy(to, from, bytes, direction, stream);
+  }
+  absl::Status RecordEvent(Event event, Stream stream) override {
+    recorded_[event.id] = copies_.size();
+    return ForwardingDevice::RecordEvent(event, stream);
+  }
+  absl::Status WaitEvent(Stream stream, Event event) override {
+    awaited_ = recorded_[event.id];
+    return ForwardingDevice::WaitEvent(stream, event);
+  }
+
+  std::size_t count() const { return copies_.size(); }
+  // Returns how many copies the first bytes of the memory need, from the first copy on.
+  std::size_t CopiesUntil(const void* end) const {
+    const auto* const last = static_cast<const std::byte*>(end);
+    std::size_t needed = copies_.size();
+    while (needed > 0 && copies_[needed - 1].begin >= last) --needed;
+    return needed;
+  }
+  // Returns how many copies came before the event that was waited for since the last call.
+  std::optional<std::size_t> TakeAwaited() { return std::exchange(awaited_, std::nullopt); }
+
+ private:
+  struct Copied {
+    const std::byte* begin;
+    const std::byte* end;
+  };
+  std::vector<Copied> copies_;
+  std::map<std::uint64_t, std::size_t> recorded_;
+  std::optional<std::size_t> awaited_;
+};
+
+class AwaitContentsTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kBudget = 64 * kMiB;
+
+  void TearDown() override {
+    for (const Block& block : blocks_) {
+      EXPECT_TRUE(pool_->Free(block.address, stream_).ok());
+    }
+  }
+  // Lets a region with blocks of some sizes sleep while others have its memory, and wake.
+  void SleepAndWake(const std::vector<std::int64_t>& sizes) {
+    for (const std::int64_t bytes : sizes) {
+      blocks_.push_back({static_cast<std::byte*>(Take(*region_, bytes)), bytes});
+      const auto value = static_cast<std::uint8_t>(blocks_.size());
+      ASSERT_TRUE(host_->Fill(blocks_.back().address, value, bytes, stream_).ok());
+    }
+    ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+    void* const taker = Take(*pool_, kBudget);
+    ASSERT_TRUE(host_->Fill(taker, 255, kBudget, stream_).ok());
+    ASSERT_TRUE(pool_->Free(taker, stream_).ok());
+    ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+    device_.TakeAwaited();
+  }
+  void* Take(Pool& pool, std::int64_t bytes) {
+    return pool.Allocate(static_cast<std::size_t>(bytes), stream_).value();
+  }
+
+  struct Block {
+    std::byte* address;
+    std::int64_t bytes;
+  };
+  const std::unique_ptr<HostDevice> host_ =
+      HostDevice::Create({.memory_bytes = 2 * kBudget}).value();
+  NotingDevice device_{*host_};
+  const Stream stream_ = host_->CreateStream().value();
+  const Stream other_ = host_->CreateStream().value();
+  const std::unique_ptr<Pool> pool_ = Pool::Create(&device_, {.max_bytes = kBudget}).value();
+  Pool* const region_ = pool_->Region("weights").value();
+  std::vector<Block> blocks_;
+};
+
+TEST_F(AwaitContentsTest, WaitsForACopyOfThePartAndForLittleBehindIt) {
+  SleepAndWake({3 * kMiB, 5 * kMiB, 512, 8 * kMiB + 512, kMiB, 30 * kMiB});
+  EXPECT_GT(device_.count(), 40U);  // pieces of a MiB
+  for (const Block& block : blocks_) {
+    ASSERT_TRUE(pool_->AwaitContents(block.address, block.bytes, other_).ok());
+    const std::size_t needed = device_.CopiesUntil(block.address + block.bytes);
+    const std::optional<std::size_t> awaited = device_.TakeAwaited();
+    EXPECT_THAT(awaited, ::testing::Optional(::testing::Ge(needed)));
+    EXPECT_THAT(awaited, ::testing::Optional(::testing::Le(needed + 2)));
+  }
+}
+
+TEST_F(AwaitContentsTest, SmallBlocksShareAPiece) {
+  SleepAndWake(std::vector<std::int64_t>(100, 64 * kKiB));
+  ASSERT_TRUE(pool_->AwaitContents(blocks_[0].address, 1, other_).ok());
+  const std::size_t first = *device_.TakeAwaited();
+  ASSERT_TRUE(pool_->AwaitContents(blocks_[15].address, 64 * kKiB, other_).ok());
+  EXPECT_EQ(*device_.TakeAwaited(), first);
+  ASSERT_TRUE(pool_->AwaitContents(blocks_[16].address, 64 * kKiB, other_).ok());
+  EXPECT_GT(*device_.TakeAwaited(), first);
+}
+
+// Without copies there is no wait: for memory of no region, of a region that kept its memory, and
+// of one after a store brought the contents.
+TEST_F(AwaitContentsTest, WaitsForNothingWhereNothingComes) {
+  void* const plain = Take(*pool_, kMiB);
+  EXPECT_TRUE(pool_->AwaitContents(plain, kMiB, other_).ok());
+  EXPECT_TRUE(pool_->AwaitContents(nullptr, 0, other_).ok());
+  void* const p = Take(*region_, kMiB);
+  EXPECT_TRUE(pool_->AwaitContents(p, kMiB, other_).ok());
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  device_.TakeAwaited();
+  EXPECT_TRUE(pool_->AwaitContents(p, kMiB, other_).ok());
+  EXPECT_EQ(device_.TakeAwaited(), std::nullopt);
+
+  for (void* const address : {plain, p}) ASSERT_TRUE(pool_->Free(address, stream_).ok());
+  SleepAndWake({4 * kMiB});
+  EXPECT_TRUE(pool_->AwaitContents(blocks_[0].address, kMiB, other_).ok());
+  EXPECT_NE(device_.TakeAwaited(), std::nullopt);
+  StoreFault fault;
+  ASSERT_TRUE(
+      pool_->PauseRegionInto("weights", std::make_unique<MemoryStore>(kMiB, fault), stream_).ok());
+  ASSERT_TRUE(pool_->Free(Take(*pool_, kBudget), stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  device_.TakeAwaited();
+  EXPECT_TRUE(pool_->AwaitContents(blocks_[0].address, kMiB, other_).ok());
+  EXPECT_EQ(device_.TakeAwaited(), std::nullopt);
+}
+
+TEST_F(AwaitContentsTest, EventsServeTheNextResumeToo) {
+  SleepAndWake({16 * kMiB});
+  const std::int64_t events = host_->CountCalls(HostDevice::Call::kCreateEvent);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+    ASSERT_TRUE(pool_->Free(Take(*pool_, kBudget), stream_).ok());
+    ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  }
+  EXPECT_LE(host_->CountCalls(HostDevice::Call::kCreateEvent), events + 6);
+  ASSERT_TRUE(pool_->AwaitContents(blocks_[0].address, 1, other_).ok());
+  EXPECT_LT(*device_.TakeAwaited(), device_.count());
+}
+
+TEST_F(AwaitContentsTest, ErrorsSayWhatToDo) {
+  SleepAndWake({4 * kMiB});
+  std::byte* const p = blocks_[0].address;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(pool_->AwaitContents(p + kMiB, kMost, other_).ok());
+  EXPECT_EQ(device_.TakeAwaited(), device_.count());
+  EXPECT_TRUE(absl::IsInvalidArgument(pool_->AwaitContents(p, -1, other_)));
+  EXPECT_TRUE(absl::IsNotFound(pool_->AwaitContents(p, 1, Stream{987654321})));
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  const absl::Status asleep = pool_->AwaitContents(p, 1, other_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(asleep));
+  EXPECT_THAT(std::string(asleep.message()), HasSubstr("\"weights\" sleeps: resume it"));
+}
+
+}  // namespace
+}  // namespace tidepool
