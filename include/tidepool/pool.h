@@ -295,9 +295,9 @@ class TIDEPOOL_EXPORT Pool {
   // A region is the pool of a tag, such as "weights". It has addresses of its own, and its memory
   // counts against the budget of the pool that it belongs to. A region can sleep: its memory is
   // then free for the pool and its other regions, and its addresses and allocations stay. When a
-  // pool or region finds no room, unused memory of the others goes to it. A region uses the options
-  // of its pool; with placement `planned` it places as best-fit does. The observer does not see
-  // it. Regions need virtual memory.
+  // pool or region finds no room, unused memory of the others goes to it; AllocateBlocking waits
+  // for their frees and pauses too. A region uses the options of its pool; with placement `planned`
+  // it places as best-fit does. The observer does not see it. Regions need virtual memory.
 
   // Returns the region of a tag, which the first call makes, for as long as the pool exists. Free,
   // FreeOwn, AllocatedOn and RecordUse of the pool take addresses of its regions too. Unimplemented
@@ -306,8 +306,7 @@ class TIDEPOOL_EXPORT Pool {
   // Puts a region to sleep after the work queued on `stream` so far; work of other streams that
   // writes to its memory comes before, as for Free. Copies of contents to the host are queued on
   // `stream`, and others take the memory when these and all other work queued so far have finished.
-  // A taker waits on the host for that only where nothing else is left in the budget; a request of
-  // AllocateBlocking looks again at each pause, but not at frees of other regions. No work may
+  // A taker waits on the host for that only where nothing else is left in the budget. No work may
   // use the memory until ResumeRegion. A sleeping region refuses requests with FailedPrecondition,
   // and AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
   // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;

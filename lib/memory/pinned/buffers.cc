@@ -43,7 +43,7 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
 absl::StatusOr<void*> PinnedPoolImpl::Look(const pool::Waiter& waiter) {
   absl::StatusOr<void*> address = AllocateOrGrow(waiter.wanted.bytes, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  if (has_room || !queue_.IsHopeless(waiter, stats_.live_count)) return address;
+  if (has_room || !queue_.IsHopeless(waiter, stats_.live_count > 0)) return address;
   return Refuse(static_cast<std::size_t>(waiter.wanted.bytes));
 }
 

@@ -27,9 +27,6 @@ absl::StatusOr<void*> CachingPool::AllocateBlocking(std::size_t bytes, Stream st
     absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
     if (!address.ok() || *address != nullptr) return address;
   }
-  // Waiters must see every free, so no cache takes a block while a request may wait. Otherwise a
-  // waiter could sleep for ever beside memory that only another stream can get.
-  const Pause pause(*this);
   return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
 }
 

@@ -28,13 +28,15 @@
 
 namespace tidepool::pool {
 
-class CachingPool final : public Pool {
+class CachingPool final : public Pool, public CacheLayer {
  public:
   CachingPool(const Device& device, std::unique_ptr<SlabPool> pool)
       : device_(device),
         pool_(std::move(pool)),
         inner_(pool_->pool()),
-        epoch_(device.stream_epoch()) {}
+        epoch_(device.stream_epoch()) {
+    inner_.AddLayer(*this);
+  }
   ~CachingPool() override;
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream, Hint hint) override;
@@ -70,6 +72,12 @@ class CachingPool final : public Pool {
                            std::int64_t most_bytes) override;
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override { return pool_->CheckInvariants(); }
+  void PauseCaches() override {
+    for (StreamCache& cache : caches_) GiveToPool(cache.Pause());
+  }
+  void ResumeCaches() override {
+    for (StreamCache& cache : caches_) cache.Resume();
+  }
 
   std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
 
@@ -84,12 +92,8 @@ class CachingPool final : public Pool {
   // Keeps all caches empty for a scope.
   class Pause {
    public:
-    explicit Pause(CachingPool& pool) : pool_(pool) {
-      for (StreamCache& cache : pool_.caches_) pool_.GiveToPool(cache.Pause());
-    }
-    ~Pause() {
-      for (StreamCache& cache : pool_.caches_) cache.Resume();
-    }
+    explicit Pause(CachingPool& pool) : pool_(pool) { pool_.PauseCaches(); }
+    ~Pause() { pool_.ResumeCaches(); }
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
 

@@ -186,7 +186,7 @@ absl::Status PhysicalStore::NoRoom(const Taker& taker, std::int64_t bytes) const
                    "; free memory, pause a region, or raise max_bytes"));
 }
 
-absl::StatusOr<bool> PhysicalStore::AwaitLent() {
+absl::Status PhysicalStore::AwaitLent() {
   std::vector<std::shared_ptr<QueuedWork>> works;
   {
     const locks::MutexLock lock(&mutex_);
@@ -199,11 +199,11 @@ absl::StatusOr<bool> PhysicalStore::AwaitLent() {
   for (const std::shared_ptr<QueuedWork>& work : works) {
     if (absl::Status status = work->Await(); !status.ok()) return status;
   }
-  return !works.empty();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::int64_t> PhysicalStore::GiveBackLent() {
-  if (absl::Status status = AwaitLent().status(); !status.ok()) return status;
+  if (absl::Status status = AwaitLent(); !status.ok()) return status;
   const locks::MutexLock lock(&mutex_);
   const std::int64_t before = held_bytes_;
   for (;;) {
@@ -230,7 +230,7 @@ absl::Status PhysicalStore::CheckInvariants() const {
     used += taker->MissingBytes();
     if (taker->held_ > taker->most_) {
       return absl::InternalError(absl::StrCat("a taker holds ", taker->held_bytes(),
-                                              " bytes and may hold ", taker->most_));
+                                              " bytes and may hold ", taker->most_bytes()));
     }
   }
   if (limit_ == 0 || used <= limit_) return absl::OkStatus();

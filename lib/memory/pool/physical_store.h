@@ -32,6 +32,8 @@ class Taker {
   std::int64_t held_bytes() const { return held_.load(std::memory_order_relaxed); }
   // Returns the bytes for which others leave room in the budget while it is awake.
   std::int64_t least_bytes() const { return least_.load(std::memory_order_relaxed); }
+  // Returns the bytes that it may hold.
+  std::int64_t most_bytes() const { return most_.load(std::memory_order_relaxed); }
   // Whether it was refused memory last because it may hold no more.
   bool is_full() const { return is_full_.load(std::memory_order_relaxed); }
 
@@ -45,7 +47,7 @@ class Taker {
 
   std::atomic<std::int64_t> held_ = 0;
   std::atomic<std::int64_t> least_ = 0;
-  std::int64_t most_ = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> most_ = std::numeric_limits<std::int64_t>::max();
   std::atomic<bool> is_full_ = false;
   bool is_asleep_ = false;
 };
@@ -93,9 +95,8 @@ class PhysicalStore {
   // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
   // all that is lent.
   absl::Status CheckRoom(Taker& taker, std::int64_t bytes) const;
-  // Waits on the host for the work of lent memory. Returns whether there was any, though it may
-  // have finished before: a taker that did not get the memory finds it free now.
-  absl::StatusOr<bool> AwaitLent();
+  // Waits on the host for the work of lent memory.
+  absl::Status AwaitLent();
   // Gives all lent memory to the device, after its work. Returns the bytes.
   absl::StatusOr<std::int64_t> GiveBackLent();
 

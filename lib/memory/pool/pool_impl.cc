@@ -79,6 +79,13 @@ inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, P
   return Observe(block, request, wanted.bytes, **clock);
 }
 
+inline void PoolImpl::CallOtherPools() {
+  if (!regions_.HasWaiters()) [[likely]]
+    return;
+  regions_.CountFree();
+  locks_.WithoutBooks([this] { return regions_.CallWaitersBut(*this), true; });
+}
+
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
   if (!arena_.Free(address, clock, observers_)) [[unlikely]] {
     Pool* const region = RegionOf(address);
@@ -88,6 +95,7 @@ inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
   }
   observers_.OnFreed(address, clock);
   ServeWaiting();
+  CallOtherPools();
   return absl::OkStatus();
 }
 
@@ -109,27 +117,34 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
-absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted) {
-  if (memory_->is_asleep()) return Asleep();
-  return AllocateOrGrow(wanted, nullptr);
+absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const Waiter* waiter) {
+  if (!memory_->is_asleep()) return AllocateOrGrow(wanted, waiter);
+  if (waiter == nullptr) return Asleep();
+  return nullptr;
 }
 
-bool PoolImpl::MakeRoom() {
-  if (!regions_.HasAny()) return false;
-  return locks_.WithoutBooks([this] { return regions_.MakeRoom(*this); });
+absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
+                                                   const Waiter* waiter) {
+  absl::StatusOr<void*> address = nullptr;
+  if (!regions_.HasAny()) return address;
+  const auto take = [&] {
+    const BackoffLock lock(locks_.books);
+    address = AllocateAgain(wanted, waiter);
+    return !address.ok() || *address != nullptr;
+  };
+  locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take), true; });
+  return address;
 }
 
 absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
-  if (MakeRoom()) {
-    absl::StatusOr<void*> address = AllocateAgain(wanted);
-    if (!address.ok() || *address != nullptr) return address;
-  }
+  absl::StatusOr<void*> from_others = AllocateFromOthers(wanted, nullptr);
+  if (!from_others.ok() || *from_others != nullptr) return from_others;
   OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
   while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
     ++request.attempt;
     const auto ask = [&] { return options_.on_out_of_memory(request); };
     if (!locks_.WithoutBooks(ask)) break;
-    absl::StatusOr<void*> address = AllocateAgain(wanted);
+    absl::StatusOr<void*> address = AllocateAgain(wanted, nullptr);
     if (!address.ok() || *address != nullptr) return address;
   }
   return Refuse(request.bytes, wanted.hint, wanted.stream);
@@ -144,18 +159,23 @@ absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stre
   return address;
 }
 
-absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                 absl::Time deadline, std::stop_token stop) {
-  if (bytes == 0) return nullptr;
+absl::StatusOr<void*> PoolImpl::AllocateWithoutWait(std::size_t bytes, Stream stream, Hint hint) {
   const BackoffLock lock(locks_.books);
   absl::Status known = arena_.hand_over().FindClock(stream).status();
   if (!known.ok()) return known;
   if (bytes > MostBytes()) return RefuseAtOnce(bytes, hint, stream);
+  if (!queue_.empty() || observers_.BeginsIteration()) return nullptr;
+  return TryAllocate({static_cast<std::int64_t>(bytes), hint, stream});
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
+                                                 absl::Time deadline, std::stop_token stop) {
+  if (bytes == 0) return nullptr;
+  absl::StatusOr<void*> served = AllocateWithoutWait(bytes, stream, hint);
+  if (!served.ok() || *served != nullptr) return served;
+  const PoolRegions::Wait wait(regions_);
+  const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream});
-  if (queue_.empty() && !observers_.BeginsIteration()) {
-    absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
-    if (!address.ok() || *address != nullptr) return address;
-  }
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
   const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
@@ -173,9 +193,14 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
       return address;
   }
   const std::int64_t held = memory_->held_bytes();
+  regions_.BeginGrowth();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
-  if (!is_served && memory_->held_bytes() != held) ServeWaiting();  // others may have room now
+  if (!is_served) regions_.CountFree();
+  regions_.EndGrowth();
+  if (is_served) return address;
+  if (memory_->held_bytes() != held) ServeWaiting();  // others may have room now
+  CallOtherPools();
   return address;
 }
 
@@ -220,6 +245,7 @@ void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {
   StreamClock* const clock = arena_.hand_over().order().Known(stream);
   for (const void* address : addresses) arena_.FreeCached(address, clock);
   ServeWaiting();
+  CallOtherPools();
 }
 
 void PoolImpl::ReserveSplits(std::int64_t splits) {
@@ -307,18 +333,26 @@ void PoolImpl::BeginIteration() {
 // Waits without the lock.
 void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
 
-// Called by the waiter's own thread.
+// Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
+// it looked, and nothing was freed meanwhile: each free calls the waiter later.
 absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
-  absl::StatusOr<void*> address = AllocateOrGrow(waiter.wanted, &waiter);
-  if (address.ok() && *address == nullptr && MakeRoom()) {
-    if (memory_->is_asleep()) return nullptr;
-    address = AllocateOrGrow(waiter.wanted, &waiter);
-  }
+  const std::uint64_t frees = regions_.frees();
+  const bool had_live = MayFindRoom(waiter.wanted);
+  absl::StatusOr<void*> address = regions_.HasAny() ? AllocateFromOthers(waiter.wanted, &waiter)
+                                                    : AllocateOrGrow(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  if (has_room || !queue_.IsHopeless(waiter, arena_.live_count())) return address;
+  if (has_room || had_live) return address;
+  const bool has_live = MayFindRoom(waiter.wanted) || regions_.frees() != frees;
+  if (!queue_.IsHopeless(waiter, has_live)) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
   return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+}
+
+bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
+  if (arena_.live_count() > 0) return true;
+  if (!regions_.HasAny() || wanted.bytes > taker().most_bytes()) return false;
+  return locks_.WithoutBooks([this] { return regions_.MayFree(*this); });
 }
 
 // Called whenever a waiter may find room that it did not find before.
@@ -510,6 +544,16 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
 void PoolImpl::CallWaiters() {
   const BackoffLock lock(locks_.books);
   ServeWaiting();
+}
+
+void PoolImpl::CallWaitersFor(std::int64_t most_bytes) {
+  const BackoffLock lock(locks_.books);
+  queue_.CallThreads(most_bytes);
+}
+
+std::int64_t PoolImpl::AwakeLiveBytes() const {
+  const BackoffLock lock(locks_.books);
+  return memory_->is_asleep() ? 0 : arena_.blocks().live_bytes();
 }
 
 absl::Status PoolImpl::CheckInvariants() const {

@@ -114,6 +114,11 @@ class PoolImpl final : public Pool {
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
   // Lets waiters look for memory that another pool lends.
   void CallWaiters();
+  // Lets waiters look that want at most `most_bytes`, after a free of another pool.
+  void CallWaitersFor(std::int64_t most_bytes);
+  // Returns the live bytes, 0 while the pool sleeps.
+  std::int64_t AwakeLiveBytes() const;
+  void AddLayer(CacheLayer& layer) { regions_.AddLayer(layer); }
 
  private:
   std::size_t MostBytes() const { return most_bytes_.load(std::memory_order_relaxed); }
@@ -125,10 +130,11 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Allocates after the books were unlocked.
-  absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted)
+  absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Makes room in the other pools of the budget. Returns whether there is some.
-  bool MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Allocates, with unused memory of the other pools of the budget where there is no other.
+  absl::StatusOr<void*> AllocateFromOthers(const WantedMemory& wanted, const Waiter* waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Asks the other pools, then the caller's function, to make room, as often as it promises some.
   // Returns the error of a refusal at last.
   absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
@@ -153,9 +159,15 @@ class PoolImpl final : public Pool {
   absl::Status NotLive(const void* address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void BeginIteration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
+  // Serves a blocking request from free memory, or refuses it. Null when it has to wait.
+  absl::StatusOr<void*> AllocateWithoutWait(std::size_t bytes, Stream stream, Hint hint);
   absl::StatusOr<void*> Look(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Whether a free can come that makes room for a request.
+  bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void Serve(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Lets waiters of the other pools look after a free. Releases the lock if there are any.
+  [[gnu::always_inline]] void CallOtherPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream)

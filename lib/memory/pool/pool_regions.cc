@@ -3,6 +3,7 @@
 #include "lib/memory/pool/pool_regions.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -211,10 +212,11 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
-  absl::Status status = region.pool->TakeBack();
-  if (absl::IsResourceExhausted(status) && MakeRoom(*region.pool)) {
+  absl::Status status;
+  TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
-  }
+    return !absl::IsResourceExhausted(status);
+  });
   if (!status.ok()) return Because(status, sleeps_on);
   if (status = Restore(region, stream); !status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);
@@ -396,10 +398,11 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
       return Because(status, not_limited);
     }
   }
-  absl::Status status = store_.Bound(pool.taker(), least_bytes, most_bytes);
-  if (absl::IsResourceExhausted(status) && MakeRoom(pool)) {
+  absl::Status status;
+  TakeRoom(pool, [&] {
     status = store_.Bound(pool.taker(), least_bytes, most_bytes);
-  }
+    return !absl::IsResourceExhausted(status);
+  });
   if (!status.ok()) return Because(status, not_limited);
   Note(region, [&](RegionStats& figures) {
     figures.least_bytes = least_bytes;
@@ -410,15 +413,33 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
 }
 
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
-  if (!HasAny() || wanting.taker().is_full()) return false;
-  const absl::StatusOr<bool> is_free_now = store_.AwaitLent();
-  bool has_made = is_free_now.ok() && *is_free_now;
+  if (wanting.taker().is_full()) return false;
+  store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
+  bool has_made = false;
   for (PoolImpl* const pool : Pools()) {
     if (pool == &wanting) continue;
     const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn(pool->taker().least_bytes());
     has_made |= given_back.ok() && *given_back > 0;
   }
   return has_made;
+}
+
+// Without live memory no further free comes, and each waiter must find that out.
+void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
+  std::int64_t live_bytes = 0;
+  const std::vector<PoolImpl*> pools = Pools();
+  for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
+  const std::int64_t room =
+      live_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : options_.max_bytes - live_bytes;
+  for (PoolImpl* const pool : pools) {
+    if (pool != &freeing) pool->CallWaitersFor(room);
+  }
+}
+
+bool PoolRegions::MayFree(const PoolImpl& pool) const {
+  return growing_.load() > 0 || std::ranges::any_of(Pools(), [&pool](const PoolImpl* other) {
+           return other != &pool && other->AwakeLiveBytes() > 0;
+         });
 }
 
 absl::StatusOr<std::int64_t> PoolRegions::GiveBack() {

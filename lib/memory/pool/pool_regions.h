@@ -29,6 +29,17 @@ namespace tidepool::pool {
 
 class PoolImpl;
 
+// A layer in front of a pool, which keeps freed memory for its streams.
+class CacheLayer {
+ public:
+  // Gives all cached memory to the pool. None is cached before each pause has had its resumption.
+  virtual void PauseCaches() = 0;
+  virtual void ResumeCaches() = 0;
+
+ protected:
+  ~CacheLayer() = default;
+};
+
 // Thread-safe. No caller holds a lock of a pool: several functions wait for work of streams.
 class PoolRegions {
  public:
@@ -52,13 +63,52 @@ class PoolRegions {
   bool HasAny() const { return has_any_.load(std::memory_order_acquire); }
   // Returns the pool of the region that holds an address, or null.
   Pool* Holding(const void* address) const;
-  // Makes room for a request of one of the pools that finds none: waits for the work of lent
-  // memory, and takes unused memory from the other pools but for the least of each. Returns whether
-  // there was any; a pool that may hold no more gets none.
-  bool MakeRoom(const PoolImpl& wanting);
+  // Calls `take()` for one of the pools until it returns true, or until the other pools have no
+  // unused memory above their least. In between it waits for the work of lent memory and takes
+  // unused memory from them. One thread at a time: two would take what the other gave back.
+  template <typename Take>
+  void TakeRoom(const PoolImpl& wanting, Take take) {
+    const locks::MutexLock lock(&taking_);
+    while (!take()) {
+      if (MakeRoom(wanting)) continue;
+      take();  // the work of lent memory has finished
+      return;
+    }
+  }
   // Gives lent memory back to the device, and page-locked memory that holds no contents. Returns
   // the bytes of the device's memory.
   absl::StatusOr<std::int64_t> GiveBack();
+  // Stands for a request that waits in one of the pools. It must see every free, so no layer caches
+  // memory meanwhile: it could sleep for ever beside memory that only another stream can get.
+  class Wait {
+   public:
+    explicit Wait(PoolRegions& regions) : regions_(regions) {
+      regions_.waiters_.fetch_add(1);
+      for (CacheLayer* const layer : regions_.layers_) layer->PauseCaches();
+    }
+    ~Wait() {
+      for (CacheLayer* const layer : regions_.layers_) layer->ResumeCaches();
+      regions_.waiters_.fetch_sub(1);
+    }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+   private:
+    PoolRegions& regions_;
+  };
+  bool HasWaiters() const { return waiters_.load(std::memory_order_relaxed) > 0; }
+  // Adds a layer around those that there are, before other threads use the pools.
+  void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
+  // Lets requests that wait in the other pools look again after a free, where there may be room.
+  void CallWaitersBut(const PoolImpl& freeing);
+  // Counts a free, or the end of a growth that served nobody, before a waiter can see its effect.
+  void CountFree() { frees_.fetch_add(1); }
+  std::uint64_t frees() const { return frees_.load(); }
+  // Around the growth of a pool, which may have memory meanwhile that is neither unused nor live.
+  void BeginGrowth() { growing_.fetch_add(1); }
+  void EndGrowth() { growing_.fetch_sub(1); }
+  // Whether a pool that is awake, other than `pool`, has live memory or will soon have some.
+  bool MayFree(const PoolImpl& pool) const;
   absl::Status CheckInvariants() const;
 
  private:
@@ -90,6 +140,8 @@ class PoolRegions {
   Region* FindByAddress(const void* address) const;
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
+  // Returns whether other pools gave back memory.
+  bool MakeRoom(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.
@@ -123,6 +175,11 @@ class PoolRegions {
   mutable locks::Mutex table_;
   std::vector<std::unique_ptr<Region>> regions_ ABSL_GUARDED_BY(table_);  // none ever goes
   std::atomic<bool> has_any_ = false;
+  locks::Mutex taking_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that takes room holds it
+  std::atomic<int> waiters_ = 0;
+  std::atomic<int> growing_ = 0;
+  std::atomic<std::uint64_t> frees_ = 0;
+  std::vector<CacheLayer*> layers_;  // the outer one first
 };
 
 }  // namespace tidepool::pool

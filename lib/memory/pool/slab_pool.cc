@@ -11,6 +11,7 @@ namespace tidepool::pool {
 
 SlabPool::SlabPool(const Device& device, const PoolOptions& options, std::unique_ptr<PoolImpl> pool)
     : device_(device), options_(options), pool_(std::move(pool)), epoch_(device.stream_epoch()) {
+  pool_->AddLayer(*this);
   pool_->ReserveSplits(static_cast<std::int64_t>(kSlabs) * StreamSlab::kMostSplits);
 }
 
@@ -33,9 +34,6 @@ absl::StatusOr<void*> SlabPool::AllocateBlocking(std::size_t bytes, Stream strea
         AllocateFromFree(static_cast<std::int64_t>(bytes), stream, hint);
     if (!address.ok() || *address != nullptr) return address;
   }
-  // Waiters must see every free. Otherwise a waiter could sleep for ever beside memory that only
-  // another stream can get.
-  const Pause pause(*this);
   return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
 }
 

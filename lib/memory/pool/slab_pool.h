@@ -29,7 +29,7 @@
 
 namespace tidepool::pool {
 
-class SlabPool final : public Pool {
+class SlabPool final : public Pool, public CacheLayer {
  public:
   // `options` are resolved; their policy remembers no addresses, and their memory does not move.
   SlabPool(const Device& device, const PoolOptions& options, std::unique_ptr<PoolImpl> pool);
@@ -69,6 +69,8 @@ class SlabPool final : public Pool {
                            std::int64_t most_bytes) override;
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override;
+  void PauseCaches() override { PauseSlabs(); }
+  void ResumeCaches() override { ResumeSlabs(); }
 
   std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
 
@@ -92,12 +94,8 @@ class SlabPool final : public Pool {
   // Keeps all slabs ended for a scope.
   class Pause {
    public:
-    explicit Pause(const SlabPool& pool) : pool_(pool) {
-      for (StreamSlab& slab : pool_.slabs_) slab.Pause(*pool_.pool_);
-    }
-    ~Pause() {
-      for (StreamSlab& slab : pool_.slabs_) slab.Resume();
-    }
+    explicit Pause(const SlabPool& pool) : pool_(pool) { pool_.PauseSlabs(); }
+    ~Pause() { pool_.ResumeSlabs(); }
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
 
@@ -105,6 +103,12 @@ class SlabPool final : public Pool {
     const SlabPool& pool_;
   };
 
+  void PauseSlabs() const {
+    for (StreamSlab& slab : slabs_) slab.Pause(*pool_);
+  }
+  void ResumeSlabs() const {
+    for (StreamSlab& slab : slabs_) slab.Resume();
+  }
   // A stream uses the slab that its number leads to, unless that slab serves another stream.
   StreamSlab& SlabOf(Stream stream) const { return slabs_[stream.id % kSlabs]; }
   // Hands an allocation over to the pool if it is in a slab.

@@ -87,10 +87,16 @@ class WaitingQueue {
   }
   // Whether a waiter may be served now; null stands for a request that does not wait.
   bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
-  // Whether a waiter that looked and found no room finds none later: when nothing is live, no free
-  // will come. Not while it may not be served or must look again.
-  bool IsHopeless(const Waiter& waiter, std::int64_t live_count) const {
-    return live_count == 0 && !waiter.is_called && MayServe(&waiter);
+  // Whether a waiter that looked and found no room finds none later, since no free will come. Not
+  // while it may not be served or must look again.
+  bool IsHopeless(const Waiter& waiter, bool has_live) const {
+    return !has_live && !waiter.is_called && MayServe(&waiter);
+  }
+  // Makes the threads of waiters look that want at most `most_bytes`.
+  void CallThreads(std::int64_t most_bytes) {
+    for (Waiter* const waiter : waiters_) {
+      if (waiter->wanted.bytes <= most_bytes) waiter->CallThread();
+    }
   }
   // Counts the waiters that sleep and were not called: for tests.
   std::int64_t CountAsleep() const {

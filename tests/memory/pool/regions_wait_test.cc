@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// AllocateBlocking with regions: a request waits for frees in any pool of the budget.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/memory/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+class RegionsWaitTest : public PoolFixture {
+ protected:
+  static constexpr std::int64_t kBudget = 16 * kMiB;
+
+  RegionsWaitTest() : PoolFixture({.memory_bytes = 4 * kBudget}) {}
+
+  void* Take(Pool& pool, std::int64_t bytes) {
+    return pool.Allocate(static_cast<std::size_t>(bytes), stream_).value();
+  }
+  void Free(void* address) {
+    const absl::Status status = pool_->Free(address, stream_);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  absl::StatusOr<void*> Wait(Pool& pool, std::int64_t bytes) {
+    return pool.AllocateBlocking(static_cast<std::size_t>(bytes), stream_);
+  }
+  // Returns when a request sleeps in a pool.
+  static void AwaitSleeper(const Pool& pool) {
+    while (pool.Stats().blocked == 0) std::this_thread::yield();
+  }
+
+  const Stream stream_ = NewStream();
+  const std::unique_ptr<Pool> pool_ = NewPool({.max_bytes = kBudget});
+  Pool* const weights_ = pool_->Region("weights").value();
+  Pool* const cache_ = pool_->Region("cache").value();
+};
+
+TEST_F(RegionsWaitTest, ARequestGetsMemoryThatAnotherPoolFrees) {
+  for (const auto& [holding, waiting] :
+       {std::pair{pool_.get(), cache_}, {weights_, cache_}, {weights_, pool_.get()}}) {
+    void* const held = Take(*holding, kBudget);
+    const std::int64_t slept = waiting->Stats().blocked;
+    absl::StatusOr<void*> served = nullptr;
+    std::thread waiter([&, pool = waiting] { served = Wait(*pool, kBudget / 2); });
+    while (waiting->Stats().blocked == slept) std::this_thread::yield();
+    Free(held);
+    waiter.join();
+    ASSERT_TRUE(served.ok()) << served.status();
+    Free(*served);
+  }
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+TEST_F(RegionsWaitTest, EachFreeThatLeavesRoomCounts) {
+  const std::vector<void*> held = {Take(*pool_, 6 * kMiB), Take(*weights_, 6 * kMiB),
+                                   Take(*cache_, 4 * kMiB)};
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, 12 * kMiB); });
+  AwaitSleeper(*cache_);
+  for (void* const address : held) Free(address);
+  waiter.join();
+  ASSERT_TRUE(served.ok()) << served.status();
+  Free(*served);
+}
+
+TEST_F(RegionsWaitTest, ARequestThatNoFreeCanServeIsRefused) {
+  ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Wait(*cache_, kBudget).status()));
+  void* const held = Take(*weights_, kMiB);
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, kBudget); });
+  AwaitSleeper(*cache_);
+  Free(held);  // the last live memory
+  waiter.join();
+  EXPECT_TRUE(absl::IsResourceExhausted(served.status())) << served.status();
+}
+
+TEST_F(RegionsWaitTest, ARequestAboveTheMostOfItsRegionDoesNotWaitForOthers) {
+  ASSERT_TRUE(pool_->LimitRegion("cache", 0, kMiB).ok());
+  void* const held = Take(*weights_, kMiB);
+  EXPECT_TRUE(absl::IsResourceExhausted(Wait(*cache_, 2 * kMiB).status()));
+  Free(held);
+}
+
+TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
+  void* const held = Take(*weights_, kMiB);
+  ASSERT_TRUE(pool_->LimitRegion("cache", kBudget / 2, kBudget).ok());
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Wait(*pool_, kBudget).status()));
+  Free(held);
+}
+
+// Blocks that a stream's cache keeps are given to the pool before a request of a region waits.
+TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
+  const Stream other = NewStream();
+  for (int i = 0; i < 4; ++i) {  // memory crosses between streams, and caches begin
+    for (const Stream stream : {stream_, other}) {
+      void* const p = pool_->Allocate(kBudget, stream).value();
+      ASSERT_TRUE(pool_->Free(p, stream).ok());
+    }
+  }
+  std::vector<void*> blocks;
+  for (int i = 0; i < 64; ++i) blocks.push_back(Take(*pool_, 4 * kKiB));
+  for (void* const block : blocks) Free(block);
+  void* const kept = Take(*weights_, kMiB);
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, kBudget - kMiB / 2); });
+  AwaitSleeper(*cache_);
+  for (void*& block : blocks) block = Take(*pool_, 4 * kKiB);
+  for (void* const block : blocks) Free(block);
+  Free(kept);
+  waiter.join();
+  ASSERT_TRUE(served.ok()) << served.status();
+  Free(*served);
+}
+
+// Each thread holds at most one block while it waits, so all come to an end unless a call is lost.
+TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
+  const std::array<Pool*, 3> pools = {pool_.get(), weights_, cache_};
+  std::vector<std::thread> threads;
+  std::atomic<int> served = 0;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937 random(seed);
+      const Stream stream = NewStream();
+      for (int i = 0; i < 60; ++i) {
+        Pool& pool = *pools[random() % pools.size()];
+        const std::size_t bytes = kMiB + random() % (kBudget - kMiB);
+        const absl::StatusOr<void*> p = pool.AllocateBlocking(bytes, stream);
+        ASSERT_TRUE(p.ok()) << p.status();
+        ++served;
+        if (random() % 2 == 0) std::this_thread::yield();
+        ASSERT_TRUE(pool_->Free(*p, stream).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(served, 360);
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+}  // namespace
+}  // namespace tidepool
