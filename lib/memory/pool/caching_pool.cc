@@ -22,12 +22,13 @@ absl::StatusOr<void*> CachingPool::Allocate(std::size_t bytes, Stream stream, Hi
 }
 
 absl::StatusOr<void*> CachingPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                    absl::Time deadline, std::stop_token stop) {
+                                                    absl::Time deadline, std::stop_token stop,
+                                                    int priority) {
   if (IsCaching() && pool_->CanServe(bytes)) {
     absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
     if (!address.ok() || *address != nullptr) return address;
   }
-  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
+  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop), priority);
 }
 
 absl::StatusOr<void*> CachingPool::AllocateWithoutGrowth(std::size_t bytes, Stream stream,

@@ -41,7 +41,8 @@ class CachingPool final : public Pool, public CacheLayer {
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream, Hint hint) override;
   absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                         absl::Time deadline, std::stop_token stop) override;
+                                         absl::Time deadline, std::stop_token stop,
+                                         int priority) override;
   absl::Status Free(void* address, Stream stream) override;
   absl::Status FreeOwn(void* address, Stream stream) override;
   absl::StatusOr<Stream> AllocatedOn(const void* address) override;

@@ -169,13 +169,14 @@ absl::StatusOr<void*> PoolImpl::AllocateWithoutWait(std::size_t bytes, Stream st
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                 absl::Time deadline, std::stop_token stop) {
+                                                 absl::Time deadline, std::stop_token stop,
+                                                 int priority) {
   if (bytes == 0) return nullptr;
   absl::StatusOr<void*> served = AllocateWithoutWait(bytes, stream, hint);
   if (!served.ok() || *served != nullptr) return served;
   const PoolRegions::Wait wait(regions_);
   const BackoffLock lock(locks_.books);
-  Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream});
+  Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
   const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);

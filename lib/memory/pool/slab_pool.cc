@@ -28,13 +28,14 @@ absl::StatusOr<void*> SlabPool::Allocate(std::size_t bytes, Stream stream, Hint 
 }
 
 absl::StatusOr<void*> SlabPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
-                                                 absl::Time deadline, std::stop_token stop) {
+                                                 absl::Time deadline, std::stop_token stop,
+                                                 int priority) {
   if (HasCrossed() && CanServe(bytes)) {
     absl::StatusOr<void*> address =
         AllocateFromFree(static_cast<std::int64_t>(bytes), stream, hint);
     if (!address.ok() || *address != nullptr) return address;
   }
-  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop));
+  return pool_->AllocateBlocking(bytes, stream, hint, deadline, std::move(stop), priority);
 }
 
 absl::StatusOr<void*> SlabPool::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// WaitingQueue: requests that wait for memory, in the order in which they came. A request for which
-// there is room may overtake earlier ones, each of them only Pool::kMostOvertakes times.
+// WaitingQueue: requests that wait for memory, by priority, and in the order in which they came. A
+// request for which there is room may overtake those before it, each of them only
+// Pool::kMostOvertakes times.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_WAITING_QUEUE_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_WAITING_QUEUE_H_
 
@@ -36,7 +37,8 @@ struct WaitEnd {
 };
 
 struct Waiter {
-  explicit Waiter(const WantedMemory& request) : wanted(request) {}
+  explicit Waiter(const WantedMemory& request, int request_priority = 0)
+      : wanted(request), priority(request_priority) {}
 
   // Makes the waiter's thread look for memory by itself.
   void CallThread() {
@@ -44,8 +46,12 @@ struct Waiter {
     woken.notify_one();
   }
 
+  // Whether no later request of the queue may be served first.
+  bool IsExhausted() const { return overtakes >= Pool::kMostOvertakes; }
+
   const WantedMemory wanted;
-  int overtakes = 0;        // how often later requests were served before it
+  const int priority;       // a request that does not wait has 0
+  int overtakes = 0;        // how often later requests of the queue were served first
   bool is_looking = false;  // its thread looks for memory, so no other thread may serve it
   bool is_called = false;   // its thread must look once more
   std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
@@ -66,7 +72,7 @@ class WaitingQueue {
   std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
                                             Look look, Sleeps sleeps)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    waiters_.push_back(&waiter);
+    Insert(waiter);
     for (bool is_late = end.stop.stop_requested(), has_slept = false;;) {
       LookWhileCalled(waiter, look);
       if (waiter.result.has_value() || is_late) break;
@@ -80,13 +86,16 @@ class WaitingQueue {
     return std::move(waiter.result);
   }
 
-  // Whether only the first waiter may be served. Earlier waiters were overtaken at least as often
-  // as later ones.
-  bool IsClosed() const {
-    return !waiters_.empty() && waiters_.front()->overtakes >= Pool::kMostOvertakes;
-  }
+  // Whether no request may be served that does not wait.
+  bool IsClosed() const { return !waiters_.empty() && !MayServe(nullptr); }
   // Whether a waiter may be served now; null stands for a request that does not wait.
-  bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
+  bool MayServe(const Waiter* waiter) const {
+    for (const Waiter* const before : waiters_) {
+      if (before == waiter || (waiter == nullptr && before->priority < 0)) return true;
+      if (before->IsExhausted()) return false;
+    }
+    return true;
+  }
   // Whether a waiter that looked and found no room finds none later, since no free will come. Not
   // while it may not be served or must look again.
   bool IsHopeless(const Waiter& waiter, bool has_live) const {
@@ -105,7 +114,8 @@ class WaitingQueue {
   }
   // Counts that a request that does not wait was served.
   void CountOvertake() {
-    for (Waiter* waiter : waiters_) ++waiter->overtakes;
+    CountOvertakesBefore(
+        std::ranges::find_if(waiters_, [](const Waiter* waiter) { return waiter->priority < 0; }));
   }
 
   // Tries each waiter in turn. `serve(waiter)` sets its result, or leaves it empty when there is no
@@ -120,19 +130,25 @@ class WaitingQueue {
         serve(waiter);
       }
       if (!waiter.result.has_value()) {
-        if (waiter.overtakes >= Pool::kMostOvertakes) return;
+        if (waiter.IsExhausted()) return;
         ++it;
         continue;
       }
       if (waiter.result->ok()) CountOvertakesBefore(it);
       it = waiters_.erase(it);
       waiter.woken.notify_one();
-      if (it != waiters_.begin() && IsClosed()) return;
+      if (std::any_of(waiters_.begin(), it, [](Waiter* w) { return w->IsExhausted(); })) return;
     }
   }
 
  private:
   using Waiters = std::list<Waiter*>;
+
+  void Insert(Waiter& waiter) {
+    const auto next = std::ranges::find_if(
+        waiters_, [&](const Waiter* other) { return other->priority < waiter.priority; });
+    waiters_.insert(next, &waiter);
+  }
 
   // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
   template <typename Look>

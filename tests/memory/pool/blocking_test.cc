@@ -17,10 +17,10 @@ namespace {
 // An allocation that waits on a thread of its own.
 class Waiting {
  public:
-  Waiting(Pool& pool, std::size_t bytes, Stream stream)
-      : thread_([this, &pool, bytes, stream] {
-          result_.set_value(pool.AllocateBlocking(bytes, stream, Hint::kResident,
-                                                  absl::InfiniteFuture(), stop_.get_token()));
+  Waiting(Pool& pool, std::size_t bytes, Stream stream, int priority = 0)
+      : thread_([this, &pool, bytes, stream, priority] {
+          result_.set_value(pool.AllocateBlocking(
+              bytes, stream, Hint::kResident, absl::InfiniteFuture(), stop_.get_token(), priority));
         }) {}
   ~Waiting() { thread_.join(); }
 
@@ -39,9 +39,9 @@ class BlockingTest : public PoolFixture, public ::testing::WithParamInterface<Po
   BlockingTest()
       : pool_(NewPool({.max_bytes = kMiB, .memory = GetParam().memory})), stream_(NewStream()) {}
 
-  std::unique_ptr<Waiting> Join(std::size_t bytes) {
+  std::unique_ptr<Waiting> Join(std::size_t bytes, int priority = 0) {
     const std::int64_t blocked = pool_->Stats().blocked;
-    auto waiting = std::make_unique<Waiting>(*pool_, bytes, stream_);
+    auto waiting = std::make_unique<Waiting>(*pool_, bytes, stream_, priority);
     while (pool_->Stats().blocked == blocked) std::this_thread::yield();
     return waiting;
   }
@@ -84,6 +84,44 @@ TEST_P(BlockingTest, ServesInTheOrderOfArrival) {
   void* const p = *first->Result();
   Free(p);
   Free(*second->Result());
+}
+
+TEST_P(BlockingTest, ServesByPriority) {
+  void* const all = Take(kMiB);
+  const auto low = Join(600 * kKiB, -1);
+  const auto first = Join(600 * kKiB);
+  const auto second = Join(600 * kKiB);
+  const auto high = Join(600 * kKiB, 7);
+  Free(all);
+  for (Waiting* const served : {high.get(), first.get(), second.get(), low.get()}) {
+    EXPECT_EQ(Live(), 1);
+    Free(served->Result().value());
+  }
+}
+
+TEST_P(BlockingTest, ALowPriorityIsPassedWithoutEnd) {
+  void* const held = Take(960 * kKiB);
+  const auto low = Join(kMiB, -1);
+  for (int i = 0; i < 3 * Pool::kMostOvertakes; ++i) Free(Take(64 * kKiB));
+  const auto high = Join(kMiB, 1);
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) Free(Take(64 * kKiB));
+  EXPECT_FALSE(pool_->Allocate(64 * kKiB, stream_).ok());  // not past the high one
+  Free(held);
+  Free(high->Result().value());
+  Free(low->Result().value());
+}
+
+TEST_P(BlockingTest, AHighPriorityGoesPastAClosedQueue) {
+  void* const held = Take(960 * kKiB);
+  const auto large = Join(kMiB);
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) Free(Take(64 * kKiB));
+  EXPECT_FALSE(pool_->Allocate(64 * kKiB, stream_).ok());
+  const absl::StatusOr<void*> small =
+      pool_->AllocateBlocking(64 * kKiB, stream_, Hint::kResident, absl::InfiniteFuture(), {}, 1);
+  Free(small.value());
+  EXPECT_FALSE(pool_->Allocate(64 * kKiB, stream_).ok());
+  Free(held);
+  Free(large->Result().value());
 }
 
 TEST_P(BlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
