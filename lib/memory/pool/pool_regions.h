@@ -65,7 +65,7 @@ class PoolRegions {
   Pool* Holding(const void* address) const;
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
   // unused memory above their least. In between it waits for the work of lent memory and takes
-  // unused memory from them. One thread at a time: two would take what the other gave back.
+  // unused memory from them. One thread at a time: two would take memory from each other.
   template <typename Take>
   void TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
@@ -101,7 +101,7 @@ class PoolRegions {
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
   // Lets requests that wait in the other pools look again after a free, where there may be room.
   void CallWaitersBut(const PoolImpl& freeing);
-  // Counts a free, or the end of a growth that served nobody, before a waiter can see its effect.
+  // Counts a free, or a growth that served no request, before a waiter can see its effect.
   void CountFree() { frees_.fetch_add(1); }
   std::uint64_t frees() const { return frees_.load(); }
   // Around the growth of a pool, which may have memory meanwhile that is neither unused nor live.
