@@ -82,7 +82,7 @@ inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, P
 inline void PoolImpl::CallOtherPools() {
   if (!regions_.HasWaiters()) [[likely]]
     return;
-  regions_.CountFree();
+  CountFree();
   locks_.WithoutBooks([this] { return regions_.CallWaitersBut(*this), true; });
 }
 
@@ -197,7 +197,7 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
   regions_.BeginGrowth();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
-  if (!is_served) regions_.CountFree();
+  if (!is_served) CountFree();
   regions_.EndGrowth();
   if (is_served) return address;
   if (memory_->held_bytes() != held) ServeWaiting();  // others may have room now
@@ -335,16 +335,16 @@ void PoolImpl::BeginIteration() {
 void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
 
 // Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
-// it looked, and nothing was freed meanwhile: each free calls the waiter later.
+// it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
 absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
-  const std::uint64_t frees = regions_.frees();
+  const std::uint64_t frees = OtherFrees();
   const bool had_live = MayFindRoom(waiter.wanted);
   absl::StatusOr<void*> address = regions_.HasAny() ? AllocateFromOthers(waiter.wanted, &waiter)
                                                     : AllocateOrGrow(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live) return address;
-  const bool has_live = MayFindRoom(waiter.wanted) || regions_.frees() != frees;
+  const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
   if (!queue_.IsHopeless(waiter, has_live)) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
   return Refuse(static_cast<std::size_t>(bytes), hint, stream);
@@ -542,12 +542,7 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::CallWaiters() {
-  const BackoffLock lock(locks_.books);
-  ServeWaiting();
-}
-
-void PoolImpl::CallWaitersFor(std::int64_t most_bytes) {
+void PoolImpl::CallWaiters(std::int64_t most_bytes) {
   const BackoffLock lock(locks_.books);
   queue_.CallThreads(most_bytes);
 }

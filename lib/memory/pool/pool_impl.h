@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -113,10 +114,8 @@ class PoolImpl final : public Pool {
   Taker& taker() const { return memory_->backing()->taker(); }
   // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
-  // Lets waiters look for memory that another pool lends.
-  void CallWaiters();
-  // Lets waiters look that want at most `most_bytes`, after a free of another pool.
-  void CallWaitersFor(std::int64_t most_bytes);
+  // Lets waiters that want at most `most_bytes` look for memory of the other pools.
+  void CallWaiters(std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
   // Returns the live bytes, 0 while the pool sleeps.
   std::int64_t AwakeLiveBytes() const;
   void AddLayer(CacheLayer& layer) { regions_.AddLayer(layer); }
@@ -162,6 +161,14 @@ class PoolImpl final : public Pool {
 
   // Serves a blocking request from free memory, or refuses it. Null when it has to wait.
   absl::StatusOr<void*> AllocateWithoutWait(std::size_t bytes, Stream stream, Hint hint);
+  void CountFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    ++counted_frees_;
+    regions_.CountFree();
+  }
+  // Returns the frees that the other pools of the budget counted.
+  std::uint64_t OtherFrees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return regions_.frees() - counted_frees_;
+  }
   absl::StatusOr<void*> Look(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
@@ -185,6 +192,7 @@ class PoolImpl final : public Pool {
   WaitingQueue queue_ ABSL_GUARDED_BY(locks_.books);
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;
+  std::uint64_t counted_frees_ ABSL_GUARDED_BY(locks_.books) = 0;
   const std::unique_ptr<MemorySource> memory_ ABSL_PT_GUARDED_BY(locks_.books);
   const std::unique_ptr<PoolRegions> own_regions_;  // null: the pool is a region
   PoolRegions& regions_;

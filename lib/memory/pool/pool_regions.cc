@@ -432,7 +432,7 @@ void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   const std::int64_t room =
       live_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : options_.max_bytes - live_bytes;
   for (PoolImpl* const pool : pools) {
-    if (pool != &freeing) pool->CallWaitersFor(room);
+    if (pool != &freeing) pool->CallWaiters(room);
   }
 }
 

@@ -84,6 +84,19 @@ TEST_F(RegionsWaitTest, ARequestThatNoFreeCanServeIsRefused) {
   EXPECT_TRUE(absl::IsResourceExhausted(served.status())) << served.status();
 }
 
+TEST_F(RegionsWaitTest, ALowerLeastServesAWaiter) {
+  ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  Free(Take(*weights_, kBudget / 2));  // the region keeps the memory
+  void* const held = Take(*cache_, kMiB);
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, kBudget - kMiB); });
+  AwaitSleeper(*cache_);
+  ASSERT_TRUE(pool_->LimitRegion("weights", 0, kBudget).ok());
+  waiter.join();
+  ASSERT_TRUE(served.ok()) << served.status();
+  for (void* const address : {held, *served}) Free(address);
+}
+
 TEST_F(RegionsWaitTest, ARequestAboveTheMostOfItsRegionDoesNotWaitForOthers) {
   ASSERT_TRUE(pool_->LimitRegion("cache", 0, kMiB).ok());
   void* const held = Take(*weights_, kMiB);
