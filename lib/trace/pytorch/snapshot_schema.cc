@@ -19,6 +19,7 @@
 namespace tidepool::pytorch {
 
 using Word = SnapshotWord;
+using Values = absl::Span<const PickleValue>;
 
 namespace {
 
@@ -176,11 +177,11 @@ absl::Status SnapshotSchema::ForEachEntry(PickleValue dict, const Visit& visit) 
   if (!dict.IsDict()) return Unexpected(dict, "a dict");
   absl::Status status = Spend(1 + pickle_.Size(dict));
   if (!status.ok()) return status;
-  pickle_.VisitElements(dict, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
-      status = visit(WordOf(elements[i]), elements[i + 1]);
+  pickle_.VisitEntries(dict, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      status = visit(WordOf(keys[i]), values[i]);
       if (!status.ok()) {
-        status = At(std::string(pickle_.Text(elements[i])), status);
+        status = At(std::string(pickle_.Text(keys[i])), status);
         return false;
       }
     }
@@ -594,12 +595,12 @@ absl::StatusOr<std::vector<TraceSetting>> SnapshotSchema::Settings() {
   if (!settings_.IsDict()) return settings;
   if (absl::Status status = Spend(pickle_.Size(settings_)); !status.ok()) return status;
   absl::Status status;
-  pickle_.VisitElements(settings_, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size() && status.ok(); i += 2) {
-      absl::StatusOr<std::string> value = SettingText(elements[i + 1]);
+  pickle_.VisitEntries(settings_, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size() && status.ok(); ++i) {
+      absl::StatusOr<std::string> value = SettingText(values[i]);
       status = value.status();
-      if (status.ok() && elements[i].IsText())
-        settings.push_back({std::string(pickle_.Text(elements[i])), *std::move(value)});
+      if (status.ok() && keys[i].IsText())
+        settings.push_back({std::string(pickle_.Text(keys[i])), *std::move(value)});
     }
     return status.ok();
   });
@@ -611,10 +612,9 @@ absl::StatusOr<std::string> SnapshotSchema::SettingText(PickleValue value) {
   if (!value.IsDict()) return TextOf(pickle_, value);
   if (absl::Status status = Spend(1 + pickle_.Size(value)); !status.ok()) return status;
   std::vector<std::string> entries;
-  pickle_.VisitElements(value, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
-      entries.push_back(TextOf(pickle_, elements[i]) + ":" + TextOf(pickle_, elements[i + 1]));
-    }
+  pickle_.VisitEntries(value, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      entries.push_back(TextOf(pickle_, keys[i]) + ":" + TextOf(pickle_, values[i]));
     return true;
   });
   return absl::StrJoin(entries, ",");
