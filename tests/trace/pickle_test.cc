@@ -336,6 +336,22 @@ TEST(Pickle, KeepsEqualKeysAndShortListsOnce) {
   EXPECT_EQ(pickle->elements(), 2 + 1 + 2 * kEvents + kEvents);
 }
 
+// Stacks of a training step come again in each step. A few of them may share a place with two
+// others.
+TEST(Pickle, KeepsManyStacksOnceThoughTheyAlternate) {
+  constexpr int kStacks = 2000;
+  constexpr int kSteps = 10;
+  std::string opcodes = "(";
+  for (int i = 0; i < kStacks * kSteps; ++i) {
+    const int stack = i % kStacks;
+    opcodes += "](K\1K\2M" +
+               std::string{static_cast<char>(stack & 0xFF), static_cast<char>(stack >> 8)} + "e";
+  }
+  const auto pickle = ParsePickle("\x80\x02" + opcodes + "l.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_LE(pickle->elements(), kStacks * kSteps + 3 * kStacks * 1.2);
+}
+
 // Containers that are filled in steps, with others between, have several parts.
 TEST(Pickle, FillsContainersInSteps) {
   constexpr int kContainers = 6;

@@ -5,6 +5,7 @@
 #include "lib/trace/pytorch/pickle.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -479,13 +480,18 @@ class PickleMachine {
   // before it, and a dict of the same keys as others.
   Pickle::Part Shared(absl::Span<const PickleValue> elements) {
     if (elements.size() > kMostShared) return New(elements);
-    Pickle::IndexRange& known = known_[HashOf(elements) % known_.size()];
-    if (known.size != elements.size() || std::memcmp(&pickle_.values_[known.begin], elements.data(),
-                                                     sizeof(PickleValue) * elements.size()) != 0) {
-      const Pickle::Part added = New(elements);
-      known = {added.begin, added.size};
-    }
-    return {known.begin, known.size};
+    auto& [newer, older] = known_[HashOf(elements) % known_.size()];
+    if (IsAt(newer, elements)) return {newer.begin, newer.size};
+    if (IsAt(older, elements)) return {older.begin, older.size};
+    const Pickle::Part added = New(elements);
+    older = newer;
+    newer = {added.begin, added.size};
+    return added;
+  }
+  bool IsAt(const Pickle::IndexRange& place, absl::Span<const PickleValue> elements) const {
+    return place.size == elements.size() &&
+           std::memcmp(&pickle_.values_[place.begin], elements.data(),
+                       sizeof(PickleValue) * elements.size()) == 0;
   }
 
   // Adds elements to the last part of a list if nothing was kept after that part.
@@ -530,7 +536,7 @@ class PickleMachine {
     }
     if (i < elements.size()) even = (even ^ elements[i].bits()) * kFactor;
     const std::uint64_t both = even ^ (odd >> 7);
-    return static_cast<std::size_t>(both ^ (both >> 32));
+    return static_cast<std::size_t>(((both ^ (both >> 32)) * kFactor) >> 32);
   }
 
   bool PushContainer(Kind kind, absl::Span<const PickleValue> elements) {
@@ -665,11 +671,14 @@ class PickleMachine {
 
   // Most elements of a part that is shared: a stack has tens of frames.
   static constexpr std::size_t kMostShared = 1024;
-  static constexpr std::size_t kKnownParts = std::size_t{1} << 14;
+  static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
 
   PickleInput input_;
   Pickle pickle_;
-  std::vector<Pickle::IndexRange> known_ = std::vector<Pickle::IndexRange>(kKnownParts);
+  // Places of elements by their hash. With a single place for each hash, two stacks of one hash
+  // that alternate would be kept again for each event.
+  std::vector<std::array<Pickle::IndexRange, 2>> known_ =
+      std::vector<std::array<Pickle::IndexRange, 2>>(kKnownPairs);
   // Most values on the stack. Picklers add a thousand values at a time, but a compressed file of a
   // megabyte could stack more values than fit into memory.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;

@@ -133,8 +133,8 @@ std::string TextOf(const Pickle& pickle, PickleValue value) {
 
 // An object with many references is visited once for each reference. So work is limited by the size
 // of the pickle, not by the size of the tree that it describes. Nothing that PyTorch writes is
-// visited more than twice. Dicts in lists have a separate limit, because the struct made of a dict
-// is larger than the reference to it.
+// visited more than three times. Dicts in lists have a separate limit, because the struct made of a
+// dict is larger than the reference to it.
 SnapshotSchema::SnapshotSchema(const Pickle& pickle)
     : pickle_(pickle),
       words_(pickle.texts()),
@@ -420,8 +420,10 @@ absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t d
 
 absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
   SnapshotEvent event;
+  event.dict = dict.index();
   bool has_address = false;
   bool has_size = false;
+  std::int64_t device_free = 0;  // checked here, taken by Request
   absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
     switch (key) {
       case Word::kAction:
@@ -431,7 +433,7 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
         has_address = true;
         return TakeAddress(value, &event.address);
       case Word::kDeviceFree:
-        return TakeInteger(value, &event.device_free);
+        return TakeInteger(value, &device_free);
       case Word::kSize:
         has_size = true;
         return TakeInteger(value, &event.size);
@@ -440,15 +442,6 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
         return TakeInteger(value, &event.time_us);
       case Word::kStream:
         event.stream = value;
-        return absl::OkStatus();
-      case Word::kFrames:
-        event.frames = value;
-        return absl::OkStatus();
-      case Word::kUserMetadata:
-        event.user_metadata = value;
-        return absl::OkStatus();
-      case Word::kCompileContext:
-        event.compile_context = value;
         return absl::OkStatus();
       default:
         return absl::OkStatus();
@@ -460,6 +453,19 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
   if ((has_range || event.action == Word::kOom) && !has_size)
     return Missing("size", "such an event");
   return event;
+}
+
+absl::StatusOr<SnapshotRequest> SnapshotSchema::Request(const SnapshotEvent& event) {
+  SnapshotRequest request;
+  const PickleValue dict(PickleValue::Kind::kDict, event.dict);
+  absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
+    if (key == Word::kFrames) request.frames = value;
+    if (key == Word::kUserMetadata) request.user_metadata = value;
+    if (key == Word::kCompileContext) request.compile_context = value;
+    return key == Word::kDeviceFree ? TakeInteger(value, &request.device_free) : absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return request;
 }
 
 absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32_t device) {
