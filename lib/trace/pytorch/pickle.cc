@@ -663,8 +663,8 @@ class PickleMachine {
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
   // Limits on kept memory: always allowed, for each byte of the pickle, and for each byte of the
-  // file. PyTorch's snapshots keep 3 bytes for each byte of the pickle, and 60 for each byte of a
-  // compressed file.
+  // file. PyTorch's snapshots keep at most 4 bytes for each byte of the pickle, and 22 for each
+  // byte of a compressed file.
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
   static constexpr std::uint64_t kBytesAByte = 16;
   static constexpr std::uint64_t kBytesAFileByte = 256;
