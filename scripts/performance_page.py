@@ -440,6 +440,12 @@ def python_package(results):
     return Figures(source=results.source(), table=table(head, rows))
 
 
+def big_traces(results):
+    pattern = r"(.+): (\d+) MB, (\d+) MB/s elapsed, (\d+) MB/s of processor time, ([\d.]+) times a count of lines, peak memory ([\d.]+) times the file"
+    head = ["file", "MB", "MB/s elapsed", "MB/s of processor time", "elapsed / count of lines", "peak memory / file"]
+    return Figures(source=results.source(), table=table(head, results.fields(pattern)), load=results.fields(r"load: ([\d.]+) ")[0][0])
+
+
 def steps_of(results):
     """Returns the results of the GPU suite's steps by name, each as a list."""
     lists = {name: step.get("result", []) for name, step in results.data["steps"].items()}
@@ -526,7 +532,7 @@ def gpu_programs(results):
 
 # Functions that take other files than the one of their own name.
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
-FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
+FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
            chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, gpt2_medium, llama_layer_sweep,
            machine_options, python_package, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 

@@ -42,12 +42,22 @@ absl::StatusOr<Pickle> ParsePickle(std::string_view bytes) {
 json ToJson(const Pickle& pickle, PickleValue value) {
   std::int64_t integer = 0;
   std::uint64_t large = 0;
+  std::vector<PickleValue> keys;
   std::vector<PickleValue> elements;
+  const auto add = [&](absl::Span<const PickleValue> part) {
+    elements.insert(elements.end(), part.begin(), part.end());
+    return true;
+  };
+  if (value.IsSequence()) pickle.VisitElements(value, add);
+  if (value.IsDict()) {
+    pickle.VisitEntries(
+        value, [&](absl::Span<const PickleValue> of, absl::Span<const PickleValue> values) {
+          keys.insert(keys.end(), of.begin(), of.end());
+          return add(values);
+        });
+    EXPECT_EQ(keys.size(), elements.size());
+  }
   if (value.IsSequence() || value.IsDict()) {
-    pickle.VisitElements(value, [&](absl::Span<const PickleValue> part) {
-      elements.insert(elements.end(), part.begin(), part.end());
-      return true;
-    });
     EXPECT_EQ(elements.size(), pickle.Size(value));
   }
   json container = json::array();
@@ -75,8 +85,8 @@ json ToJson(const Pickle& pickle, PickleValue value) {
       return container;
     case PickleKind::kDict:
       container = json::object();
-      for (std::size_t i = 0; i < elements.size(); i += 2)
-        container[std::string(pickle.Text(elements[i]))] = ToJson(pickle, elements[i + 1]);
+      for (std::size_t i = 0; i < keys.size(); ++i)
+        container[std::string(pickle.Text(keys[i]))] = ToJson(pickle, elements[i]);
       return container;
   }
   return nullptr;
@@ -313,6 +323,67 @@ TEST(Pickle, KeepsElementsOfListsApartThatShareThem) {
   EXPECT_EQ(ToJson(*pickle, pickle->root()),
             json::parse("[[null,1,2,3,5],[null,1,2,3,4],[null,1,2,3],[null,1,2,3]]"));
   EXPECT_LE(pickle->elements(), 4 + 2 + 4);
+}
+
+// Events have the same keys, and many have the same short stack.
+TEST(Pickle, KeepsEqualKeysAndShortListsOnce) {
+  constexpr int kEvents = 100;
+  std::string opcodes = "(";
+  for (int i = 0; i < kEvents; ++i)
+    opcodes += "}(K\x07K" + std::string(1, static_cast<char>(i)) + "K\x08](K\x09" + "eu";
+  const auto pickle = ParsePickle("\x80\x02" + opcodes + "l.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_EQ(pickle->elements(), 2 + 1 + 2 * kEvents + kEvents);
+}
+
+// Stacks of a training step come again in each step. A few of them may share a place with two
+// others.
+TEST(Pickle, KeepsManyStacksOnceThoughTheyAlternate) {
+  constexpr int kStacks = 2000;
+  constexpr int kSteps = 10;
+  std::string opcodes = "(";
+  for (int i = 0; i < kStacks * kSteps; ++i) {
+    const int stack = i % kStacks;
+    opcodes += "](K\1K\2M" +
+               std::string{static_cast<char>(stack & 0xFF), static_cast<char>(stack >> 8)} + "e";
+  }
+  const auto pickle = ParsePickle("\x80\x02" + opcodes + "l.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_LE(pickle->elements(), kStacks * kSteps + 3 * kStacks * 1.2);
+}
+
+// Containers that are filled in steps, with others between, have several parts.
+TEST(Pickle, FillsContainersInSteps) {
+  constexpr int kContainers = 6;
+  const std::string get = "h";
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    std::string opcodes = "(";
+    std::vector<json> expected;
+    for (char i = 0; i < kContainers; ++i) {
+      opcodes += (i % 2 == 0 ? "]q" : "}q") + std::string(1, i);
+      expected.push_back(i % 2 == 0 ? json::array() : json::object());
+    }
+    opcodes += "t";
+    for (unsigned step = 0; step < seed; ++step) {
+      const auto container = static_cast<char>(random() % kContainers);
+      opcodes += get + container + "(";
+      for (unsigned more = random() % 4; more > 0; --more) {
+        const auto number = static_cast<char>(random() % 100);
+        const std::string key = absl::StrCat("k", step, "_", more);
+        json& filled = expected[static_cast<std::size_t>(container)];
+        if (filled.is_object()) {
+          opcodes += "U" + std::string(1, static_cast<char>(key.size())) + key;
+          filled[key] = number;
+        } else {
+          filled.push_back(number);
+        }
+        opcodes += "K" + std::string(1, number);
+      }
+      opcodes += container % 2 == 0 ? "e0" : "u0";
+    }
+    ASSERT_EQ(ReadPickle(opcodes), json(expected)) << seed;
+  }
 }
 
 // More lists than the table of elements that may be shared has places.

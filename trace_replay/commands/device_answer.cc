@@ -32,6 +32,7 @@ absl::Status Explain(const MeasuredTrace& measured, const std::vector<CategoryRu
   }
   answer.by_frame = BytesByFrame(trace, *live, measured.alignment);
   answer.by_category = BytesByCategory(trace, Categorize(trace, rules), *live, measured.alignment);
+  if (trace.reservations.empty() && trace.segments.empty()) return absl::OkStatus();
   absl::StatusOr<std::optional<ReservedMemory>> memory =
       ReservedAfter(trace, answer.event, measured.alignment);
   if (!memory.ok()) return memory.status();

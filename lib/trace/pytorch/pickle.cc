@@ -5,6 +5,7 @@
 #include "lib/trace/pytorch/pickle.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -106,8 +107,8 @@ class PickleMachine {
     const double part = static_cast<double>(input_.file_bytes()) /
                         static_cast<double>(std::max(input_.file_bytes(), input_.file_size()));
     ReserveFor(part, pickle_.values_);
-    ReserveFor(part, pickle_.parts_);
     ReserveFor(part, pickle_.containers_);
+    ReserveFor(part, memo_);
   }
   template <typename Element>
   static void ReserveFor(double part, std::vector<Element>& elements) {
@@ -120,8 +121,8 @@ class PickleMachine {
   std::uint64_t KeptBytes() const {
     return pickle_.text_.size() + sizeof(Pickle::IndexRange) * pickle_.texts_.size() +
            sizeof(PickleValue) * (pickle_.values_.size() + stack_.size() + memo_.size()) +
-           sizeof(Pickle::Part) * pickle_.parts_.size() +
-           sizeof(Pickle::Container) * pickle_.containers_.size() +
+           sizeof(Pickle::Part) * (pickle_.containers_.size() + pickle_.parts_.size()) +
+           sizeof(std::pair<std::uint32_t, Pickle::Tail>) * pickle_.tails_.capacity() +
            sizeof(std::uint64_t) * (pickle_.integers_.size() + pickle_.floats_.size()) +
            sizeof(std::uint32_t) * marks_.size();
   }
@@ -446,44 +447,81 @@ class PickleMachine {
     return absl::MakeConstSpan(stack_).subspan(begin);
   }
 
-  void Add(Kind kind, std::uint32_t container_index, absl::Span<const PickleValue> elements) {
+  void Add(Kind kind, std::uint32_t container, absl::Span<const PickleValue> elements) {
     if (elements.empty()) return;
-    Pickle::Container& container = pickle_.containers_[container_index];
-    if (kind != Kind::kDict && container.size == 0 && AddShared(container, elements)) return;
-    const auto end = static_cast<std::uint32_t>(pickle_.values_.size());
-    const auto added = static_cast<std::uint32_t>(elements.size());
-    pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
-    container.size += added;
-    if (container.last != Pickle::kNoPart) {
-      Pickle::Part& last = pickle_.parts_[container.last];
-      if (last.elements.begin + last.elements.size == end) {
-        last.elements.size += added;
-        return;
-      }
-      last.next = static_cast<std::uint32_t>(pickle_.parts_.size());
-    } else {
-      container.first = static_cast<std::uint32_t>(pickle_.parts_.size());
+    if (kind == Kind::kDict) {
+      AddPart(container, Entries(elements));
+    } else if (pickle_.containers_[container].size == 0) {
+      pickle_.containers_[container] = Shared(elements);
+    } else if (!Extend(container, elements)) {
+      AddPart(container, New(elements));
     }
-    container.last = static_cast<std::uint32_t>(pickle_.parts_.size());
-    pickle_.parts_.push_back({{end, added}, Pickle::kNoPart});
   }
 
-  // Lets an empty list share the elements of an earlier part that are equal, if the table has
-  // one; otherwise notes in the table where the elements will be. Each event has a list of its own
-  // for a stack that others had before it.
-  bool AddShared(Pickle::Container& container, absl::Span<const PickleValue> elements) {
-    if (elements.size() < kLeastShared || elements.size() > kMostShared) return false;
-    Pickle::IndexRange& known = known_[HashOf(elements) % known_.size()];
-    const auto size = static_cast<std::uint32_t>(elements.size());
-    if (known.size != size || std::memcmp(&pickle_.values_[known.begin], elements.data(),
-                                          sizeof(PickleValue) * elements.size()) != 0) {
-      known = {static_cast<std::uint32_t>(pickle_.values_.size()), size};
-      return false;
-    }
-    container.first = container.last = static_cast<std::uint32_t>(pickle_.parts_.size());
-    container.size = size;
-    pickle_.parts_.push_back({known, Pickle::kNoPart});
+  Pickle::Part New(absl::Span<const PickleValue> elements) {
+    const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
+    pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
+    return {begin, static_cast<std::uint32_t>(elements.size())};
+  }
+
+  // Returns entries with these keys and values, which alternate.
+  Pickle::Part Entries(absl::Span<const PickleValue> alternating) {
+    keys_.clear();
+    for (std::size_t i = 0; i < alternating.size(); i += 2) keys_.push_back(alternating[i]);
+    const std::uint32_t keys = Shared(keys_).begin;
+    const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
+    for (std::size_t i = 1; i < alternating.size(); i += 2)
+      pickle_.values_.push_back(alternating[i]);
+    return {begin, static_cast<std::uint32_t>(keys_.size()), keys};
+  }
+
+  // Returns the place of equal elements if the table has one. Otherwise keeps the elements and
+  // notes their place in the table. Each event has a list of its own for a stack that others had
+  // before it, and a dict of the same keys as others.
+  Pickle::Part Shared(absl::Span<const PickleValue> elements) {
+    if (elements.size() > kMostShared) return New(elements);
+    auto& [newer, older] = known_[HashOf(elements) % known_.size()];
+    if (IsAt(newer, elements)) return {newer.begin, newer.size};
+    if (IsAt(older, elements)) return {older.begin, older.size};
+    const Pickle::Part added = New(elements);
+    older = newer;
+    newer = {added.begin, added.size};
+    return added;
+  }
+  bool IsAt(const Pickle::IndexRange& place, absl::Span<const PickleValue> elements) const {
+    return place.size == elements.size() &&
+           std::memcmp(&pickle_.values_[place.begin], elements.data(),
+                       sizeof(PickleValue) * elements.size()) == 0;
+  }
+
+  // Adds elements to the last part of a list if nothing was kept after that part.
+  bool Extend(std::uint32_t container, absl::Span<const PickleValue> elements) {
+    Pickle::Part& first = pickle_.containers_[container];
+    Pickle::Tail* const tail =
+        first.next == Pickle::kNoPart ? nullptr : &pickle_.tails_.at(container);
+    Pickle::Part& last = tail == nullptr ? first : pickle_.parts_[tail->last];
+    if (last.begin + last.size != pickle_.values_.size()) return false;
+    last.size += New(elements).size;
+    if (tail != nullptr) tail->size += static_cast<std::uint32_t>(elements.size());
     return true;
+  }
+
+  void AddPart(std::uint32_t container, const Pickle::Part& added) {
+    Pickle::Part& first = pickle_.containers_[container];
+    if (first.size == 0) {
+      first = added;
+      return;
+    }
+    const auto number = static_cast<std::uint32_t>(pickle_.parts_.size());
+    pickle_.parts_.push_back(added);
+    if (first.next == Pickle::kNoPart) {
+      first.next = number;
+      pickle_.tails_[container] = {number, first.size + added.size};
+      return;
+    }
+    Pickle::Tail& tail = pickle_.tails_.at(container);
+    pickle_.parts_[tail.last].next = number;
+    tail = {number, tail.size + added.size};
   }
 
   // A polynomial of the values in two halves: their multiplications overlap.
@@ -498,7 +536,7 @@ class PickleMachine {
     }
     if (i < elements.size()) even = (even ^ elements[i].bits()) * kFactor;
     const std::uint64_t both = even ^ (odd >> 7);
-    return static_cast<std::size_t>(both ^ (both >> 32));
+    return static_cast<std::size_t>(((both ^ (both >> 32)) * kFactor) >> 32);
   }
 
   bool PushContainer(Kind kind, absl::Span<const PickleValue> elements) {
@@ -571,8 +609,7 @@ class PickleMachine {
       return FailAtOpcode(absl::StrCat("memo number ", number, ", expected less than ",
                                        input_.position(), ", the bytes of the pickle so far"));
     }
-    if (number >= memo_.size())
-      memo_.resize(std::max<std::size_t>(number + 1, 2 * memo_.size()), kNothing);
+    if (number >= memo_.size()) memo_.resize(number + 1, kNothing);
     if (memo_[number] == kNothing) ++memoized_;
     memo_[number] = stack_.back();
     return true;
@@ -626,20 +663,22 @@ class PickleMachine {
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
   // Limits on kept memory: always allowed, for each byte of the pickle, and for each byte of the
-  // file. PyTorch's snapshots keep 3 bytes for each byte of the pickle, and 60 for each byte of a
-  // compressed file.
+  // file. PyTorch's snapshots keep at most 4 bytes for each byte of the pickle, and 22 for each
+  // byte of a compressed file.
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
   static constexpr std::uint64_t kBytesAByte = 16;
   static constexpr std::uint64_t kBytesAFileByte = 256;
 
-  // Elements of a part that may be shared: a stack has tens of frames.
-  static constexpr std::size_t kLeastShared = 4;
+  // Most elements of a part that is shared: a stack has tens of frames.
   static constexpr std::size_t kMostShared = 1024;
-  static constexpr std::size_t kKnownParts = std::size_t{1} << 14;
+  static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
 
   PickleInput input_;
   Pickle pickle_;
-  std::vector<Pickle::IndexRange> known_ = std::vector<Pickle::IndexRange>(kKnownParts);
+  // Places of elements by their hash. With a single place for each hash, two stacks of one hash
+  // that alternate would be kept again for each event.
+  std::vector<std::array<Pickle::IndexRange, 2>> known_ =
+      std::vector<std::array<Pickle::IndexRange, 2>>(kKnownPairs);
   // Most values on the stack. Picklers add a thousand values at a time, but a compressed file of a
   // megabyte could stack more values than fit into memory.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;
@@ -647,6 +686,7 @@ class PickleMachine {
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
+  std::vector<PickleValue> keys_;  // of the entries that are being added
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;

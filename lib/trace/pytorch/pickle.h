@@ -3,8 +3,9 @@
 // tuples and dicts. Reading never calls or builds anything else.
 //
 // A value is eight bytes; the data that it refers to lies in a few arrays of the pickle. Two values
-// with equal bits are the same object. Containers may contain one another in circles, and an object
-// may be referred to any number of times. So every walk through a pickle must be bounded.
+// with equal bits are the same object. Dicts with equal keys share them, and lists with equal
+// elements share these. Containers may contain one another in circles, and an object may be
+// referred to any number of times. So every walk through a pickle must be bounded.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
 
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/base/io/byte_source.h"
@@ -81,33 +83,38 @@ class Pickle {
     const IndexRange& text = texts_[value.index()];
     return std::string_view(text_).substr(text.begin, text.size);
   }
-  // Returns the number of elements of a list or tuple, or twice the number of entries of a dict.
-  std::size_t Size(PickleValue value) const { return containers_[value.index()].size; }
-  // Calls `visit` with consecutive parts of the elements until it returns false. Elements of a dict
-  // are key, value, key, value, in the order of the file, and no pair is divided. Returns whether
-  // all elements were visited.
+  // Returns the number of elements of a list or tuple, or of entries of a dict.
+  std::size_t Size(PickleValue container) const {
+    const Part& first = containers_[container.index()];
+    return first.next == kNoPart ? first.size : tails_.at(container.index()).size;
+  }
+  // Calls `visit` with consecutive parts of the elements of a list or tuple until it returns false.
+  // Returns whether all elements were visited.
   template <typename Visit>
-  bool VisitElements(PickleValue container, const Visit& visit) const {
-    for (std::uint32_t part = containers_[container.index()].first; part != kNoPart;
-         part = parts_[part].next) {
-      const IndexRange& elements = parts_[part].elements;
-      if (!visit(absl::MakeConstSpan(values_).subspan(elements.begin, elements.size))) return false;
-    }
-    return true;
+  bool VisitElements(PickleValue sequence, const Visit& visit) const {
+    return VisitParts(sequence,
+                      [&](const Part& part) { return visit(Values(part.begin, part.size)); });
+  }
+  // Calls `visit` with keys and as many values, in the order of the file, until it returns false.
+  // Returns whether all entries of the dict were visited.
+  template <typename Visit>
+  bool VisitEntries(PickleValue dict, const Visit& visit) const {
+    return VisitParts(dict, [&](const Part& part) {
+      return visit(Values(part.keys, part.size), Values(part.begin, part.size));
+    });
   }
 
-  // Returns a number of the elements of a container: containers with equal numbers have equal
+  // Returns a number of the elements of a list or tuple: those with equal numbers have equal
   // elements in the same order. Most lists that repeat another have its number.
-  std::uint64_t Contents(PickleValue container) const {
-    const Container& of = containers_[container.index()];
-    if (of.first != of.last || of.size == 0) return std::uint64_t{container.index()} << 32;
-    const IndexRange& elements = parts_[of.first].elements;
-    return std::uint64_t{elements.begin} << 32 | elements.size;
+  std::uint64_t Contents(PickleValue sequence) const {
+    const Part& first = containers_[sequence.index()];
+    if (first.next != kNoPart || first.size == 0) return std::uint64_t{sequence.index()} << 32;
+    return std::uint64_t{first.begin} << 32 | first.size;
   }
   // Number of texts, and of containers; their indices are smaller.
   std::size_t texts() const { return texts_.size(); }
   std::size_t containers() const { return containers_.size(); }
-  // Number of elements that are kept: those that lists share count once.
+  // Number of keys and elements that are kept: those that containers share count once.
   std::size_t elements() const { return values_.size(); }
 
  private:
@@ -118,26 +125,44 @@ class Pickle {
     std::uint32_t begin;
     std::uint32_t size;
   };
-  // Part of the elements of a container. Containers have several parts if others are filled in
-  // between. Parts of several lists may share elements, which never change.
+  // Part of the elements of a container, or of the entries of a dict. A container has several parts
+  // if others are filled in between, and a dict also if it is filled in several steps. Parts may
+  // share keys and elements, which never change.
   struct Part {
-    IndexRange elements;  // part of values_
-    std::uint32_t next;
+    std::uint32_t begin = 0;  // of the elements, or the values of a dict, in values_
+    std::uint32_t size = 0;   // 0 only in an empty container
+    std::uint32_t keys = 0;   // begin of the keys of a dict in values_
+    std::uint32_t next = kNoPart;
   };
-  struct Container {
-    std::uint32_t first = kNoPart;
-    std::uint32_t last = kNoPart;
-    std::uint32_t size = 0;
+  // The end of a container of several parts.
+  struct Tail {
+    std::uint32_t last;  // part
+    std::uint32_t size;  // of all parts
   };
+
+  absl::Span<const PickleValue> Values(std::uint32_t begin, std::uint32_t size) const {
+    return absl::MakeConstSpan(values_).subspan(begin, size);
+  }
+  template <typename Visit>
+  bool VisitParts(PickleValue container, const Visit& visit) const {
+    const Part* part = &containers_[container.index()];
+    if (part->size == 0) return true;
+    while (visit(*part)) {
+      if (part->next == kNoPart) return true;
+      part = &parts_[part->next];
+    }
+    return false;
+  }
 
   Pickle() = default;
 
   PickleValue root_;
   std::vector<PickleValue> values_;
-  std::vector<Part> parts_;
-  std::vector<Container> containers_;
-  std::string text_;               // all texts and bytes, one after the other
-  std::vector<IndexRange> texts_;  // parts of text_
+  std::vector<Part> containers_;                    // the first part of each
+  std::vector<Part> parts_;                         // the others
+  absl::flat_hash_map<std::uint32_t, Tail> tails_;  // by container
+  std::string text_;                                // all texts and bytes, one after the other
+  std::vector<IndexRange> texts_;                   // parts of text_
   std::vector<std::uint64_t> integers_;
   std::vector<double> floats_;
 };

@@ -49,13 +49,15 @@ class StackTags {
   StackTags(const Pickle& pickle, SnapshotSchema& schema, TraceBuilder& builder)
       : pickle_(pickle), schema_(schema), builder_(builder) {}
 
-  // Returns the tag of `frames`, innermost first, on top of `base`. None has no frames.
+  // Returns the tag of `frames`, innermost first, on top of `base`. None and an empty list have no
+  // frames.
   absl::StatusOr<TraceTag> Tag(TraceTag base, PickleValue frames) {
     if (frames.IsNone()) return base;
     if (!frames.IsSequence()) {
       return absl::InvalidArgumentError(
           absl::StrCat("frames: ", KindText(frames), ", expected a list"));
     }
+    if (pickle_.Size(frames) == 0) return base;
     const std::uint64_t contents = pickle_.Contents(frames);
     const auto known = stacks_.find({base, contents});
     if (known != stacks_.end()) return known->second;
@@ -75,14 +77,14 @@ class StackTags {
     return tag;
   }
 
-  // Returns the tag of an event's user metadata and compile context, as if these had called all
+  // Returns the tag of a request's user metadata and compile context, as if these had called all
   // code. So memory is divided by purpose first and by code second.
-  absl::StatusOr<TraceTag> Base(const SnapshotEvent& event) {
-    if (!event.user_metadata.IsText() && !event.compile_context.IsText()) return 0;
-    const std::pair<PickleValue, PickleValue> key(event.user_metadata, event.compile_context);
+  absl::StatusOr<TraceTag> Base(const SnapshotRequest& request) {
+    if (!request.user_metadata.IsText() && !request.compile_context.IsText()) return 0;
+    const std::pair<PickleValue, PickleValue> key(request.user_metadata, request.compile_context);
     if (key == last_base_key_) return last_base_;
-    absl::StatusOr<TraceTag> tag = Context(0, event.user_metadata, "user_metadata", "");
-    if (tag.ok()) tag = Context(*tag, event.compile_context, "compile_context", "N/A");
+    absl::StatusOr<TraceTag> tag = Context(0, request.user_metadata, "user_metadata", "");
+    if (tag.ok()) tag = Context(*tag, request.compile_context, "compile_context", "N/A");
     if (tag.ok()) {
       last_base_key_ = key;
       last_base_ = *tag;
@@ -371,11 +373,13 @@ class SnapshotReader {
   }
 
   absl::Status AddRequest(const SnapshotEvent& event, std::string_view stream) {
-    absl::StatusOr<TraceTag> tag = tags_.Base(event);
-    if (tag.ok()) tag = tags_.Tag(*tag, event.frames);
+    const absl::StatusOr<SnapshotRequest> request = schema_.Request(event);
+    if (!request.ok()) return request.status();
+    absl::StatusOr<TraceTag> tag = tags_.Base(*request);
+    if (tag.ok()) tag = tags_.Tag(*tag, request->frames);
     if (!tag.ok()) return tag.status();
     builder_.SetTag(*tag);
-    if (event.action == Word::kOom) return AddRefusal(event, stream);
+    if (event.action == Word::kOom) return AddRefusal(event.size, request->device_free, stream);
     const trace::AddressText id(event.address);
     // An allocation at a live address means that a free was missed, for example while recording was
     // paused.
@@ -383,10 +387,9 @@ class SnapshotReader {
     return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
   }
 
-  absl::Status AddRefusal(const SnapshotEvent& event, std::string_view stream) {
-    std::optional<std::int64_t> device_free;
-    if (event.device_free >= 0) device_free = event.device_free;
-    return builder_.Failure(event.size, Hint::kResident, stream, last_time_, device_free);
+  absl::Status AddRefusal(std::int64_t bytes, std::int64_t device_free, std::string_view stream) {
+    return builder_.Failure(bytes, Hint::kResident, stream, last_time_,
+                            device_free >= 0 ? std::optional(device_free) : std::nullopt);
   }
 
   SnapshotSchema schema_;

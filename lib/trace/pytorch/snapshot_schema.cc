@@ -19,6 +19,7 @@
 namespace tidepool::pytorch {
 
 using Word = SnapshotWord;
+using Values = absl::Span<const PickleValue>;
 
 namespace {
 
@@ -132,8 +133,8 @@ std::string TextOf(const Pickle& pickle, PickleValue value) {
 
 // An object with many references is visited once for each reference. So work is limited by the size
 // of the pickle, not by the size of the tree that it describes. Nothing that PyTorch writes is
-// visited more than twice. Dicts in lists have a separate limit, because the struct made of a dict
-// is larger than the reference to it.
+// visited more than three times. Dicts in lists have a separate limit, because the struct made of a
+// dict is larger than the reference to it.
 SnapshotSchema::SnapshotSchema(const Pickle& pickle)
     : pickle_(pickle),
       words_(pickle.texts()),
@@ -176,11 +177,11 @@ absl::Status SnapshotSchema::ForEachEntry(PickleValue dict, const Visit& visit) 
   if (!dict.IsDict()) return Unexpected(dict, "a dict");
   absl::Status status = Spend(1 + pickle_.Size(dict));
   if (!status.ok()) return status;
-  pickle_.VisitElements(dict, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
-      status = visit(WordOf(elements[i]), elements[i + 1]);
+  pickle_.VisitEntries(dict, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      status = visit(WordOf(keys[i]), values[i]);
       if (!status.ok()) {
-        status = At(std::string(pickle_.Text(elements[i])), status);
+        status = At(std::string(pickle_.Text(keys[i])), status);
         return false;
       }
     }
@@ -419,8 +420,10 @@ absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t d
 
 absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
   SnapshotEvent event;
+  event.dict = dict.index();
   bool has_address = false;
   bool has_size = false;
+  std::int64_t device_free = 0;  // checked here, taken by Request
   absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
     switch (key) {
       case Word::kAction:
@@ -430,7 +433,7 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
         has_address = true;
         return TakeAddress(value, &event.address);
       case Word::kDeviceFree:
-        return TakeInteger(value, &event.device_free);
+        return TakeInteger(value, &device_free);
       case Word::kSize:
         has_size = true;
         return TakeInteger(value, &event.size);
@@ -439,15 +442,6 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
         return TakeInteger(value, &event.time_us);
       case Word::kStream:
         event.stream = value;
-        return absl::OkStatus();
-      case Word::kFrames:
-        event.frames = value;
-        return absl::OkStatus();
-      case Word::kUserMetadata:
-        event.user_metadata = value;
-        return absl::OkStatus();
-      case Word::kCompileContext:
-        event.compile_context = value;
         return absl::OkStatus();
       default:
         return absl::OkStatus();
@@ -459,6 +453,19 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
   if ((has_range || event.action == Word::kOom) && !has_size)
     return Missing("size", "such an event");
   return event;
+}
+
+absl::StatusOr<SnapshotRequest> SnapshotSchema::Request(const SnapshotEvent& event) {
+  SnapshotRequest request;
+  const PickleValue dict(PickleValue::Kind::kDict, event.dict);
+  absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
+    if (key == Word::kFrames) request.frames = value;
+    if (key == Word::kUserMetadata) request.user_metadata = value;
+    if (key == Word::kCompileContext) request.compile_context = value;
+    return key == Word::kDeviceFree ? TakeInteger(value, &request.device_free) : absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return request;
 }
 
 absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32_t device) {
@@ -594,12 +601,12 @@ absl::StatusOr<std::vector<TraceSetting>> SnapshotSchema::Settings() {
   if (!settings_.IsDict()) return settings;
   if (absl::Status status = Spend(pickle_.Size(settings_)); !status.ok()) return status;
   absl::Status status;
-  pickle_.VisitElements(settings_, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size() && status.ok(); i += 2) {
-      absl::StatusOr<std::string> value = SettingText(elements[i + 1]);
+  pickle_.VisitEntries(settings_, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size() && status.ok(); ++i) {
+      absl::StatusOr<std::string> value = SettingText(values[i]);
       status = value.status();
-      if (status.ok() && elements[i].IsText())
-        settings.push_back({std::string(pickle_.Text(elements[i])), *std::move(value)});
+      if (status.ok() && keys[i].IsText())
+        settings.push_back({std::string(pickle_.Text(keys[i])), *std::move(value)});
     }
     return status.ok();
   });
@@ -611,10 +618,9 @@ absl::StatusOr<std::string> SnapshotSchema::SettingText(PickleValue value) {
   if (!value.IsDict()) return TextOf(pickle_, value);
   if (absl::Status status = Spend(1 + pickle_.Size(value)); !status.ok()) return status;
   std::vector<std::string> entries;
-  pickle_.VisitElements(value, [&](absl::Span<const PickleValue> elements) {
-    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
-      entries.push_back(TextOf(pickle_, elements[i]) + ":" + TextOf(pickle_, elements[i + 1]));
-    }
+  pickle_.VisitEntries(value, [&](Values keys, Values values) {
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      entries.push_back(TextOf(pickle_, keys[i]) + ":" + TextOf(pickle_, values[i]));
     return true;
   });
   return absl::StrJoin(entries, ",");

@@ -77,14 +77,22 @@ enum class SnapshotWord : std::uint8_t {
 // More bytes than any device has, and small enough that a few of them add up without overflow.
 inline constexpr std::int64_t kMostReservedBytes = std::int64_t{1} << 61;
 
+// Event of a history. Millions of them are kept beside the pickle, so the parts that only a request
+// needs stay there.
 struct SnapshotEvent {
   SnapshotWord action = SnapshotWord::kUnknown;
   bool has_time = false;
-  std::int64_t device_free = -1;  // of an oom; -1 when unknown
+  std::uint32_t dict = 0;  // its number in the pickle
   std::uint64_t address = 0;
   std::int64_t size = 0;
   std::int64_t time_us = 0;
   PickleValue stream;
+};
+static_assert(sizeof(SnapshotEvent) == 40);
+
+// Further parts of an event that requests memory.
+struct SnapshotRequest {
+  std::int64_t device_free = -1;  // of an oom; -1 when unknown
   PickleValue frames;
   PickleValue user_metadata;
   PickleValue compile_context;
@@ -150,6 +158,7 @@ class SnapshotSchema {
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
   absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
+  absl::StatusOr<SnapshotRequest> Request(const SnapshotEvent& event);
   // Returns the number of events of a device, in constant time but for files of many devices.
   std::size_t CountEvents(std::int32_t device) const;
   struct Summary {

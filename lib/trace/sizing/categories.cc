@@ -16,7 +16,7 @@ namespace {
 enum class Phase : std::uint8_t { kUnknown, kCreation, kForward, kBackward, kOptimizer };
 
 // Built-in categories, after those of the user.
-enum Category : std::uint32_t {
+enum Category : std::uint8_t {
   kWeights,
   kGradients,
   kOptimizerState,
@@ -157,7 +157,7 @@ std::vector<Category> Guess(const Trace& trace) {
   Phases phases(trace);
   struct Birth {
     Phase phase = Phase::kUnknown;
-    std::int64_t number = 0;  // of the phase
+    std::uint32_t number = 0;  // of the phase: at most that of allocations
   };
   std::vector<Birth> births(trace.allocations.size());
   std::vector<Category> categories(trace.allocations.size(), kUnknown);
@@ -235,6 +235,7 @@ TraceCategories Categorize(const Trace& trace, const std::vector<CategoryRule>& 
   const std::vector<Category> guesses = Guess(trace);
   const auto offset = static_cast<std::uint32_t>(rules.size());
   RecordedPurposes purposes(trace, categories.names);
+  categories.of_allocations.reserve(trace.allocations.size());
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     const std::uint32_t rule = of_tags[trace.allocations[i].tag];
     const bool is_earlier = static_cast<std::int64_t>(i) < trace.earlier_allocations;

@@ -96,6 +96,7 @@ absl::StatusOr<TraceDemand> MeasureDemand(const Trace& trace, std::int64_t align
   TraceDemand demand;
   demand.peak_live_bytes = load->peak_live_bytes;
   demand.needs_bytes = load->peak_live_bytes;
+  if (trace.failures.empty()) return demand;
   std::int64_t live = 0;
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];

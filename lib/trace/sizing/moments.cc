@@ -315,6 +315,7 @@ bool AddUp(const std::vector<TraceSegment>& segments) {
 }  // namespace
 
 std::vector<NamedBytes> PeaksByMark(const Trace& trace, std::int64_t alignment) {
+  if (trace.mark_names.size() == 0) return {};
   MarkPeaks peaks(trace);
   std::int64_t live = 0;
   for (const TraceEvent& event : trace.events) {
