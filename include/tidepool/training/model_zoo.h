@@ -23,8 +23,9 @@ namespace tidepool {
 // launch_seconds.
 // The efficiency depends on the algorithm: 0.4 for implicit-gemm, 0.5 for precomputed-gemm, 0.25
 // for winograd and fft (which do fewer operations), 0.8 for other matrix products.
-// lib/training/models/cost_model.h and lib/training/models/gpus.cc give the sources of these
-// numbers; the first defines an operation. ReadTimes replaces the computed times by measured ones.
+// lib/training/models/cost_model.h, lib/training/models/gpus.cc and the table of GPUs that it
+// includes give the sources of these numbers; the first defines an operation. ReadTimes replaces
+// the computed times by measured ones.
 struct GpuRates {
   std::string name;
   double flops_per_second = 0;  // single precision, matrix units included

@@ -507,20 +507,6 @@ class FrontTest(unittest.TestCase):
         self.assertEqual([row[0] for row in text.front(found)], ["front", "trains on", ""])
         self.assertEqual(text.front(found)[0][1], "no picture: no schedule with addresses fits")
 
-    # lib/training/models/gpus.cc has them for schedules, and TF32 at half of the rate of 16 bits.
-    def test_the_figures_of_the_gpus_are_those_of_schedules(self):
-        source = (SOURCE / "lib/training/models/gpus.cc").read_text()
-        rows = re.findall(r'WithMemory\(With\w+\(Gpu\("([^"]+)", ([\d.]+)e12, ([\d.]+)e9, k(Pcie\d|Grace)\), ([\d.]+)e12(?:, 0)?\),\s+([\d.]+),\s+"([^"]+)"',
-                          source)
-        self.assertEqual(sorted(row[0] for row in rows), sorted(gpus.GPUS))
-        for name, single, bandwidth, link, half, memory, title in rows:
-            gpu = gpus.GPUS[name]
-            self.assertEqual((gpu.title, gpu.memory_gib, gpu.gigabytes_per_second), (title, float(memory), float(bandwidth)), name)
-            self.assertEqual(gpu.link_bytes_per_second, {"Pcie3": 12e9, "Pcie4": 24e9, "Pcie5": 48e9, "Pcie6": 96e9, "Grace": 170e9}[link], name)
-            self.assertAlmostEqual(gpu.tera_operations[2] / float(half), 1, delta=1e-3, msg=name)
-            self.assertAlmostEqual((gpu.tera_operations[2] / 2 if gpu.capability >= 80 else gpu.tera_operations[1]) / float(single), 1, delta=0.02,
-                                   msg=name)
-
     def test_is_of_one_run_of_two_steps(self):
         with self.assertRaisesRegex(ValueError, "--front with --steps 1, expected 2 or more"):
             main.DryRun(main.Options(command=["true"], stand_in="", front="f.svg", steps=1))

@@ -160,9 +160,18 @@ class GpuTest(unittest.TestCase):
                 self.assertGreaterEqual(gpu.capability, 70)
                 self.assertEqual(gpu.threads % 512, 0)
                 self.assertGreater(gpu.memory_bytes, 14 << 30)
+                self.assertGreater(gpu.link_bytes_per_second, 0)
 
     def test_has_the_cache_that_was_measured(self):
         self.assertEqual(gpus.find("h200").l2_bytes, 62914560)
+
+    def test_every_row_of_the_table_is_read(self):
+        for kind in ("GPU", "LINK"):
+            self.assertEqual(len(gpus.rows(kind)), sum(line.startswith(f"{kind}(") for line in gpus.TABLE.splitlines()))
+
+    def test_a_real_gpu_has_the_link_of_its_row_or_of_its_capability(self):
+        self.assertEqual(gpus.link_of("NVIDIA GB200", 100), 170e9)
+        self.assertEqual([gpus.link_of("another", capability) for capability in (75, 89, 90, 120)], [12e9, 24e9, 48e9, 48e9])
 
 
 class TargetTest(unittest.TestCase):

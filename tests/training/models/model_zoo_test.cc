@@ -528,6 +528,23 @@ TEST(ModelZoo, GpusHaveTheRatesOfMicroCudnn) {
   EXPECT_EQ(gpus["k20xm"].link, "PCIe 2.0 x16");
 }
 
+// Tensor cores have bfloat16 and TF32 from Ampere on.
+TEST(ModelZoo, GpusOfDryRunsHaveTheRatesOfTheirRows) {
+  std::map<std::string, GpuRates> gpus;
+  for (const GpuRates& gpu : KnownGpus()) gpus[gpu.name] = gpu;
+  EXPECT_DOUBLE_EQ(gpus["h100"].flops_per_second, 494.7e12);
+  EXPECT_DOUBLE_EQ(gpus["h100"].bfloat16_flops_per_second, 989.4e12);
+  EXPECT_DOUBLE_EQ(gpus["h100"].bytes_per_second, 3350e9);
+  EXPECT_TRUE(gpus["h100"].has_tensor_float32);
+  EXPECT_EQ(gpus["h100"].title, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(gpus["h100"].memory_bytes >> 20, 81090);
+  EXPECT_EQ(gpus["gb200"].link_bytes_per_second, 170e9);
+  EXPECT_DOUBLE_EQ(gpus["t4"].flops_per_second, 8.1e12);
+  EXPECT_DOUBLE_EQ(gpus["t4"].float16_flops_per_second, 65e12);
+  EXPECT_EQ(gpus["t4"].bfloat16_flops_per_second, 0);
+  EXPECT_FALSE(gpus["t4"].has_tensor_float32);
+}
+
 TEST(ModelZoo, NamesAreReadKindly) {
   EXPECT_EQ(Made("ResNet50", {.batch = 1, .gpu = "GTX_1080Ti"}).name, "resnet-50");
   EXPECT_EQ(Made("VGG_16", {.batch = 1}).name, "vgg-16");
