@@ -20,6 +20,8 @@ STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its 
 CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
 HOST_SHARE = 1 / 4  # of the host's free memory: no further run shall take more, if it takes that in proportion to the batch
 SEARCH = "5s"  # for a schedule
+# Files with the limit of a control group and the memory that it takes: of version 2, and of version 1.
+GROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 class Remedies:
@@ -196,12 +198,14 @@ def host_bytes():
     return max(1, 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
-def free_host_bytes():
-    """Returns the memory that the host can give without swapping, or less where the control group has a limit."""
-    free = 1024 * int(re.search(r"MemAvailable: *(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
-    with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
-        limit, taken = (int(pathlib.Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
-        free = min(free, max(0, limit - taken))
+def free_host_bytes(root="/"):
+    """Returns the memory that the host can give without swapping, or less where the control group has a limit. `root` is the folder of its
+    files."""
+    free = 1024 * int(re.search(r"MemAvailable: *(\d+) kB", pathlib.Path(root, "proc/meminfo").read_text())[1])
+    for names in GROUPS:
+        with contextlib.suppress(OSError, ValueError):  # no group of this version, or "max"
+            limit, taken = (int(pathlib.Path(root, "sys/fs/cgroup", name).read_text()) for name in names)
+            free = min(free, max(0, limit - taken))
     return free
 
 

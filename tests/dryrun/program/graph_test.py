@@ -638,6 +638,31 @@ class RooflineTest(unittest.TestCase):
         self.assertEqual((round(roofline.LAUNCH * 1e9), roofline.EFFICIENCY), (int(launch[1]), float(efficiency[1])))
 
 
+class FreeHostTest(unittest.TestCase):
+    def free(self, **groups):
+        """Returns the free memory of a host with 1 MiB available, and files of control groups."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "proc").mkdir()
+            (root / "proc/meminfo").write_text("MemTotal:  4096 kB\nMemAvailable:  1024 kB\n")
+            (root / "sys/fs/cgroup/memory").mkdir(parents=True)
+            for name, content in groups.items():
+                (root / "sys/fs/cgroup" / name).write_text(f"{content}\n")
+            return remedies.free_host_bytes(root)
+
+    def test_is_that_of_the_host_without_a_limit(self):
+        self.assertEqual(self.free(), 1 << 20)
+        self.assertEqual(self.free(**{"memory.max": "max", "memory.current": 5}), 1 << 20)
+        self.assertEqual(self.free(**{"memory/memory.limit_in_bytes": 9223372036854771712, "memory/memory.usage_in_bytes": 5}), 1 << 20)
+
+    def test_is_that_of_a_group_with_a_limit(self):
+        self.assertEqual(self.free(**{"memory.max": 1000, "memory.current": 300}), 700)
+        self.assertEqual(self.free(**{"memory.max": 1000, "memory.current": 1300}), 0)
+
+    def test_version_1_has_other_files(self):
+        self.assertEqual(self.free(**{"memory/memory.limit_in_bytes": 1000, "memory/memory.usage_in_bytes": 300}), 700)
+
+
 class RemediesTest(unittest.TestCase):
     # The address space has room for 16 TiB of all GPUs together.
     def test_enough_memory_is_less_on_many_gpus(self):
