@@ -18,6 +18,8 @@ def rows(kind):
 
 
 LINKS = dict(rows("LINK"))  # bytes a second of copies from and to the host
+UNIFIED = "unified memory"  # in the place of a link
+MOST_PER_NODE = 8  # GPUs of a node that nothing else says
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +59,18 @@ class Gpu:
         return tuple(1e12 * one for one in (self.doubles, self.floats, self.halves))
 
     @property
+    def is_integrated(self):
+        """Whether the GPU shares the memory of the host, as CUDA's property `integrated` says."""
+        return self.link == UNIFIED
+
+    @property
     def link_bytes_per_second(self):
-        return LINKS[self.link]
+        return self.bytes_per_second / 2 if self.is_integrated else LINKS[self.link]
+
+    @property
+    def per_node(self):
+        """The GPUs of a node that nothing else says."""
+        return 1 if self.is_integrated else MOST_PER_NODE
 
 
 GPUS = {name: Gpu(*values) for name, *values in rows("GPU")}
@@ -67,8 +79,8 @@ GPUS = {name: Gpu(*values) for name, *values in rows("GPU")}
 def link_of(title, capability):
     """Returns the bytes a second of copies from and to the host: those of the GPU with that title, or of PCI Express as GPUs of the
     capability have it."""
-    known = next((gpu.link for gpu in GPUS.values() if gpu.title == title), None)
-    return LINKS[known or {7: "PCIe 3.0 x16", 8: "PCIe 4.0 x16"}.get(capability // 10, "PCIe 5.0 x16")]
+    known = next((gpu.link_bytes_per_second for gpu in GPUS.values() if gpu.title == title), None)
+    return known or LINKS[{7: "PCIe 3.0 x16", 8: "PCIe 4.0 x16"}.get(capability // 10, "PCIe 5.0 x16")]
 
 
 def find(name):

@@ -41,11 +41,15 @@ struct GpuRates {
   // The name that the driver gives, and the total that PyTorch prints in its errors; 0: unknown.
   std::string title = {};
   std::int64_t memory_bytes = 0;
+  // The memory is that of the host, as CUDA's property `integrated` says: data that moves to the
+  // host leaves no room.
+  bool is_integrated = false;
 };
 // Returns the known GPUs: "gtx-750-ti", "gtx-970", "gtx-1080-ti", "titan-x", "k20xm", "k40", "k80"
 // (one of the board's two GPUs), "p100" and "a100", and those with a known memory: "t4", "v100",
 // "v100-32", "a10g", "a100-40", "a100-80", "l4", "l40s", "h100-pcie", "h100", "h200", "b200",
-// "b300", "gb200", "gb300", "rtx-3090", "rtx-4090", "rtx-5090" and "rtx-pro-6000".
+// "b300", "gb200", "gb300", "gb10", "agx-thor", "agx-orin-64", "rtx-3090", "rtx-4090", "rtx-5090"
+// and "rtx-pro-6000".
 TIDEPOOL_EXPORT absl::Span<const GpuRates> KnownGpus();
 // Reads the rates of a GPU from a JSON file of at most 64 KiB (docs/formats/gpu.md). Errors are
 // InvalidArgument with `FILE:LINE: fault, expectation`. Thread-safe.

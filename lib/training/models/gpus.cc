@@ -18,7 +18,8 @@ namespace tidepool {
 namespace {
 
 constexpr double kLaunchSeconds = 5e-6;
-constexpr int kAmpere = 80;  // ten times its capability
+constexpr int kAmpere = 80;                                    // ten times its capability
+constexpr std::string_view kUnifiedMemory = "unified memory";  // in the place of a link
 
 struct LinkRow {
   std::string_view name;
@@ -94,6 +95,10 @@ GpuRates OfDryRuns(const GpuRow& row) {
   gpu.bfloat16_flops_per_second = has_tensor_float32 ? halves : 0;
   gpu.has_tensor_float32 = has_tensor_float32;
   gpu.title = row.title;
+  if (row.link == kUnifiedMemory) {
+    gpu.is_integrated = true;
+    gpu.link_bytes_per_second = gpu.bytes_per_second / 2;  // a copy reads and writes
+  }
   gpu.memory_bytes = static_cast<std::int64_t>(row.memory_gib * (1 << 30));
   return gpu;
 }

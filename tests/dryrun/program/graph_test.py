@@ -563,7 +563,7 @@ class BatchTest(unittest.TestCase):
 
     def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, host=1.0, **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
-                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False}}
+                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False, "host_bytes": [0, 0]}}
         answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory}
         run = unittest.mock.Mock(command=words.split(), options=main.Options(command=[], stand_in=""),
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
@@ -680,6 +680,42 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
 
 
+class IntegratedTest(unittest.TestCase):
+    """The remedies for a GPU that shares the memory of the host: nothing moves there."""
+
+    def names(self, gpu):
+        step = Program()
+        step.begin()
+        step.run("mm", makes=(1,))
+        step.run("add", "backward", uses=(1,), makes=(3,))
+        tool = Tool({"fits": True, "peak_device_bytes": 1, "seconds": 1.0, "ideal_seconds": 1.0})
+        run = unittest.mock.Mock(command=["t.py"], tool=tool, options=main.Options(command=[], stand_in=""),
+                                 machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 1 << 30,
+                "outside": {"counts": False, "host_bytes": [0, 0]}}
+        with remedies.Remedies(run, {"ranks": [rank], "memory_bytes": 1 << 30}) as further:
+            further.graph, further.budget = step.graph(), 1 << 20
+            further.smaller_batch = further.blocks_again = further.eight_bits = lambda: None
+            further.dry_run = lambda **_: ({"fits": True, "peak_live_bytes": 1}, {"snapshot": None})
+            with unittest.mock.patch.multiple(what_if, bytes_of=lambda *_: 1, state_on_host=lambda *_: (1, 1.0)), \
+                    unittest.mock.patch.object(graph, "step_of", lambda _: ({"clock": [0, 10**9]}, None)):
+                found = further.find()
+        return [one["name"] for one in found], found
+
+    def test_no_row_moves_data_to_the_host(self):
+        self.assertEqual(self.names("h100")[0], ["offload and recompute modules", "offload and recompute, chosen by tidepool", "optimizer state on the host"])
+        names, found = self.names("gb10")
+        self.assertEqual(names, ["recompute, chosen by tidepool"])
+        self.assertIn("tidepool schedule step.json", found[0]["how"])
+
+    def test_the_graph_has_the_rate_of_copies_in_one_memory(self):
+        step = Program()
+        step.begin()
+        step.run("mm", makes=(1,))
+        step.run("add", "backward", uses=(1,), makes=(3,))
+        self.assertEqual(json.loads(graph.text(step.graph(), "net", gpus.find("gb10")))["link"], 136.5e9)
+
+
 class TextTest(unittest.TestCase):
     def test_prints_how_large_a_batch_may_be(self):
         found = {"batch": 12, "in_place_of": 4, "is_least": False, "checked": False, "how": "computed from the task graph"}
@@ -692,8 +728,8 @@ class TextTest(unittest.TestCase):
 
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
-                "outside": {"counts": False}}
-        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
+                "outside": {"counts": False, "host_bytes": [0, 0]}}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
         self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])
@@ -705,6 +741,9 @@ class TextTest(unittest.TestCase):
                          [("to make it fit", "batch 2 in place of 4   1.0 GiB live   1.25 x the time a sample, checked   --batch 2"),
                           ("", "other                   4.0 GiB live   does not suffice alone"),
                           ("", "schedule                 no schedule   does not suffice alone")])
+        answer["integrated"] = True
+        self.assertEqual(text.remedies(answer)[-1],
+                         ("", "no change moves data to the host: the NVIDIA GB10 shares its memory, so that would leave no more room"))
 
 
 if __name__ == "__main__":

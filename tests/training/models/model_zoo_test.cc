@@ -503,7 +503,8 @@ TEST(ModelZoo, GpusHaveRates) {
     EXPECT_GT(gpu.flops_per_second, 1e12);
     EXPECT_GT(gpu.bytes_per_second, 8e10);
     EXPECT_GT(gpu.launch_seconds, 0);
-    EXPECT_THAT(gpu.link, ::testing::AnyOf(::testing::StartsWith("PCIe "), "NVLink-C2C"));
+    EXPECT_EQ(gpu.is_integrated, gpu.link == "unified memory");
+    EXPECT_GT(gpu.link_bytes_per_second, 5e9);
     const TaskGraph graph = Made("alexnet", {.batch = 1, .gpu = gpu.name});
     EXPECT_EQ(graph.gpu, gpu.name);
     EXPECT_EQ(graph.link_bytes_per_second, gpu.link_bytes_per_second);
@@ -543,6 +544,9 @@ TEST(ModelZoo, GpusOfDryRunsHaveTheRatesOfTheirRows) {
   EXPECT_DOUBLE_EQ(gpus["t4"].float16_flops_per_second, 65e12);
   EXPECT_EQ(gpus["t4"].bfloat16_flops_per_second, 0);
   EXPECT_FALSE(gpus["t4"].has_tensor_float32);
+  EXPECT_FALSE(gpus["t4"].is_integrated);
+  EXPECT_TRUE(gpus["gb10"].is_integrated);
+  EXPECT_DOUBLE_EQ(gpus["gb10"].link_bytes_per_second, 136.5e9);
 }
 
 TEST(ModelZoo, NamesAreReadKindly) {
