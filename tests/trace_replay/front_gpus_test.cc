@@ -12,12 +12,14 @@
 
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/training/graph.h"
+#include "trace_replay/offload/gpu_cards.h"
 
 namespace tidepool {
 namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -79,7 +81,7 @@ class FrontGpus : public CommandLine {
 TEST_F(FrontGpus, TellsWhichTrainAStep) {
   const json answer = Answer(GraphOf(10));
   const std::map<std::string, json> cards = ByName(answer);
-  EXPECT_EQ(cards.size(), 19);
+  EXPECT_EQ(cards.size(), 22);
   EXPECT_EQ(cards.at("h100")["fits"], true);
   EXPECT_DOUBLE_EQ(cards.at("h100")["seconds"], 60);
   EXPECT_DOUBLE_EQ(cards.at("a100-80")["seconds"], 30 * 989.4 / 312 + 30 * 3350.0 / 2039);
@@ -97,7 +99,7 @@ TEST_F(FrontGpus, TellsWhichTrainAStep) {
   EXPECT_THAT(std::string(lines[2]), AllOf(StartsWith("no schedule fits: "), HasSubstr("t4"),
                                            HasSubstr("v100"), Not(HasSubstr("l4"))));
   EXPECT_EQ(lines[3], "l4 is the smallest at 1.1 x or less of its time with enough memory");
-  EXPECT_EQ(lines.size(), 4);
+  EXPECT_EQ(lines.size(), 4) << "all that share the memory of the host have room";
 }
 
 TEST_F(FrontGpus, ASlowScheduleIsNoGoodAnswer) {
@@ -105,6 +107,22 @@ TEST_F(FrontGpus, ASlowScheduleIsNoGoodAnswer) {
   EXPECT_GT(ByName(answer).at("rtx-4090")["slowdown"], 1.1);
   EXPECT_THAT(std::string(answer["gpu_lines"][1]), StartsWith("with a schedule, slower: "));
   EXPECT_EQ(answer["smallest_gpu"], "rtx-5090");
+}
+
+// A forward task runs again on the one, and the other sends its result.
+TEST_F(FrontGpus, ScheduleOfAGpuThatSharesTheMemoryOfTheHostMovesNothing) {
+  TaskGraph graph = GraphOf(10);
+  for (GraphTask& task : graph.tasks) task.may_rerun = task.phase == TaskPhase::kForward;
+  const std::vector<tool::GpuCard> cards =
+      tool::CardsOf(graph, {.share = 0.39, .time_limit_seconds = 0.05}).value();
+  std::map<std::string, double> slowdowns;
+  for (const tool::GpuCard& card : cards) slowdowns[card.name] = card.slowdown.value_or(0);
+  EXPECT_EQ(slowdowns["gb10"], 1) << "it has room";
+  EXPECT_GT(slowdowns["agx-orin-64"], 1.05);
+  EXPECT_LT(slowdowns["l40s"], 1.05);
+  EXPECT_THAT(
+      tool::CardLines(cards),
+      Contains("agx-orin-64 shares the memory of the host, so its schedule moves no data there"));
 }
 
 TEST_F(FrontGpus, AShareOfTheMemoryIsForTheStep) {

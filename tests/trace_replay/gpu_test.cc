@@ -57,6 +57,30 @@ TEST_F(Gpus, TheLinkFollowsTheGpu) {
               HasSubstr("memory 4.0 GiB,\n  link 48.0 GB/s (PCIe 5.0 x16 of h200)\n"));
 }
 
+// The graph of a dry run has the name that the driver gives.
+TEST_F(Gpus, TheLinkIsThatOfTheNameOfTheDriverToo) {
+  TaskGraph graph = Made({"--gpu", "gb10"});
+  graph.gpu = "NVIDIA GB10";
+  ASSERT_EQ(WriteGraph(graph, graph_), absl::OkStatus());
+  EXPECT_EQ(Simulated({})["link"]["source"], "unified memory of NVIDIA GB10");
+}
+
+TEST_F(Gpus, BestSendsNothingFromAGpuThatSharesTheMemoryOfTheHost) {
+  graph_ = folder_ / "graph.json";
+  const auto scheduled = [this](const std::string& gpu, const std::string& memory) {
+    EXPECT_EQ(Run({"model", "alexnet", "--batch", "256", "--gpu", gpu, "-o", graph_}).status, 0);
+    return json::parse(Run({"schedule", graph_, "--policy", "best", "--memory-kind", "paged",
+                            "--memory", memory, "--time-limit", "100ms", "--json"})
+                           .out);
+  };
+  EXPECT_GT(scheduled("h200", "1100MiB")["bytes_out"], 0);
+  EXPECT_THAT(std::string(scheduled("gb10", "1100MiB")["why"]),
+              HasSubstr(" without data that leaves for the host"));
+  const json answer = scheduled("gb10", "1500MiB");
+  EXPECT_EQ(answer["bytes_out"], 0);
+  EXPECT_GT(answer["seconds"], answer["ideal_seconds"]);
+}
+
 TEST_F(Gpus, AGivenLinkComesFirst) {
   Made({"--gpu", "h200"});
   EXPECT_EQ(

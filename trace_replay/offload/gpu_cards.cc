@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
+#include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/simulated_iteration.h"
 #include "trace_replay/or_null.h"
 
@@ -49,9 +50,7 @@ double HalfRate(const GpuRates& gpu) {
 }
 
 absl::StatusOr<const GpuRates*> GpuOf(const TaskGraph& graph) {
-  for (const GpuRates& gpu : KnownGpus()) {
-    if (!graph.gpu.empty() && (graph.gpu == gpu.name || graph.gpu == gpu.title)) return &gpu;
-  }
+  if (const GpuRates* const gpu = KnownGpu(graph.gpu); gpu != nullptr) return gpu;
   return absl::InvalidArgumentError(absl::StrCat(
       "the times of the graph are those of ",
       graph.gpu.empty() ? "no GPU" : absl::StrCat("'", absl::CHexEscape(graph.gpu), "'"),
@@ -121,7 +120,8 @@ absl::Status SetTraining(const TaskGraph& graph, std::int64_t memory_bytes,
 
 absl::StatusOr<GpuCard> CardOf(const TaskGraph& graph, const GpuRates& own, const GpuRates& gpu,
                                std::int64_t peak_bytes, const GpuQuestion& question) {
-  GpuCard card = {.name = gpu.name, .memory_bytes = gpu.memory_bytes};
+  GpuCard card = {
+      .name = gpu.name, .memory_bytes = gpu.memory_bytes, .is_integrated = gpu.is_integrated};
   const TaskGraph there = OnGpu(graph, own, gpu);
   const auto memory_bytes =
       static_cast<std::int64_t>(static_cast<double>(gpu.memory_bytes) * question.share);
@@ -153,6 +153,21 @@ std::string LineOf(GpuTraining training, const std::vector<GpuCard>& cards) {
   }
   return texts.empty() ? ""
                        : absl::StrCat(TrainingText(training), ": ", absl::StrJoin(texts, " · "));
+}
+
+// Returns the reason for which some GPUs without room for the step have no faster schedule. Empty
+// without such a GPU.
+std::string LineOfIntegrated(const std::vector<GpuCard>& cards) {
+  std::vector<std::string> names;
+  for (const GpuCard& card : cards) {
+    const bool has_room = card.training == GpuTraining::kAsItIs;
+    if (card.is_integrated && !has_room) names.push_back(card.name);
+  }
+  if (names.empty()) return "";
+  return absl::StrCat(absl::StrJoin(names, ", "),
+                      names.size() == 1
+                          ? " shares the memory of the host, so its schedule moves no data there"
+                          : " share the memory of the host, so their schedules move no data there");
 }
 
 nlohmann::ordered_json NameOrNull(const GpuCard* card) {
@@ -264,6 +279,8 @@ std::vector<std::string> CardLines(const std::vector<GpuCard>& cards) {
     std::string line = LineOf(training, cards);
     if (!line.empty()) lines.push_back(std::move(line));
   }
+  std::string integrated = LineOfIntegrated(cards);
+  if (!integrated.empty()) lines.push_back(std::move(integrated));
   const std::string rule =
       absl::StrCat(" at ", kNearlyAsFast, " x or less of its time with enough memory");
   const GpuCard* const smallest = SmallestCard(cards);

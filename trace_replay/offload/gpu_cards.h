@@ -24,6 +24,7 @@ inline constexpr double kNearlyAsFast = 1.1;
 struct GpuCard {
   std::string name;
   std::int64_t memory_bytes = 0;
+  bool is_integrated = false;  // its memory is that of the host
   GpuTraining training = GpuTraining::kNotAtAll;
   std::optional<double> slowdown = {};  // times the step of the same GPU with enough memory
   std::optional<double> seconds = {};   // of the step
@@ -47,7 +48,8 @@ absl::StatusOr<GpuPrices> ReadPrices(const std::string& path);
 // Returns the known GPUs with a known memory, by how they train the step, then from the fastest to
 // the slowest. Tasks take the times of the graph's GPU, scaled: products of matrices by the
 // operations of 16 bits, others by the bandwidth. GPUs without room for the step have a schedule of
-// `best` in pages. InvalidArgument for a graph of an unknown GPU.
+// `best` in pages, in which no data leaves a GPU that shares the memory of the host.
+// InvalidArgument for a graph of an unknown GPU.
 absl::StatusOr<std::vector<GpuCard>> CardsOf(const TaskGraph& graph, const GpuQuestion& question);
 
 // Return the card with the least memory, and that on which the step costs least, of those that
@@ -59,7 +61,8 @@ const GpuCard* CheapestCard(const std::vector<GpuCard>& cards);
 std::string TrainingText(GpuTraining training);
 // Returns "l4 2.99 s (1.05 x)".
 std::string CardText(const GpuCard& card);
-// Returns a line for each way to train the step, and for the smallest and the cheapest GPU.
+// Returns a line for each way to train the step, for GPUs that share the memory of the host, and
+// for the smallest and the cheapest GPU.
 std::vector<std::string> CardLines(const std::vector<GpuCard>& cards);
 nlohmann::ordered_json CardsJson(const std::vector<GpuCard>& cards);
 

@@ -72,11 +72,16 @@ absl::StatusOr<GpuRates> RatesOf(const GpuOption& option) {
   return gpu;
 }
 
-std::string LinkText(const std::string& gpu) {
-  for (const GpuRates& known : KnownGpus()) {
-    if (known.name == gpu) return absl::StrCat(known.link, " of ", gpu);
+const GpuRates* KnownGpu(std::string_view name) {
+  for (const GpuRates& gpu : KnownGpus()) {
+    if (!name.empty() && (name == gpu.name || name == gpu.title)) return &gpu;
   }
-  return gpu;
+  return nullptr;
+}
+
+std::string LinkText(const std::string& gpu) {
+  const GpuRates* const known = KnownGpu(gpu);
+  return known == nullptr ? gpu : absl::StrCat(known->link, " of ", gpu);
 }
 
 }  // namespace tidepool::tool

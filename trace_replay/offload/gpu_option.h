@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "tidepool/training/model_zoo.h"
@@ -23,6 +24,9 @@ void AddGpuOptions(CLI::App& app, GpuOption& option, const std::string& group);
 // Returns the rates of the GPU, with those of --flops and --bandwidth in the place of its own. A
 // name that is no known GPU is a file.
 absl::StatusOr<GpuRates> RatesOf(const GpuOption& option);
+
+// Returns the known GPU with this name, or with this name of its driver. Null: no known one.
+const GpuRates* KnownGpu(std::string_view name);
 
 // Returns "PCIe 5.0 x16 of h200" for a known GPU, and its name for another one.
 std::string LinkText(const std::string& gpu);

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "tidepool/copies/compression_profile.h"
 #include "trace_replay/offload/division_options.h"
+#include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -294,6 +295,8 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   if (!orders.ok()) return orders.status();
   const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
   if (!profile.ok()) return profile.status();
+  const GpuRates* const gpu = KnownGpu(graph.gpu);
+  offload.offloads = gpu == nullptr || !gpu->is_integrated;
   offload.layerwise.set = *set;
   offload.layerwise.algorithms = *algorithms;
   offload.layerwise.order = orders->front();
@@ -437,6 +440,7 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
     return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
                        .seed = choice.chain.seed,
                        .recomputes = choice.recompute != "off",
+                       .offloads = choice.offloads,
                        .part_bytes = choice.part_bytes,
                        .densities = choice.layerwise.densities,
                        .known = choice.known,

@@ -17,6 +17,7 @@ import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_generation as generation
+import _tidepool_host as host
 import _tidepool_imports as imports
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
@@ -125,7 +126,7 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
-                  "error_frame": self.error_frame, "devices": [],
+                  "error_frame": self.error_frame, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}

@@ -20,6 +20,7 @@ def _load(name):
 _load("_tidepool_assumed")
 _load("_tidepool_imports")
 _load("_tidepool_generation")
+_load("_tidepool_host")
 _load("_tidepool_libraries").replace_paths()
 _load("_tidepool_modules")
 _load("_tidepool_pinned")

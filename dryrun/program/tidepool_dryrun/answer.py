@@ -35,8 +35,14 @@ def processes(folder):
         communicators = path.with_name(path.stem.replace("process", "communicators"))
         asked = process["pinned"]["peak_bytes"] or held
         read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
-                     "communicators": communicators})
+                     "communicators": communicators, "host_bytes": host_bytes(process["host"], held)})
     return sorted(read, key=lambda one: one["rank"])
+
+
+def host_bytes(host, pinned):
+    """Returns the least and the most bytes of the host that a process takes. Of pinned memory only pages that the program wrote are in the
+    figures of the system."""
+    return max(host["bytes"], pinned), host["peak_bytes"] + pinned
 
 
 def largest_of(ranks):
@@ -57,7 +63,7 @@ def of_rank(process, tool, around):
     if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
         ranks.append(without_pytorch(process, 0, 0))
     for rank in ranks:
-        rank["outside"] = outside.answer(process["communicators"], rank["device"], around)
+        rank["outside"] = outside.answer(process["communicators"], rank["device"], around, process["host_bytes"])
     return ranks
 
 
@@ -224,7 +230,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
         largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
-    return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
+    return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],

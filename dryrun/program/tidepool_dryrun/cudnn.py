@@ -60,7 +60,7 @@ def of_sizes(gpu, pass_, type_, is_last, x, w, y, padding, stride, dilation):
     directions = len(x) - 2
     padding, stride, dilation = (one if len(one) == directions else one * directions for one in (padding, stride, dilation))
     numbers = (*x, *w, *y, *padding, *stride, *dilation)
-    rates = (gpu.gigabytes_per_second * 1e9, *(1e12 * one for one in gpu.tera_operations))
+    rates = (gpu.bytes_per_second, *gpu.operations_per_second)
     return rules().tidepoolWorkspaceOfConvolution(pass_, type_, int(is_last), directions, (ctypes.c_longlong * len(numbers))(*numbers),
                                                   gpu.capability, ctypes.c_longlong(gpu.multiprocessors), (ctypes.c_double * 4)(*rates))
 

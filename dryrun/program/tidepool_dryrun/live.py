@@ -131,5 +131,6 @@ def write(run_step, path):
         raise DryRunError(f"the step has more than {len(step['operators'])} operators, expected fewer: shorter sequences or fewer micro-batches")
     made = graph.Graph(step, events)
     major, minor = torch.cuda.get_device_capability()
-    gpu = types.SimpleNamespace(title=torch.cuda.get_device_name(), link_bytes_per_second=gpus.link_of(10 * major + minor))
+    title = torch.cuda.get_device_name()
+    gpu = types.SimpleNamespace(title=title, link_bytes_per_second=gpus.link_of(title, 10 * major + minor))
     return graph.write(made, os.path.basename(sys.argv[0]) or "step", gpu, made.peak, os.fspath(path))

@@ -74,6 +74,8 @@ class DryRun:
         if memory_bytes <= 0:
             raise ValueError(f"memory of {memory_bytes} bytes, expected more than 0")
         devices = self.world.per_node if self.world else options.devices or 1
+        if gpu.is_integrated and devices > 1:
+            raise ValueError(f"{devices} GPUs on a node, expected 1: the {gpu.title} is a part of its host")
         self.machine = program.Machine(gpu, memory_bytes, devices)
         self.tool = tool or answers.Tool(options.tool)
         self.target = target.find(self.command)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of a GPU that lies outside of PyTorch's allocator: the context with its modules, and NCCL's communicators. Only a driver and
-NCCL know the bytes, so these are ranges of public measurements, with their sources.
+"""Memory of a GPU that lies outside of PyTorch's allocator: the context with its modules, NCCL's communicators, and the process on the host
+where the GPU shares its memory. Only a driver and NCCL know the bytes of the first two, so these are ranges of public measurements, with
+their sources.
 
 Not counted: memory that extensions take from the CUDA runtime, which the dry run sees itself.
 """
@@ -82,8 +83,9 @@ def entries(path, device):
     return [(ranks, peers, has_collective) for ranks, number, peers, has_collective, _ in ENTRY.iter_unpack(whole) if number == device]
 
 
-def answer(path, device, around):
-    """Returns the memory outside of PyTorch's allocator as answers have it. `path` is the record of the communicators of a process."""
+def answer(path, device, around, host_bytes):
+    """Returns the memory outside of PyTorch's allocator as answers have it. `path` is the record of the communicators of a process, which
+    takes `host_bytes` of the host, least and most."""
     least, most, source = context(around.gpu)
     found = []
     for entry in entries(path, device):
@@ -91,11 +93,10 @@ def answer(path, device, around):
         found.append({"ranks": entry[0], "peers": entry[1], "bytes": bytes_, "source": of})
     return {"context_bytes": [least, most], "context_source": source,
             "nccl_bytes": [sum(one["bytes"][end] for one in found) for end in (0, 1)], "communicators": len(found), "nccl": found,
-            "counts": around.counts}
+            "host_bytes": list(host_bytes) if around.gpu.is_integrated else [0, 0], "counts": around.counts}
 
 
 def counted_bytes(outside):
-    """Returns the least and the most bytes that a program's memory has to leave free."""
-    if not outside["counts"]:
-        return 0, 0
-    return tuple(outside["context_bytes"][end] + outside["nccl_bytes"][end] for end in (0, 1))
+    """Returns the least and the most bytes that a program's memory has to leave free. The process on the host is a part of the program."""
+    counted = ("host_bytes", "context_bytes", "nccl_bytes") if outside["counts"] else ("host_bytes",)
+    return tuple(sum(outside[name][end] for name in counted) for end in (0, 1))

@@ -24,12 +24,13 @@ def files(folder):
 
 
 def records(folder):
-    """Returns the memory of each process and device that took any."""
+    """Returns the memory of each process and device that took any. Of the host only pinned memory is known."""
     found = []
     for rank, path in enumerate(files(folder)):
-        for device, (peak, refused) in enumerate(held(path)[1]):
+        (pinned, _), devices = held(path)
+        for device, (peak, refused) in enumerate(devices):
             if peak or refused:
-                found.append({"rank": rank, "device": device, "peak": peak, "refused": refused,
+                found.append({"rank": rank, "device": device, "peak": peak, "refused": refused, "host_bytes": (pinned, pinned),
                               "communicators": path.with_name(path.name.replace("memory", "communicators"))})
     return found
 
@@ -45,9 +46,9 @@ def rank_answer(record, memory_bytes):
             "snapshot": None}
 
 
-def with_outside(rank, communicators, around):
+def with_outside(rank, record, around):
     """Returns the entry of a rank with the memory that the runtime does not count. The rest has to hold the peak."""
-    beside = outside.answer(communicators, rank["device"], around)
+    beside = outside.answer(record["communicators"], rank["device"], around, record["host_bytes"])
     fits = rank["fits"] and rank["peak_live_bytes"] + outside.counted_bytes(beside)[0] <= rank["memory_bytes"]
     return {**rank, "outside": beside, "fits": fits}
 
@@ -57,7 +58,7 @@ def collect(folder, finished, around, memory_bytes):
     Raises DryRunError where the program failed."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
-    ranks = [with_outside(rank_answer(record, memory_bytes), record["communicators"], around) for record in records(folder)]
+    ranks = [with_outside(rank_answer(record, memory_bytes), record, around) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
         raise DryRunError(OWN_RUNTIME)
@@ -67,7 +68,7 @@ def collect(folder, finished, around, memory_bytes):
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     pinned = sum(held(path)[0][0] for path in files(folder))
-    return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "memory_bytes": memory_bytes, "world": None, "steps": 0,
+    return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes, "world": None, "steps": 0,
             "peak_live_bytes": peak, "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "other_bytes": 0, "stranded_bytes": 0, "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
             "fits": all(rank["fits"] for rank in ranks), "out_of_memory": refused[0] if refused else None,

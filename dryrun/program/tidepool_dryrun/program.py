@@ -121,10 +121,10 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
     own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
                CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),
                CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors), CUDART_HOST_L2=str(gpu.l2_bytes),
-               CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
+               CUDART_HOST_INTEGRATED=str(int(gpu.is_integrated)), CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
-               CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
-               CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one * 1e12:g}" for one in gpu.tera_operations),
+               CUDART_HOST_ASSUMED_BYTES_PER_SECOND=f"{gpu.bytes_per_second:.0f}",
+               CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one:g}" for one in gpu.operations_per_second),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(options.density))

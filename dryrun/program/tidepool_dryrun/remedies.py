@@ -20,6 +20,8 @@ STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its 
 CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
 HOST_SHARE = 1 / 4  # of the host's free memory: no further run shall take more, if it takes that in proportion to the batch
 SEARCH = "5s"  # for a schedule
+# Files with the limit of a control group and the memory that it takes: of version 2, and of version 1.
+GROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
 class Remedies:
@@ -27,6 +29,7 @@ class Remedies:
 
     def __init__(self, run, first):
         self.run, self.first = run, first
+        self.is_integrated = run.machine.gpu.is_integrated
         self.memory = answers.available_bytes(answers.largest_of(first["ranks"]), first["memory_bytes"])
         self.folders = contextlib.ExitStack()
         self.end = time.monotonic() + run.options.time_limit_seconds
@@ -146,8 +149,9 @@ class Remedies:
         return self.row(f"recompute {len(names)} of {found['of']} blocks (checkpoint)", peak, slowdown, how, is_checked)
 
     def in_budget(self):
-        """Returns the row of a dry run with TIDEPOOL_BUDGET; None where that does not suffice, or tidepool is not beside PyTorch."""
-        if not self.run.target.compiles:
+        """Returns the row of a dry run with TIDEPOOL_BUDGET; None where that does not suffice, tidepool is not beside PyTorch, or data that
+        moves to the host leaves no room."""
+        if not self.run.target.compiles or self.is_integrated:
             return None
         try:
             answer, rank = self.dry_run(budget=self.budget, steps=STEPS_IN_BUDGET)
@@ -161,7 +165,7 @@ class Remedies:
                 "fits": True}
 
     def scheduled(self):
-        name = "offload and recompute, chosen by tidepool"
+        name = "recompute, chosen by tidepool" if self.is_integrated else "offload and recompute, chosen by tidepool"
         file = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")), "step.json")
         file.write_text(graph.text(self.graph, "step", self.run.machine.gpu))
         made = self.run.tool.ask("schedule", file, "--memory", self.budget, "--policy", "best", "--memory-kind", "paged",
@@ -169,7 +173,7 @@ class Remedies:
         if not made["fits"]:
             return self.row(name, None, None, made["why"])
         budget = f"{self.budget >> 20}MiB"
-        how = f'tidepool.torch.compile(model, budget="{budget}")' if self.run.target.compiles else \
+        how = f'tidepool.torch.compile(model, budget="{budget}")' if self.run.target.compiles and not self.is_integrated else \
             f"tidepool dryrun --graph step.json; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
 
@@ -178,7 +182,7 @@ class Remedies:
         return peak and self.row("moments of Adam in 8 bits", peak, 1.0, "bitsandbytes.optim.AdamW8bit(model.parameters())")
 
     def state_on_host(self):
-        if not what_if.bytes_of(self.graph, "optimizer-state"):
+        if not what_if.bytes_of(self.graph, "optimizer-state") or self.is_integrated:
             return None
         peak, slowdown = what_if.state_on_host(self.graph, self.run.machine.gpu.link_bytes_per_second)
         how = f"torchao.optim.CPUOffloadOptimizer(model.parameters(), torch.optim.{self.graph.step['optimizers'][0]})"
@@ -196,12 +200,14 @@ def host_bytes():
     return max(1, 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
-def free_host_bytes():
-    """Returns the memory that the host can give without swapping, or less where the control group has a limit."""
-    free = 1024 * int(re.search(r"MemAvailable: *(\d+) kB", pathlib.Path("/proc/meminfo").read_text())[1])
-    with contextlib.suppress(OSError, ValueError):  # no such group, or "max"
-        limit, taken = (int(pathlib.Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
-        free = min(free, max(0, limit - taken))
+def free_host_bytes(root="/"):
+    """Returns the memory that the host can give without swapping, or less where the control group has a limit. `root` is the folder of its
+    files."""
+    free = 1024 * int(re.search(r"MemAvailable: *(\d+) kB", pathlib.Path(root, "proc/meminfo").read_text())[1])
+    for names in GROUPS:
+        with contextlib.suppress(OSError, ValueError):  # no group of this version, or "max"
+            limit, taken = (int(pathlib.Path(root, "sys/fs/cgroup", name).read_text()) for name in names)
+            free = min(free, max(0, limit - taken))
     return free
 
 

@@ -19,10 +19,10 @@ def name_of(function):
 def seconds(torch, gpu, function, used, made, operations):
     """Returns the time of an operator with tensors `used` and `made`, of as many floating point operations."""
     moved = sum(one.numel() * one.element_size() for one in (*used, *made))
-    passed = moved / (gpu.gigabytes_per_second * 1e9)
+    passed = moved / gpu.bytes_per_second
     if not operations:
         return LAUNCH + passed
-    doubles, floats, halves = (1e12 * one for one in gpu.tera_operations)
+    doubles, floats, halves = gpu.operations_per_second
     rates = {torch.float64: doubles, torch.float16: halves, torch.bfloat16: halves if gpu.capability >= 80 else floats}
     type_ = next((one.dtype for one in used if one.dtype.is_floating_point), torch.float32)
     rate = rates.get(type_, floats)

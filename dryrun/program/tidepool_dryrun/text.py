@@ -91,12 +91,14 @@ def verdict(answer):
 
 
 def surroundings(found):
-    """Returns the memory outside of PyTorch's allocator, as measurements had it."""
-    context = f"{size_range(*found['context_bytes'])} of context"
-    if not found["communicators"]:
-        return context
-    count = "1 communicator" if found["communicators"] == 1 else f"{found['communicators']} communicators"
-    return f"{context} and {size_range(*found['nccl_bytes'])} of NCCL ({count})"
+    """Returns the memory outside of PyTorch's allocator, as measurements had it, and the process on the host where the GPU shares it."""
+    parts = [f"{size_range(*found['context_bytes'])} of context"]
+    if found["communicators"]:
+        count = "1 communicator" if found["communicators"] == 1 else f"{found['communicators']} communicators"
+        parts.append(f"{size_range(*found['nccl_bytes'])} of NCCL ({count})")
+    if found["host_bytes"][1]:
+        parts.append(f"{size_range(*found['host_bytes'])} of the process on the host")
+    return " and ".join(parts)
 
 
 def assumptions(places):
@@ -222,6 +224,8 @@ def remedies(answer):
     for number, cell in enumerate(cells):
         padded = [f"{cell[0]:<{widths[0]}}", f"{cell[1]:>{widths[1]}}", f"{cell[2]:<{widths[2]}}", cell[3]]
         rows.append(("" if number else "to make it fit", "   ".join(padded).rstrip()))
+    if answer["integrated"]:
+        rows.append(("", f"no change moves data to the host: the {answer['gpu']} shares its memory, so that would leave no more room"))
     return rows
 
 

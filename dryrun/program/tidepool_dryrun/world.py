@@ -7,10 +7,9 @@ import pathlib
 import re
 import sys
 
-from . import target
+from . import gpus, target
 
 STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
-MOST_PER_NODE = 8  # GPUs of a node that nothing else says
 REPRESENTATIVE = "representative"
 MOST_RANKS = 1 << 20
 LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
@@ -144,14 +143,13 @@ def check_program(program):
 
 def size_of(options, launch):
     """Returns the ranks of the world and of each node."""
+    per_node = options.devices or gpus.find(options.gpu).per_node
     if launch is None:
         if options.world is None:
             raise ValueError(f"--ranks {options.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
                               "--nproc-per-node")
-        return options.world, options.devices or min(options.world, MOST_PER_NODE)
-    if launch.per_node in ("auto", "gpu"):
-        per_node = options.devices or MOST_PER_NODE
-    else:
+        return options.world, options.devices or min(options.world, per_node)
+    if launch.per_node not in ("auto", "gpu"):
         per_node = whole(launch.per_node, "--nproc-per-node")
     size = nodes_of(launch.nodes) * per_node
     if options.world not in (None, size):

@@ -67,6 +67,8 @@ int AttributeOf(Runtime& runtime, int number) {
       return config.capability / 10;
     case cudaDevAttrComputeCapabilityMinor:
       return config.capability % 10;
+    case cudaDevAttrIntegrated:
+      return config.is_integrated != 0 ? 1 : 0;
     case cudaDevAttrMultiProcessorCount:
       return config.multiprocessors;
     case cudaDevAttrL2CacheSize:
@@ -111,6 +113,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
   properties.minor = is(cudaDevAttrComputeCapabilityMinor);
   properties.textureAlignment = static_cast<std::size_t>(is(cudaDevAttrTextureAlignment));
   properties.multiProcessorCount = is(cudaDevAttrMultiProcessorCount);
+  properties.integrated = is(cudaDevAttrIntegrated);
   properties.canMapHostMemory = is(cudaDevAttrCanMapHostMemory);
   properties.asyncEngineCount = is(cudaDevAttrAsyncEngineCount);
   properties.unifiedAddressing = is(cudaDevAttrUnifiedAddressing);

@@ -74,7 +74,8 @@ CudartHostConfig ConfigOfEnvironment() {
                              .addresses = 0,
                              .dies_of_destroyed_streams = 0,
                              .has_one_host_thread = 0,
-                             .network_memory = 0};
+                             .network_memory = 0,
+                             .is_integrated = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -95,6 +96,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_DIES_OF_DESTROYED_STREAMS", 0, config.dies_of_destroyed_streams);
   Read("CUDART_HOST_ONE_HOST_THREAD", 0, config.has_one_host_thread);
   Read("CUDART_HOST_NETWORK_MEMORY", 0, config.network_memory);
+  Read("CUDART_HOST_INTEGRATED", 0, config.is_integrated);
   if (IsValid(config)) {
     config.devices = static_cast<int>(VisibleDevices(config.devices).size());
     return config;

@@ -23,8 +23,9 @@ namespace tidepool {
 // launch_seconds.
 // The efficiency depends on the algorithm: 0.4 for implicit-gemm, 0.5 for precomputed-gemm, 0.25
 // for winograd and fft (which do fewer operations), 0.8 for other matrix products.
-// lib/training/models/cost_model.h and lib/training/models/gpus.cc give the sources of these
-// numbers; the first defines an operation. ReadTimes replaces the computed times by measured ones.
+// lib/training/models/cost_model.h, lib/training/models/gpus.cc and the table of GPUs that it
+// includes give the sources of these numbers; the first defines an operation. ReadTimes replaces
+// the computed times by measured ones.
 struct GpuRates {
   std::string name;
   double flops_per_second = 0;  // single precision, matrix units included
@@ -40,11 +41,15 @@ struct GpuRates {
   // The name that the driver gives, and the total that PyTorch prints in its errors; 0: unknown.
   std::string title = {};
   std::int64_t memory_bytes = 0;
+  // The memory is that of the host, as CUDA's property `integrated` says: data that moves to the
+  // host leaves no room.
+  bool is_integrated = false;
 };
 // Returns the known GPUs: "gtx-750-ti", "gtx-970", "gtx-1080-ti", "titan-x", "k20xm", "k40", "k80"
 // (one of the board's two GPUs), "p100" and "a100", and those with a known memory: "t4", "v100",
 // "v100-32", "a10g", "a100-40", "a100-80", "l4", "l40s", "h100-pcie", "h100", "h200", "b200",
-// "b300", "gb200", "gb300", "rtx-3090", "rtx-4090", "rtx-5090" and "rtx-pro-6000".
+// "b300", "gb200", "gb300", "gb10", "agx-thor", "agx-orin-64", "rtx-3090", "rtx-4090", "rtx-5090"
+// and "rtx-pro-6000".
 TIDEPOOL_EXPORT absl::Span<const GpuRates> KnownGpus();
 // Reads the rates of a GPU from a JSON file of at most 64 KiB (docs/formats/gpu.md). Errors are
 // InvalidArgument with `FILE:LINE: fault, expectation`. Thread-safe.

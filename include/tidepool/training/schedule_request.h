@@ -85,6 +85,10 @@ struct BestOptions {
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
+  // Whether data may be sent to the host to leave room. False for a device that shares the memory
+  // of the host. Data that ends on the host is sent all the same, and data that the host has may be
+  // dropped and fetched again.
+  bool offloads = true;
   // 0: data is copied whole. Otherwise also in parts of this size, rounded up to granules, and
   // at most 64 a datum. The memory of each part is free as soon as it has been sent.
   std::int64_t part_bytes = 0;
@@ -95,8 +99,8 @@ struct BestOptions {
   // Schedules of earlier calls, such as those for less memory. The answer is no slower than any of
   // them that is for this graph and alignment and fits the memory. So a sweep that passes the
   // schedules of each memory to the next never gets slower with more memory. Ignored: schedules of
-  // pools; those that run tasks again, if `recomputes` is false; and those without addresses, if
-  // addresses are asked for.
+  // pools; those that run tasks again, if `recomputes` is false; those that send data, if
+  // `offloads` is false; and those without addresses, if addresses are asked for.
   std::vector<Schedule> known = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};

@@ -251,6 +251,7 @@ class FrontMaker {
       if (IsOver() || bound >= fastest * (1 - kEqualSeconds)) continue;
       const double estimate = sub_batch.EstimatedSeconds(memory, request_.machine, false);
       if (estimate >= fastest * kSlower) continue;
+      if (!options_.best.offloads) continue;  // `modnn` sends data
       Try(modnn_, sub_batch, memory);
       if (!IsOver() && FastestWithin(memory) < fastest) Try(planned_modnn_, sub_batch, memory);
     }

@@ -66,6 +66,14 @@ bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
   return static_cast<std::size_t>(runs) > graph.tasks.size();
 }
 
+// Whether a schedule sends data to the host that the host neither has nor gets.
+bool Offloads(const TaskGraph& graph, const Schedule& schedule) {
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(), [&](const ScheduleStep& step) {
+    if (step.kind != StepKind::kOffload) return false;
+    return graph.data[step.index].after != DataHome::kHost;
+  });
+}
+
 std::string NameOfTaken(const std::string& policy) {
   if (policy == kOwnName || absl::StartsWith(policy, kTaken)) return policy;
   return absl::StrCat(kTaken, policy);
@@ -91,7 +99,8 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
   search_ = {.problem = {.memory_bytes = memory_bytes(),
                          .granule = request.placing.alignment,
                          .rates = transfers::RatesOfDevice(machine_, 0),
-                         .densities = options.densities},
+                         .densities = options.densities,
+                         .offloads = options.offloads},
              .recomputes = options.recomputes,
              .seed = options.seed};
 }
@@ -136,6 +145,7 @@ void BestMaker::Improve(double work, Iteration& iteration) {
 
 std::string BestMaker::MemoryText() const {
   std::string text = absl::StrCat("the memory of ", text::ExactSize(memory_bytes()));
+  if (!options_.offloads) return absl::StrCat(text, " without data that leaves for the host");
   const std::int64_t host = machine_.host.memory_bytes;
   if (host == MachineHost().memory_bytes) return text;
   return absl::StrCat(text, " and to the host's memory of ", text::ExactSize(host));
@@ -171,8 +181,10 @@ Schedule BestMaker::StepsOf(const Iteration& iteration) const {
   return schedule;
 }
 
-// Returns the simulated time; infinite for a schedule that does not fit.
+// Returns the simulated time; infinite for a schedule that does not fit, or sends data that must
+// stay.
 double BestMaker::SecondsOf(const Schedule& schedule) const {
+  if (!options_.offloads && Offloads(graph_, schedule)) return kNever;
   const absl::StatusOr<Program> program = LowerSchedule({&graph_, 1}, schedule, machine_);
   if (!program.ok()) return kNever;
   return simulate::MakespanOf(*program);

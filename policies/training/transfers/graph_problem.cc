@@ -146,6 +146,7 @@ void GraphProblemMaker::End(std::size_t data, std::size_t run, bool is_kept) {
 
 // Adds the absence of a datum with the uses of `uses`, or one for each part.
 void GraphProblemMaker::AddAbsence(std::size_t data, const Absence& uses, bool clean) {
+  if (!options_.offloads && !clean && !uses.is_always_away()) return;
   const std::int64_t bytes = data_[data].bytes;
   const std::int64_t part = PartBytes(bytes);
   if (part >= bytes) return AddPart({.data = data, .is_clean = clean}, uses);

@@ -40,6 +40,7 @@ struct GraphProblemOptions {
   // while others are on the device. A datum has at most kMostParts parts.
   std::int64_t part_bytes = 0;
   bool sends_for_short_times = false;  // data that is needed again soon may leave too
+  bool offloads = true;                // false: only data that the host has, or gets, may leave
   bool has_all_absences = false;       // so may small data, and data between two runs in a row
 };
 inline constexpr std::int64_t kMostParts = 64;

@@ -507,20 +507,6 @@ class FrontTest(unittest.TestCase):
         self.assertEqual([row[0] for row in text.front(found)], ["front", "trains on", ""])
         self.assertEqual(text.front(found)[0][1], "no picture: no schedule with addresses fits")
 
-    # lib/training/models/gpus.cc has them for schedules, and TF32 at half of the rate of 16 bits.
-    def test_the_figures_of_the_gpus_are_those_of_schedules(self):
-        source = (SOURCE / "lib/training/models/gpus.cc").read_text()
-        rows = re.findall(r'WithMemory\(With\w+\(Gpu\("([^"]+)", ([\d.]+)e12, ([\d.]+)e9, k(Pcie\d|Grace)\), ([\d.]+)e12(?:, 0)?\),\s+([\d.]+),\s+"([^"]+)"',
-                          source)
-        self.assertEqual(sorted(row[0] for row in rows), sorted(gpus.GPUS))
-        for name, single, bandwidth, link, half, memory, title in rows:
-            gpu = gpus.GPUS[name]
-            self.assertEqual((gpu.title, gpu.memory_gib, gpu.gigabytes_per_second), (title, float(memory), float(bandwidth)), name)
-            self.assertEqual(gpu.link_bytes_per_second, {"Pcie3": 12e9, "Pcie4": 24e9, "Pcie5": 48e9, "Pcie6": 96e9, "Grace": 170e9}[link], name)
-            self.assertAlmostEqual(gpu.tera_operations[2] / float(half), 1, delta=1e-3, msg=name)
-            self.assertAlmostEqual((gpu.tera_operations[2] / 2 if gpu.capability >= 80 else gpu.tera_operations[1]) / float(single), 1, delta=0.02,
-                                   msg=name)
-
     def test_is_of_one_run_of_two_steps(self):
         with self.assertRaisesRegex(ValueError, "--front with --steps 1, expected 2 or more"):
             main.DryRun(main.Options(command=["true"], stand_in="", front="f.svg", steps=1))
@@ -577,7 +563,7 @@ class BatchTest(unittest.TestCase):
 
     def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, host=1.0, **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
-                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False}}
+                "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False, "host_bytes": [0, 0]}}
         answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory}
         run = unittest.mock.Mock(command=words.split(), options=main.Options(command=[], stand_in=""),
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
@@ -652,6 +638,31 @@ class RooflineTest(unittest.TestCase):
         self.assertEqual((round(roofline.LAUNCH * 1e9), roofline.EFFICIENCY), (int(launch[1]), float(efficiency[1])))
 
 
+class FreeHostTest(unittest.TestCase):
+    def free(self, **groups):
+        """Returns the free memory of a host with 1 MiB available, and files of control groups."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "proc").mkdir()
+            (root / "proc/meminfo").write_text("MemTotal:  4096 kB\nMemAvailable:  1024 kB\n")
+            (root / "sys/fs/cgroup/memory").mkdir(parents=True)
+            for name, content in groups.items():
+                (root / "sys/fs/cgroup" / name).write_text(f"{content}\n")
+            return remedies.free_host_bytes(root)
+
+    def test_is_that_of_the_host_without_a_limit(self):
+        self.assertEqual(self.free(), 1 << 20)
+        self.assertEqual(self.free(**{"memory.max": "max", "memory.current": 5}), 1 << 20)
+        self.assertEqual(self.free(**{"memory/memory.limit_in_bytes": 9223372036854771712, "memory/memory.usage_in_bytes": 5}), 1 << 20)
+
+    def test_is_that_of_a_group_with_a_limit(self):
+        self.assertEqual(self.free(**{"memory.max": 1000, "memory.current": 300}), 700)
+        self.assertEqual(self.free(**{"memory.max": 1000, "memory.current": 1300}), 0)
+
+    def test_version_1_has_other_files(self):
+        self.assertEqual(self.free(**{"memory/memory.limit_in_bytes": 1000, "memory/memory.usage_in_bytes": 300}), 700)
+
+
 class RemediesTest(unittest.TestCase):
     # The address space has room for 16 TiB of all GPUs together.
     def test_enough_memory_is_less_on_many_gpus(self):
@@ -669,6 +680,42 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
 
 
+class IntegratedTest(unittest.TestCase):
+    """The remedies for a GPU that shares the memory of the host: nothing moves there."""
+
+    def names(self, gpu):
+        step = Program()
+        step.begin()
+        step.run("mm", makes=(1,))
+        step.run("add", "backward", uses=(1,), makes=(3,))
+        tool = Tool({"fits": True, "peak_device_bytes": 1, "seconds": 1.0, "ideal_seconds": 1.0})
+        run = unittest.mock.Mock(command=["t.py"], tool=tool, options=main.Options(command=[], stand_in=""),
+                                 machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
+        rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 1 << 30,
+                "outside": {"counts": False, "host_bytes": [0, 0]}}
+        with remedies.Remedies(run, {"ranks": [rank], "memory_bytes": 1 << 30}) as further:
+            further.graph, further.budget = step.graph(), 1 << 20
+            further.smaller_batch = further.blocks_again = further.eight_bits = lambda: None
+            further.dry_run = lambda **_: ({"fits": True, "peak_live_bytes": 1}, {"snapshot": None})
+            with unittest.mock.patch.multiple(what_if, bytes_of=lambda *_: 1, state_on_host=lambda *_: (1, 1.0)), \
+                    unittest.mock.patch.object(graph, "step_of", lambda _: ({"clock": [0, 10**9]}, None)):
+                found = further.find()
+        return [one["name"] for one in found], found
+
+    def test_no_row_moves_data_to_the_host(self):
+        self.assertEqual(self.names("h100")[0], ["offload and recompute modules", "offload and recompute, chosen by tidepool", "optimizer state on the host"])
+        names, found = self.names("gb10")
+        self.assertEqual(names, ["recompute, chosen by tidepool"])
+        self.assertIn("tidepool schedule step.json", found[0]["how"])
+
+    def test_the_graph_has_the_rate_of_copies_in_one_memory(self):
+        step = Program()
+        step.begin()
+        step.run("mm", makes=(1,))
+        step.run("add", "backward", uses=(1,), makes=(3,))
+        self.assertEqual(json.loads(graph.text(step.graph(), "net", gpus.find("gb10")))["link"], 136.5e9)
+
+
 class TextTest(unittest.TestCase):
     def test_prints_how_large_a_batch_may_be(self):
         found = {"batch": 12, "in_place_of": 4, "is_least": False, "checked": False, "how": "computed from the task graph"}
@@ -681,8 +728,8 @@ class TextTest(unittest.TestCase):
 
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
-                "outside": {"counts": False}}
-        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": []}
+                "outside": {"counts": False, "host_bytes": [0, 0]}}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
         self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])
@@ -694,6 +741,9 @@ class TextTest(unittest.TestCase):
                          [("to make it fit", "batch 2 in place of 4   1.0 GiB live   1.25 x the time a sample, checked   --batch 2"),
                           ("", "other                   4.0 GiB live   does not suffice alone"),
                           ("", "schedule                 no schedule   does not suffice alone")])
+        answer["integrated"] = True
+        self.assertEqual(text.remedies(answer)[-1],
+                         ("", "no change moves data to the host: the NVIDIA GB10 shares its memory, so that would leave no more room"))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
 
+import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
 from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
@@ -160,9 +161,23 @@ class GpuTest(unittest.TestCase):
                 self.assertGreaterEqual(gpu.capability, 70)
                 self.assertEqual(gpu.threads % 512, 0)
                 self.assertGreater(gpu.memory_bytes, 14 << 30)
+                self.assertGreater(gpu.link_bytes_per_second, 0)
 
     def test_has_the_cache_that_was_measured(self):
         self.assertEqual(gpus.find("h200").l2_bytes, 62914560)
+
+    def test_every_row_of_the_table_is_read(self):
+        for kind in ("GPU", "LINK"):
+            self.assertEqual(len(gpus.rows(kind)), sum(line.startswith(f"{kind}(") for line in gpus.TABLE.splitlines()))
+
+    def test_a_gpu_that_shares_the_memory_of_the_host_has_no_link(self):
+        self.assertEqual([name for name, gpu in gpus.GPUS.items() if gpu.is_integrated], ["gb10", "agx-thor", "agx-orin-64"])
+        self.assertEqual(gpus.find("gb10").link_bytes_per_second, 273e9 / 2)
+        self.assertEqual(gpus.link_of("NVIDIA GB10", 121), 273e9 / 2)
+
+    def test_a_real_gpu_has_the_link_of_its_row_or_of_its_capability(self):
+        self.assertEqual(gpus.link_of("NVIDIA GB200", 100), 170e9)
+        self.assertEqual([gpus.link_of("another", capability) for capability in (75, 89, 90, 120)], [12e9, 24e9, 48e9, 48e9])
 
 
 class TargetTest(unittest.TestCase):
@@ -316,14 +331,14 @@ class AnswerTest(unittest.TestCase):
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
-                   "pinned": {"peak_bytes": 0}, "snapshot": str(self.snapshot),
+                   "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
 
-    def collect(self, memory_bytes=1000, tool=None, counts=False, of_world=None):
-        around = outside.Around(gpus.GPUS["h100"], 8, False, counts)
+    def collect(self, memory_bytes=1000, tool=None, counts=False, of_world=None, gpu="h100"):
+        around = outside.Around(gpus.GPUS[gpu], 8, False, counts)
         return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool(), of_world)
 
     def hold(self, process, *entries):
@@ -451,6 +466,35 @@ class AnswerTest(unittest.TestCase):
         self.write()
         # Nothing is taken from memory that the program is given.
         self.assertTrue(self.collect(100)["fits"])
+
+    # The process on the host takes 200 to 300 bytes, and 50 are pinned.
+    def test_a_gpu_that_shares_the_memory_of_the_host_holds_the_process_too(self):
+        self.write()
+        self.hold(0, (50, 0), (0, 0))
+        found = self.collect(gpu="gb10")
+        self.assertEqual((found["integrated"], found["outside"]["host_bytes"]), (True, [200, 350]))
+        self.assertFalse(self.collect(294, gpu="gb10")["fits"])
+        self.assertRegex(text.verdict(self.collect(294, gpu="gb10")), "^no: 100 bytes of 294 bytes leave no room for .* of the process on the host$")
+        self.assertTrue(self.collect(300, gpu="gb10")["fits"])
+        self.assertRegex(text.verdict(self.collect(300, gpu="gb10")), "^perhaps: 100 bytes of 300 bytes leave 200 bytes for")
+        self.assertRegex(text.verdict(self.collect(450, gpu="gb10")),
+                         "^yes, 0 bytes to 150 bytes of 450 bytes to spare besides .* of context and 200 bytes to 350 bytes of the process on the host$")
+        found = self.collect(100)
+        self.assertEqual((found["integrated"], found["outside"]["host_bytes"], found["fits"]), (False, [0, 0], True))
+        self.assertNotIn("of the process on the host", text.verdict(found))
+        self.hold(0, (250, 0), (0, 0))
+        self.assertEqual(self.collect(gpu="gb10")["outside"]["host_bytes"], [250, 550])
+
+    def test_only_pinned_memory_of_a_program_without_pytorch_is_known(self):
+        self.hold(7, (30, 0), (90, 0))
+        self.assertFalse(self.collect(119, gpu="gb10")["fits"])
+        self.assertTrue(self.collect(120, gpu="gb10")["fits"])
+        self.assertTrue(self.collect(90)["fits"])
+
+    def test_a_process_knows_its_memory_of_the_host(self):
+        found = _tidepool_host.answer()
+        self.assertLess(1 << 20, found["bytes"])
+        self.assertLess(found["bytes"], found["peak_bytes"])
 
     def test_out_of_memory_does_not_fit(self):
         self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})

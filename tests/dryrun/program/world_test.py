@@ -39,6 +39,7 @@ class FindTest(unittest.TestCase):
         self.assertEqual(found(["python", "train.py"], world=4)[0].ranks, (0,))
         self.assertEqual(found(["python", "train.py"], world=4)[0].per_node, 4)
         self.assertEqual(found(["python", "train.py"], world=12, devices=6)[0].nodes, 2)
+        self.assertEqual(found(["python", "train.py"], world=4, gpu="gb10")[0].nodes, 4, "a GPU is a part of its host")
 
     def test_without_options_all_ranks_run(self):
         command = ["torchrun", "--nproc-per-node", "8", "train.py"]

@@ -271,5 +271,19 @@ TEST_F(DeviceTest, HasTheMultiprocessorsOfItsConfiguration) {
   EXPECT_EQ(properties.l2CacheSize, 50 << 20);
 }
 
+TEST_F(DeviceTest, SharesTheMemoryOfTheHostIfItsConfigurationSaysSo) {
+  for (const int is_integrated : {0, 1}) {
+    CudartHostConfig config = Config(1);
+    config.is_integrated = is_integrated;
+    ASSERT_EQ(cudartHostConfigure(&config), 1);
+    cudaDeviceProp properties;
+    ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+    EXPECT_EQ(properties.integrated, is_integrated);
+    int value = -1;
+    ASSERT_EQ(cudaDeviceGetAttribute(&value, cudaDevAttrIntegrated, 0), cudaSuccess);
+    EXPECT_EQ(value, is_integrated);
+  }
+}
+
 }  // namespace
 }  // namespace tidepool

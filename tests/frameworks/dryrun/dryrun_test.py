@@ -586,6 +586,23 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("takes its memory with cudaMallocAsync", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
 
+    # 1 GiB is on the GPU, and as much of the host is pinned or written.
+    def test_a_gpu_that_shares_the_memory_of_the_host_holds_the_process_too(self):
+        program = self.program(
+            "import torch\n"
+            "assert torch.cuda.get_device_properties(0).is_integrated == ('GB10' in torch.cuda.get_device_name())\n"
+            "a, b = torch.zeros(1 << 28, device='cuda'), torch.ones(1 << 27)\n"
+            "c = torch.ones(1 << 27).pin_memory()\n")
+        found = answer("--gpu", "gb10", command=program)
+        least, most = found["outside"]["host_bytes"]
+        self.assertTrue(found["integrated"] and 1 << 30 <= least <= most, (least, most))
+        self.assertEqual([answer("--gpu", "gb10", "--memory", memory, command=program)["fits"] for memory in ("2GiB", "8GiB")], [False, True])
+        found = answer("--memory", "2GiB", command=program)
+        self.assertEqual((found["integrated"], found["outside"]["host_bytes"], found["fits"]), (False, [0, 0], True))
+        done = dry_run("--gpu", "gb10", "--devices", "2", command=program)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("2 GPUs on a node, expected 1: the NVIDIA GB10 is a part of its host", done.stderr)
+
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"

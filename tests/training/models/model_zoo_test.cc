@@ -503,7 +503,8 @@ TEST(ModelZoo, GpusHaveRates) {
     EXPECT_GT(gpu.flops_per_second, 1e12);
     EXPECT_GT(gpu.bytes_per_second, 8e10);
     EXPECT_GT(gpu.launch_seconds, 0);
-    EXPECT_THAT(gpu.link, ::testing::AnyOf(::testing::StartsWith("PCIe "), "NVLink-C2C"));
+    EXPECT_EQ(gpu.is_integrated, gpu.link == "unified memory");
+    EXPECT_GT(gpu.link_bytes_per_second, 5e9);
     const TaskGraph graph = Made("alexnet", {.batch = 1, .gpu = gpu.name});
     EXPECT_EQ(graph.gpu, gpu.name);
     EXPECT_EQ(graph.link_bytes_per_second, gpu.link_bytes_per_second);
@@ -526,6 +527,26 @@ TEST(ModelZoo, GpusHaveTheRatesOfMicroCudnn) {
   EXPECT_DOUBLE_EQ(gpus["p100"].flops_per_second, 10.6e12);
   EXPECT_DOUBLE_EQ(gpus["v100"].flops_per_second, 15.7e12);
   EXPECT_EQ(gpus["k20xm"].link, "PCIe 2.0 x16");
+}
+
+// Tensor cores have bfloat16 and TF32 from Ampere on.
+TEST(ModelZoo, GpusOfDryRunsHaveTheRatesOfTheirRows) {
+  std::map<std::string, GpuRates> gpus;
+  for (const GpuRates& gpu : KnownGpus()) gpus[gpu.name] = gpu;
+  EXPECT_DOUBLE_EQ(gpus["h100"].flops_per_second, 494.7e12);
+  EXPECT_DOUBLE_EQ(gpus["h100"].bfloat16_flops_per_second, 989.4e12);
+  EXPECT_DOUBLE_EQ(gpus["h100"].bytes_per_second, 3350e9);
+  EXPECT_TRUE(gpus["h100"].has_tensor_float32);
+  EXPECT_EQ(gpus["h100"].title, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(gpus["h100"].memory_bytes >> 20, 81090);
+  EXPECT_EQ(gpus["gb200"].link_bytes_per_second, 170e9);
+  EXPECT_DOUBLE_EQ(gpus["t4"].flops_per_second, 8.1e12);
+  EXPECT_DOUBLE_EQ(gpus["t4"].float16_flops_per_second, 65e12);
+  EXPECT_EQ(gpus["t4"].bfloat16_flops_per_second, 0);
+  EXPECT_FALSE(gpus["t4"].has_tensor_float32);
+  EXPECT_FALSE(gpus["t4"].is_integrated);
+  EXPECT_TRUE(gpus["gb10"].is_integrated);
+  EXPECT_DOUBLE_EQ(gpus["gb10"].link_bytes_per_second, 136.5e9);
 }
 
 TEST(ModelZoo, NamesAreReadKindly) {

@@ -36,6 +36,7 @@ DeviceProperties In12(const cudaDeviceProp& from) {
   to.textureAlignment = from.textureAlignment;
   to.deviceOverlap = 1;
   to.multiProcessorCount = from.multiProcessorCount;
+  to.integrated = from.integrated;
   to.canMapHostMemory = from.canMapHostMemory;
   to.concurrentKernels = from.concurrentKernels;
   to.pciBusID = from.pciBusID;

@@ -199,5 +199,17 @@ TEST(MemoryFrontTest, TheTimeLimitLeavesAFrontThatSaysSo) {
   EXPECT_TRUE(front.stopped);
 }
 
+// moDNN's schedules, with which a front begins, would send activations.
+TEST(MemoryFrontTest, SendsNothingWhereNothingMayLeave) {
+  const TaskGraph graph =
+      MakeModel("gpt2-small", {.batch = 8, .image = 256, .fused_attention = false}).value();
+  FrontOptions options = LittleWork(2);
+  options.best.offloads = false;
+  const MemoryFront front = MakeFront(graph, FrontRequest(0), options).value();
+  ExpectFront(front);
+  EXPECT_GT(front.points.front().recomputed_tasks, 0);
+  for (const FrontPoint& point : front.points) EXPECT_EQ(point.bytes_out, 0);
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -87,6 +87,36 @@ TEST(BestPolicy, SendsWeightsInAMemoryTooSmallForThemAll) {
       }));
 }
 
+// Copies would take no time beside the tasks. Tasks that run again do.
+TEST(BestPolicy, RecomputesAloneWhereNothingMayLeave) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 256, .gpu = "l4"}).value();
+  ScheduleRequest request = RequestWith(PeakOf(graph) / 10 * 8, true, 0.1);
+  MachineLink& link = request.machine.links.front();
+  link.out_bytes_per_second = link.in_bytes_per_second = 150e9;
+  for (const ScheduleMemory memory : {ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+    request.memory = memory;
+    BestOptions& options = std::get<BestOptions>(request.options);
+    options.offloads = true;
+    options.known.clear();
+    const MadeSchedule sends = MakeSchedule("best", graph, request).value();
+    EXPECT_GT(Simulate(sends)->bytes_out, 0);
+    options.offloads = false;
+    options.known = {sends.schedule};
+    const MadeSchedule made = MakeSchedule("best", graph, request).value();
+    ExpectValid(made);
+    EXPECT_EQ(Simulate(made)->bytes_out, 0);
+    EXPECT_GT(Simulate(made)->seconds, Simulate(sends)->seconds * 1.01);
+  }
+}
+
+TEST(BestPolicy, SaysThatNothingMayLeave) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 8}).value();
+  ScheduleRequest request = RequestWith(PeakOf(graph) / 10 * 9, false);
+  std::get<BestOptions>(request.options).offloads = false;
+  EXPECT_THAT(std::string(MakeSchedule("best", graph, request).status().message()),
+              HasSubstr(" without data that leaves for the host; the largest task"));
+}
+
 GraphTask TaskOf(TaskPhase phase, double seconds, std::vector<std::size_t> reads,
                  std::vector<std::size_t> writes) {
   GraphTask task = {.name = "task", .phase = phase, .algorithms = {{"only", seconds, 0}}};

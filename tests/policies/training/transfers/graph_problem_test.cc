@@ -125,6 +125,29 @@ TEST(GraphProblem, SmallDataHasASmallPartOfAllBytes) {
   EXPECT_FALSE(kernel_leaves());
 }
 
+// Data that the host has still comes and goes.
+TEST(GraphProblem, NothingLeavesToMakeRoomIfItMayNot) {
+  TaskGraph graph = testing::SmallGraph();
+  graph.data[testing::kBatch].before = DataHome::kHost;
+  graph.data[testing::kStep].after = DataHome::kHost;
+  std::vector<TaskRun> runs(graph.tasks.size());
+  for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
+  GraphProblemOptions options = {.memory_bytes = 10000,
+                                 .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
+                                 .has_all_absences = true};
+  const auto has_sent = [](const GraphProblem& made) {
+    return std::any_of(made.problem.absences.begin(), made.problem.absences.end(),
+                       [](const Absence& one) { return one.out_seconds > 0 && !one.ends_away; });
+  };
+  EXPECT_TRUE(has_sent(MakeGraphProblem(graph, runs, options)));
+  options.offloads = false;
+  const GraphProblem made = MakeGraphProblem(graph, runs, options);
+  EXPECT_FALSE(has_sent(made));
+  std::vector<std::size_t> moved;
+  for (const GraphProblem::Moved& one : made.moved) moved.push_back(one.data);
+  EXPECT_THAT(moved, ::testing::IsSupersetOf({testing::kBatch, testing::kStep}));
+}
+
 TEST(GraphProblem, DataAtHomeStaysInRounds) {
   TaskGraph graph = WithLargeKernel();
   std::erase_if(graph.tasks,
