@@ -18,13 +18,16 @@ struct PoolFigures {
   std::size_t number = 0;  // of the pool in its process, from 1 on
   std::string device;
   tidepool_statistics statistics = {};
-  std::vector<std::pair<std::string, tidepool_owner_statistics>> owners;  // by name
+  // By name, and by tag.
+  std::vector<std::pair<std::string, tidepool_owner_statistics>> owners;
+  std::vector<std::pair<std::string, tidepool_region_statistics>> regions;
 };
 
 PoolFigures FiguresOf(std::size_t number, CPool& pool);
 
 // Returns the text, in version 0.0.4 of Prometheus' format: a family for each figure, in the order
-// of tidepool_statistics, with the labels `pool` and `device`, and those of owners with `owner`.
+// of tidepool_statistics, with the labels `pool` and `device`, those of owners with `owner`, and
+// those of regions with `region`.
 std::string MetricsText(const std::vector<PoolFigures>& pools);
 
 }  // namespace tidepool::c_api

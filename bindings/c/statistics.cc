@@ -90,8 +90,9 @@ absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statist
   return Fill(ToC(stats), {"tidepool_statistics", kFirstStatisticsSize}, statistics);
 }
 
-absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics) {
+tidepool_region_statistics ToC(const RegionStats& stats) {
   tidepool_region_statistics filled = {};
+  filled.struct_size = sizeof filled;
   filled.tag = stats.tag.data();
   filled.is_asleep = stats.is_asleep ? 1 : 0;
   filled.live_bytes = static_cast<std::size_t>(stats.live_bytes);
@@ -106,7 +107,11 @@ absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics
   filled.least_bytes = static_cast<std::size_t>(stats.least_bytes);
   const bool has_most = stats.most_bytes < std::numeric_limits<std::int64_t>::max();
   filled.most_bytes = has_most ? static_cast<std::size_t>(stats.most_bytes) : SIZE_MAX;
-  return Fill(filled, {"tidepool_region_statistics", kFirstRegionSize}, statistics);
+  return filled;
+}
+
+absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics) {
+  return Fill(ToC(stats), {"tidepool_region_statistics", kFirstRegionSize}, statistics);
 }
 
 }  // namespace tidepool::c_api

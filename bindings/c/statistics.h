@@ -25,6 +25,7 @@ struct StatisticsField {
 std::span<const StatisticsField> StatisticsFields();
 
 tidepool_statistics ToC(const PoolStats& stats);
+tidepool_region_statistics ToC(const RegionStats& stats);
 
 // Fills the caller's structure as far as it reaches. InvalidArgument for a struct_size that no
 // version of the structure has.

@@ -293,12 +293,12 @@ typedef struct tidepool_statistics {
    does not know become 0. O(1) but after long use of plans. */
 TIDEPOOL_C_API tidepool_status tidepool_get_statistics(tidepool_pool* pool,
                                                        tidepool_statistics* statistics);
-/* Writes the figures of all pools of the process, and of their owners, as text that Prometheus
-   reads (format 0.0.4): `tidepool_live_bytes{pool="1",device="cuda:0"} 4096` and so on, by the
-   names of the fields, with "_total" at counts that never fall. Stores the number of bytes without
-   the NUL at the end in `*size`, and the first `capacity - 1` of them and a NUL in `text`, which
-   may be NULL if `capacity` is 0. The text may be longer in the next call. It needs no pool, and
-   may run while pools are destroyed. O(pools and owners). */
+/* Writes the figures of all pools of the process, of their owners and regions, as text that
+   Prometheus reads (format 0.0.4): `tidepool_live_bytes{pool="1",device="cuda:0"} 4096` and so on,
+   by the names of the fields, with "_total" at counts that never fall. Stores the number of bytes
+   without the NUL at the end in `*size`, and the first `capacity - 1` of them and a NUL in `text`,
+   which may be NULL if `capacity` is 0. The text may be longer in the next call. It needs no pool,
+   and may run while pools are destroyed. O(pools, owners and regions). */
 TIDEPOOL_C_API tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size);
 /* Sets both peaks, and those of owners, to the present figures. */
 TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);

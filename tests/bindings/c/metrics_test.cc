@@ -79,6 +79,22 @@ TEST(MetricsTest, CountsOwnersAndEscapesTheirNames) {
   EXPECT_EQ(SampleOf("tidepool_owner_live_bytes", kBudget, label), 0);
 }
 
+TEST(MetricsTest, HasTheFiguresOfRegions) {
+  constexpr std::size_t kBudget = 13 << 20;
+  const CPool pool("device=host,budget=13MiB");
+  void* address = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "kv \"1\"", 512, nullptr, TIDEPOOL_RESIDENT, &address),
+            TIDEPOOL_OK);
+  const std::string label = ",region=\"kv \\\"1\\\"\"";
+  EXPECT_EQ(SampleOf("tidepool_region_live_bytes", kBudget, label), 512);
+  EXPECT_EQ(SampleOf("tidepool_region_is_asleep", kBudget, label), 0);
+  ASSERT_EQ(tidepool_pause(pool.get(), "kv \"1\"", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(SampleOf("tidepool_region_is_asleep", kBudget, label), 1);
+  EXPECT_EQ(SampleOf("tidepool_region_pauses_total", kBudget, label), 1);
+  EXPECT_EQ(SampleOf("tidepool_region_reserved_bytes", kBudget, label), 0);
+  pool.Free(address);
+}
+
 TEST(MetricsTest, FitsTheCallersMemory) {
   const CPool pool;
   const std::string whole = Metrics();
