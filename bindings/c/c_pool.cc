@@ -135,8 +135,11 @@ bool CPool::Owns(const void* address) const {
 absl::StatusOr<std::size_t> CPool::FillRegions(tidepool_region_statistics* regions,
                                                std::size_t capacity) const {
   const std::vector<RegionStats> stats = pool_->RegionStatistics();
+  auto* element = reinterpret_cast<char*>(regions);
   for (std::size_t i = 0; i < std::min(capacity, stats.size()); ++i) {
-    if (absl::Status status = FillStatistics(stats[i], regions[i]); !status.ok()) return status;
+    auto& region = *reinterpret_cast<tidepool_region_statistics*>(element);
+    if (absl::Status status = FillStatistics(stats[i], region); !status.ok()) return status;
+    element += region.struct_size;  // the size that the caller's version of the structure has
   }
   return stats.size();
 }

@@ -412,8 +412,9 @@ typedef struct tidepool_region_statistics {
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order
-   in which the regions were made, and stores the number of regions in `*count`. Each element has
-   its own `struct_size`. `regions` may be NULL if `capacity` is 0. */
+   in which the regions were made, and stores the number of regions in `*count`. The caller sets the
+   `struct_size` of each element, which is also the distance to the next. `regions` may be NULL if
+   `capacity` is 0. */
 TIDEPOOL_C_API tidepool_status tidepool_get_regions(tidepool_pool* pool,
                                                     tidepool_region_statistics* regions,
                                                     size_t capacity, size_t* count);

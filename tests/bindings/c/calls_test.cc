@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/bindings/c/fixture.h"
 #include "tests/support/temporary_files.h"
@@ -378,6 +381,33 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_pause(pool.get(), nullptr, TIDEPOOL_PAUSE_HOST, nullptr),
             TIDEPOOL_INVALID_ARGUMENT);
+}
+
+TEST(CApiTest, RegionsOfOlderAndNewerPrograms) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* address = nullptr;
+  constexpr std::array kTags = {"first", "second", "third"};
+  for (const char* tag : kTags) {
+    ASSERT_EQ(tidepool_allocate_in(pool.get(), tag, 512, nullptr, TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK);
+  }
+  constexpr std::size_t kFirst = offsetof(tidepool_region_statistics, stored_bytes);
+  for (const std::size_t size : {kFirst, 2 * sizeof(tidepool_region_statistics)}) {
+    std::vector<std::size_t> memory(3 * size / sizeof(std::size_t), 77);
+    for (std::size_t i = 0; i < 3; ++i) memory[i * size / sizeof(std::size_t)] = size;
+    std::size_t count = 0;
+    ASSERT_EQ(
+        tidepool_get_regions(
+            pool.get(), reinterpret_cast<tidepool_region_statistics*>(memory.data()), 3, &count),
+        TIDEPOOL_OK)
+        << tidepool_last_error();
+    for (std::size_t i = 0; i < 3; ++i) {
+      tidepool_region_statistics region = {};
+      std::memcpy(&region, &memory[i * size / sizeof(std::size_t)], std::min(size, sizeof region));
+      EXPECT_STREQ(region.tag, kTags.at(i));
+      EXPECT_EQ(region.live_bytes, 512U);
+    }
+  }
 }
 
 TEST(CApiTest, RegionsHaveBounds) {
