@@ -129,17 +129,13 @@ TEST_F(AwaitContentsTest, SmallBlocksShareAPiece) {
   EXPECT_GT(*device_.TakeAwaited(), first);
 }
 
-// Without copies there is no wait: for memory of no region, of a region that kept its memory, and
-// of one after a store brought the contents.
+// Without copies there is no wait: for memory of no region, of one that never slept, and of one
+// after a store brought the contents.
 TEST_F(AwaitContentsTest, WaitsForNothingWhereNothingComes) {
   void* const plain = Take(*pool_, kMiB);
   EXPECT_TRUE(pool_->AwaitContents(plain, kMiB, other_).ok());
   EXPECT_TRUE(pool_->AwaitContents(nullptr, 0, other_).ok());
   void* const p = Take(*region_, kMiB);
-  EXPECT_TRUE(pool_->AwaitContents(p, kMiB, other_).ok());
-  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
-  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
-  device_.TakeAwaited();
   EXPECT_TRUE(pool_->AwaitContents(p, kMiB, other_).ok());
   EXPECT_EQ(device_.TakeAwaited(), std::nullopt);
 
@@ -155,6 +151,23 @@ TEST_F(AwaitContentsTest, WaitsForNothingWhereNothingComes) {
   device_.TakeAwaited();
   EXPECT_TRUE(pool_->AwaitContents(blocks_[0].address, kMiB, other_).ok());
   EXPECT_EQ(device_.TakeAwaited(), std::nullopt);
+}
+
+// Otherwise work could write to memory that the copies of the pause still read.
+TEST_F(AwaitContentsTest, WaitsForTheCopiesOfThePauseToo) {
+  void* const p = Take(*region_, kMiB);
+  host_->HoldCopies();
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());  // no other pool had the memory
+  ASSERT_TRUE(pool_->AwaitContents(p, kMiB, other_).ok());
+  const Event written = host_->CreateEvent().value();
+  ASSERT_TRUE(host_->Fill(p, 1, kMiB, other_).ok());
+  ASSERT_TRUE(host_->RecordEvent(written, other_).ok());
+  EXPECT_FALSE(host_->QueryEvent(written).value());
+  host_->ReleaseCopies();
+  ASSERT_TRUE(host_->SynchronizeEvent(written).ok());
+  ASSERT_TRUE(host_->DestroyEvent(written).ok());
+  ASSERT_TRUE(pool_->Free(p, other_).ok());
 }
 
 TEST_F(AwaitContentsTest, EventsServeTheNextResumeToo) {
