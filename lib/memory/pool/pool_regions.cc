@@ -262,7 +262,7 @@ absl::Status PoolRegions::CopyIn(Region& region, Stream stream, std::int64_t& by
         bytes += range.bytes();
         return absl::OkStatus();
       });
-  if (status.ok() && region.store == nullptr) {  // also for work that writes to what a pause reads
+  if (status.ok() && region.store == nullptr) {  // also after the copies of the pause
     status = EndPiece(region, region.end - region.begin, stream);
   }
   if (!status.ok() || stored.empty()) return status;
