@@ -329,7 +329,7 @@ class TIDEPOOL_EXPORT Pool {
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
   // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
   // the last resume of their region copies, but not for those at higher addresses: they come in the
-  // order of addresses, in up to 256 pieces. Work of the pause has finished too. Memory of no
+  // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
   // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
   // FailedPrecondition when the region sleeps. O(regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;

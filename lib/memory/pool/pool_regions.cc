@@ -18,7 +18,7 @@ namespace tidepool::pool {
 namespace {
 
 constexpr std::size_t kMostTagBytes = 255;
-// Copies of a resume come in at most so many pieces, none smaller than the least.
+// A resume copies contents in up to 256 pieces of a MiB or more, each with an event.
 constexpr std::int64_t kMostPieces = 256;
 constexpr std::int64_t kLeastPieceBytes = std::int64_t{1} << 20;
 

@@ -126,10 +126,8 @@ TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
   for (void* const block : blocks) Free(block);
   void* const kept = Take(*weights_, kMiB);
   absl::StatusOr<void*> served = nullptr;
-  std::thread waiter([&] { served = Wait(*cache_, kBudget - kMiB / 2); });
+  std::thread waiter([&] { served = Wait(*cache_, kBudget); });
   AwaitSleeper(*cache_);
-  for (void*& block : blocks) block = Take(*pool_, 4 * kKiB);
-  for (void* const block : blocks) Free(block);
   Free(kept);
   waiter.join();
   ASSERT_TRUE(served.ok()) << served.status();
