@@ -16,9 +16,12 @@ class Prefetches {
       : iteration_(iteration), task_(task), end_(end) {}
 
   void Begin() {
-    FreeSpace space(iteration_, task_);
     const std::size_t tasks = iteration_.graph().tasks.size();
-    if (!iteration_.settings().as_printed) FindLastUrgent();
+    if (!iteration_.settings().as_printed) {
+      FindLastUrgent();
+      if (last_urgent_ == 0) return;
+    }
+    FreeSpace space(iteration_, task_);
     for (std::size_t later = task_ + 1; later < tasks; space.Pass(later++)) {
       if (!space.Holds(later)) return;  // a defragmentation would make the copies useless
       const std::vector<std::size_t> missing = MissingOf(later);
@@ -59,15 +62,26 @@ class Prefetches {
   // queue, if none of them began now.
   void FindLastUrgent() {
     const std::size_t tasks = iteration_.graph().tasks.size();
-    std::vector<bool> is_counted(iteration_.graph().data.size());
+    const std::size_t data_count = iteration_.graph().data.size();
+    std::vector<bool> is_missing(data_count);  // and not in the queue yet
+    std::size_t missing = 0;
+    for (std::size_t data = 0; data < data_count; ++data) {
+      is_missing[data] = iteration_.IsMissing(data);
+      missing += is_missing[data] ? 1 : 0;
+    }
     double arrival = std::max(end_, iteration_.copies().EndIn());
     for (std::size_t later = task_ + 1; later < tasks; ++later) {
-      for (const std::size_t data : MissingOf(later)) {
-        if (is_counted[data]) continue;
-        is_counted[data] = true;
+      for (const std::size_t data : iteration_.uses().DataOf(later)) {
+        if (!is_missing[data]) continue;
+        is_missing[data] = false;
+        --missing;
         arrival += iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
       }
-      if (arrival > ExpectedStart(later)) last_urgent_ = later;
+      if (arrival > ExpectedStart(later)) {
+        last_urgent_ = later;
+      } else if (missing == 0) {
+        return;  // later tasks begin later
+      }
     }
   }
 

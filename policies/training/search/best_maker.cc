@@ -284,12 +284,11 @@ void BestMaker::AddModnn() {
   if (schedule.ok()) AddKnown(*std::move(schedule));
 }
 
-// Other policies come first, because they take little time.
+// Other policies that take little time come first, and moDNN after the first round of the search.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return AddOther(schedule); };
   for (const Schedule& schedule : options_.known) AddKnown(schedule);
-  AddModnn();
   ForEachTransferSchedule(graph_, request_, take);
   SearchOwn();
   if (!IsFastest() && options_.recomputes) ForEachRecomputeSchedule(graph_, request_, take);
@@ -302,11 +301,11 @@ std::vector<BestMaker::Kind> BestMaker::Kinds() const {
   // Parts that stay fragment the addresses, so iterations of whole data get more of the work.
   constexpr Shares kInParts = {.lead = 0.04, .reserve = 0.02};
   std::vector<Kind> kinds(4);
-  kinds[0].shares = {.lead = 0.12, .reserve = 0.04, .repair = 0.16};
+  kinds[0].shares = {.lead = 0.28, .reserve = 0.08, .repair = 0.2};
+  kinds[2].shares = {.lead = 0.12, .reserve = 0.04, .repair = 0.16};
   kinds[1].shares = kinds[3].shares = kInParts;
-  kinds[2].shares = {.lead = 0.28, .reserve = 0.08, .repair = 0.2};
   kinds[1].in_parts = kinds[3].in_parts = true;
-  kinds[2].recomputes = kinds[3].recomputes = true;
+  kinds[0].recomputes = kinds[1].recomputes = true;
   return kinds;
 }
 
@@ -319,31 +318,48 @@ void BestMaker::SearchOwn() {
   std::vector<Kind> kinds = Kinds();
   work_left_ = options_.work_seconds;
   const double first = std::min(kFirstWork, work_left_);
-  for (double work = first; !HasEnded() && !IsFastest(); work *= 2) {
-    SearchRound(work, kinds);
+  SearchRound(first, kinds);
+  if (!IsFastest()) AddModnn();
+  for (double work = 2 * first; !HasEnded() && !IsFastest(); work *= 2) {
     ++search_.seed;
+    SearchRound(work, kinds);
   }
 }
 
 // The share of a kind does not depend on which other kinds are searched. So allowing parts, or
-// tasks that run again, never makes the answer slower. A kind with a lead that is much slower than
-// the fastest schedule leaves its share to the next kind.
+// tasks that run again, never makes the answer slower. Kinds with a lead that is much slower than
+// the fastest schedule leave their shares to the first of the others.
 void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
-  constexpr double kMuchSlower = 1.1;
+  std::vector<Kind*> searched;
   double left = 0;
   for (Kind& kind : kinds) {
-    const double share = kind.shares.Sum();
-    const bool is_asked =
-        (!kind.recomputes || options_.recomputes) && (!kind.in_parts || options_.part_bytes > 0);
-    if (!is_asked || HasEnded() || IsFastest()) {
-      TakeWork(work * share);
-    } else if (!kind.choices[0].empty() && kind.lead.seconds > seconds_ * kMuchSlower) {
-      left += share;
+    if (!IsAsked(kind)) {
+      TakeWork(work * kind.shares.Sum());
+    } else if (IsMuchSlower(kind)) {
+      left += kind.shares.Sum();
     } else {
-      Advance(kind, work * (1 + std::exchange(left, 0) / share));
+      searched.push_back(&kind);
+    }
+  }
+  for (Kind* const kind : searched) {
+    const double share = kind->shares.Sum() + std::exchange(left, 0);
+    if (HasEnded() || IsFastest()) {
+      TakeWork(work * share);
+    } else {
+      Advance(*kind, work * share / kind->shares.Sum());
     }
   }
   TakeWork(work * left);
+}
+
+bool BestMaker::IsAsked(const Kind& kind) const {
+  return (!kind.recomputes || options_.recomputes) && (!kind.in_parts || options_.part_bytes > 0);
+}
+
+// Whether the lead of a kind so far is much slower than the fastest schedule.
+bool BestMaker::IsMuchSlower(const Kind& kind) const {
+  constexpr double kMuchSlower = 1.1;
+  return !kind.choices[0].empty() && kind.lead.seconds > seconds_ * kMuchSlower;
 }
 
 void BestMaker::Advance(Kind& kind, double work) {

@@ -92,6 +92,8 @@ class BestMaker {
   std::vector<Kind> Kinds() const;
   void SearchOwn();
   void SearchRound(double work, std::vector<Kind>& kinds);
+  bool IsAsked(const Kind& kind) const;
+  bool IsMuchSlower(const Kind& kind) const;
   void Advance(Kind& kind, double work);
   void ImproveLead(Kind& kind, double work);
   void ImprovePaged(Kind& kind, double work);

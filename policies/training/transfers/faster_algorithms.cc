@@ -82,51 +82,73 @@ std::vector<Change> FindChanges(const TaskGraph& graph, std::int64_t granule,
   return changes;
 }
 
-// Returns the iteration with some changes, and its times.
-Iteration With(const TaskGraph& graph, const GraphProblemOptions& options,
-               const std::vector<Change>& changes, Iteration iteration) {
-  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  std::vector<std::size_t> changed(graph.tasks.size(), kNone);
-  for (const Change& change : changes) changed[change.task] = change.algorithm;
-  for (TaskRun& run : iteration.runs) {
-    if (changed[run.task] != kNone) run.algorithm = changed[run.task];
-  }
-  iteration.made = MakeGraphProblem(graph, iteration.runs, options);
-  FindTimes(iteration);
-  return iteration;
-}
-
 bool HasChoices(const TaskGraph& graph) {
   return std::any_of(graph.tasks.begin(), graph.tasks.end(),
                      [](const GraphTask& task) { return task.algorithms.size() > 1; });
 }
 
+// Changes the algorithms of iterations of one graph.
+class AlgorithmChanger {
+ public:
+  // `graph` must outlive the changer.
+  AlgorithmChanger(const TaskGraph& graph, const GraphProblemOptions& options)
+      : graph_(graph), granule_(options.granule), maker_(graph, options) {}
+
+  // As UseFasterAlgorithms.
+  void UseFaster(Iteration& iteration) {
+    if (iteration.seconds == std::numeric_limits<double>::infinity()) return;
+    std::vector<Change> changes = FindChanges(graph_, granule_, iteration);
+    for (; !changes.empty(); changes.resize(changes.size() / 2)) {
+      Iteration next = With(changes, iteration);
+      if (next.seconds >= iteration.seconds) continue;
+      iteration = std::move(next);
+      return;
+    }
+  }
+
+ private:
+  // Returns the iteration with some changes, and its times.
+  Iteration With(const std::vector<Change>& changes, const Iteration& iteration) {
+    constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+    std::vector<std::size_t> changed(graph_.tasks.size(), kNone);
+    for (const Change& change : changes) changed[change.task] = change.algorithm;
+    Iteration next;
+    next.runs = iteration.runs;
+    next.runs_again = iteration.runs_again;
+    next.is_away = iteration.is_away;
+    for (TaskRun& run : next.runs) {
+      if (changed[run.task] != kNone) run.algorithm = changed[run.task];
+    }
+    next.made = maker_.Make(next.runs);
+    FindTimes(next);
+    return next;
+  }
+
+  const TaskGraph& graph_;
+  const std::int64_t granule_;
+  GraphProblemMaker maker_;
+};
+
 }  // namespace
 
 void UseFasterAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
                          Iteration& iteration) {
-  if (iteration.seconds == std::numeric_limits<double>::infinity()) return;
-  std::vector<Change> changes = FindChanges(graph, options.granule, iteration);
-  for (; !changes.empty(); changes.resize(changes.size() / 2)) {
-    Iteration next = With(graph, options, changes, iteration);
-    if (next.seconds >= iteration.seconds) continue;
-    iteration = std::move(next);
-    return;
-  }
+  if (HasChoices(graph)) AlgorithmChanger(graph, options).UseFaster(iteration);
 }
 
 void MakeRoomForAlgorithms(const TaskGraph& graph, const GraphProblemOptions& options,
                            Iteration& iteration) {
   if (!HasChoices(graph)) return;
+  AlgorithmChanger changer(graph, options);
   Iteration start = iteration;
-  UseFasterAlgorithms(graph, options, iteration);
+  changer.UseFaster(iteration);
   for (const std::int64_t part : {16, 8, 4}) {
     GraphProblemOptions less = options;
     less.reserve_bytes += options.memory_bytes / part;
     Iteration next = start;
     next.is_away = EagerSet(MakeGraphProblem(graph, next.runs, less).problem);
     FindTimes(next);
-    UseFasterAlgorithms(graph, options, next);
+    changer.UseFaster(next);
     if (next.seconds < iteration.seconds) iteration = std::move(next);
   }
 }

@@ -320,7 +320,8 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                           const GoOn& go_on_sending) {
   Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
   const TransferProblem& problem = iteration.made.problem;
-  const double bound = TransferBounds(problem).Of({});
+  // The bound takes longer than all else in a search without steps, which does not use it.
+  const double bound = go_on_sending(0) ? TransferBounds(problem).Of({}) : 0;
   // Parts are many: they need all the work, and the eager set of parts is a good one.
   std::vector<bool> set = options.problem.part_bytes > 0
                               ? EagerSet(problem)
@@ -334,6 +335,7 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
 }
 
 void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) {
+  if (!go_on(0)) return;
   const TransferProblem& problem = iteration.made.problem;
   ImproveSet(problem, TransferBounds(problem).Of({}), seed, go_on, iteration.is_away);
   FindTimes(iteration);
