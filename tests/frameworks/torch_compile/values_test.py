@@ -218,6 +218,31 @@ def batch_norm_runs_again_and_updates_its_statistics_once():
     assert is_same(RESNET.train(), got[0])
 
 
+class BatchNorms(torch.nn.Module):
+    """Batch norms: one that is called twice, one that does not train, one without statistics, and one with statistics that are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.twice, self.frozen = torch.nn.BatchNorm1d(64), torch.nn.BatchNorm1d(64)
+        self.without, self.read = torch.nn.BatchNorm1d(64, track_running_stats=False), torch.nn.BatchNorm1d(64)
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        self.frozen.eval()
+        x = self.frozen(self.twice(self.linear(self.twice(x))))
+        return self.read(self.without(self.linear(x)).tanh() + self.read.running_mean).tanh()
+
+
+def batch_norms_of_all_kinds():
+    check(chain_of(BatchNorms), [(1e8, 0.7, True, False)])
+
+
+def batch_norms_update_their_statistics_in_place():
+    (captured, _), = _written(lambda: RESNET.train(within(UNLIMITED), 1))
+    names = {str(node.target) for node in captured.node.values() if "batch_norm" in str(node.target)}
+    assert names == {"tidepool.batch_norm.default", "aten.native_batch_norm_backward.default"}, names
+
+
 def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 

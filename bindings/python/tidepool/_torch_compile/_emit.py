@@ -10,7 +10,7 @@ import itertools
 import torch
 from torch import fx
 
-from . import _operators, _private
+from . import _buffers, _operators, _private
 from ._capture import BORDER, END, Captured
 
 __all__ = ["Written", "write"]
@@ -101,8 +101,11 @@ class _Writer:
         if name in self.captured.small:
             result = self.ran[node.name]
         else:
-            arguments = {argument: self.value(argument) for argument in node.all_input_nodes}
-            result = self.graph.node_copy(node, arguments.__getitem__)
+            unused = _buffers.statistics_of(node) if name in self.ran else ()
+            arguments = {argument: self.value(argument) for argument in node.all_input_nodes if argument not in unused}
+            result = self.graph.node_copy(node, arguments.get)
+            if unused:
+                result.target = _buffers.without_statistics
         self.ran[name] = result
         for datum in task["writes"]:
             maker = self.captured.maker[datum]

@@ -9,7 +9,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-__all__ = ["BoxedCode", "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
+__all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
            "is_backward", "is_in_place", "is_tangent", "mutations", "other_inputs", "real_tensors", "register", "storage_key",
            "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
 
@@ -89,6 +89,15 @@ def watch_saved_tensors_hooks():
 def has_saved_tensors_hooks():
     """Returns whether hooks get saved tensors now."""
     return _top_hooks(True) is not None if _top_hooks is not None else _entered > 0
+
+
+# Operators ------------------------------------------------------------------------------------------
+
+BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
+BATCH_NORM_IN_PLACE = torch.ops.aten._native_batch_norm_legit.default
+BATCH_NORM_WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats
+BATCH_NORM_BACKWARD = torch.ops.aten.native_batch_norm_backward.default
+CAST = torch.ops.aten._to_copy.default
 
 
 # The joint graph ------------------------------------------------------------------------------------
