@@ -94,7 +94,7 @@ class AlgorithmChanger {
   AlgorithmChanger(const TaskGraph& graph, const GraphProblemOptions& options)
       : graph_(graph), granule_(options.granule), maker_(graph, options) {}
 
-  // As UseFasterAlgorithms.
+  // The public function tells the meaning.
   void UseFaster(Iteration& iteration) {
     if (iteration.seconds == std::numeric_limits<double>::infinity()) return;
     std::vector<Change> changes = FindChanges(graph_, granule_, iteration);
