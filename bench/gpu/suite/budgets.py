@@ -3,11 +3,21 @@
 """Training steps of a network within budgets of memory, on a GPU or in a dry run: bytes and seconds. Prints a line of JSON for each row.
 
 The network trains plainly first. A budget is a share of the memory that PyTorch's tensors took then.
-usage: budgets.py gpt2-medium|resnet-50 plain|compiled|offload|checkpoint|save_on_cpu|activation_memory_budget [SHARE...]
-                  [--batch N] [--steps N] [--link RATE]
+usage: budgets.py gpt2-medium|resnet-50 WAY [SHARE...] [--batch N] [--steps N] [--link RATE] [--budgets BYTES,...]
+
+| way | training, and the meaning of a share |
+|---|---|
+| plain | PyTorch alone |
+| compiled, offload | tidepool in a budget: a share of the plain memory, or the bytes of --budgets |
+| checkpoint | torch.utils.checkpoint around a share of the blocks, evenly spread; all by default |
+| save_on_cpu | torch.autograd.graph.save_on_cpu with pinned memory |
+| offload_activations | OffloadActivations of TRL, which is torchtune's (pip install trl) |
+| activation_memory_budget | torch.compile with this setting of PyTorch's partitioner; eager kernels, as the next |
+| activation_offloading | torch.compile with enable_activation_offloading for all saved values, on a stream of its own, with prefetches |
 """
 import argparse
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -17,8 +27,10 @@ import sys
 
 parser = argparse.ArgumentParser()
 parser.add_argument("model", choices=("gpt2-small", "gpt2-medium", "resnet-50"))
-parser.add_argument("way", choices=("plain", "compiled", "offload", "checkpoint", "save_on_cpu", "activation_memory_budget"))
-parser.add_argument("shares", nargs="*", type=float, help="of the memory; for activation_memory_budget its value")
+parser.add_argument("way", choices=("plain", "compiled", "offload", "checkpoint", "save_on_cpu", "offload_activations",
+                                    "activation_memory_budget", "activation_offloading"))
+parser.add_argument("shares", nargs="*", type=float)
+parser.add_argument("--budgets", type=lambda text: [int(word) for word in text.split(",")], default=[])
 parser.add_argument("--batch", type=int)
 parser.add_argument("--steps", type=int, default=7)
 parser.add_argument("--link", help="of tidepool's plans; measured by default, but a dry run has no link to measure")
@@ -27,7 +39,7 @@ options = parser.parse_args()
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "frameworks" / "torch_compile"))
 import torch
 from torch._functorch import config as functorch
-from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+from torch.utils.checkpoint import checkpoint
 
 import models
 import tidepool.torch as tidepool_torch
@@ -38,17 +50,20 @@ DEVICE = torch.device("cuda", 0)
 BATCHES = {"gpt2-small": 8, "gpt2-medium": 8, "resnet-50": 64}
 
 
-def with_checkpoints(model):
-    """Lets each stage of a model run again, to its end: the exception of an early stop is lost in dry runs."""
-    def wrapped(forward):
-        def run(*arguments):
-            with set_checkpoint_early_stop(False):
-                return checkpoint(forward, *arguments, use_reentrant=False)
-        return run
-
-    for stage in stages_of(model):
-        stage.forward = wrapped(stage.forward)
+def with_checkpoints(model, share):
+    """Lets a share of a model's blocks run again. A single operator is no block: one that changes its input may not run again."""
+    blocks = [stage for stage in stages_of(model) if list(stage.children())]
+    for i, block in enumerate(blocks):
+        if int((i + 1) * share) > int(i * share):
+            block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
     return model
+
+
+def offload_all(graph, _):
+    """Marks each value of a joint graph for PyTorch's offloading, which leaves out those that may not leave."""
+    for node in graph.graph.nodes:
+        node.meta["should_offload"] = True
+    return graph
 
 
 def called(model, way, share, budget):
@@ -58,11 +73,19 @@ def called(model, way, share, budget):
     if way == "offload":
         return model, tidepool_torch.offload(model, budget=budget, link=options.link)
     if way == "checkpoint":
-        return with_checkpoints(model), contextlib.nullcontext()
+        return with_checkpoints(model, 1 if share is None else share), contextlib.nullcontext()
     if way == "save_on_cpu":
         return model, torch.autograd.graph.save_on_cpu(pin_memory=True)
+    if way == "offload_activations":
+        from trl.models.activation_offloading import OffloadActivations
+        return model, OffloadActivations()
     if way == "activation_memory_budget":
         functorch.activation_memory_budget = share
+        return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
+    if way == "activation_offloading":
+        functorch.joint_custom_pass = offload_all
+        functorch.enable_activation_offloading = functorch.activation_offload_separate_stream = True
+        functorch.activation_offload_sink_wait = functorch.activation_reload_prefetch = True
         return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
     return model, contextlib.nullcontext()
 
@@ -110,9 +133,10 @@ def main():
     print(json.dumps(plain), flush=True)
     if options.way == "plain":
         return
-    for share in options.shares or [None]:
+    rows = [(share, int(share * plain["peak_bytes"])) for share in options.shares] + [(None, budget) for budget in options.budgets]
+    for share, budget in rows or [(None, None)]:
         try:
-            row = train(options.way, share, None if share is None else int(share * plain["peak_bytes"]))
+            row = train(options.way, share, budget)
         except Exception as error:  # the next share may do
             row = {"model": options.model, "way": options.way, "share": share, "error": str(error)[:500]}
         print(json.dumps(row), flush=True)

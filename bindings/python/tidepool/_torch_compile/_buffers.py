@@ -42,7 +42,7 @@ def statistics_of(node):
 
 
 def without_statistics(x, weight, bias, mean, variance, momentum, eps):
-    """Does what the operator does, but for the statistics."""
+    """Normalizes like the operator, and leaves the statistics alone."""
     return _private.BATCH_NORM_WITHOUT_STATISTICS(x, weight, bias, True, momentum, eps)
 
 
