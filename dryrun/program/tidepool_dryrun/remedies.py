@@ -17,6 +17,7 @@ MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the p
 MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
 STEPS = 3  # of further runs
 STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
+MOST_CHECKS = 3  # of numbers of blocks that run again
 CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
 HOST_SHARE = 1 / 4  # of the host's free memory: no further run shall take more, if it takes that in proportion to the batch
 SEARCH = "5s"  # for a schedule
@@ -133,14 +134,22 @@ class Remedies:
         return {"batch": found, "in_place_of": batch, "is_least": is_least, "checked": checked, "how": how}
 
     def blocks_again(self):
-        found = what_if.checkpoints(self.graph, self.budget)
-        if found is None:
-            return None
-        row = self.of_blocks(found, found["peak"], found["slowdown"], False)
-        with contextlib.suppress(DryRunError):
-            _, rank = self.with_enough(checkpoints=tuple(found["blocks"]))
-            made = graph.make(rank)
+        """Returns the row of as few blocks as suffice. Where a dry run takes more than was computed, more blocks are tried."""
+        budget, row = self.budget, None
+        for _ in range(MOST_CHECKS):
+            found = what_if.checkpoints(self.graph, budget)
+            if found is None:
+                break
+            row = self.of_blocks(found, found["peak"], found["slowdown"], False)
+            try:
+                _, rank = self.with_enough(checkpoints=tuple(found["blocks"]))
+                made = graph.make(rank)
+            except DryRunError:
+                break
             row = self.of_blocks(found, made.peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
+            if row["fits"] or len(found["blocks"]) == found["of"]:
+                break
+            budget = min(found["peak"] - 1, self.budget - (made.peak - found["peak"]))
         return row
 
     def of_blocks(self, found, peak, slowdown, is_checked):
@@ -173,8 +182,9 @@ class Remedies:
         if not made["fits"]:
             return self.row(name, None, None, made["why"])
         budget = f"{self.budget >> 20}MiB"
-        how = f'tidepool.torch.compile(model, budget="{budget}")' if self.run.target.compiles and not self.is_integrated else \
-            f"tidepool dryrun --graph step.json; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
+        how = f"tidepool dryrun --graph step.json; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
+        if not self.is_integrated:
+            how = f'tidepool.torch.compile(model, budget="{budget}")' + ("" if self.run.target.compiles else ", with tidepool beside PyTorch")
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
 
     def eight_bits(self):

@@ -680,6 +680,32 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
 
 
+    # Ten blocks of ten bytes. A dry run takes `more` bytes than computed.
+    def blocks_again(self, budget, more):
+        tried = []
+
+        def checkpoints(_, budget):
+            count = min(10, max(1, -(-(100 - budget) // 10)))
+            return {"blocks": list(range(count)), "of": 10, "peak": 100 - 10 * count, "slowdown": 1.0}
+
+        def with_enough(checkpoints):
+            tried.append(len(checkpoints))
+            return None, len(checkpoints)
+
+        one = object.__new__(remedies.Remedies)
+        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"clock": [0, 1]})
+        with unittest.mock.patch.object(what_if, "checkpoints", checkpoints), unittest.mock.patch.object(
+                graph, "make", lambda count: unittest.mock.Mock(peak=100 - 10 * count + more, step={"clock": [0, 1]})):
+            row = one.blocks_again()
+        return tried, row["peak_bytes"], row["fits"]
+
+    def test_more_blocks_run_again_where_a_dry_run_takes_more_than_computed(self):
+        self.assertEqual(self.blocks_again(70, 0), ([3], 70, True))
+        self.assertEqual(self.blocks_again(72, 5), ([3, 4], 65, True))
+        self.assertEqual(self.blocks_again(70, 1), ([3, 4], 61, True))  # at least one more
+        self.assertEqual(self.blocks_again(5, 20), ([10], 20, False))  # there are no more
+
+
 class IntegratedTest(unittest.TestCase):
     """The remedies for a GPU that shares the memory of the host: nothing moves there."""
 
