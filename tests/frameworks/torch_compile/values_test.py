@@ -243,6 +243,33 @@ def batch_norms_update_their_statistics_in_place():
     assert names == {"tidepool.batch_norm.default", "aten.native_batch_norm_backward.default"}, names
 
 
+class TakenApart(torch.nn.Module):
+    """Takes tensors apart into rows, halves beside another use, and parts that overlap or are not the whole."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        x = self.linear(x)
+        x = x * torch.cat((-x[:, 20:], x[:, :-44]), 1)
+        q, k, v, w = x.view(-1, 4, 16).permute(1, 0, 2)
+        x = torch.cat((q * k, v + w, v * q, k), 1)
+        some = x[:, :32] + x[:, 16:48]
+        x = x + torch.cat((some, some), 1)
+        return x + torch.cat((x[:, ::2], x[:, 1::2]), 1)
+
+
+def gradients_of_parts_are_joined():
+    check(chain_of(TakenApart), [(1e8, 0.7, True, False)])
+    (captured, _), = _written(lambda: chain_of(TakenApart).train(within(UNLIMITED), 1))
+    phases = {task["name"]: task["phase"] for task in captured.tasks}
+    found = collections.Counter(str(node.target) for name, node in captured.node.items() if phases.get(name) == "backward")
+    # Four rows and two halves are whole tensors in each of 8 layers; four other parts are not.
+    assert found["aten.stack.default"] == 8 and found["aten.select_backward.default"] == 0, found
+    assert found["aten.cat.default"] == 8 and found["aten.slice_backward.default"] == 8 * 4, found
+
+
 def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 

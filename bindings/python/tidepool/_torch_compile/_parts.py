@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of parts of a tensor, joined at once.
+
+Where a program takes a tensor apart, as `q, k, v = qkv` or `x[:n], x[n:]` do, AOTAutograd writes the gradient of each part into
+zeros of the size of the whole tensor, and adds them. Here the parts are stacked or concatenated: fewer bytes are read, written and
+held, and the values are the same, since only zeros are added to each.
+"""
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+import torch
+from torch import fx
+
+__all__ = ["join_gradients"]
+
+_ADD = torch.ops.aten.add.Tensor
+_SELECT, _SLICE = torch.ops.aten.select_backward.default, torch.ops.aten.slice_backward.default
+_STACK, _CONCATENATE = torch.ops.aten.stack.default, torch.ops.aten.cat.default
+
+
+class _Part(NamedTuple):
+    """The gradient of the part [begin, end) of a dimension of a whole tensor."""
+
+    begin: int
+    end: int
+    gradient: fx.Node
+
+
+def _part_of(node: fx.Node) -> Optional[Tuple[object, _Part]]:
+    """Returns the operator and dimension of a node that writes a part into zeros, and the part; None for other nodes."""
+    if node.target is _SELECT:
+        gradient, sizes, dimension, index = node.args
+        begin, end, step = index, index + 1, 1
+    elif node.target is _SLICE:
+        gradient, sizes, dimension, begin, end, step = node.args
+    else:
+        return None
+    if step != 1 or any(not isinstance(number, int) for number in (*sizes, begin, end)):
+        return None
+    size, dimension = sizes[dimension], dimension % len(sizes)
+    begin, end = (number + size if number < 0 else number for number in (begin, end if node.target is _SLICE else begin + 1))
+    return (node.target, dimension, tuple(sizes)), _Part(begin, min(end, size), gradient)
+
+
+def _terms(node: fx.Node, inner: Set[fx.Node]) -> List[fx.Node]:
+    """Returns the terms of a sum, in order. Sums that only this one reads are added to `inner`."""
+    if node.target is not _ADD or node.kwargs or not all(isinstance(one, fx.Node) for one in node.args):
+        return [node]
+    if inner and len(node.users) > 1:
+        return [node]
+    inner.add(node)
+    return [term for one in node.args for term in _terms(one, inner)]
+
+
+def _joined(total: fx.Node) -> Optional[fx.Node]:
+    """Returns a node for a sum of all parts of a tensor and at most one other term; None for other sums."""
+    inner: Set[fx.Node] = set()
+    kinds: Dict[object, List[_Part]] = {}
+    others = []
+    for term in _terms(total, inner):
+        part = _part_of(term) if len(term.users) == 1 else None
+        if part is None:
+            others.append(term)
+        else:
+            kinds.setdefault(part[0], []).append(part[1])
+    if len(kinds) != 1 or len(others) > 1:
+        return None
+    (kind, parts), = kinds.items()
+    target, dimension, sizes = kind
+    parts.sort()
+    if len(parts) < 2 or [part.begin for part in parts] != [0, *(part.end for part in parts[:-1])] or parts[-1].end != sizes[dimension]:
+        return None
+    like = total.meta["val"]
+    if any(term.meta["val"].dtype != like.dtype or term.meta["val"].shape != like.shape for term in others):
+        return None
+    join = _STACK if target is _SELECT else _CONCATENATE
+    gradients = [part.gradient for part in parts]
+    with like.fake_mode:
+        value = join([gradient.meta["val"] for gradient in gradients], dimension)
+    if value.stride() != like.stride() or value.dtype != like.dtype:
+        return None
+    with total.graph.inserting_before(total):
+        node = total.graph.call_function(join, (gradients, dimension))
+        node.meta = {**total.meta, "val": value}
+        if others:
+            node = total.graph.call_function(_ADD, (others[0], node))
+    node.meta = dict(total.meta)  # views of the sum share the storage of its value
+    return node
+
+
+def join_gradients(graph: fx.Graph) -> None:
+    """Joins the gradients of the parts of a tensor in a joint graph."""
+    for node in reversed(graph.nodes):
+        if node.target is _ADD and not (len(node.users) == 1 and next(iter(node.users)).target is _ADD):
+            joined = _joined(node)
+            if joined is not None:
+                node.replace_all_uses_with(joined)
+    graph.eliminate_dead_code()
