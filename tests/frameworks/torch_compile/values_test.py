@@ -270,6 +270,29 @@ def gradients_of_parts_are_joined():
     assert found["aten.cat.default"] == 8 and found["aten.slice_backward.default"] == 8 * 4, found
 
 
+def copies_of_dropout_without_probability_are_left_out():
+    program = chain_of(lambda: torch.nn.Dropout(0.0))
+    check(program, [(1e8, 0.7, True, False)])
+    (captured, _), = _written(lambda: program.train(within(UNLIMITED), 1))
+    assert not any("clone" in str(node.target) for node in captured.node.values())
+
+
+def copies_that_are_results_stay_copies():
+    def train(call):
+        torch.manual_seed(0)
+        x = torch.ones(8, requires_grad=True)
+        y, z = call(x)
+        y.detach().add_(1)
+        y.sum().backward()
+        return x.detach(), z.detach(), x.grad
+
+    def copied(x):
+        return x.clone(), x.clone().view(2, 4)
+
+    torch._dynamo.reset()
+    assert is_same(train(copied), train(within(UNLIMITED)(copied)))
+
+
 def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 

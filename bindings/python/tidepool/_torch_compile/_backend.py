@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager, List, Mapping, Optional, Tuple
 import torch
 from functorch.compile import default_partition
 
-from . import _buffers, _capture, _costs, _link, _operators, _optimizers, _options, _parts, _places, _private, _sharing, _slab
+from . import _buffers, _capture, _costs, _link, _operators, _optimizers, _options, _places, _private, _sharing, _simplify, _slab
 from ._emit import write
 from ._options import BudgetError
 from ._order import Problem, carry_out
@@ -362,8 +362,8 @@ class _Planner:
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
+        _simplify.simplify(joint.graph)
         _buffers.update_in_place(joint.graph)
-        _parts.join_gradients(joint.graph)
         self.job.find_division(device)
         has_slab = self.options.slab and not self.job.is_tangled and _slab.is_there(device)
         self.costs = _costs.costs_of(device, has_slab)

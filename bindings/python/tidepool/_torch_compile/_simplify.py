@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of parts of a tensor, joined at once.
+"""Changes of joint graphs that save time and memory, and change no value.
 
-Where a program takes a tensor apart, as `q, k, v = qkv` or `x[:n], x[n:]` do, AOTAutograd writes the gradient of each part into
-zeros of the size of the whole tensor, and adds them. Here the parts are stacked or concatenated: fewer bytes are read, written and
-held, and the values are the same, since only zeros are added to each.
+Parts: where a program takes a tensor apart, as `q, k, v = qkv` or `x[:n], x[n:]` do, AOTAutograd writes the gradient of each part
+into zeros of the size of the whole tensor, and adds them. Here the parts are stacked or concatenated. Copies: dropout of
+probability 0 is a copy there.
 """
 from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 from torch import fx
 
-__all__ = ["join_gradients"]
+from . import _private
+
+__all__ = ["simplify"]
 
 _ADD = torch.ops.aten.add.Tensor
 _SELECT, _SLICE = torch.ops.aten.select_backward.default, torch.ops.aten.slice_backward.default
+_CLONE = torch.ops.aten.clone.default
 _STACK, _CONCATENATE = torch.ops.aten.stack.default, torch.ops.aten.cat.default
 
 
@@ -87,11 +90,34 @@ def _joined(total: fx.Node) -> Optional[fx.Node]:
     return node
 
 
-def join_gradients(graph: fx.Graph) -> None:
-    """Joins the gradients of the parts of a tensor in a joint graph."""
+def _join_gradients(graph: fx.Graph) -> None:
     for node in reversed(graph.nodes):
         if node.target is _ADD and not (len(node.users) == 1 and next(iter(node.users)).target is _ADD):
             joined = _joined(node)
             if joined is not None:
                 node.replace_all_uses_with(joined)
+
+
+def _storages(values: object) -> Set[int]:
+    return {_private.storage_key(leaf) for leaf in _private.tree_leaves(values) if isinstance(leaf, torch.Tensor)}
+
+
+def _is_copy(node: fx.Node) -> bool:
+    """Returns whether a node copies a tensor for operators that make new tensors of it. A result of the graph is a copy of its own."""
+    if node.target is not _CLONE or node.meta["val"].stride() != node.args[0].meta["val"].stride():
+        return False
+    own = _storages(node.meta["val"])
+    return all(user.op != "output" and own.isdisjoint(_storages(user.meta["val"])) for user in node.users)
+
+
+def _leave_out_copies(graph: fx.Graph) -> None:
+    for node in graph.nodes:
+        if _is_copy(node):
+            node.replace_all_uses_with(node.args[0])
+
+
+def simplify(graph: fx.Graph) -> None:
+    """Simplifies a joint graph, in which no operator changes a tensor in place."""
+    _join_gradients(graph)
+    _leave_out_copies(graph)
     graph.eliminate_dead_code()
