@@ -315,7 +315,7 @@ def enter(run, torch):
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_GRAPH"):
-        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), steps.clock_of(torch))
+        run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), *steps.clocks_of(torch))
 
     if os.environ.get("TIDEPOOL_DRYRUN_BY") == "module":
         run.modules = modules.Modules(torch, run.recording, run.steps_of)

@@ -20,9 +20,10 @@ STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which do
 
 class Steps:
     """Notes the operators between two steps of an optimizer. `recording` knows the requests for memory, by which operators are
-    placed: a position is the number of requests and frees so far. `clock` returns the time of a device in nanoseconds."""
+    placed: a position is the number of requests and frees so far. `clock` returns the sum of the times of the work of a device, and `end`
+    when that work ends, in nanoseconds; None: it runs one after the other."""
 
-    def __init__(self, torch, recording, path, clock):
+    def __init__(self, torch, recording, path, clock, end=None):
         self.torch = torch
         self.recording = recording
         self.path = path
@@ -34,6 +35,7 @@ class Steps:
         self.before = None  # the names of the operators of the step before
         self.peak = 0  # live bytes, of all steps so far
         self.clock = clock
+        self.end_of_work = end or clock
         self.checkpoints = [path for path in os.environ.get("TIDEPOOL_DRYRUN_CHECKPOINTS", "").split(":") if path]
         self.is_in_budget = bool(os.environ.get("TIDEPOOL_DRYRUN_BUDGET"))
         from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -78,7 +80,7 @@ class Steps:
         """Returns the operators of the step that ends now, and the names of its memory."""
         end = self.recording.position(mode.device)
         return {"device": mode.device, "begin": mode.begin, "end": end,
-                "clock": (mode.begin_clock, self.clock(mode.device)), "operators": with_ends(mode.operators, end), "left_out": mode.left_out,
+                "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "left_out": mode.left_out,
                 "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
                                for parameter in parameters_of(optimizer)}, **self.layers.weights()},
                 "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
@@ -129,11 +131,13 @@ def difference(before, now):
     return {"operators": len(now), "before": len(before), "at": at, "name": now[at] if at < len(now) else "no operator"}
 
 
-def clock_of(torch):
-    """Returns the function that reads the time of the stand-in for the CUDA runtime, in nanoseconds."""
+def clocks_of(torch):
+    """Returns the functions that read the sum of the times of the work of a device, and when it ends, in nanoseconds."""
     runtime = ctypes.CDLL("libcudart.so." + torch.version.cuda.split(".")[0])
-    runtime.cudartHostAssumedTime.restype = ctypes.c_longlong
-    return runtime.cudartHostAssumedTime
+    clocks = runtime.cudartHostAssumedTime, runtime.cudartHostAssumedEnd
+    for clock in clocks:
+        clock.restype = ctypes.c_longlong
+    return clocks
 
 
 class Layers:
@@ -278,7 +282,7 @@ def mode_of(steps, device=None):
             self.operators = []
             self.left_out = 0
             self.begin = position(device)
-            self.begin_clock = clock(device)
+            self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
 
         def __torch_dispatch__(self, function, types, arguments=(), named=None):
             named = named or {}

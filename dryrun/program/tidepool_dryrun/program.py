@@ -124,6 +124,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
                CUDART_HOST_INTEGRATED=str(int(gpu.is_integrated)), CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=f"{gpu.bytes_per_second:.0f}",
+               CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND=f"{gpu.link_bytes_per_second:.0f}",
                CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one:g}" for one in gpu.operations_per_second),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),

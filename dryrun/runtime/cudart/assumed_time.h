@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time that work is assumed to take on the clock of events. Nothing waits for it.
+// The time that work is assumed to take on the clock of events (device_clock.h).
 #ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
 #define TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
 
@@ -14,6 +14,15 @@ inline std::int64_t AssumedTime(const CudartHostConfig& config, double bytes) {
   constexpr double kLaunch = 5000;
   if (config.assumed_bytes_per_second == 0) return 0;
   return static_cast<std::int64_t>(kLaunch + bytes * 1e9 / config.assumed_bytes_per_second);
+}
+
+// Returns the time of a copy over the link between device and host, in nanoseconds.
+inline std::int64_t AssumedTimeOfLink(const CudartHostConfig& config, double bytes) {
+  CudartHostConfig link = config;
+  if (config.assumed_link_bytes_per_second > 0) {
+    link.assumed_bytes_per_second = config.assumed_link_bytes_per_second;
+  }
+  return config.assumed_bytes_per_second == 0 ? 0 : AssumedTime(link, bytes);
 }
 
 // Kernels for elements give each thread four floats to read or write.

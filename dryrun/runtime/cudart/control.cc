@@ -78,7 +78,12 @@ void cudartHostHoldData(int begins) {
 
 long long cudartHostAssumedTime(int device) {
   const auto found = Runtime::Get().FindDevice(device);
-  return found == nullptr ? 0 : found->assumed_time();
+  return found == nullptr ? 0 : found->clock().sum();
+}
+
+long long cudartHostAssumedEnd(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  return found == nullptr ? 0 : found->clock().end();
 }
 
 void cudartHostBreakDevice(int device, int error) {

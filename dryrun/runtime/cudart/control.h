@@ -30,6 +30,8 @@ struct CudartHostConfig {
   // The bandwidth of memory by which kernels are assumed to take time on the clock of events; 0:
   // none. Nothing waits for this time.
   double assumed_bytes_per_second;
+  // The rate of copies between device and host in each direction; 0: as fast as memory.
+  double assumed_link_bytes_per_second;
   int addresses;  // of memory: 0 as the host maps it, 1 ascending, 2 falling
   // 1: a call on a stream that was destroyed ends the process, as the driver of a GPU did; 0: it
   // returns cudaErrorInvalidResourceHandle.
@@ -72,9 +74,11 @@ long long cudartHostCountSpins(void);
 void cudartHostRunKernel(const char* name, void* stream, double seconds, void* output,
                          long long bytes);
 
-// Returns the time that the work so far on a device is assumed to take, in nanoseconds: 0 if
-// kernels are not assumed to take time, or for a device that does not exist.
+// Returns the sum of the times that the work so far on a device is assumed to take, in nanoseconds:
+// 0 if kernels are not assumed to take time, or for a device that does not exist.
 long long cudartHostAssumedTime(int device);
+// Returns when that work ends: the clock of events, on which kernels run beside copies.
+long long cudartHostAssumedEnd(int device);
 
 // Does the same as a kernel that reads a wild address: from now on every call on the device fails
 // with `error`, until cudaDeviceReset.

@@ -123,20 +123,27 @@ cudaError_t QueueWithoutData(Runtime& runtime, const StreamRef& stream, const Co
     status = QueueWriteOfKnown(runtime, stream, shape);
   }
   if (status.ok() && to.kind == MemoryKind::kPageable) {
-    status = stream.host().SynchronizeStream(stream.stream);
+    status = stream.device->Synchronize(stream.stream, stream.kind);
   }
   return ErrorOf(status, cudaErrorInvalidResourceHandle);
 }
 
-void PassTime(const Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
+// Lets a copy or fill take its time: that of the device's memory, or of the link to the host.
+void PassTime(const Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+              bool from_is_host, bool to_is_host) {
   const auto bytes = static_cast<double>(shape.width) * static_cast<double>(shape.height);
-  stream.device->PassTime(AssumedTime(runtime.config(), bytes));
+  if (from_is_host == to_is_host) {
+    stream.PassTime(Engine::kKernels, AssumedTime(runtime.config(), bytes));
+  } else {
+    stream.PassTime(to_is_host ? Engine::kOut : Engine::kIn,
+                    AssumedTimeOfLink(runtime.config(), bytes));
+  }
 }
 
 cudaError_t QueueChecked(Runtime& runtime, const StreamRef& stream, const CopyShape& asked) {
-  PassTime(runtime, stream, asked);
   const Region to = runtime.memory.Classify(asked.to, Span(asked.to_pitch, asked));
   const Region from = runtime.memory.Classify(asked.from, Span(asked.from_pitch, asked));
+  PassTime(runtime, stream, asked, !IsOfDevices(from), !IsOfDevices(to));
   if (runtime.config().has_data == 0 && (IsEmpty(to) || IsEmpty(from))) {
     return QueueWithoutData(runtime, stream, asked, to, from);
   }
@@ -156,7 +163,7 @@ cudaError_t QueueChecked(Runtime& runtime, const StreamRef& stream, const CopySh
     return queued;
   });
   if (status.ok() && to.kind == MemoryKind::kPageable) {
-    status = stream.host().SynchronizeStream(stream.stream);
+    status = stream.device->Synchronize(stream.stream, stream.kind);
   }
   return ErrorOf(status, cudaErrorInvalidResourceHandle);
 }
@@ -172,7 +179,7 @@ cudaError_t CheckFill(Runtime& runtime, const CopyShape& shape) {
 
 cudaError_t QueueCheckedFill(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                              int value) {
-  PassTime(runtime, stream, shape);
+  PassTime(runtime, stream, shape, false, false);
   const Region region = runtime.memory.Classify(shape.to, Span(shape.to_pitch, shape));
   if (runtime.config().has_data == 0 && IsEmpty(region)) {
     return ErrorOf(QueueFillOfKnown(runtime, stream, shape, value), cudaErrorInvalidResourceHandle);

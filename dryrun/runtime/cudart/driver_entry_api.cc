@@ -96,7 +96,7 @@ CUresult LaunchKernel(CUfunction function, unsigned /*grid_x*/, unsigned /*grid_
       CallOnStream("cuLaunchKernel", handle, [&](Runtime& runtime, const StreamRef& stream) {
         return QueueOrCapture(
             runtime, stream, cudaGraphNodeTypeKernel, [time](Runtime&, const StreamRef& on) {
-              on.device->PassTime(time);
+              on.PassTime(Engine::kKernels, time);
               return ErrorOf(on.Enqueue([&] { return on.host().SpendTime(on.stream, time); }),
                              cudaErrorInvalidResourceHandle);
             });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events. A recording is an event of the host device, which knows its time. Where work has assumed
-// times, their sum is the clock: programs that choose by measured times then choose the same in
-// each run.
+// times, these are the clock: programs that choose by measured times then choose the same in each
+// run.
 #include <cuda_runtime_api.h>
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace {
 constexpr unsigned kEventFlags =
     cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
 
-// The assumed time of a record: no interval of the clock is empty.
+// The assumed time of a record with timing: no interval of the clock is empty.
 constexpr std::int64_t kRecordNanoseconds = 1000;
 
 std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
@@ -96,8 +96,11 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
   const absl::StatusOr<std::shared_ptr<Recorded>> recorded = NewRecording(stream.device, *event);
   if (!recorded.ok()) return ErrorOf(recorded.status(), cudaErrorUnknown);
   const bool has_assumed_time = runtime.config().assumed_bytes_per_second != 0;
-  if (has_assumed_time) stream.device->PassTime(kRecordNanoseconds);
-  (*recorded)->assumed_ns = stream.device->assumed_time();
+  DeviceClock& clock = stream.device->clock();
+  if (has_assumed_time && IsTimed(*event)) {
+    clock.Pause(stream.stream.id, stream.kind, kRecordNanoseconds);
+  }
+  (*recorded)->assumed_ns = clock.EndOf(stream.stream.id, stream.kind);
   const absl::Status status =
       stream.Enqueue([&] { return stream.host().RecordEvent((*recorded)->event, stream.stream); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
@@ -107,6 +110,7 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
 
 absl::Status QueueWait(const StreamRef& stream, const std::shared_ptr<Recorded>& recorded) {
   if (recorded->device == stream.device) {
+    stream.device->clock().Wait(stream.stream.id, stream.kind, recorded->assumed_ns);
     return stream.host().WaitEvent(stream.stream, recorded->event);
   }
   return stream.host().CallHost(stream.stream, [recorded] {
@@ -146,6 +150,7 @@ cudaError_t RecordContext(Runtime& runtime, cudaEvent_t handle) {
   if (refusal != cudaSuccess) return refusal;
   const absl::StatusOr<std::shared_ptr<Recorded>> recorded = NewRecording(device, *event);
   if (!recorded.ok()) return ErrorOf(recorded.status(), cudaErrorUnknown);
+  (*recorded)->assumed_ns = device->clock().end();
   const absl::Status status = device->host().RecordAll((*recorded)->event);
   if (!status.ok()) return ErrorOf(status, cudaErrorUnknown);
   SetLast(*event, *recorded);
@@ -212,6 +217,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
     const std::shared_ptr<Recorded> recorded = LastOf(event);
     if (recorded == nullptr) return cudaSuccess;
     if ((event.flags & cudaEventBlockingSync) == 0) ++Runtime::Get().spins;
+    event.device->clock().WaitOnHost(recorded->assumed_ns);
     const absl::Status status = event.device->host().SynchronizeEvent(recorded->event);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
     return static_cast<cudaError_t>(event.device->broken_with());

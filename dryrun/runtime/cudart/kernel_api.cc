@@ -99,7 +99,7 @@ cudaError_t Launch(const char* function, const void* kernel, std::int64_t thread
                    cudaStream_t handle) {
   return Launch(function, handle, Names().Of(kernel),
                 [threads](Runtime& runtime, const StreamRef& stream) {
-                  stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
+                  stream.PassTime(Engine::kKernels, AssumedTimeOfKernel(runtime.config(), threads));
                   return QueueForgetting(runtime, stream);
                 });
 }
@@ -153,7 +153,7 @@ void cudartHostRunKernel(const char* name, void* handle, double seconds, void* o
   Launch(__func__, static_cast<cudaStream_t>(handle), name,
          [=](Runtime& runtime, const StreamRef& stream) {
            const std::int64_t launch = AssumedTime(runtime.config(), 0);
-           stream.device->PassTime(launch == 0 ? 0 : launch + nanoseconds);
+           stream.PassTime(Engine::kKernels, launch == 0 ? 0 : launch + nanoseconds);
            return output == nullptr
                       ? QueueForgetting(runtime, stream)
                       : QueueForgettingOf(runtime, stream, static_cast<char*>(output), bytes);

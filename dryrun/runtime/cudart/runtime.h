@@ -37,6 +37,10 @@ struct StreamRef {
     return device->Enqueue(stream, kind, queue);
   }
   HostDevice& host() const { return device->host(); }
+  // Work in the stream takes some time on the clock of events.
+  void PassTime(Engine engine, std::int64_t nanoseconds) const {
+    device->clock().Run(engine, stream.id, kind, nanoseconds);
+  }
 };
 
 // One recording of an event. Each record makes another, so a wait keeps the recording that it
@@ -46,7 +50,7 @@ struct Recorded {
 
   std::shared_ptr<StandInDevice> device;
   Event event;
-  std::int64_t assumed_ns = 0;  // on the clock of assumed times
+  std::int64_t assumed_ns = 0;  // when the work before it ends, on the clock of the device
 };
 
 struct EventState {

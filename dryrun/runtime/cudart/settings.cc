@@ -71,6 +71,7 @@ CudartHostConfig ConfigOfEnvironment() {
                              .l2_bytes = 40 << 20,
                              .has_data = 1,
                              .assumed_bytes_per_second = 0,
+                             .assumed_link_bytes_per_second = 0,
                              .addresses = 0,
                              .dies_of_destroyed_streams = 0,
                              .has_one_host_thread = 0,
@@ -92,6 +93,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_L2", 0, config.l2_bytes);
   Read("CUDART_HOST_DATA", 0, config.has_data);
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
+  Read("CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND", 0.0, config.assumed_link_bytes_per_second);
   ReadAddresses(config.addresses);
   Read("CUDART_HOST_DIES_OF_DESTROYED_STREAMS", 0, config.dies_of_destroyed_streams);
   Read("CUDART_HOST_ONE_HOST_THREAD", 0, config.has_one_host_thread);

@@ -31,6 +31,7 @@ absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();
   if (absl::Status status = host_->DestroyStream(stream); !status.ok()) return status;
+  clock_.DestroyStream(stream.id, kind);
   streams_.erase(stream.id);
   ended_.push_back({*end, kind});
   return host_->RecordEvent(*end, stream);
@@ -57,11 +58,13 @@ absl::StatusOr<bool> StandInDevice::IsIdle(Stream stream, StreamKind kind) {
 }
 
 absl::Status StandInDevice::Synchronize(Stream stream, StreamKind kind) {
+  clock_.WaitOnHost(clock_.EndOf(stream.id, kind));
   const absl::Status status = Enqueue(stream, kind, [] { return absl::OkStatus(); });
   return status.ok() ? host_->SynchronizeStream(stream) : status;
 }
 
 absl::Status StandInDevice::SynchronizeAll() {
+  clock_.WaitOnHost(clock_.end());
   std::vector<Event> ends;
   absl::Status status;
   {

@@ -15,12 +15,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dryrun/runtime/cudart/control.h"
+#include "dryrun/runtime/cudart/device_clock.h"
 #include "lib/base/locks/mutex.h"
 #include "tidepool/host_device.h"
 
 namespace tidepool::cudart_host {
-
-enum class StreamKind : std::uint8_t { kBlocking, kNonBlocking, kLegacy };
 
 // Thread-safe. The destructor releases held copies and finishes queued work.
 class StandInDevice {
@@ -36,9 +35,7 @@ class StandInDevice {
   int broken_with() const { return broken_with_.load(); }
   void Break(int error) { broken_with_.store(error); }
 
-  // The time that the work so far is assumed to take, in nanoseconds.
-  void PassTime(std::int64_t nanoseconds) { assumed_time_.fetch_add(nanoseconds); }
-  std::int64_t assumed_time() const { return assumed_time_.load(); }
+  DeviceClock& clock() { return clock_; }
 
   // Streams. The legacy stream is ordered with all blocking streams: its work waits for their
   // earlier work, and their later work waits for it.
@@ -89,7 +86,7 @@ class StandInDevice {
   const int ordinal_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
-  std::atomic<std::int64_t> assumed_time_ = 0;
+  DeviceClock clock_;
   locks::Mutex mutex_;  // held while work is queued, never while waiting for it
   const Stream legacy_;
   const Event scratch_;  // recorded under mutex_

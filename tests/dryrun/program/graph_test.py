@@ -42,7 +42,7 @@ class Program:
             self.events.append({"action": "free_completed", "addr": address, "size": self.sizes.pop(address)})
 
     def begin(self):
-        self.step.update(begin=len(self.events), clock=(0, 0))
+        self.step.update(begin=len(self.events), clock=(0, 0), span=(0, 0))
 
     def run(self, name, phase="forward", uses=(), makes=(), changes=(), scratch=0, seconds=1e-3, layer="layer", **flags):
         begin = len(self.events), self.now
@@ -56,7 +56,7 @@ class Program:
                                {**NO_FLAGS, **flags}))
 
     def graph(self):
-        self.step.update(end=len(self.events), clock=(0, self.now), operators=self.operators, requested_bytes=sum(self.sizes.values()))
+        self.step.update(end=len(self.events), clock=(0, self.now), span=(0, self.now), operators=self.operators, requested_bytes=sum(self.sizes.values()))
         return graph.Graph(self.step, self.events)
 
     def file(self):
@@ -693,9 +693,9 @@ class RemediesTest(unittest.TestCase):
             return None, len(checkpoints)
 
         one = object.__new__(remedies.Remedies)
-        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"clock": [0, 1]})
+        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"span": [0, 1]})
         with unittest.mock.patch.object(what_if, "checkpoints", checkpoints), unittest.mock.patch.object(
-                graph, "make", lambda count: unittest.mock.Mock(peak=100 - 10 * count + more, step={"clock": [0, 1]})):
+                graph, "make", lambda count: unittest.mock.Mock(peak=100 - 10 * count + more, step={"span": [0, 1]})):
             row = one.blocks_again()
         return tried, row["peak_bytes"], row["fits"]
 
@@ -724,7 +724,7 @@ class IntegratedTest(unittest.TestCase):
             further.smaller_batch = further.blocks_again = further.eight_bits = lambda: None
             further.dry_run = lambda **_: ({"fits": True, "peak_live_bytes": 1}, {"snapshot": None})
             with unittest.mock.patch.multiple(what_if, bytes_of=lambda *_: 1, state_on_host=lambda *_: (1, 1.0)), \
-                    unittest.mock.patch.object(graph, "step_of", lambda _: ({"clock": [0, 10**9]}, None)):
+                    unittest.mock.patch.object(graph, "step_of", lambda _: ({"span": [0, 10**9]}, None)):
                 found = further.find()
         return [one["name"] for one in found], found
 

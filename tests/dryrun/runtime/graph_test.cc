@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures and graphs of the stand-in, by CUDA's rules.
+#include <array>
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -368,6 +369,100 @@ TEST_F(KernelTest, TakeAnAssumedTimeOnTheClockOfEvents) {
   ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
   // A launch takes 5 us, and a record 1 us. The clock of the host has no part in it.
   EXPECT_FLOAT_EQ(milliseconds, 16'000.006F) << "16 bytes for each of 10^9 threads";
+}
+
+// Copies take the time of the link, one after the other in each direction, and kernels run beside
+// them. Streams wait for events, and the host for streams.
+TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
+  constexpr std::size_t kBytes = 1'000'000;  // 1 ms over the link
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e12;
+  config.assumed_link_bytes_per_second = 1e9;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const cudaStream_t kernels = NewStream();
+  const cudaStream_t out = NewStream();
+  const cudaStream_t in = NewStream();
+  void* device = nullptr;
+  void* host = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 2 * kBytes), cudaSuccess);
+  ASSERT_EQ(cudaMallocHost(&host, 2 * kBytes), cudaSuccess);
+  const auto milliseconds = [](auto work) {
+    const long long begin = cudartHostAssumedEnd(0);
+    work();
+    return static_cast<double>(cudartHostAssumedEnd(0) - begin) / 1e6;
+  };
+  const auto send = [&](cudaStream_t stream) {
+    ASSERT_EQ(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+  };
+  const auto fetch = [&](cudaStream_t stream) {
+    ASSERT_EQ(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream), cudaSuccess);
+  };
+  // 500 kernels for one thread take 5 us each.
+  const auto compute = [&](cudaStream_t stream) {
+    static const char kKernel = 0;
+    for (int i = 0; i < 500; ++i) ASSERT_EQ(LaunchKernel(&kKernel, stream), cudaSuccess);
+  };
+  const long long sum = cudartHostAssumedTime(0);
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                fetch(in);
+                compute(kernels);
+              }),
+              2.5, 0.01)
+      << "all at once";
+  EXPECT_NEAR(static_cast<double>(cudartHostAssumedTime(0) - sum) / 1e6, 4.5, 0.02);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                send(in);
+              }),
+              2, 0.02)
+      << "one link in this direction";
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                compute(out);
+              }),
+              3.5, 0.01)
+      << "one stream";
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const cudaEvent_t sent = NewEvent(cudaEventDisableTiming);
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                ASSERT_EQ(cudaEventRecord(sent, out), cudaSuccess);
+                ASSERT_EQ(cudaStreamWaitEvent(kernels, sent, 0), cudaSuccess);
+                compute(kernels);
+              }),
+              3.5, 0.01)
+      << "a stream that waits for an event";
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                ASSERT_EQ(cudaStreamSynchronize(out), cudaSuccess);
+                fetch(in);
+              }),
+              0, 0.01)
+      << "beside the kernels of before, which end later";
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_NEAR(milliseconds([&] {
+                send(out);
+                ASSERT_EQ(cudaStreamSynchronize(out), cudaSuccess);
+                compute(kernels);
+              }),
+              3.5, 0.01)
+      << "a host that waits for a stream";
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  std::array<cudaStream_t, 2> blocking = {};
+  for (cudaStream_t& stream : blocking) ASSERT_EQ(cudaStreamCreate(&stream), cudaSuccess);
+  EXPECT_NEAR(milliseconds([&] {
+                send(blocking[0]);
+                compute(nullptr);
+                fetch(blocking[1]);
+              }),
+              4.5, 0.02)
+      << "the legacy stream, which waits for others, and others for it";
+  for (const cudaStream_t stream : blocking) ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudartHostAssumedEnd(-1), 0);
 }
 
 TEST_F(KernelTest, TellTheirAttributes) {

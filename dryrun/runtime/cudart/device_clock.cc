@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dryrun/runtime/cudart/device_clock.h"
+
+#include <algorithm>
+
+namespace tidepool::cudart_host {
+
+void DeviceClock::Run(Engine engine, std::uint64_t stream, StreamKind kind,
+                      std::int64_t nanoseconds) {
+  const locks::MutexLock lock(&mutex_);
+  std::int64_t& end = TurnOf(stream, kind);
+  std::int64_t& of_engine = engines_[static_cast<std::size_t>(engine)];
+  end = of_engine = std::max({end, of_engine, host_}) + nanoseconds;
+  end_ = std::max(end_, end);
+  sum_ += nanoseconds;
+}
+
+void DeviceClock::Pause(std::uint64_t stream, StreamKind kind, std::int64_t nanoseconds) {
+  const locks::MutexLock lock(&mutex_);
+  std::int64_t& end = TurnOf(stream, kind);
+  end = std::max(end, host_) + nanoseconds;
+  end_ = std::max(end_, end);
+  sum_ += nanoseconds;
+}
+
+std::int64_t DeviceClock::EndOf(std::uint64_t stream, StreamKind kind) {
+  const locks::MutexLock lock(&mutex_);
+  return std::max(TurnOf(stream, kind), host_);
+}
+
+void DeviceClock::Wait(std::uint64_t stream, StreamKind kind, std::int64_t until) {
+  const locks::MutexLock lock(&mutex_);
+  std::int64_t& end = TurnOf(stream, kind);
+  end = std::max(end, until);
+}
+
+void DeviceClock::WaitOnHost(std::int64_t until) {
+  const locks::MutexLock lock(&mutex_);
+  host_ = std::max(host_, until);
+}
+
+void DeviceClock::DestroyStream(std::uint64_t stream, StreamKind kind) {
+  const locks::MutexLock lock(&mutex_);
+  if (kind == StreamKind::kBlocking) destroyed_ = std::max(destroyed_, TurnOf(stream, kind));
+  streams_.erase(stream);
+}
+
+std::int64_t DeviceClock::end() const {
+  const locks::MutexLock lock(&mutex_);
+  return end_;
+}
+
+std::int64_t DeviceClock::sum() const {
+  const locks::MutexLock lock(&mutex_);
+  return sum_;
+}
+
+// Returns the end of a stream's work, with that of the streams that it waits for.
+std::int64_t& DeviceClock::TurnOf(std::uint64_t stream, StreamKind kind) {
+  if (kind == StreamKind::kLegacy) {
+    legacy_ = std::max(legacy_, destroyed_);
+    for (const auto& [name, other] : streams_) {
+      if (other.kind == StreamKind::kBlocking) legacy_ = std::max(legacy_, other.end);
+    }
+    return legacy_;
+  }
+  OfStream& found = streams_[stream];
+  found.kind = kind;
+  if (kind == StreamKind::kBlocking) found.end = std::max(found.end, legacy_);
+  return found.end;
+}
+
+}  // namespace tidepool::cudart_host
