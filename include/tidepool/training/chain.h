@@ -155,6 +155,9 @@ struct GraphChain {
   static constexpr std::size_t kNoOutput = static_cast<std::size_t>(-1);
   std::vector<std::size_t> outputs = {};  // empty without ChainOptions::recomputation
   std::vector<std::size_t> algorithms;    // of the graph's tasks
+  // By datum: whether it counts in resident_bytes. Tasks that change only such data do not run
+  // again with their part. Empty without ChainOptions::recomputation.
+  std::vector<bool> resident = {};
   // The most bytes that weights, their gradients and the state of their optimizer hold at once,
   // with small data that lasts (ToChain). They are not in the chain, and its memory is the device's
   // less these.
@@ -186,9 +189,13 @@ struct ChainOptions {
 // B_i and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward
 // half of the first has a peak below the data that the chain keeps for it.
 //
-// Data of a forward task that has at most a 16,384th of the bytes of all such data, and would
-// stand in the way of more than half of the cuts, counts as resident: masks and tables that each
-// block reads, and data that a program holds to the end.
+// Data of a forward task that has at most a 16,384th of the bytes of all such data, and stands in
+// the way of a cut that the other data allows, counts as resident: masks and tables that each block
+// reads, new values of buffers, and data that a program holds to the end.
+//
+// With recomputation these are resident too: inputs that are on the device before the iteration and
+// after it, and data of forward tasks that may not run again, as dropout's, if it is at most half
+// of the bytes of its activation. The other tasks of its part may then run again.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
 // the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data

@@ -146,7 +146,8 @@ std::vector<Cut> CutFinder::Find() {
     while (backward < latest && (owners_[backward] == kNoTask || owners_[backward] >= p)) {
       ++backward;
     }
-    cuts.push_back({p, backward, crossing_[p] == 1 ? separator_[p] : kNoTask});
+    const std::size_t separator = crossing_[p] == 1 ? separator_[p] : kNoTask;
+    cuts.push_back({p, backward, earliest_[p], latest, separator});
   }
   std::reverse(cuts.begin(), cuts.end());
   // A separator crosses one cut: the part after it ends its forward use.

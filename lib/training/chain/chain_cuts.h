@@ -11,10 +11,13 @@
 
 namespace tidepool::chain {
 
-// A cut before the forward task `forward` and before the later task `backward`.
+// A cut before the forward task `forward` and before the later task `backward`, which could be any
+// from `earliest` to `latest`.
 struct Cut {
   std::size_t forward = 0;
   std::size_t backward = 0;
+  std::size_t earliest = 0;
+  std::size_t latest = 0;
   std::size_t separator = kNoTask;  // the datum that crosses it; kNoTask: none does
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/training/graph/task_uses.h"
+
 namespace tidepool::chain {
 namespace {
 
@@ -56,6 +58,13 @@ void AddTo(Sums& sums, const GraphData& data, bool is_gradient, std::int64_t sig
 bool IsResident(const GraphData& data) {
   return data.kind == DataKind::kWeight || data.kind == DataKind::kWeightGradient ||
          data.kind == DataKind::kOptimizerState;
+}
+
+bool IsLeftOut(const GraphTask& task, const std::vector<bool>& resident) {
+  for (const std::size_t data : graph::ChangesOf(task)) {
+    if (data >= resident.size() || !resident[data]) return false;
+  }
+  return true;
 }
 
 GraphWalk WalkGraph(const TaskGraph& graph, const std::vector<std::size_t>& algorithms) {

@@ -36,6 +36,10 @@ struct GraphWalk {
 // Whether data is on the device outside the chain: weights, their gradients, optimizer state.
 bool IsResident(const GraphData& data);
 
+// Whether a repeated run of the task's part leaves the task out: all data that it changes is
+// resident. `resident` is by data (GraphChain).
+bool IsLeftOut(const GraphTask& task, const std::vector<bool>& resident);
+
 // Walks through a valid graph. `algorithms` has one valid number for each task. O(tasks + data +
 // uses).
 GraphWalk WalkGraph(const TaskGraph& graph, const std::vector<std::size_t>& algorithms);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, for each small datum, the places at which the larger data alone would let the chain be
-// cut and at which the small datum is live.
+// Cuts the graph without its small data, and looks for small data that crosses the cuts.
 #include "lib/training/chain/lasting_data.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <iterator>
 
+#include "lib/training/chain/chain_cuts.h"
 #include "lib/training/chain/graph_walk.h"
 
 namespace tidepool::chain {
@@ -17,66 +17,74 @@ constexpr std::int64_t kSmall = 16384;  // times a small datum is less than all 
 
 class LastingData {
  public:
-  LastingData(const TaskGraph& graph, const GraphWalk& walk);
+  LastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms);
 
-  bool IsLasting(std::size_t data) const {
-    return IsMade(data) && IsSmall(data) && 2 * CutsAcross(data) > walk_.forward_tasks;
-  }
+  // Whether a datum is small, and no cut beside its writer has all of its uses on one side.
+  bool IsLasting(std::size_t data) const;
 
  private:
   // Whether a forward task writes data that the chain would hold.
   bool IsMade(std::size_t data) const {
     return !IsResident(graph_.data[data]) && walk_.uses[data].writer < walk_.forward_tasks;
   }
-  bool IsSmall(std::size_t data) const { return graph_.data[data].bytes <= bytes_ / kSmall; }
-  std::size_t CutsAcross(std::size_t data) const;
+  bool IsSmall(std::size_t data) const {
+    return IsMade(data) && graph_.data[data].bytes <= bytes_ / kSmall;
+  }
+  void FindCutsOfLargeData(const std::vector<std::size_t>& algorithms);
 
   const TaskGraph& graph_;
-  const GraphWalk& walk_;
+  const GraphWalk walk_;
   std::int64_t bytes_ = 0;
-  // By forward task: the first backward task that uses data of the tasks before it. Small data,
-  // which may last itself, does not count.
-  std::vector<std::size_t> first_backward_;
+  std::vector<Cut> cuts_;  // of the graph without its small data, at a datum
 };
 
-LastingData::LastingData(const TaskGraph& graph, const GraphWalk& walk)
-    : graph_(graph), walk_(walk), first_backward_(walk.forward_tasks + 1, kNoTask) {
+LastingData::LastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms)
+    : graph_(graph), walk_(WalkGraph(graph, algorithms)) {
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
     if (IsMade(data)) bytes_ += graph.data[data].bytes;
   }
-  for (std::size_t data = 0; data < graph.data.size(); ++data) {
-    if (!IsMade(data) || IsSmall(data)) continue;
-    std::size_t& first = first_backward_[walk.uses[data].writer + 1];
-    first = std::min(first, walk.uses[data].first_backward);
-  }
-  std::partial_sum(first_backward_.begin(), first_backward_.end(), first_backward_.begin(),
-                   [](std::size_t a, std::size_t b) { return std::min(a, b); });
+  FindCutsOfLargeData(algorithms);
 }
 
-// Returns how many places for cuts a datum takes: those between its writer and its last forward
-// use, or those before its writer where data of the first part is used again before its own end.
-std::size_t LastingData::CutsAcross(std::size_t data) const {
+void LastingData::FindCutsOfLargeData(const std::vector<std::size_t>& algorithms) {
+  TaskGraph large = graph_;
+  for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+    if (IsSmall(data)) MakeResident(large.data[data]);
+  }
+  cuts_ = FindCuts(large, WalkGraph(large, algorithms));
+  std::erase_if(cuts_, [](const Cut& cut) { return cut.separator == kNoTask; });
+  for (std::size_t i = 1; i < cuts_.size(); ++i) {
+    cuts_[i].latest = std::min(cuts_[i].latest, cuts_[i - 1].latest);
+  }
+}
+
+bool LastingData::IsLasting(std::size_t data) const {
+  if (!IsSmall(data)) return false;
   const DataUses& uses = walk_.uses[data];
-  const std::size_t forward = uses.last_forward - uses.writer;
-  if (uses.last_backward == kNoTask) return forward;
-  const auto begin = first_backward_.begin() + 1;
-  const auto writer = first_backward_.begin() + static_cast<std::ptrdiff_t>(uses.writer) + 1;
-  const auto in_use = std::partition_point(
-      begin, writer, [&](std::size_t first) { return first > uses.last_backward; });
-  return std::max(forward, static_cast<std::size_t>(writer - in_use));
+  // Bounds of later cuts are lower, so the two cuts beside the writer decide.
+  const auto after = std::partition_point(
+      cuts_.begin(), cuts_.end(), [&](const Cut& cut) { return cut.forward <= uses.writer; });
+  if (after != cuts_.end() &&
+      (uses.last_forward >= after->forward || uses.first_backward < after->earliest)) {
+    return true;
+  }
+  return after != cuts_.begin() && uses.last_backward != kNoTask &&
+         uses.last_backward >= std::prev(after)->latest;
 }
 
 }  // namespace
 
+void MakeResident(GraphData& data) {
+  // Chains leave the state of an optimizer on the device and out of their memory.
+  data.kind = DataKind::kOptimizerState;
+  data.before = data.after = DataHome::kDevice;
+}
+
 TaskGraph WithLastingData(const TaskGraph& graph, const std::vector<std::size_t>& algorithms) {
-  const GraphWalk walk = WalkGraph(graph, algorithms);
-  const LastingData lasting(graph, walk);
+  const LastingData lasting(graph, algorithms);
   TaskGraph seen = graph;
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
-    if (!lasting.IsLasting(data)) continue;
-    // Chains leave the state of an optimizer on the device and out of their memory.
-    seen.data[data].kind = DataKind::kOptimizerState;
-    seen.data[data].before = seen.data[data].after = DataHome::kDevice;
+    if (lasting.IsLasting(data)) MakeResident(seen.data[data]);
   }
   return seen;
 }

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 
+#include "lib/training/chain/lasting_data.h"
 #include "lib/training/graph/task_uses.h"
 
 namespace tidepool::chain {
@@ -45,13 +48,59 @@ std::int64_t OtherInputs(const TaskGraph& graph, const GraphChain& made) {
   return bytes;
 }
 
-bool MayRerun(const TaskGraph& graph, const Part& part) {
-  return std::all_of(graph.tasks.begin() + static_cast<std::ptrdiff_t>(part.forward_begin),
-                     graph.tasks.begin() + static_cast<std::ptrdiff_t>(part.forward_end),
-                     [](const GraphTask& task) { return task.may_rerun; });
+// Whether the task may run again, and its reads then have their old values.
+bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, std::size_t task) {
+  const std::vector<std::size_t>& reads = graph.tasks[task].reads;
+  return graph.tasks[task].may_rerun &&
+         std::all_of(reads.begin(), reads.end(), [&](std::size_t data) {
+           const std::size_t update = walk.uses[data].last_forward_update;
+           return update == kNoTask || update < task || !IsResident(graph.data[data]);
+         });
+}
+
+bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const GraphChain& made,
+              const Part& part) {
+  for (std::size_t i = part.forward_begin; i < part.forward_end; ++i) {
+    if (!MayRerun(graph, walk, i) && !IsLeftOut(graph.tasks[i], made.resident)) return false;
+  }
+  return true;
+}
+
+// Returns the data outside the resident one that tasks of a part write that may not run again.
+// Nothing if such a task updates data, which a second run would begin without the update.
+std::vector<std::size_t> ResultsOfOneRun(const TaskGraph& seen, const Part& part) {
+  std::vector<std::size_t> results;
+  const auto is_resident = [&](std::size_t data) { return IsResident(seen.data[data]); };
+  for (std::size_t i = part.forward_begin; i < part.forward_end; ++i) {
+    const GraphTask& task = seen.tasks[i];
+    if (task.may_rerun) continue;
+    if (!std::all_of(task.updates.begin(), task.updates.end(), is_resident)) return {};
+    std::copy_if(task.writes.begin(), task.writes.end(), std::back_inserter(results),
+                 std::not_fn(is_resident));
+  }
+  return results;
 }
 
 }  // namespace
+
+void KeepInputs(TaskGraph& seen) {
+  for (GraphData& data : seen.data) {
+    if (data.before == DataHome::kDevice && data.after == DataHome::kDevice) MakeResident(data);
+  }
+}
+
+bool KeepResultsOfOneRun(const GraphChain& made, TaskGraph& seen) {
+  bool has_kept = false;
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const std::vector<std::size_t> results = ResultsOfOneRun(seen, made.parts[i]);
+    std::int64_t bytes = 0;
+    for (const std::size_t data : results) bytes += seen.data[data].bytes;
+    if (results.empty() || bytes > made.chain.x[i + 1] / 2) continue;
+    for (const std::size_t data : results) MakeResident(seen.data[data]);
+    has_kept = true;
+  }
+  return has_kept;
+}
 
 std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& walk,
                                       const std::vector<Cut>& cuts) {
@@ -68,6 +117,7 @@ std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& w
 void AddRecomputation(const TaskGraph& graph, const GraphWalk& walk, const std::vector<Cut>& cuts,
                       GraphChain& made) {
   Chain& chain = made.chain;
+  for (const GraphData& data : graph.data) made.resident.push_back(IsResident(data));
   chain.output = chain.x;
   made.outputs.assign(chain.x.size(), GraphChain::kNoOutput);
   for (std::size_t i = 0; i < cuts.size(); ++i) {
@@ -82,7 +132,7 @@ void AddRecomputation(const TaskGraph& graph, const GraphWalk& walk, const std::
     const std::size_t output = i < cuts.size() ? cuts[i].separator : kNoTask;
     const std::int64_t peak = PeakOf(graph, walk, made, part, output);
     chain.output_extra.push_back(std::max<std::int64_t>(0, peak - chain.output[i + 1]));
-    if (!MayRerun(graph, part)) chain.runs_once.push_back(i);
+    if (!MayRerun(graph, walk, made, part)) chain.runs_once.push_back(i);
   }
   made.resident_bytes += OtherInputs(graph, made);
 }

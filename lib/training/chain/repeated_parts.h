@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a graph as recomputation sees them: their outputs, and the memory of a run that
-// keeps nothing else.
+// The parts of a graph as recomputation sees them: their outputs, the data that stays because it is
+// made once, and the memory of a run that keeps nothing else.
 #ifndef TIDEPOOL_LIB_TRAINING_CHAIN_REPEATED_PARTS_H_
 #define TIDEPOOL_LIB_TRAINING_CHAIN_REPEATED_PARTS_H_
 
@@ -15,6 +15,16 @@ namespace tidepool::chain {
 // Returns the cuts at data that backward tasks need: other data is gone when a part runs again.
 std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& walk,
                                       const std::vector<Cut>& cuts);
+
+// Makes the inputs resident that are on the device before the iteration and after it. `seen` is a
+// valid graph. O(data).
+void KeepInputs(TaskGraph& seen);
+
+// Makes the data resident that tasks write that may not run again, as random masks and new values
+// of buffers: where it is at most half of the activation of a part, so that the other tasks of the
+// part may run again. `made` has the parts and activations of `seen`. Returns whether there is such
+// data. O(tasks + uses).
+bool KeepResultsOfOneRun(const GraphChain& made, TaskGraph& seen);
 
 // Fills in the outputs, and the chain's lists for recomputation. `made` has its parts, of these
 // cuts, its activations and its other lists. O(tasks + data + uses).

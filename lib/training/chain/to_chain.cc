@@ -195,16 +195,25 @@ GraphChain ChainMaker::Make() {
   return std::move(made_);
 }
 
+// Returns the chain of a graph that may run parts again.
+GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>& algorithms) {
+  KeepInputs(seen);
+  GraphChain made = ChainMaker(seen, algorithms, true).Make();
+  if (!KeepResultsOfOneRun(made, seen)) return made;
+  return ChainMaker(seen, algorithms, true).Make();
+}
+
 absl::Status CheckOrder(const TaskGraph& graph) {
   bool was_backward = false;
   for (const GraphTask& task : graph.tasks) {
     if (task.phase != TaskPhase::kForward) {
       was_backward = true;
     } else if (was_backward) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("task ", io::Quoted(task.name),
-                       " is of the forward phase and comes after a backward task, expected all "
-                       "forward tasks first"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "task ", io::Quoted(task.name),
+          " is of the forward phase and comes after a backward task, as where "
+          "gradients of micro-batches add up; a chain has each task of a layer once, "
+          "expected all forward tasks first; 'best' schedules such graphs without a chain"));
     }
   }
   if (graph.tasks.front().phase == TaskPhase::kForward) return absl::OkStatus();
@@ -244,8 +253,9 @@ absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph, const ChainOptions& o
   if (absl::Status status = chain::CheckOptions(graph, algorithms, link); !status.ok()) {
     return status;
   }
-  const TaskGraph seen = chain::WithLastingData(graph, algorithms);
-  GraphChain made = chain::ChainMaker(seen, std::move(algorithms), options.recomputation).Make();
+  TaskGraph seen = chain::WithLastingData(graph, algorithms);
+  GraphChain made = options.recomputation ? chain::MakeForRecomputation(seen, algorithms)
+                                          : chain::ChainMaker(seen, algorithms, false).Make();
   made.chain.link_bytes_per_second = link;
   made.chain.memory_bytes = options.memory_bytes - made.resident_bytes;
   if (made.chain.memory_bytes >= 0) return made;

@@ -43,7 +43,7 @@ class GraphScheduler {
   absl::StatusOr<Schedule> Make();
 
  private:
-  void AddRuns(std::size_t begin, std::size_t end, double seconds);
+  void AddRuns(std::size_t begin, std::size_t end, double seconds, bool is_again);
   absl::Status AddRuns();
   void AddTransfers();
   void AddTransfers(const ChainStep& out, const ChainStep& in, std::size_t runs);
@@ -78,8 +78,9 @@ class GraphScheduler {
   std::vector<TransferAction> actions_;
 };
 
-void GraphScheduler::AddRuns(std::size_t begin, std::size_t end, double seconds) {
+void GraphScheduler::AddRuns(std::size_t begin, std::size_t end, double seconds, bool is_again) {
   for (std::size_t task = begin; task < end; ++task) {
+    if (is_again && chain::IsLeftOut(graph_.tasks[task], made_.resident)) continue;
     runs_.push_back({task, made_.algorithms[task]});
     starts_.push_back(seconds);
     seconds += graph_.tasks[task].algorithms[made_.algorithms[task]].seconds;
@@ -93,17 +94,18 @@ absl::Status GraphScheduler::AddRuns() {
     if (!IsForward(step) && step.action != ChainAction::kBackward) continue;
     const GraphChain::Part& part = made_.parts[step.index];
     if (step.action == ChainAction::kBackward) {
-      AddRuns(part.backward_begin, part.backward_end, step.start_seconds);
+      AddRuns(part.backward_begin, part.backward_end, step.start_seconds, /*is_again=*/false);
       continue;
     }
     for (std::size_t i = part.forward_begin; has_run[step.index] && i < part.forward_end; ++i) {
-      if (graph_.tasks[i].may_rerun) continue;
+      const GraphTask& task = graph_.tasks[i];
+      if (task.may_rerun || chain::IsLeftOut(task, made_.resident)) continue;
       return absl::InvalidArgumentError(absl::StrCat("task ", io::Quoted(graph_.tasks[i].name),
                                                      " may not run again, expected one run of F_",
                                                      step.index));
     }
+    AddRuns(part.forward_begin, part.forward_end, step.start_seconds, has_run[step.index]);
     has_run[step.index] = true;
-    AddRuns(part.forward_begin, part.forward_end, step.start_seconds);
   }
   return absl::OkStatus();
 }

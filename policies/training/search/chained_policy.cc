@@ -65,7 +65,8 @@ absl::Status CheckOperationsFit(const TaskGraph& graph, const GraphChain& made) 
   const Chain& chain = made.chain;
   for (std::size_t i = 0; i < made.parts.size(); ++i) {
     const GraphChain::Part& part = made.parts[i];
-    const std::int64_t both = chain.x[i] + chain.x[i + 1];
+    // F_i and B_i read the output of the part before.
+    const std::int64_t both = (chain.output.empty() ? chain.x : chain.output)[i] + chain.x[i + 1];
     absl::Status status = CheckOperation(graph, made, part.forward_begin, part.forward_end,
                                          both + chain.forward_extra[i]);
     if (!status.ok()) return status;

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/training/chain/lasting_graphs.h"
 #include "tests/training/chain/random_chain.h"
 #include "tests/training/graph/random_graph.h"
 #include "tidepool/training/chain.h"
@@ -245,6 +246,8 @@ TEST(ToChain, RefusesWrongOptions) {
   graph.tasks.back().phase = TaskPhase::kForward;
   EXPECT_EQ(error({.memory_bytes = kMuchMemory, .link_bytes_per_second = 1}),
             absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(ToChain(graph, {.link_bytes_per_second = 1}).status().message()),
+              HasSubstr("micro-batches"));
 }
 
 // A chain without y_(L+1), which a graph has as workspace of B_L.
@@ -350,13 +353,8 @@ void AddRead(TaskGraph& graph, std::int64_t bytes, std::size_t writer, std::size
 // A mask that each block reads, and the gradient of the loss, which the program holds to the end.
 TEST(ToChain, CutsBesideSmallDataThatLasts) {
   const TaskGraph plain = *MakeModel("gpt-2", {.batch = 2});
-  const auto begin_of = [&](TaskPhase phase) {
-    const auto first = std::find_if(plain.tasks.begin(), plain.tasks.end(),
-                                    [&](const GraphTask& task) { return task.phase == phase; });
-    return static_cast<std::size_t>(first - plain.tasks.begin());
-  };
-  const std::size_t backward = begin_of(TaskPhase::kBackward);
-  const std::size_t update = begin_of(TaskPhase::kUpdate);
+  const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
+  const std::size_t update = testing::FirstOf(plain, TaskPhase::kUpdate);
   for (const bool recomputation : {false, true}) {
     const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = recomputation};
     const GraphChain expected = *ToChain(plain, options);
@@ -371,6 +369,78 @@ TEST(ToChain, CutsBesideSmallDataThatLasts) {
     graph.data.back().bytes = std::int64_t{1} << 30;  // large data is not resident
     EXPECT_EQ(ToChain(graph, options)->parts.size(), 1);
   }
+}
+
+// Each normalization of a compiled network makes new values of its buffers. The program copies them
+// after the forward tasks.
+TEST(ToChain, CutsBesideNewValuesOfBuffers) {
+  const TaskGraph plain = *MakeModel("resnet-50", {.batch = 4});
+  const std::size_t backward = testing::FirstOf(plain, TaskPhase::kBackward);
+  const std::size_t end = backward - 8;  // the last pool
+  for (const bool recomputation : {false, true}) {
+    const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = recomputation};
+    TaskGraph graph = plain;
+    for (std::size_t i = 0; i < end; ++i) AddRead(graph, 512, i, backward, backward + 1);
+    const GraphChain made = *ToChain(graph, options);
+    const GraphChain expected = *ToChain(plain, options);
+    EXPECT_EQ(made.parts, expected.parts);
+    EXPECT_EQ(made.chain.runs_once, expected.chain.runs_once);
+    EXPECT_GT(made.resident_bytes, expected.resident_bytes);
+    EXPECT_EQ(
+        ChainPeak(made.chain) + made.resident_bytes,
+        ChainPeak(expected.chain) + expected.resident_bytes + static_cast<std::int64_t>(512 * end));
+  }
+}
+
+// Random masks stay, so that the other tasks of their parts may run again.
+TEST(ToChain, KeepsResultsOfTasksThatRunOnce) {
+  const TaskGraph plain = *MakeModel("gpt-2", {.batch = 4});
+  const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  ASSERT_TRUE(expected.chain.runs_once.empty());
+  TaskGraph graph = plain;
+  const std::int64_t masks = testing::AddMasks(graph, std::int64_t{1} << 20);
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const GraphChain made = *ToChain(graph, options);
+  EXPECT_EQ(made.chain.x, expected.chain.x);
+  EXPECT_EQ(made.chain.runs_once, std::vector<std::size_t>{});
+  EXPECT_EQ(made.resident_bytes, expected.resident_bytes + masks);
+  EXPECT_TRUE(made.resident.at(plain.data.size()));
+  // Masks that are most of an activation take too much memory to stay.
+  for (std::size_t i = plain.data.size(); i < graph.data.size(); ++i) {
+    graph.data[i].bytes = std::int64_t{1} << 30;
+  }
+  EXPECT_FALSE(ToChain(graph, options)->chain.runs_once.empty());
+}
+
+// A task that counts batches need not run again, and one that changes an activation may not.
+TEST(ToChain, LeavesOutTasksThatUpdateWhatStays) {
+  const TaskGraph plain = *MakeModel("gpt-2", {.batch = 4});
+  const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  TaskGraph graph = plain;
+  const std::size_t count = graph.data.size();
+  graph.data.push_back({.name = "batches",
+                        .bytes = 1 << 20,
+                        .kind = DataKind::kInput,
+                        .before = DataHome::kDevice,
+                        .after = DataHome::kDevice});
+  GraphTask add;
+  add.name = "add";
+  add.updates = {count};
+  add.algorithms = {{"only", 0, 0}};
+  const std::size_t middle = testing::FirstOf(plain, TaskPhase::kBackward) / 2;
+  graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(middle), add);
+  const GraphChain made = *ToChain(graph, options);
+  EXPECT_EQ(made.chain.runs_once, std::vector<std::size_t>{});
+  EXPECT_EQ(made.resident_bytes, expected.resident_bytes + (1 << 20));
+  EXPECT_EQ(ChainPeak(made.chain), ChainPeak(expected.chain));
+  // A task that reads it before would read another value.
+  graph.tasks[middle - 1].reads.push_back(count);
+  EXPECT_EQ(ToChain(graph, options)->chain.runs_once.size(), 1);
+  graph.tasks[middle - 1].reads.pop_back();
+  graph.tasks[middle].updates.push_back(graph.tasks[middle - 1].writes.front());
+  EXPECT_FALSE(ToChain(graph, options)->chain.runs_once.empty());
 }
 
 // A network is cut only where the tensor between the parts is kept for backward tasks.

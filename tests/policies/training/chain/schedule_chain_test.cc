@@ -9,6 +9,7 @@
 #include "tests/policies/training/chain/random_outputs.h"
 #include "tests/policies/training/chain/simulated_seconds.h"
 #include "tests/support/rounds.h"
+#include "tests/training/chain/lasting_graphs.h"
 #include "tests/training/chain/random_chain.h"
 #include "tidepool/training/chain_policy.h"
 #include "tidepool/training/model_zoo.h"
@@ -102,6 +103,18 @@ TEST(ScheduleChain, RunsNetworks) {
     }
   }
   EXPECT_GE(again, testing::Rounds(3));
+}
+
+// Tasks that draw random numbers run once, and the others of their parts again.
+TEST(ScheduleChain, RunsPartsAgainWithoutTheirRandomTasks) {
+  TaskGraph graph = *MakeModel("gpt-2", {.batch = 4});
+  testing::AddMasks(graph, std::int64_t{1} << 20);
+  GraphChain made = *ToChain(graph, {.memory_bytes = kMuch, .recomputation = true});
+  const std::int64_t least = LeastChainMemory(made.chain);
+  made.chain.memory_bytes = least + (ChainPeak(made.chain) - least) / 3;
+  for (const char* policy : {"recompute", "pofo"}) {
+    EXPECT_GT(RunsAgain(policy, graph, made), 0) << policy;
+  }
 }
 
 TEST(ScheduleChain, RefusesTasksThatMayNotRunAgain) {

@@ -9,6 +9,7 @@
 #include "tests/support/check_times/check_times.h"
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
+#include "tidepool/training/chain.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
 
@@ -139,6 +140,24 @@ TEST(ChainedPolicy, MemoryThatIsTooSmallIsRefused) {
     EXPECT_THAT(status.message(),
                 AllOf(HasSubstr("the tasks from '"), HasSubstr("alone need "), HasSubstr("bytes")));
   }
+}
+
+// F_1 and B_1 read the output of F_0, and not all of its result.
+TEST(ChainedPolicy, OperationsNeedOutputsAlone) {
+  constexpr std::int64_t kUnit = 1 << 20;
+  const TaskGraph graph = FromChain({.forward_seconds = {1, 1},
+                                     .backward_seconds = {1, 1},
+                                     .forward_extra = {0, 0},
+                                     .backward_extra = {0, 0},
+                                     .x = {kUnit, 100 * kUnit, 100 * kUnit},
+                                     .y = {0, 0, 0},
+                                     .link_bytes_per_second = 1e9,
+                                     .memory_bytes = 0,
+                                     .output = {kUnit, 10 * kUnit, 100 * kUnit}})
+                              .value();
+  const auto made = MakeSchedule("recompute", graph, OneWayRequest(150 * kUnit));
+  ASSERT_TRUE(made.ok()) << made.status();
+  ExpectValid(*made);
 }
 
 TEST(ChainedPolicy, OptionsAreThePoliciesOwn) {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks with data that stays on the device through an iteration, as programs have it.
+#ifndef TIDEPOOL_TESTS_TRAINING_CHAIN_LASTING_GRAPHS_H_
+#define TIDEPOOL_TESTS_TRAINING_CHAIN_LASTING_GRAPHS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tidepool/training/graph.h"
+
+namespace tidepool::testing {
+
+inline std::size_t FirstOf(const TaskGraph& graph, TaskPhase phase) {
+  const auto first = std::find_if(graph.tasks.begin(), graph.tasks.end(),
+                                  [&](const GraphTask& task) { return task.phase == phase; });
+  return static_cast<std::size_t>(first - graph.tasks.begin());
+}
+
+// Adds a mask of random bits to every fifth forward task, as dropout has it: a task that may not
+// run again writes it, and the forward task and the last backward task of its layer read it.
+// Returns the bytes of all masks.
+inline std::int64_t AddMasks(TaskGraph& graph, std::int64_t bytes) {
+  std::int64_t all = 0;
+  for (std::size_t i = FirstOf(graph, TaskPhase::kBackward); i-- > 1;) {
+    const std::string layer = graph.tasks[i].layer;
+    const auto last =
+        std::find_if(graph.tasks.rbegin(), graph.tasks.rend(), [&](const GraphTask& task) {
+          return task.phase == TaskPhase::kBackward && task.layer == layer;
+        });
+    if (i % 5 != 0 || last == graph.tasks.rend()) continue;
+    const std::size_t mask = graph.data.size();
+    graph.data.push_back({.name = absl::StrCat("mask ", i), .bytes = bytes});
+    all += bytes;
+    graph.tasks[i].reads.push_back(mask);
+    last->reads.push_back(mask);
+    GraphTask task;
+    task.name = absl::StrCat("mask of ", i);
+    task.layer = layer;
+    task.writes = {mask};
+    task.algorithms = {{"only", 0, 0}};
+    graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(i), std::move(task));
+  }
+  return all;
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_TRAINING_CHAIN_LASTING_GRAPHS_H_
