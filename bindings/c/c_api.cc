@@ -227,6 +227,20 @@ tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag, size_
   });
 }
 
+tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag, int priority,
+                                              size_t bytes, tidepool_stream stream,
+                                              tidepool_hint hint, void** address) {
+  if (address != nullptr) *address = nullptr;
+  return OnPoolWith(__func__, pool, address, "address", [&](CPool& c_pool) {
+    if (bytes == 0) return tag == nullptr ? absl::OkStatus() : c_pool.pool().Region(tag).status();
+    const auto allocate = [&](Hint known) {
+      return tag == nullptr ? c_pool.Allocate(bytes, stream, known, priority)
+                            : c_pool.AllocateIn(tag, bytes, stream, known, priority);
+    };
+    return AllocateBy(allocate, hint, address);
+  });
+}
+
 tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pause_mode mode,
                                tidepool_stream stream) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {

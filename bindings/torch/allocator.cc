@@ -6,10 +6,8 @@
 namespace tidepool::torch_binding {
 namespace {
 
-// The regions that this thread has begun; "" lets requests go to no region.
-thread_local std::vector<std::string> tags_of_thread;
-
-bool IsInRegion() { return !tags_of_thread.empty() && !tags_of_thread.back().empty(); }
+// The regions that this thread has begun; one with the tag "" lets requests go to no region.
+thread_local std::vector<RegionOfThread> regions_of_thread;
 
 std::string Size(std::size_t bytes) {
   char text[32];
@@ -98,9 +96,11 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   allocation.stream = stream;
   allocation.device = device;
   void* address = nullptr;
-  const char* tag = nullptr;
+  const RegionOfThread* region = nullptr;
   if (routes_ != 0) {
-    if (IsInRegion()) tag = tags_of_thread.back().c_str();
+    if (!regions_of_thread.empty() && !regions_of_thread.back().tag.empty()) {
+      region = &regions_of_thread.back();
+    }
     allocation.owner = RoutedPool(state, stream);
     if (allocation.owner != nullptr) {
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
@@ -110,9 +110,9 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
       tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address) != TIDEPOOL_OK) {
     address = nullptr;
   }
-  if (address == nullptr && tag == nullptr)
+  if (address == nullptr && region == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
-  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, tag);
+  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, region);
   Note(address, std::move(allocation));
   return address;
 }
@@ -123,20 +123,20 @@ bool Allocator::IsBeyondLimit(const DeviceState& state, std::size_t bytes) const
 }
 
 // A region counts as a route, so that requests look for one only while there are some.
-void Allocator::BeginRegion(const char* tag) {
-  tags_of_thread.emplace_back(tag);
+void Allocator::BeginRegion(const char* tag, int priority) {
+  regions_of_thread.push_back({tag, priority});
   ++routes_;
 }
 
 void Allocator::EndRegion() {
-  TORCH_CHECK(!tags_of_thread.empty(), "tidepool: this thread has begun no region");
-  tags_of_thread.pop_back();
+  TORCH_CHECK(!regions_of_thread.empty(), "tidepool: this thread has begun no region");
+  regions_of_thread.pop_back();
   --routes_;
 }
 
-// Asks the pool, or its region of a tag, until nothing is left that could make room.
+// Asks the pool, or a region of it, until nothing is left that could make room.
 void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                              cudaStream_t stream, const char* tag) {
+                              cudaStream_t stream, const RegionOfThread* region) {
   tidepool_pool* const pool = PoolOf(device);
   const AllowInCapture allow(routes_ != 0);
   std::string cause;
@@ -147,9 +147,10 @@ void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex
       cause = Size(state.limit) + " are allowed by the memory fraction " +
               std::to_string(state.fraction);
     } else {
-      status = tag == nullptr
+      status = region == nullptr
                    ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
-                   : tidepool_allocate_in(pool, tag, bytes, stream, TIDEPOOL_RESIDENT, &address);
+                   : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority,
+                                                   bytes, stream, TIDEPOOL_RESIDENT, &address);
       if (status == TIDEPOOL_OK) return address;
       cause = tidepool_last_error();
     }

@@ -354,6 +354,13 @@ typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
 TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag,
                                                     size_t bytes, tidepool_stream stream,
                                                     tidepool_hint hint, void** address);
+/* Does the same as tidepool_allocate_in, and as tidepool_allocate if `tag` is NULL, with a priority
+   for option `wait`: of the requests that wait in one region, or in none, those of the highest
+   priority are served first. Other functions ask with priority 0. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag,
+                                                             int priority, size_t bytes,
+                                                             tidepool_stream stream,
+                                                             tidepool_hint hint, void** address);
 /* Puts a region to sleep after the work queued on `stream` so far. Work of other streams that
    writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
@@ -409,6 +416,7 @@ typedef struct tidepool_region_statistics {
   size_t stored_bytes;     /* of contents in a file or compressed, while the region sleeps */
   size_t least_bytes;      /* the bounds of tidepool_limit_region */
   size_t most_bytes;       /* SIZE_MAX for none */
+  size_t blocked;          /* requests that had to wait for memory */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

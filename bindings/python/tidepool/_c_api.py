@@ -55,7 +55,7 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
@@ -80,6 +80,7 @@ _FUNCTIONS = {
     "tidepool_allocate_for": [c_void_p, c_size_t, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_allocate_in": [c_void_p, c_char_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_allocate_by_priority": [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
@@ -262,11 +263,14 @@ class Pool:
                 return owners
             owners[figures.name.decode(errors="replace")] = figures.as_dict()
 
-    def allocate_in(self, tag, size, stream=0):
-        """Returns the address of at least `size` bytes in the region of a tag, which the first call makes."""
+    def allocate_in(self, tag, size, stream=0, priority=0):
+        """Returns the address of at least `size` bytes in the region of a tag, which the first call makes.
+
+        With option `wait`, of the requests that wait in one region those of the highest priority are served first.
+        """
         address = c_void_p()
         self._name(stream)
-        _check(self._library.tidepool_allocate_in(self, tag.encode(), size, stream, 0, byref(address)))
+        _check(self._library.tidepool_allocate_by_priority(self, tag.encode(), priority, size, stream, 0, byref(address)))
         return address.value or 0
 
     def pause(self, tag, mode="host", stream=0, folder=None):

@@ -87,7 +87,7 @@ class _Compiled:
         self.library = ctypes.CDLL(str(_torch_build.compiled("allocator")))
         for name in ("enable", "enable_pinned", "pool", "has_pool", "region", "time_pairs"):
             getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
-        self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p]
+        self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p, ctypes.c_int]
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
         _torch_build.check(self.library.tidepool_torch_enable(options.encode()))
@@ -102,13 +102,13 @@ class _Compiled:
         return self.make_pool(device) if has_pool.value else None
 
     @contextlib.contextmanager
-    def in_region(self, tag):
+    def in_region(self, tag, priority=0):
         """Lets this thread's requests in its block go to the region of a tag, or with "" to none."""
-        _torch_build.check(self.library.tidepool_torch_region(tag.encode()))
+        _torch_build.check(self.library.tidepool_torch_region(tag.encode(), priority))
         try:
             yield
         finally:
-            _torch_build.check(self.library.tidepool_torch_region(None))
+            _torch_build.check(self.library.tidepool_torch_region(None, 0))
 
     def make_pool(self, device):
         pool = ctypes.c_void_p()
@@ -443,14 +443,17 @@ def record(path, device=None):
 
 
 @contextlib.contextmanager
-def region(tag):
+def region(tag, priority=0):
     """Puts the tensors that this thread makes in its block into the region of a tag, such as "weights".
 
     Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
+    priority: after enable(wait=...), of the requests that wait in one region those of the highest priority are served first.
     """
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
-    with _compiled().in_region(tag):
+    if not -2**31 <= priority < 2**31:
+        raise ValueError(f"priority {priority}, expected a number of 32 bits")
+    with _compiled().in_region(tag, priority):
         yield
 
 

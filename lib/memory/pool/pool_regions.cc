@@ -466,6 +466,7 @@ std::vector<RegionStats> PoolRegions::Stats() const {
     stats.back().live_bytes = pool.live_bytes;
     stats.back().live_count = pool.live_count;
     stats.back().reserved_bytes = pool.reserved_bytes;
+    stats.back().blocked = pool.blocked;
   }
   return stats;
 }

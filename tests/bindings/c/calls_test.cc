@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 namespace tidepool {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -196,6 +198,58 @@ TEST(CApiTest, WaitsAsLongAsItIsTold) {
   std::thread waiter([&] { patient.Free(patient.Allocate(512)); });
   patient.Free(most);
   waiter.join();
+}
+
+TEST(CApiTest, ServesWaitingRequestsByPriority) {
+  const CPool pool("device=host,device_memory=64MiB,budget=4MiB,wait=inf");
+  const auto allocate = [&](const char* tag, int priority) {
+    void* address = nullptr;
+    EXPECT_EQ(tidepool_allocate_by_priority(pool.get(), tag, priority, 3 << 20, nullptr,
+                                            TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK)
+        << tidepool_last_error();
+    return address;
+  };
+  const auto blocked = [&](const char* tag) {
+    if (tag == nullptr) return pool.Statistics().blocked;
+    tidepool_region_statistics region = {};
+    region.struct_size = sizeof region;
+    std::size_t count = 0;
+    EXPECT_EQ(tidepool_get_regions(pool.get(), &region, 1, &count), TIDEPOOL_OK);
+    return region.blocked;
+  };
+  for (const char* const tag : {static_cast<const char*>(nullptr), "kv"}) {
+    void* const held = allocate(tag, 0);
+    std::mutex mutex;
+    std::vector<int> served;
+    std::vector<std::thread> waiters;
+    for (const int priority : {-1, 0, 2, 1}) {
+      const std::size_t before = blocked(tag);
+      waiters.emplace_back([&, priority, tag] {
+        void* const address = allocate(tag, priority);
+        {
+          const std::lock_guard lock(mutex);
+          served.push_back(priority);
+        }
+        pool.Free(address);
+      });
+      while (blocked(tag) == before) std::this_thread::yield();
+    }
+    pool.Free(held);
+    for (std::thread& waiter : waiters) waiter.join();
+    EXPECT_THAT(served, ElementsAre(2, 1, 0, -1));
+  }
+  void* address = &address;
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "kv", 1, 0, nullptr, TIDEPOOL_RESIDENT, &address),
+      TIDEPOOL_OK);
+  EXPECT_EQ(address, nullptr);
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "", 1, 1, nullptr, TIDEPOOL_RESIDENT, &address),
+      TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "kv", 1, 1, nullptr, TIDEPOOL_RESIDENT, nullptr),
+      TIDEPOOL_INVALID_ARGUMENT);
 }
 
 TEST(CApiTest, PrintsErrorsAndStatisticsOnDemand) {

@@ -743,6 +743,31 @@ def sleeping_request():
         empty(MIB)
 
 
+def waiting_tensors_are_served_by_priority():
+    tidepool_torch.enable(budget="64MiB", wait="inf")
+    with tidepool_torch.region("kv"):
+        held = [empty(40 * MIB)]
+    served = []
+
+    def take(priority):
+        with tidepool_torch.region("kv", priority=priority):
+            tensor = empty(40 * MIB)
+        served.append(priority)
+        del tensor
+
+    threads = []
+    for waiting, priority in enumerate((0, 2, 1)):
+        threads.append(threading.Thread(target=take, args=(priority,)))
+        threads[-1].start()
+        while tidepool_torch.regions()["kv"]["blocked"] == waiting:
+            pass
+    held.clear()
+    for thread in threads:
+        thread.join()
+    assert served == [2, 1, 0], served
+    raises(ValueError, "number of 32 bits", lambda: tidepool_torch.region("kv", priority=1 << 31).__enter__())
+
+
 def regions_need_the_compiled_allocator():
     raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
     tidepool_torch.enable(method="pluggable")
