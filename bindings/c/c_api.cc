@@ -282,6 +282,19 @@ tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag, size
   });
 }
 
+tidepool_status tidepool_begin_registration(tidepool_pool* pool, const void* address,
+                                            size_t bytes) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return c_pool.pool().BeginRegistration(address, Clamped(bytes));
+  });
+}
+
+tidepool_status tidepool_end_registration(tidepool_pool* pool, const void* address, size_t bytes) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return c_pool.pool().EndRegistration(address, Clamped(bytes));
+  });
+}
+
 tidepool_status tidepool_get_regions(tidepool_pool* pool, tidepool_region_statistics* regions,
                                      size_t capacity, size_t* count) {
   return OnPoolWith(__func__, pool, count, "count", [&](const CPool& c_pool) {

@@ -400,6 +400,19 @@ TIDEPOOL_C_API tidepool_status tidepool_await_contents(tidepool_pool* pool, cons
 TIDEPOOL_C_API tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag,
                                                      size_t least_bytes, size_t most_bytes);
 
+/* Says that others registered `bytes` at `address`, such as NCCL, a network card or a process that
+   shares them: they reach the physical memory itself. Until tidepool_end_registration the region of
+   the memory is not paused, nor the allocation freed (TIDEPOOL_FAILED_PRECONDITION). The same bytes
+   may be registered several times. Memory of no region stays in place until it is freed, and is not
+   noted. TIDEPOOL_INVALID_ARGUMENT for 0 bytes, and unless all are in one live allocation of the
+   pool; TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
+TIDEPOOL_C_API tidepool_status tidepool_begin_registration(tidepool_pool* pool, const void* address,
+                                                           size_t bytes);
+/* Ends one tidepool_begin_registration of the same bytes. TIDEPOOL_INVALID_ARGUMENT if there is
+   none. */
+TIDEPOOL_C_API tidepool_status tidepool_end_registration(tidepool_pool* pool, const void* address,
+                                                         size_t bytes);
+
 /* Figures of a region. Sizes are bytes. */
 typedef struct tidepool_region_statistics {
   size_t struct_size; /* set by the caller to sizeof(tidepool_region_statistics) */

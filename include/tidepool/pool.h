@@ -342,6 +342,16 @@ class TIDEPOOL_EXPORT Pool {
   // hold so much that there is no room for `least_bytes`. An error changes no bound. O(blocks).
   virtual absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                                    std::int64_t most_bytes) = 0;
+  // Says that others registered `bytes` at `address`, such as NCCL, a network card or a process
+  // that shares them: they reach the physical memory itself, which must stay in place. Until
+  // EndRegistration the region refuses to be paused, and the allocation to be freed, with
+  // FailedPrecondition. The same bytes may be registered several times. Memory of no region stays
+  // in place until it is freed, and is not noted. InvalidArgument unless bytes > 0, and all of them
+  // are in one live allocation; FailedPrecondition when the region sleeps. O(blocks).
+  virtual absl::Status BeginRegistration(const void* address, std::int64_t bytes) = 0;
+  // Ends one BeginRegistration of the same bytes; InvalidArgument without one.
+  // O(registrations of the address + log registrations).
+  virtual absl::Status EndRegistration(const void* address, std::int64_t bytes) = 0;
   // Returns the figures of each region, in the order in which they were made.
   virtual std::vector<RegionStats> RegionStatistics() const = 0;
 

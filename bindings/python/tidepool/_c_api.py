@@ -86,6 +86,8 @@ _FUNCTIONS = {
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
     "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
+    "tidepool_begin_registration": [c_void_p, c_void_p, c_size_t],
+    "tidepool_end_registration": [c_void_p, c_void_p, c_size_t],
     "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
     "tidepool_free_late": [c_void_p, c_void_p],
@@ -308,6 +310,16 @@ class Pool:
         if least < 0 or (most is not None and most < 0):
             raise ValueError(f"at least {least} and at most {most} bytes, expected 0 or more")
         _check(self._library.tidepool_limit_region(self, tag.encode(), least, _NO_LIMIT if most is None else most))
+
+    def begin_registration(self, address, size):
+        """Says that others, such as NCCL, registered `size` bytes at an address: until end_registration() their region is not paused, nor
+        the allocation freed.
+        """
+        _check(self._library.tidepool_begin_registration(self, address, size))
+
+    def end_registration(self, address, size):
+        """Ends one begin_registration() of the same bytes."""
+        _check(self._library.tidepool_end_registration(self, address, size))
 
     def regions(self):
         """Returns the figures of the regions as dicts, by tag; without an upper bound most_bytes has the value None."""

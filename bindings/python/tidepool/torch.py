@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -540,6 +540,28 @@ def limit_region(tag, least=0, most=None, device=None):
     bytes_of = _options.size_bytes
     with _on_stream(device) as (shared, _):
         shared.limit_region(tag, least and bytes_of("least", least), most and bytes_of("most", most))
+
+
+@contextlib.contextmanager
+def registered(tensors):
+    """Keeps the memory of tensors in place while its block runs, because others registered it: NCCL, a network card, or a process that
+    shares it.
+
+        with tidepool.torch.registered([buffer]):
+            handle = backend.register(buffer)
+            ...
+            backend.deregister(handle)
+
+    pause() of their regions raises RuntimeError meanwhile, before it touches anything. The tensors are kept alive. Tensors of no region
+    stay in place anyway. RuntimeError where a region sleeps.
+    """
+    memory = [tensor.untyped_storage() for tensor in tensors if tensor.is_cuda and tensor.numel() > 0]
+    with contextlib.ExitStack() as ends:
+        for storage in memory:
+            with _on_stream(storage.device) as (shared, _):
+                shared.begin_registration(storage.data_ptr(), storage.nbytes())
+            ends.callback(shared.end_registration, storage.data_ptr(), storage.nbytes())
+        yield
 
 
 def regions(device=None):

@@ -68,6 +68,12 @@ class SlabPool final : public Pool, public CacheLayer {
   }
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
+  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->BeginRegistration(address, bytes);
+  }
+  absl::Status EndRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->EndRegistration(address, bytes);
+  }
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   absl::Status CheckInvariants() const override;
   void PauseCaches() override { PauseSlabs(); }

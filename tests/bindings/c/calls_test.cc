@@ -437,6 +437,26 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
 }
 
+TEST(CApiTest, RegisteredMemoryStaysInPlace) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* buffer = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "comm", 4096, nullptr, TIDEPOOL_RESIDENT, &buffer),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_begin_registration(pool.get(), buffer, 4096), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pause(pool.get(), "comm", TIDEPOOL_PAUSE_HOST, nullptr),
+            TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("are registered by others"));
+  EXPECT_EQ(tidepool_free(pool.get(), buffer, nullptr), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_free_late(pool.get(), buffer), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), buffer, SIZE_MAX), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), nullptr, 1), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_end_registration(pool.get(), buffer, 1), TIDEPOOL_INVALID_ARGUMENT);
+  ASSERT_EQ(tidepool_end_registration(pool.get(), buffer, 4096), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pause(pool.get(), "comm", TIDEPOOL_PAUSE_HOST, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), buffer, 1), TIDEPOOL_FAILED_PRECONDITION);
+  pool.Free(buffer);
+}
+
 TEST(CApiTest, RegionsOfOlderAndNewerPrograms) {
   const CPool pool("device=host,device_memory=64MiB");
   void* address = nullptr;

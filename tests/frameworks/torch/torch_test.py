@@ -768,6 +768,25 @@ def waiting_tensors_are_served_by_priority():
     raises(ValueError, "number of 32 bits", lambda: tidepool_torch.region("kv", priority=1 << 31).__enter__())
 
 
+def registered_tensors_stay_in_place():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("comm"):
+        buffer = torch.arange(1000).cuda()
+    address = hex(buffer.data_ptr())
+    with tidepool_torch.registered([buffer, empty(5), torch.empty(3)]):
+        with tidepool_torch.registered([buffer[10:20]]):
+            raises(RuntimeError, f"7.8 KiB (8000 bytes) at {address}", lambda: tidepool_torch.pause("comm"))
+        raises(RuntimeError, "registered by others", lambda: tidepool_torch.pause("comm", "discard"))
+        del buffer  # lives until the end of the block
+    assert tidepool_torch.regions()["comm"]["live_count"] == 0
+    with tidepool_torch.region("comm"):
+        buffer = torch.arange(1000).cuda()
+    tidepool_torch.pause("comm")
+    raises(RuntimeError, "sleeps: resume it", lambda: tidepool_torch.registered([buffer]).__enter__())
+    tidepool_torch.resume("comm")
+    assert torch.equal(buffer.cpu(), torch.arange(1000))
+
+
 def regions_need_the_compiled_allocator():
     raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
     tidepool_torch.enable(method="pluggable")
