@@ -79,6 +79,16 @@ absl::Status Store(const absl::StatusOr<Value>& value, Target* target) {
   return value.status();
 }
 
+// Stores the beginning of a text that fits, with a NUL, and the size of all.
+absl::Status StoreText(const std::string& all, char* text, std::size_t capacity,
+                       std::size_t* size) {
+  if (size == nullptr) return IsNull("size");
+  if (text == nullptr && capacity > 0) return IsNull("text");
+  if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
+  *size = all.size();
+  return absl::OkStatus();
+}
+
 std::int64_t Clamped(std::size_t bytes) {
   constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   return static_cast<std::int64_t>(std::min(bytes, kMost));
@@ -335,6 +345,13 @@ tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* own
   });
 }
 
+tidepool_status tidepool_describe(tidepool_pool* pool, const void* address, char* text,
+                                  size_t capacity, size_t* size) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return StoreText(c_pool.pool().Describe(address), text, capacity, size);
+  });
+}
+
 tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal) {
   return OnPoolWith(__func__, pool, ordinal, "ordinal", [&](const CPool& c_pool) {
     *ordinal = c_pool.ordinal();
@@ -437,12 +454,8 @@ tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics
 
 tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size) {
   return Guarded(__func__, false, [&] {
-    if (size == nullptr) return IsNull("size");
-    if (text == nullptr && capacity > 0) return IsNull("text");
-    const std::string all = tidepool::c_api::MetricsText(tidepool_pool::AllFigures());
-    if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
-    *size = all.size();
-    return absl::OkStatus();
+    return StoreText(tidepool::c_api::MetricsText(tidepool_pool::AllFigures()), text, capacity,
+                     size);
   });
 }
 

@@ -182,6 +182,15 @@ TIDEPOOL_C_API tidepool_status tidepool_record_use(tidepool_pool* pool, void* ad
 /* Stores 1 in `*owns` if the address lies in memory of the pool, live or free, and 0 otherwise. */
 TIDEPOOL_C_API tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns);
 
+/* Writes a line that tells where an address is, as in "address 0x1080 is 128 bytes inside an
+   allocation of 4.0 KiB (4096 bytes) at 0x1000, of region "weights", which sleeps": for the address
+   in an error of a kernel. Stores the number of bytes without the NUL at the end in `*size`, and
+   the first `capacity - 1` of them and a NUL in `text`, which may be NULL if `capacity` is 0. For
+   people: the text may change in any version. Does not ask the device, which may have failed.
+   O(blocks). */
+TIDEPOOL_C_API tidepool_status tidepool_describe(tidepool_pool* pool, const void* address,
+                                                 char* text, size_t capacity, size_t* size);
+
 /* Stores the number of the CUDA device, or -1 for the host device. */
 TIDEPOOL_C_API tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal);
 

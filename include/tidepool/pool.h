@@ -355,6 +355,12 @@ class TIDEPOOL_EXPORT Pool {
   // Returns the figures of each region, in the order in which they were made.
   virtual std::vector<RegionStats> RegionStatistics() const = 0;
 
+  // Returns a line without a full stop that tells where an address is, as in "address 0x1080 is 128
+  // bytes inside an allocation of 4.0 KiB (4096 bytes) at 0x1000, of region "weights", which
+  // sleeps": for the address in an error of a kernel. For people: it may change in any version.
+  // Memory that caches of streams keep counts as allocated. Does not ask the device, which may have
+  // failed. O(blocks).
+  virtual std::string Describe(const void* address) const = 0;
   // Internal, with the first violation, when the pool's data contradict each other: for tests.
   // O(blocks log blocks).
   virtual absl::Status CheckInvariants() const = 0;

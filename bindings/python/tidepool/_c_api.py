@@ -94,6 +94,7 @@ _FUNCTIONS = {
     "tidepool_stream_may_end": [c_void_p, c_void_p],
     "tidepool_record_use": [c_void_p, c_void_p, c_void_p],
     "tidepool_owns": [c_void_p, c_void_p, POINTER(c_int)],
+    "tidepool_describe": [c_void_p, c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "tidepool_get_device": [c_void_p, POINTER(c_int)],
     "tidepool_stream_forget": [c_void_p, c_void_p],
     "tidepool_stream_synchronize": [c_void_p, c_void_p],
@@ -347,6 +348,12 @@ class Pool:
         """Notes that work queued on `stream` before the free uses the allocation too."""
         self._name(stream)
         _check(self._library.tidepool_record_use(self, address, stream))
+
+    def describe(self, address):
+        """Returns a line that tells where an address is: in which allocation, at which distance, of which region, and whether that sleeps."""
+        text = ctypes.create_string_buffer(4096)
+        _check(self._library.tidepool_describe(self, address, text, len(text), byref(c_size_t())))
+        return text.value.decode(errors="replace")
 
     def owns(self, address):
         owns = c_int()

@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -562,6 +562,16 @@ def registered(tensors):
                 shared.begin_registration(storage.data_ptr(), storage.nbytes())
             ends.callback(shared.end_registration, storage.data_ptr(), storage.nbytes())
         yield
+
+
+def describe(address, device=None):
+    """Returns a line that tells where an address is: in which allocation, at which distance, of which region, and whether that sleeps.
+
+    address: the number in an error of a kernel or of compute-sanitizer, or a tensor, which stands for its first byte. The pool asks CUDA nothing for it.
+    """
+    if isinstance(address, torch.Tensor):
+        address, device = address.data_ptr(), address.device
+    return pool(device).describe(address)
 
 
 def regions(device=None):

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -78,6 +79,7 @@ class CachingPool final : public Pool, public CacheLayer {
     return pool_->EndRegistration(address, bytes);
   }
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
+  std::string Describe(const void* address) const override { return pool_->Describe(address); }
   absl::Status CheckInvariants() const override { return pool_->CheckInvariants(); }
   void PauseCaches() override {
     for (StreamCache& cache : caches_) GiveToPool(cache.Pause());

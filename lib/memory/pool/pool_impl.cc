@@ -622,6 +622,17 @@ std::int64_t PoolImpl::AwakeLiveBytes() const {
   return memory_->is_asleep() ? 0 : arena_.blocks().live_bytes();
 }
 
+std::string PoolImpl::Describe(const void* address) const {
+  if (const Pool* const region = RegionOf(address); region != nullptr) {
+    return region->Describe(address);
+  }
+  const BackoffLock lock(locks_.books);
+  const std::string place = DescribeAddress(address, arena_.addresses(), arena_.blocks());
+  if (tag_.empty()) return place;
+  return absl::StrCat(place, ", of region \"", absl::CHexEscape(tag_), "\"",
+                      memory_->is_asleep() ? ", which sleeps: resume it before work uses it" : "");
+}
+
 absl::Status PoolImpl::CheckInvariants() const {
   {
     const locks::MutexLock memory(&locks_.memory);

@@ -78,6 +78,7 @@ class PoolImpl final : public Pool {
   absl::Status BeginRegistration(const void* address, std::int64_t bytes) override;
   absl::Status EndRegistration(const void* address, std::int64_t bytes) override;
   std::vector<RegionStats> RegionStatistics() const override;
+  std::string Describe(const void* address) const override;
   absl::Status CheckInvariants() const override;
   // Counts the requests that sleep until other calls make room: for tests.
   std::int64_t CountAsleep() const;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -75,6 +76,7 @@ class SlabPool final : public Pool, public CacheLayer {
     return pool_->EndRegistration(address, bytes);
   }
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
+  std::string Describe(const void* address) const override;  // ends the slabs, as Snapshot does
   absl::Status CheckInvariants() const override;
   void PauseCaches() override { PauseSlabs(); }
   void ResumeCaches() override { ResumeSlabs(); }

@@ -457,6 +457,27 @@ TEST(CApiTest, RegisteredMemoryStaysInPlace) {
   pool.Free(buffer);
 }
 
+TEST(CApiTest, AnAddressIsDescribed) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* weights = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "weights", 4096, nullptr, TIDEPOOL_RESIDENT, &weights),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
+  const char* const inside = static_cast<char*>(weights) + 128;
+  std::size_t size = 0;
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, nullptr, 0, &size), TIDEPOOL_OK);
+  std::string text(size + 1, '?');
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, text.data(), size + 1, &size), TIDEPOOL_OK);
+  EXPECT_THAT(text, HasSubstr("is 128 bytes inside an allocation of 4.0 KiB (4096 bytes) at 0x"));
+  EXPECT_THAT(text, HasSubstr(", of region \"weights\", which sleeps"));
+  EXPECT_EQ(text.find('\0'), size);
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, text.data(), 8, &size), TIDEPOOL_OK);
+  EXPECT_STREQ(text.c_str(), "address");
+  EXPECT_EQ(tidepool_describe(pool.get(), inside, nullptr, 1, &size), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_describe(pool.get(), inside, nullptr, 0, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  pool.Free(weights);
+}
+
 TEST(CApiTest, RegionsOfOlderAndNewerPrograms) {
   const CPool pool("device=host,device_memory=64MiB");
   void* address = nullptr;

@@ -787,6 +787,18 @@ def registered_tensors_stay_in_place():
     assert torch.equal(buffer.cpu(), torch.arange(1000))
 
 
+def an_address_is_described():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("weights"):
+        weights = empty(4096)
+    outside = empty(4096)
+    tidepool_torch.pause("weights")
+    text = tidepool_torch.describe(weights.data_ptr() + 128)
+    assert "is 128 bytes inside an allocation of 4.0 KiB" in text and text.endswith('which sleeps: resume it before work uses it'), text
+    assert "0 bytes inside an allocation" in tidepool_torch.describe(outside) and "region" not in tidepool_torch.describe(outside)
+    assert "not in this pool" in tidepool_torch.describe(1 << 20)
+
+
 def regions_need_the_compiled_allocator():
     raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
     tidepool_torch.enable(method="pluggable")

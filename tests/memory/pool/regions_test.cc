@@ -589,6 +589,35 @@ TEST_F(RegionsTest, RegistrationsOfOtherMemoryAreRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(pool_->BeginRegistration(memory + kMiB, 1)));
 }
 
+TEST_F(RegionsTest, AnAddressIsDescribed) {
+  Make();
+  auto* const memory = static_cast<std::byte*>(Take(*weights_, kMiB));
+  auto* const outside = static_cast<std::byte*>(Take(*pool_, 4 * kKiB));
+  const auto hex = [](const void* address) {
+    return absl::StrCat("0x", absl::Hex(reinterpret_cast<std::uintptr_t>(address)));
+  };
+  const auto inside = [&](const std::byte* address, int bytes) {
+    return absl::StrCat("address ", hex(address + bytes), " is ", bytes,
+                        " bytes inside an allocation of ");
+  };
+  EXPECT_EQ(pool_->Describe(outside + 128),
+            absl::StrCat(inside(outside, 128), "4.0 KiB (4096 bytes) at ", hex(outside)));
+  const std::string awake = absl::StrCat(inside(memory, 100), "1.0 MiB (1048576 bytes) at ",
+                                         hex(memory), ", of region \"weights\"");
+  EXPECT_EQ(pool_->Describe(memory + 100), awake);
+  Pause("weights");
+  EXPECT_EQ(pool_->Describe(memory + 100), awake + ", which sleeps: resume it before work uses it");
+  EXPECT_EQ(weights_->Describe(memory + 100), pool_->Describe(memory + 100));
+  EXPECT_THAT(pool_->Describe(memory + 9 * kMiB),
+              HasSubstr("is in the pool and has no memory now, of region \"weights\", which"));
+  Resume("weights");
+  ASSERT_TRUE(pool_->Free(memory, stream_).ok());
+  EXPECT_THAT(pool_->Describe(memory + 1), HasSubstr("is 1 byte inside free memory of"));
+  int elsewhere = 0;
+  EXPECT_EQ(pool_->Describe(&elsewhere),
+            absl::StrCat("address ", hex(&elsewhere), " is not in this pool"));
+}
+
 TEST_F(RegionsTest, EmptyRegionsSleepToo) {
   Make();
   Pause("weights");
