@@ -113,7 +113,7 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   if (address == nullptr && region == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
   if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, region);
-  Note(address, std::move(allocation));
+  Note(address, std::move(allocation), region);
   return address;
 }
 
@@ -191,23 +191,27 @@ void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIn
                    " are in use. ", cause);
 }
 
-void Allocator::Note(void* address, Allocation&& allocation) {
+void Allocator::Note(void* address, Allocation&& allocation, const RegionOfThread* region) {
   if (is_watched_) [[unlikely]] {
     const Context context = history_.MakeContext(RecordContext::STATE);
     allocation.details = std::make_unique<Details>();
     allocation.details->context = context;
     const Lock lock(mutex_);
-    AddEntry(TraceEntry::ALLOC, allocation, address, context);
+    std::string metadata = metadata_;
+    if (region != nullptr) {
+      metadata += (metadata.empty() ? "region \"" : ", region \"") + region->tag + "\"";
+    }
+    AddEntry(TraceEntry::ALLOC, allocation, address, context, std::move(metadata));
   }
   ledger_.Add(address, std::move(allocation));
 }
 
 void Allocator::AddEntry(TraceEntry::Action action, const Allocation& allocation,
-                         const void* address, Context context) {
+                         const void* address, Context context, std::string metadata) {
   const MempoolId_t id = allocation.owner == nullptr ? MempoolId_t{0, 0} : allocation.owner->id;
   history_.Add(TraceEntry(action, allocation.device, reinterpret_cast<std::size_t>(address),
                           allocation.bytes(), allocation.stream, id, c10::getApproximateTime(),
-                          nullptr, "", metadata_),
+                          nullptr, "", std::move(metadata)),
                std::move(context));
 }
 
@@ -232,8 +236,8 @@ void Allocator::raw_delete(void* address) {
 void Allocator::AddFree(const Allocation& allocation, const void* address) {
   const Context context = history_.MakeContext(RecordContext::ALL);
   const Lock lock(mutex_);
-  AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context);
-  AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context);
+  AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context, metadata_);
+  AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context, metadata_);
 }
 
 // A destructor calls it, and at the end of the process CUDA may be gone: errors are warnings.

@@ -165,9 +165,10 @@ class Allocator final : public CUDAAllocator {
                       cudaStream_t stream);
   void* TakeFromSpare(DeviceState& state, std::size_t bytes, cudaStream_t stream,
                       NamedPool** owner);
-  void Note(void* address, Allocation&& allocation);
+  // Adds a live allocation, and tells the history its region; null for none.
+  void Note(void* address, Allocation&& allocation, const RegionOfThread* region);
   void AddEntry(TraceEntry::Action action, const Allocation& allocation, const void* address,
-                Context context);
+                Context context, std::string metadata);
   void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
   void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);

@@ -768,6 +768,19 @@ def waiting_tensors_are_served_by_priority():
     raises(ValueError, "number of 32 bits", lambda: tidepool_torch.region("kv", priority=1 << 31).__enter__())
 
 
+def a_snapshot_names_regions():
+    tidepool_torch.enable(budget="64MiB")
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
+    with tidepool_torch.region("weights"):
+        weights = empty(1000)
+        torch.cuda.memory._set_memory_metadata("of the model")
+        bias = empty(1000)
+    outside = empty(1000)
+    del weights, bias, outside
+    allocated = [entry["user_metadata"] for entry in torch.cuda.memory._snapshot()["device_traces"][0] if entry["action"] == "alloc"]
+    assert allocated == ['region "weights"', 'of the model, region "weights"', "of the model"], allocated
+
+
 def registered_tensors_stay_in_place():
     tidepool_torch.enable(budget="64MiB")
     with tidepool_torch.region("comm"):
