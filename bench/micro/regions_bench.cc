@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of regions on the host device: pauses to page-locked memory and resumes, against the rate
 // of one plain copy each way; the contents that come first; a discard, and the time in which
-// another region takes its memory. The best of the rounds; each round times a plain copy too.
+// another region takes its memory; a pair of allocation and free in a pool without regions, beside
+// regions, and in a region. The best of the rounds; each round times a plain copy too.
 //
 //   regions_bench [GIB [ROUNDS]]
 //       default: 1 GiB, 5 rounds. Needs twice the memory.
@@ -46,6 +47,36 @@ template <typename Value>
 Value Checked(absl::StatusOr<Value> value) {
   Check(value.status());
   return *std::move(value);
+}
+
+constexpr int kPairs = 1 << 18;
+
+// Times pairs of allocation and free of 1 MiB.
+void TimePairs(Best& best, Pool& pool, Stream stream) {
+  best.Time([&] {
+    for (int i = 0; i < kPairs; ++i) {
+      Check(pool.Free(Checked(pool.Allocate(std::size_t{1} << 20, stream)), stream));
+    }
+  });
+}
+
+// Prints the nanoseconds of a pair.
+int RunPairs(std::int64_t rounds) {
+  const auto device = Checked(HostDevice::Create({.memory_bytes = std::int64_t{64} << 20}));
+  const auto plain = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
+  const auto tagged = Checked(Pool::Create(device.get(), {.max_bytes = std::int64_t{16} << 20}));
+  Pool* const region = Checked(tagged->Region("weights"));
+  const Stream stream = Checked(device->CreateStream());
+  Best without, beside, inside;
+  for (std::int64_t i = 0; i < 4 * rounds; ++i) {
+    TimePairs(without, *plain, stream);
+    TimePairs(beside, *tagged, stream);
+    TimePairs(inside, *region, stream);
+  }
+  const auto nanoseconds = [](const Best& best) { return best.seconds() / kPairs * 1e9; };
+  std::printf("a pair: %.1f ns without regions, %.1f ns beside a region, %.1f ns in a region\n",
+              nanoseconds(without), nanoseconds(beside), nanoseconds(inside));
+  return 0;
 }
 
 int Run(std::int64_t bytes, std::int64_t rounds) {
@@ -119,7 +150,7 @@ int Run(std::int64_t bytes, std::int64_t rounds) {
   std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
               1e3 * discard.seconds(), 1e3 * take.seconds());
   Check(pool->Free(memory, stream));
-  return 0;
+  return RunPairs(rounds);
 }
 
 }  // namespace

@@ -79,6 +79,16 @@ absl::Status Store(const absl::StatusOr<Value>& value, Target* target) {
   return value.status();
 }
 
+// Stores the beginning of a text that fits, with a NUL, and the size of all.
+absl::Status StoreText(const std::string& all, char* text, std::size_t capacity,
+                       std::size_t* size) {
+  if (size == nullptr) return IsNull("size");
+  if (text == nullptr && capacity > 0) return IsNull("text");
+  if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
+  *size = all.size();
+  return absl::OkStatus();
+}
+
 std::int64_t Clamped(std::size_t bytes) {
   constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
   return static_cast<std::int64_t>(std::min(bytes, kMost));
@@ -227,6 +237,20 @@ tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag, size_
   });
 }
 
+tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag, int priority,
+                                              size_t bytes, tidepool_stream stream,
+                                              tidepool_hint hint, void** address) {
+  if (address != nullptr) *address = nullptr;
+  return OnPoolWith(__func__, pool, address, "address", [&](CPool& c_pool) {
+    if (bytes == 0) return tag == nullptr ? absl::OkStatus() : c_pool.pool().Region(tag).status();
+    const auto allocate = [&](Hint known) {
+      return tag == nullptr ? c_pool.Allocate(bytes, stream, known, priority)
+                            : c_pool.AllocateIn(tag, bytes, stream, known, priority);
+    };
+    return AllocateBy(allocate, hint, address);
+  });
+}
+
 tidepool_status tidepool_pause(tidepool_pool* pool, const char* tag, tidepool_pause_mode mode,
                                tidepool_stream stream) {
   return OnPoolWith(__func__, pool, tag, "tag", [&](CPool& c_pool) {
@@ -268,6 +292,19 @@ tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag, size
   });
 }
 
+tidepool_status tidepool_begin_registration(tidepool_pool* pool, const void* address,
+                                            size_t bytes) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return c_pool.pool().BeginRegistration(address, Clamped(bytes));
+  });
+}
+
+tidepool_status tidepool_end_registration(tidepool_pool* pool, const void* address, size_t bytes) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return c_pool.pool().EndRegistration(address, Clamped(bytes));
+  });
+}
+
 tidepool_status tidepool_get_regions(tidepool_pool* pool, tidepool_region_statistics* regions,
                                      size_t capacity, size_t* count) {
   return OnPoolWith(__func__, pool, count, "count", [&](const CPool& c_pool) {
@@ -305,6 +342,13 @@ tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* own
   return OnPoolWith(__func__, pool, owns, "owns", [&](CPool& c_pool) {
     *owns = c_pool.Owns(address) ? 1 : 0;
     return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_describe(tidepool_pool* pool, const void* address, char* text,
+                                  size_t capacity, size_t* size) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) {
+    return StoreText(c_pool.pool().Describe(address), text, capacity, size);
   });
 }
 
@@ -410,12 +454,8 @@ tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics
 
 tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size) {
   return Guarded(__func__, false, [&] {
-    if (size == nullptr) return IsNull("size");
-    if (text == nullptr && capacity > 0) return IsNull("text");
-    const std::string all = tidepool::c_api::MetricsText(tidepool_pool::AllFigures());
-    if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
-    *size = all.size();
-    return absl::OkStatus();
+    return StoreText(tidepool::c_api::MetricsText(tidepool_pool::AllFigures()), text, capacity,
+                     size);
   });
 }
 

@@ -76,12 +76,12 @@ void CPool::ObserveForTool(PoolOptions& options) {
 }
 
 absl::StatusOr<void*> CPool::AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream,
-                                              Hint hint) {
-  return pool.AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
+                                              Hint hint, int priority) {
+  return pool.AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait, {}, priority);
 }
 
 absl::StatusOr<void*> CPool::AllocateIn(std::string_view tag, std::size_t bytes, void* native,
-                                        Hint hint) {
+                                        Hint hint, int priority) {
   if (graphs_->HasBegun() || MayCapture(native)) {
     absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
     if (!in_graph.ok()) return in_graph.status();
@@ -91,7 +91,7 @@ absl::StatusOr<void*> CPool::AllocateIn(std::string_view tag, std::size_t bytes,
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<Pool*> region = pool_->Region(tag);
   if (!region.ok()) return region.status();
-  return TryAllocate(**region, bytes, *stream, hint);
+  return TryAllocate(**region, bytes, *stream, hint, priority);
 }
 
 absl::Status CPool::Pause(std::string_view tag, PauseMode mode, void* native) {

@@ -36,7 +36,7 @@ class CPool {
   CPool(const CPool&) = delete;
   CPool& operator=(const CPool&) = delete;
 
-  absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
+  absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint, int priority = 0) {
     if (graphs_->HasBegun() || MayCapture(native)) [[unlikely]] {
       absl::StatusOr<std::optional<void*>> in_graph = AllocateInGraph(bytes, native);
       if (!in_graph.ok()) return in_graph.status();
@@ -45,7 +45,7 @@ class CPool {
     const absl::StatusOr<Stream> stream = streams_.NameOf(native);
     if (!stream.ok()) [[unlikely]]
       return stream.status();
-    absl::StatusOr<void*> address = TryAllocate(*pool_, bytes, *stream, hint);
+    absl::StatusOr<void*> address = TryAllocate(*pool_, bytes, *stream, hint, priority);
     if (!address.ok() && IsShortage(address.status())) [[unlikely]]
       return WithHelp(address.status(), bytes);
     return address;
@@ -53,8 +53,8 @@ class CPool {
   // Allocates under the name of an owner.
   absl::StatusOr<void*> AllocateFor(std::size_t owner, std::size_t bytes, void* native, Hint hint);
   // Allocates in the region of a tag.
-  absl::StatusOr<void*> AllocateIn(std::string_view tag, std::size_t bytes, void* native,
-                                   Hint hint);
+  absl::StatusOr<void*> AllocateIn(std::string_view tag, std::size_t bytes, void* native, Hint hint,
+                                   int priority = 0);
   absl::Status Pause(std::string_view tag, PauseMode mode, void* native);
   // Keeps the contents in the store, if that was made.
   absl::Status PauseInto(std::string_view tag, absl::StatusOr<std::unique_ptr<ContentsStore>> store,
@@ -118,12 +118,15 @@ class CPool {
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
-  absl::StatusOr<void*> TryAllocate(Pool& pool, std::size_t bytes, Stream stream, Hint hint) {
+  // The priority counts where the request waits.
+  absl::StatusOr<void*> TryAllocate(Pool& pool, std::size_t bytes, Stream stream, Hint hint,
+                                    int priority) {
     if (settings_.wait == absl::ZeroDuration()) [[likely]]
       return pool.Allocate(bytes, stream, hint);
-    return AllocateBlocking(pool, bytes, stream, hint);
+    return AllocateBlocking(pool, bytes, stream, hint, priority);
   }
-  absl::StatusOr<void*> AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream, Hint hint);
+  absl::StatusOr<void*> AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream, Hint hint,
+                                         int priority);
   static bool IsShortage(const absl::Status& error) {
     return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
   }

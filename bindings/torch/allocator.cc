@@ -6,10 +6,8 @@
 namespace tidepool::torch_binding {
 namespace {
 
-// The regions that this thread has begun; "" lets requests go to no region.
-thread_local std::vector<std::string> tags_of_thread;
-
-bool IsInRegion() { return !tags_of_thread.empty() && !tags_of_thread.back().empty(); }
+// The regions that this thread has begun; one with the tag "" lets requests go to no region.
+thread_local std::vector<RegionOfThread> regions_of_thread;
 
 std::string Size(std::size_t bytes) {
   char text[32];
@@ -98,9 +96,11 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   allocation.stream = stream;
   allocation.device = device;
   void* address = nullptr;
-  const char* tag = nullptr;
+  const RegionOfThread* region = nullptr;
   if (routes_ != 0) {
-    if (IsInRegion()) tag = tags_of_thread.back().c_str();
+    if (!regions_of_thread.empty() && !regions_of_thread.back().tag.empty()) {
+      region = &regions_of_thread.back();
+    }
     allocation.owner = RoutedPool(state, stream);
     if (allocation.owner != nullptr) {
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
@@ -110,10 +110,10 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
       tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address) != TIDEPOOL_OK) {
     address = nullptr;
   }
-  if (address == nullptr && tag == nullptr)
+  if (address == nullptr && region == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
-  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, tag);
-  Note(address, std::move(allocation));
+  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, region);
+  Note(address, std::move(allocation), region);
   return address;
 }
 
@@ -123,20 +123,20 @@ bool Allocator::IsBeyondLimit(const DeviceState& state, std::size_t bytes) const
 }
 
 // A region counts as a route, so that requests look for one only while there are some.
-void Allocator::BeginRegion(const char* tag) {
-  tags_of_thread.emplace_back(tag);
+void Allocator::BeginRegion(const char* tag, int priority) {
+  regions_of_thread.push_back({tag, priority});
   ++routes_;
 }
 
 void Allocator::EndRegion() {
-  TORCH_CHECK(!tags_of_thread.empty(), "tidepool: this thread has begun no region");
-  tags_of_thread.pop_back();
+  TORCH_CHECK(!regions_of_thread.empty(), "tidepool: this thread has begun no region");
+  regions_of_thread.pop_back();
   --routes_;
 }
 
-// Asks the pool, or its region of a tag, until nothing is left that could make room.
+// Asks the pool, or a region of it, until nothing is left that could make room.
 void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                              cudaStream_t stream, const char* tag) {
+                              cudaStream_t stream, const RegionOfThread* region) {
   tidepool_pool* const pool = PoolOf(device);
   const AllowInCapture allow(routes_ != 0);
   std::string cause;
@@ -147,9 +147,10 @@ void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex
       cause = Size(state.limit) + " are allowed by the memory fraction " +
               std::to_string(state.fraction);
     } else {
-      status = tag == nullptr
+      status = region == nullptr
                    ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
-                   : tidepool_allocate_in(pool, tag, bytes, stream, TIDEPOOL_RESIDENT, &address);
+                   : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority,
+                                                   bytes, stream, TIDEPOOL_RESIDENT, &address);
       if (status == TIDEPOOL_OK) return address;
       cause = tidepool_last_error();
     }
@@ -190,23 +191,27 @@ void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIn
                    " are in use. ", cause);
 }
 
-void Allocator::Note(void* address, Allocation&& allocation) {
+void Allocator::Note(void* address, Allocation&& allocation, const RegionOfThread* region) {
   if (is_watched_) [[unlikely]] {
     const Context context = history_.MakeContext(RecordContext::STATE);
     allocation.details = std::make_unique<Details>();
     allocation.details->context = context;
     const Lock lock(mutex_);
-    AddEntry(TraceEntry::ALLOC, allocation, address, context);
+    std::string metadata = metadata_;
+    if (region != nullptr) {
+      metadata += (metadata.empty() ? "region \"" : ", region \"") + region->tag + "\"";
+    }
+    AddEntry(TraceEntry::ALLOC, allocation, address, context, std::move(metadata));
   }
   ledger_.Add(address, std::move(allocation));
 }
 
 void Allocator::AddEntry(TraceEntry::Action action, const Allocation& allocation,
-                         const void* address, Context context) {
+                         const void* address, Context context, std::string metadata) {
   const MempoolId_t id = allocation.owner == nullptr ? MempoolId_t{0, 0} : allocation.owner->id;
   history_.Add(TraceEntry(action, allocation.device, reinterpret_cast<std::size_t>(address),
                           allocation.bytes(), allocation.stream, id, c10::getApproximateTime(),
-                          nullptr, "", metadata_),
+                          nullptr, "", std::move(metadata)),
                std::move(context));
 }
 
@@ -231,8 +236,8 @@ void Allocator::raw_delete(void* address) {
 void Allocator::AddFree(const Allocation& allocation, const void* address) {
   const Context context = history_.MakeContext(RecordContext::ALL);
   const Lock lock(mutex_);
-  AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context);
-  AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context);
+  AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context, metadata_);
+  AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context, metadata_);
 }
 
 // A destructor calls it, and at the end of the process CUDA may be gone: errors are warnings.

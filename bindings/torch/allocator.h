@@ -57,6 +57,12 @@ struct HeldFree {
   std::vector<cudaEvent_t> events;  // work of other streams; recorded after the capture
 };
 
+// A region that a thread has begun.
+struct RegionOfThread {
+  std::string tag;
+  int priority = 0;
+};
+
 struct DeviceState {
   tidepool_pool* pool = nullptr;
   cudaStream_t service = nullptr;  // the stream of the segments of named pools
@@ -75,7 +81,8 @@ class Allocator final : public CUDAAllocator {
   tidepool_pool* PoolOf(DeviceIndex device);
   void LeaveToParent() { is_forked_ = true; }
   // Lets the requests of this thread go to the region of a tag, or with "" to none; regions nest.
-  void BeginRegion(const char* tag);
+  // Where they wait, they do with the priority.
+  void BeginRegion(const char* tag, int priority);
   void EndRegion();
   // Reports without a pool: the options of a pool that was never made.
   bool HasPool(DeviceIndex device);
@@ -149,7 +156,7 @@ class Allocator final : public CUDAAllocator {
   DeviceIndex CurrentDevice() const;
   void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
   void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device, cudaStream_t stream,
-                     const char* tag = nullptr);
+                     const RegionOfThread* region = nullptr);
   [[noreturn]] void ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,
                                      const std::string& cause);
   bool IsBeyondLimit(const DeviceState& state, std::size_t bytes) const;
@@ -158,9 +165,10 @@ class Allocator final : public CUDAAllocator {
                       cudaStream_t stream);
   void* TakeFromSpare(DeviceState& state, std::size_t bytes, cudaStream_t stream,
                       NamedPool** owner);
-  void Note(void* address, Allocation&& allocation);
+  // Adds a live allocation, and tells the history its region; null for none.
+  void Note(void* address, Allocation&& allocation, const RegionOfThread* region);
   void AddEntry(TraceEntry::Action action, const Allocation& allocation, const void* address,
-                Context context);
+                Context context, std::string metadata);
   void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
   void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);

@@ -111,13 +111,14 @@ EXPORTED const char* tidepool_torch_has_pool(int device, int* has_pool) {
       [&] { *has_pool = (*allocator)->HasPool(static_cast<c10::DeviceIndex>(device)) ? 1 : 0; });
 }
 
-// Lets the requests of this thread go to the region of a tag, until a call with null ends it.
-EXPORTED const char* tidepool_torch_region(const char* tag) {
+// Lets the requests of this thread go to the region of a tag, with a priority, until a call with
+// null ends it.
+EXPORTED const char* tidepool_torch_region(const char* tag, int priority) {
   return ErrorOf([&] {
     if (tag == nullptr) {
       (*allocator)->EndRegion();
     } else {
-      (*allocator)->BeginRegion(tag);
+      (*allocator)->BeginRegion(tag, priority);
     }
   });
 }

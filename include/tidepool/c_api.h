@@ -182,6 +182,15 @@ TIDEPOOL_C_API tidepool_status tidepool_record_use(tidepool_pool* pool, void* ad
 /* Stores 1 in `*owns` if the address lies in memory of the pool, live or free, and 0 otherwise. */
 TIDEPOOL_C_API tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns);
 
+/* Writes a line that tells where an address is, as in "address 0x1080 is 128 bytes inside an
+   allocation of 4.0 KiB (4096 bytes) at 0x1000, of region "weights", which sleeps": for the address
+   in an error of a kernel. Stores the number of bytes without the NUL at the end in `*size`, and
+   the first `capacity - 1` of them and a NUL in `text`, which may be NULL if `capacity` is 0. For
+   people: the text may change in any version. Does not ask the device, which may have failed.
+   O(blocks). */
+TIDEPOOL_C_API tidepool_status tidepool_describe(tidepool_pool* pool, const void* address,
+                                                 char* text, size_t capacity, size_t* size);
+
 /* Stores the number of the CUDA device, or -1 for the host device. */
 TIDEPOOL_C_API tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal);
 
@@ -354,6 +363,13 @@ typedef enum tidepool_pause_mode TIDEPOOL_C_INT {
 TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const char* tag,
                                                     size_t bytes, tidepool_stream stream,
                                                     tidepool_hint hint, void** address);
+/* Does the same as tidepool_allocate_in, and as tidepool_allocate if `tag` is NULL, with a priority
+   for option `wait`: of the requests that wait in one region, or in none, those of the highest
+   priority are served first. Other functions ask with priority 0. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag,
+                                                             int priority, size_t bytes,
+                                                             tidepool_stream stream,
+                                                             tidepool_hint hint, void** address);
 /* Puts a region to sleep after the work queued on `stream` so far. Work of other streams that
    writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
@@ -393,6 +409,19 @@ TIDEPOOL_C_API tidepool_status tidepool_await_contents(tidepool_pool* pool, cons
 TIDEPOOL_C_API tidepool_status tidepool_limit_region(tidepool_pool* pool, const char* tag,
                                                      size_t least_bytes, size_t most_bytes);
 
+/* Says that others registered `bytes` at `address`, such as NCCL, a network card or a process that
+   shares them: they reach the physical memory itself. Until tidepool_end_registration the region of
+   the memory is not paused, nor the allocation freed (TIDEPOOL_FAILED_PRECONDITION). The same bytes
+   may be registered several times. Memory of no region stays in place until it is freed, and is not
+   noted. TIDEPOOL_INVALID_ARGUMENT for 0 bytes, and unless all are in one live allocation of the
+   pool; TIDEPOOL_FAILED_PRECONDITION when the region sleeps. */
+TIDEPOOL_C_API tidepool_status tidepool_begin_registration(tidepool_pool* pool, const void* address,
+                                                           size_t bytes);
+/* Ends one tidepool_begin_registration of the same bytes. TIDEPOOL_INVALID_ARGUMENT if there is
+   none. */
+TIDEPOOL_C_API tidepool_status tidepool_end_registration(tidepool_pool* pool, const void* address,
+                                                         size_t bytes);
+
 /* Figures of a region. Sizes are bytes. */
 typedef struct tidepool_region_statistics {
   size_t struct_size; /* set by the caller to sizeof(tidepool_region_statistics) */
@@ -409,6 +438,7 @@ typedef struct tidepool_region_statistics {
   size_t stored_bytes;     /* of contents in a file or compressed, while the region sleeps */
   size_t least_bytes;      /* the bounds of tidepool_limit_region */
   size_t most_bytes;       /* SIZE_MAX for none */
+  size_t blocked;          /* requests that had to wait for memory */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

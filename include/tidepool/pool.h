@@ -181,6 +181,7 @@ struct RegionStats {
   std::int64_t copied_in_bytes = 0;   // by all resumes
   std::int64_t least_bytes = 0;       // the bounds of LimitRegion
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
+  std::int64_t blocked = 0;  // requests that had to wait for memory
 };
 
 // Returns the statistics as a few lines for people, which may change in any version.
@@ -341,9 +342,25 @@ class TIDEPOOL_EXPORT Pool {
   // hold so much that there is no room for `least_bytes`. An error changes no bound. O(blocks).
   virtual absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                                    std::int64_t most_bytes) = 0;
+  // Says that others registered `bytes` at `address`, such as NCCL, a network card or a process
+  // that shares them: they reach the physical memory itself, which must stay in place. Until
+  // EndRegistration the region refuses to be paused, and the allocation to be freed, with
+  // FailedPrecondition. The same bytes may be registered several times. Memory of no region stays
+  // in place until it is freed, and is not noted. InvalidArgument unless bytes > 0, and all of them
+  // are in one live allocation; FailedPrecondition when the region sleeps. O(blocks).
+  virtual absl::Status BeginRegistration(const void* address, std::int64_t bytes) = 0;
+  // Ends one BeginRegistration of the same bytes; InvalidArgument without one.
+  // O(registrations of the address + log registrations).
+  virtual absl::Status EndRegistration(const void* address, std::int64_t bytes) = 0;
   // Returns the figures of each region, in the order in which they were made.
   virtual std::vector<RegionStats> RegionStatistics() const = 0;
 
+  // Returns a line without a full stop that tells where an address is, as in "address 0x1080 is 128
+  // bytes inside an allocation of 4.0 KiB (4096 bytes) at 0x1000, of region "weights", which
+  // sleeps": for the address in an error of a kernel. For people: it may change in any version.
+  // Memory that caches of streams keep counts as allocated. Does not ask the device, which may have
+  // failed. O(blocks).
+  virtual std::string Describe(const void* address) const = 0;
   // Internal, with the first violation, when the pool's data contradict each other: for tests.
   // O(blocks log blocks).
   virtual absl::Status CheckInvariants() const = 0;

@@ -55,7 +55,7 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
@@ -80,17 +80,21 @@ _FUNCTIONS = {
     "tidepool_allocate_for": [c_void_p, c_size_t, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_allocate_in": [c_void_p, c_char_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_allocate_by_priority": [c_void_p, c_char_p, c_int, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
     "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
+    "tidepool_begin_registration": [c_void_p, c_void_p, c_size_t],
+    "tidepool_end_registration": [c_void_p, c_void_p, c_size_t],
     "tidepool_get_regions": [c_void_p, POINTER(RegionStatistics), c_size_t, POINTER(c_size_t)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
     "tidepool_free_late": [c_void_p, c_void_p],
     "tidepool_stream_may_end": [c_void_p, c_void_p],
     "tidepool_record_use": [c_void_p, c_void_p, c_void_p],
     "tidepool_owns": [c_void_p, c_void_p, POINTER(c_int)],
+    "tidepool_describe": [c_void_p, c_void_p, c_char_p, c_size_t, POINTER(c_size_t)],
     "tidepool_get_device": [c_void_p, POINTER(c_int)],
     "tidepool_stream_forget": [c_void_p, c_void_p],
     "tidepool_stream_synchronize": [c_void_p, c_void_p],
@@ -262,11 +266,14 @@ class Pool:
                 return owners
             owners[figures.name.decode(errors="replace")] = figures.as_dict()
 
-    def allocate_in(self, tag, size, stream=0):
-        """Returns the address of at least `size` bytes in the region of a tag, which the first call makes."""
+    def allocate_in(self, tag, size, stream=0, priority=0):
+        """Returns the address of at least `size` bytes in the region of a tag, which the first call makes.
+
+        With option `wait`, of the requests that wait in one region those of the highest priority are served first.
+        """
         address = c_void_p()
         self._name(stream)
-        _check(self._library.tidepool_allocate_in(self, tag.encode(), size, stream, 0, byref(address)))
+        _check(self._library.tidepool_allocate_by_priority(self, tag.encode(), priority, size, stream, 0, byref(address)))
         return address.value or 0
 
     def pause(self, tag, mode="host", stream=0, folder=None):
@@ -305,6 +312,16 @@ class Pool:
             raise ValueError(f"at least {least} and at most {most} bytes, expected 0 or more")
         _check(self._library.tidepool_limit_region(self, tag.encode(), least, _NO_LIMIT if most is None else most))
 
+    def begin_registration(self, address, size):
+        """Says that others, such as NCCL, registered `size` bytes at an address: until end_registration() their region is not paused, nor
+        the allocation freed.
+        """
+        _check(self._library.tidepool_begin_registration(self, address, size))
+
+    def end_registration(self, address, size):
+        """Ends one begin_registration() of the same bytes."""
+        _check(self._library.tidepool_end_registration(self, address, size))
+
     def regions(self):
         """Returns the figures of the regions as dicts, by tag; without an upper bound most_bytes has the value None."""
         count = c_size_t()
@@ -331,6 +348,12 @@ class Pool:
         """Notes that work queued on `stream` before the free uses the allocation too."""
         self._name(stream)
         _check(self._library.tidepool_record_use(self, address, stream))
+
+    def describe(self, address):
+        """Returns a line that tells where an address is: in which allocation, at which distance, of which region, and whether that sleeps."""
+        text = ctypes.create_string_buffer(4096)
+        _check(self._library.tidepool_describe(self, address, text, len(text), byref(c_size_t())))
+        return text.value.decode(errors="replace")
 
     def owns(self, address):
         owns = c_int()

@@ -33,7 +33,7 @@ from . import _c_api, _dryrun, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -87,7 +87,7 @@ class _Compiled:
         self.library = ctypes.CDLL(str(_torch_build.compiled("allocator")))
         for name in ("enable", "enable_pinned", "pool", "has_pool", "region", "time_pairs"):
             getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
-        self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p]
+        self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p, ctypes.c_int]
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
         _torch_build.check(self.library.tidepool_torch_enable(options.encode()))
@@ -102,13 +102,13 @@ class _Compiled:
         return self.make_pool(device) if has_pool.value else None
 
     @contextlib.contextmanager
-    def in_region(self, tag):
+    def in_region(self, tag, priority=0):
         """Lets this thread's requests in its block go to the region of a tag, or with "" to none."""
-        _torch_build.check(self.library.tidepool_torch_region(tag.encode()))
+        _torch_build.check(self.library.tidepool_torch_region(tag.encode(), priority))
         try:
             yield
         finally:
-            _torch_build.check(self.library.tidepool_torch_region(None))
+            _torch_build.check(self.library.tidepool_torch_region(None, 0))
 
     def make_pool(self, device):
         pool = ctypes.c_void_p()
@@ -443,14 +443,17 @@ def record(path, device=None):
 
 
 @contextlib.contextmanager
-def region(tag):
+def region(tag, priority=0):
     """Puts the tensors that this thread makes in its block into the region of a tag, such as "weights".
 
     Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
+    priority: after enable(wait=...), of the requests that wait in one region those of the highest priority are served first.
     """
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
-    with _compiled().in_region(tag):
+    if not -2**31 <= priority < 2**31:
+        raise ValueError(f"priority {priority}, expected a number of 32 bits")
+    with _compiled().in_region(tag, priority):
         yield
 
 
@@ -537,6 +540,38 @@ def limit_region(tag, least=0, most=None, device=None):
     bytes_of = _options.size_bytes
     with _on_stream(device) as (shared, _):
         shared.limit_region(tag, least and bytes_of("least", least), most and bytes_of("most", most))
+
+
+@contextlib.contextmanager
+def registered(tensors):
+    """Keeps the memory of tensors in place while its block runs, because others registered it: NCCL, a network card, or a process that
+    shares it.
+
+        with tidepool.torch.registered([buffer]):
+            handle = backend.register(buffer)
+            ...
+            backend.deregister(handle)
+
+    pause() of their regions raises RuntimeError meanwhile, before it touches anything. The tensors are kept alive. Tensors of no region
+    stay in place anyway. RuntimeError where a region sleeps.
+    """
+    memory = [tensor.untyped_storage() for tensor in tensors if tensor.is_cuda and tensor.numel() > 0]
+    with contextlib.ExitStack() as ends:
+        for storage in memory:
+            with _on_stream(storage.device) as (shared, _):
+                shared.begin_registration(storage.data_ptr(), storage.nbytes())
+            ends.callback(shared.end_registration, storage.data_ptr(), storage.nbytes())
+        yield
+
+
+def describe(address, device=None):
+    """Returns a line that tells where an address is: in which allocation, at which distance, of which region, and whether that sleeps.
+
+    address: the number in an error of a kernel or of compute-sanitizer, or a tensor, which stands for its first byte. The pool asks CUDA nothing for it.
+    """
+    if isinstance(address, torch.Tensor):
+        address, device = address.data_ptr(), address.device
+    return pool(device).describe(address)
 
 
 def regions(device=None):

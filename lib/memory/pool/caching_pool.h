@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -71,7 +72,14 @@ class CachingPool final : public Pool, public CacheLayer {
   }
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
+  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->BeginRegistration(address, bytes);
+  }
+  absl::Status EndRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->EndRegistration(address, bytes);
+  }
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
+  std::string Describe(const void* address) const override { return pool_->Describe(address); }
   absl::Status CheckInvariants() const override { return pool_->CheckInvariants(); }
   void PauseCaches() override {
     for (StreamCache& cache : caches_) GiveToPool(cache.Pause());

@@ -41,6 +41,21 @@ absl::Status NotLiveError(const void* address, const AddressMap& addresses,
                                                  ", expected its beginning"));
 }
 
+std::string DescribeAddress(const void* address, const AddressMap& addresses,
+                            const blocks::BlockMap& blocks) {
+  const std::int64_t offset = addresses.OffsetOf(address);
+  if (offset < 0) return absl::StrCat(Name(address), " is not in this pool");
+  const BlockId id = offset < blocks.capacity() ? BlockAt(blocks, offset) : kNoBlock;
+  if (id == kNoBlock || blocks.excluded(id)) {
+    return absl::StrCat(Name(address), " is in the pool and has no memory now");
+  }
+  return absl::StrCat(
+      Name(address), " is ", text::Count(offset - blocks.offset(id), "byte"), " inside ",
+      blocks.used(id) ? "an allocation" : "free memory", " of ", text::ExactSize(blocks.bytes(id)),
+      " at 0x",
+      absl::Hex(reinterpret_cast<std::uintptr_t>(addresses.AddressOf(blocks.offset(id)))));
+}
+
 void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
                 std::int64_t live_count, const PoolWords& words,
                 const std::function<std::string(BlockId)>& describe) {

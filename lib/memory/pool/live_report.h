@@ -31,6 +31,10 @@ absl::Status DoubleFreeError(const void* address, const PoolWords& words);
 absl::Status NotLiveError(const void* address, const AddressMap& addresses,
                           const blocks::BlockMap& blocks, const PoolWords& words);
 
+// Returns where an address is, for people. O(blocks).
+std::string DescribeAddress(const void* address, const AddressMap& addresses,
+                            const blocks::BlockMap& blocks);
+
 // Writes the number of live allocations and the first of them to stderr. `describe(block)` returns
 // more text about an allocation.
 void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,

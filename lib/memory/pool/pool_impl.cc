@@ -10,11 +10,27 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/locks/mutex.h"
+#include "lib/base/text/sizes.h"
 #include "lib/memory/pool/out_of_memory.h"
+#include "lib/memory/pool/segment_blocks.h"
 
 namespace tidepool::pool {
 
 namespace {
+
+Range RangeOf(const blocks::BlockMap& blocks, BlockId block) {
+  return {blocks.offset(block), blocks.offset(block) + blocks.bytes(block)};
+}
+
+std::string BytesAt(const void* address, std::int64_t bytes) {
+  return absl::StrCat(text::ExactSize(bytes), " at 0x",
+                      absl::Hex(reinterpret_cast<std::uintptr_t>(address)));
+}
+
+absl::Status NotFreed(const absl::Status& cause) {
+  return absl::Status(cause.code(),
+                      absl::StrCat("the allocation was not freed: ", cause.message()));
+}
 
 std::size_t MostBytesOf(const PoolOptions& options) {
   return static_cast<std::size_t>(std::min(options.max_bytes, kMaxRequestBytes));
@@ -87,6 +103,11 @@ inline void PoolImpl::CallOtherPools() {
 }
 
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
+  if (const BlockId block = registrations_.empty() ? kNoBlock : arena_.Find(address);
+      block != kNoBlock) [[unlikely]] {
+    absl::Status status = CheckUnregistered(RangeOf(arena_.blocks(), block));
+    if (!status.ok()) return NotFreed(status);
+  }
   if (!arena_.Free(address, clock, observers_)) [[unlikely]] {
     Pool* const region = RegionOf(address);
     if (region == nullptr) return NotLive(address);
@@ -450,6 +471,14 @@ absl::Status PoolImpl::LimitRegion(std::string_view tag, std::int64_t least_byte
                                  : own_regions_->Limit(tag, least_bytes, most_bytes);
 }
 
+absl::Status PoolImpl::BeginRegistration(const void* address, std::int64_t bytes) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Register(address, bytes);
+}
+
+absl::Status PoolImpl::EndRegistration(const void* address, std::int64_t bytes) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Unregister(address, bytes);
+}
+
 std::vector<RegionStats> PoolImpl::RegionStatistics() const {
   return own_regions_ == nullptr ? std::vector<RegionStats>() : own_regions_->Stats();
 }
@@ -464,10 +493,51 @@ absl::Status PoolImpl::Asleep() const {
       "region \"", absl::CHexEscape(tag_), "\" sleeps: resume it before you allocate in it"));
 }
 
+absl::Status PoolImpl::Register(const void* address, std::int64_t bytes) {
+  const BackoffLock lock(locks_.books);
+  if (memory_->is_asleep()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("region \"", absl::CHexEscape(tag_),
+                     "\" sleeps: resume it before you register its memory"));
+  }
+  const blocks::BlockMap& blocks = arena_.blocks();
+  const std::int64_t begin = arena_.addresses().OffsetOf(address);
+  const BlockId block = begin < 0 || begin >= blocks.capacity() ? kNoBlock : BlockAt(blocks, begin);
+  if (block == kNoBlock || !blocks.used(block) || blocks.excluded(block) ||
+      bytes > RangeOf(blocks, block).end - begin) {
+    return absl::InvalidArgumentError(absl::StrCat(BytesAt(address, bytes),
+                                                   " are not in one live allocation, expected "
+                                                   "memory of an allocation that was not freed"));
+  }
+  registrations_.Begin(begin, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status PoolImpl::Unregister(const void* address, std::int64_t bytes) {
+  const BackoffLock lock(locks_.books);
+  const std::int64_t begin = arena_.addresses().OffsetOf(address);
+  if (registrations_.End(begin, bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      BytesAt(address, bytes), " are not registered, expected bytes of BeginRegistration"));
+}
+
+absl::Status PoolImpl::CheckUnregistered(const Range& range) const {
+  const std::optional<Range> registered = registrations_.FirstIn(range);
+  if (!registered.has_value()) return absl::OkStatus();
+  const char* const address = arena_.addresses().AddressOf(registered->begin);
+  return absl::FailedPreconditionError(absl::StrCat(
+      BytesAt(address, registered->bytes()), " of region \"", absl::CHexEscape(tag_),
+      "\" are registered by others (NCCL, RDMA, IPC), which reach the memory itself: deregister "
+      "them there, and end the registration here"));
+}
+
 absl::StatusOr<std::int64_t> PoolImpl::BeginSleep() {
   const BackoffLock lock(locks_.books);
   const GiveBackLock giving_back(locks_);
   const MemoryLock memory(locks_);
+  if (absl::Status status = CheckUnregistered({0, arena_.blocks().capacity()}); !status.ok()) {
+    return status;
+  }
   memory_->SetAsleep(true);
   most_bytes_.store(0, std::memory_order_relaxed);
   if (absl::Status status = memory_->AwaitMoves(locks_); !status.ok()) {
@@ -525,7 +595,7 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   auto part = parts.begin();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (!blocks.used(id) || blocks.excluded(id)) continue;
-    const Range block = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
+    const Range block = RangeOf(blocks, id);
     while (part != parts.end() && part->end <= block.begin) ++part;
     bool is_used = false;
     for (auto over = part; over != parts.end() && over->begin < block.end; ++over) {
@@ -550,6 +620,17 @@ void PoolImpl::CallWaiters(std::int64_t most_bytes) {
 std::int64_t PoolImpl::AwakeLiveBytes() const {
   const BackoffLock lock(locks_.books);
   return memory_->is_asleep() ? 0 : arena_.blocks().live_bytes();
+}
+
+std::string PoolImpl::Describe(const void* address) const {
+  if (const Pool* const region = RegionOf(address); region != nullptr) {
+    return region->Describe(address);
+  }
+  const BackoffLock lock(locks_.books);
+  const std::string place = DescribeAddress(address, arena_.addresses(), arena_.blocks());
+  if (tag_.empty()) return place;
+  return absl::StrCat(place, ", of region \"", absl::CHexEscape(tag_), "\"",
+                      memory_->is_asleep() ? ", which sleeps: resume it before work uses it" : "");
 }
 
 absl::Status PoolImpl::CheckInvariants() const {

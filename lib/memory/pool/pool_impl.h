@@ -28,6 +28,7 @@
 #include "lib/memory/pool/pool_options.h"
 #include "lib/memory/pool/pool_regions.h"
 #include "lib/memory/pool/queued_work.h"
+#include "lib/memory/pool/registrations.h"
 #include "lib/memory/pool/stream_arena.h"
 #include "lib/memory/pool/waiting_queue.h"
 #include "tidepool/pool.h"
@@ -74,7 +75,10 @@ class PoolImpl final : public Pool {
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override;
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
+  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override;
+  absl::Status EndRegistration(const void* address, std::int64_t bytes) override;
   std::vector<RegionStats> RegionStatistics() const override;
+  std::string Describe(const void* address) const override;
   absl::Status CheckInvariants() const override;
   // Counts the requests that sleep until other calls make room: for tests.
   std::int64_t CountAsleep() const;
@@ -116,6 +120,9 @@ class PoolImpl final : public Pool {
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
   // Lets waiters that want at most `most_bytes` look for memory of the other pools.
   void CallWaiters(std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
+  // Notes that others registered memory of this pool, and ends that.
+  absl::Status Register(const void* address, std::int64_t bytes);
+  absl::Status Unregister(const void* address, std::int64_t bytes);
   // Returns the live bytes, 0 while the pool sleeps.
   std::int64_t AwakeLiveBytes() const;
   void AddLayer(CacheLayer& layer) { regions_.AddLayer(layer); }
@@ -156,6 +163,9 @@ class PoolImpl final : public Pool {
   }
   absl::Status Asleep() const;
   absl::Status HasNoRegions() const;
+  // FailedPrecondition when others registered memory in a range.
+  absl::Status CheckUnregistered(const Range& range) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status NotLive(const void* address) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void BeginIteration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
@@ -190,6 +200,7 @@ class PoolImpl final : public Pool {
   StreamArena arena_ ABSL_GUARDED_BY(locks_.books);
   Observers observers_ ABSL_GUARDED_BY(locks_.books);
   WaitingQueue queue_ ABSL_GUARDED_BY(locks_.books);
+  Registrations registrations_ ABSL_GUARDED_BY(locks_.books);  // none in a pool that is no region
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::uint64_t counted_frees_ ABSL_GUARDED_BY(locks_.books) = 0;

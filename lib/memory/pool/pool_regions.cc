@@ -323,6 +323,29 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
   return device_.WaitEvent(stream, last->copied);
 }
 
+absl::Status PoolRegions::Register(const void* address, std::int64_t bytes) {
+  const absl::StatusOr<PoolImpl*> pool = PoolWith(address, bytes);
+  return pool.ok() && *pool != nullptr ? (*pool)->Register(address, bytes) : pool.status();
+}
+
+absl::Status PoolRegions::Unregister(const void* address, std::int64_t bytes) {
+  const absl::StatusOr<PoolImpl*> pool = PoolWith(address, bytes);
+  return pool.ok() && *pool != nullptr ? (*pool)->Unregister(address, bytes) : pool.status();
+}
+
+absl::StatusOr<PoolImpl*> PoolRegions::PoolWith(const void* address, std::int64_t bytes) const {
+  if (bytes <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a registration of ", bytes, " bytes, expected 1 or more"));
+  }
+  const Region* const region = FindByAddress(address);
+  if (region != nullptr) return region->pool.get();
+  if (untagged_.OffsetOf(address) >= 0) return nullptr;
+  return absl::InvalidArgumentError(
+      absl::StrCat("address 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(address)),
+                   " is not in this pool, expected memory of it"));
+}
+
 void PoolRegions::ForgetContents(Region& region) {
   region.saved.clear();
   region.saved_bytes = 0;
@@ -466,6 +489,7 @@ std::vector<RegionStats> PoolRegions::Stats() const {
     stats.back().live_bytes = pool.live_bytes;
     stats.back().live_count = pool.live_count;
     stats.back().reserved_bytes = pool.reserved_bytes;
+    stats.back().blocked = pool.blocked;
   }
   return stats;
 }

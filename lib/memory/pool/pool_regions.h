@@ -57,6 +57,8 @@ class PoolRegions {
   absl::Status Resume(std::string_view tag, Stream stream);
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream);
   absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
+  absl::Status Register(const void* address, std::int64_t bytes);
+  absl::Status Unregister(const void* address, std::int64_t bytes);
   std::vector<RegionStats> Stats() const;
 
   // Whether there is a region. It stays so.
@@ -138,6 +140,8 @@ class PoolRegions {
 
   absl::StatusOr<Region*> Find(std::string_view tag) const;
   Region* FindByAddress(const void* address) const;
+  // Returns the pool of the region of an address; null for memory of no region.
+  absl::StatusOr<PoolImpl*> PoolWith(const void* address, std::int64_t bytes) const;
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
   // Returns whether other pools gave back memory.

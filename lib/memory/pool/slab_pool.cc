@@ -174,6 +174,11 @@ std::vector<PoolBlock> SlabPool::Snapshot() const {
   return pool_->Snapshot();
 }
 
+std::string SlabPool::Describe(const void* address) const {
+  const Pause pause(*this);
+  return pool_->Describe(address);
+}
+
 absl::Status SlabPool::CheckInvariants() const {
   for (const StreamSlab& slab : slabs_) {
     if (absl::Status status = slab.CheckInvariants(); !status.ok()) return status;

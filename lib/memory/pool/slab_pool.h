@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -68,7 +69,14 @@ class SlabPool final : public Pool, public CacheLayer {
   }
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
+  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->BeginRegistration(address, bytes);
+  }
+  absl::Status EndRegistration(const void* address, std::int64_t bytes) override {
+    return pool_->EndRegistration(address, bytes);
+  }
   std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
+  std::string Describe(const void* address) const override;  // ends the slabs, as Snapshot does
   absl::Status CheckInvariants() const override;
   void PauseCaches() override { PauseSlabs(); }
   void ResumeCaches() override { ResumeSlabs(); }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 namespace tidepool {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -196,6 +198,58 @@ TEST(CApiTest, WaitsAsLongAsItIsTold) {
   std::thread waiter([&] { patient.Free(patient.Allocate(512)); });
   patient.Free(most);
   waiter.join();
+}
+
+TEST(CApiTest, ServesWaitingRequestsByPriority) {
+  const CPool pool("device=host,device_memory=64MiB,budget=4MiB,wait=inf");
+  const auto allocate = [&](const char* tag, int priority) {
+    void* address = nullptr;
+    EXPECT_EQ(tidepool_allocate_by_priority(pool.get(), tag, priority, 3 << 20, nullptr,
+                                            TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK)
+        << tidepool_last_error();
+    return address;
+  };
+  const auto blocked = [&](const char* tag) {
+    if (tag == nullptr) return pool.Statistics().blocked;
+    tidepool_region_statistics region = {};
+    region.struct_size = sizeof region;
+    std::size_t count = 0;
+    EXPECT_EQ(tidepool_get_regions(pool.get(), &region, 1, &count), TIDEPOOL_OK);
+    return region.blocked;
+  };
+  for (const char* const tag : {static_cast<const char*>(nullptr), "kv"}) {
+    void* const held = allocate(tag, 0);
+    std::mutex mutex;
+    std::vector<int> served;
+    std::vector<std::thread> waiters;
+    for (const int priority : {-1, 0, 2, 1}) {
+      const std::size_t before = blocked(tag);
+      waiters.emplace_back([&, priority, tag] {
+        void* const address = allocate(tag, priority);
+        {
+          const std::lock_guard lock(mutex);
+          served.push_back(priority);
+        }
+        pool.Free(address);
+      });
+      while (blocked(tag) == before) std::this_thread::yield();
+    }
+    pool.Free(held);
+    for (std::thread& waiter : waiters) waiter.join();
+    EXPECT_THAT(served, ElementsAre(2, 1, 0, -1));
+  }
+  void* address = &address;
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "kv", 1, 0, nullptr, TIDEPOOL_RESIDENT, &address),
+      TIDEPOOL_OK);
+  EXPECT_EQ(address, nullptr);
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "", 1, 1, nullptr, TIDEPOOL_RESIDENT, &address),
+      TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(
+      tidepool_allocate_by_priority(pool.get(), "kv", 1, 1, nullptr, TIDEPOOL_RESIDENT, nullptr),
+      TIDEPOOL_INVALID_ARGUMENT);
 }
 
 TEST(CApiTest, PrintsErrorsAndStatisticsOnDemand) {
@@ -381,6 +435,47 @@ TEST(CApiTest, RegionsSleepAndWake) {
             TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_pause(pool.get(), nullptr, TIDEPOOL_PAUSE_HOST, nullptr),
             TIDEPOOL_INVALID_ARGUMENT);
+}
+
+TEST(CApiTest, RegisteredMemoryStaysInPlace) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* buffer = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "comm", 4096, nullptr, TIDEPOOL_RESIDENT, &buffer),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_begin_registration(pool.get(), buffer, 4096), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pause(pool.get(), "comm", TIDEPOOL_PAUSE_HOST, nullptr),
+            TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("are registered by others"));
+  EXPECT_EQ(tidepool_free(pool.get(), buffer, nullptr), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_free_late(pool.get(), buffer), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), buffer, SIZE_MAX), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), nullptr, 1), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_end_registration(pool.get(), buffer, 1), TIDEPOOL_INVALID_ARGUMENT);
+  ASSERT_EQ(tidepool_end_registration(pool.get(), buffer, 4096), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pause(pool.get(), "comm", TIDEPOOL_PAUSE_HOST, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_begin_registration(pool.get(), buffer, 1), TIDEPOOL_FAILED_PRECONDITION);
+  pool.Free(buffer);
+}
+
+TEST(CApiTest, AnAddressIsDescribed) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* weights = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "weights", 4096, nullptr, TIDEPOOL_RESIDENT, &weights),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
+  const char* const inside = static_cast<char*>(weights) + 128;
+  std::size_t size = 0;
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, nullptr, 0, &size), TIDEPOOL_OK);
+  std::string text(size + 1, '?');
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, text.data(), size + 1, &size), TIDEPOOL_OK);
+  EXPECT_THAT(text, HasSubstr("is 128 bytes inside an allocation of 4.0 KiB (4096 bytes) at 0x"));
+  EXPECT_THAT(text, HasSubstr(", of region \"weights\", which sleeps"));
+  EXPECT_EQ(text.find('\0'), size);
+  ASSERT_EQ(tidepool_describe(pool.get(), inside, text.data(), 8, &size), TIDEPOOL_OK);
+  EXPECT_STREQ(text.c_str(), "address");
+  EXPECT_EQ(tidepool_describe(pool.get(), inside, nullptr, 1, &size), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_describe(pool.get(), inside, nullptr, 0, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  pool.Free(weights);
 }
 
 TEST(CApiTest, RegionsOfOlderAndNewerPrograms) {

@@ -65,6 +65,7 @@ static void print_region_statistics(void) {
   FIELD(tidepool_region_statistics, stored_bytes);
   FIELD(tidepool_region_statistics, least_bytes);
   FIELD(tidepool_region_statistics, most_bytes);
+  FIELD(tidepool_region_statistics, blocked);
 }
 
 static void print_block(void) {

@@ -88,6 +88,7 @@ TEST(MetricsTest, HasTheFiguresOfRegions) {
   const std::string label = ",region=\"kv \\\"1\\\"\"";
   EXPECT_EQ(SampleOf("tidepool_region_live_bytes", kBudget, label), 512);
   EXPECT_EQ(SampleOf("tidepool_region_is_asleep", kBudget, label), 0);
+  EXPECT_EQ(SampleOf("tidepool_region_blocked_total", kBudget, label), 0);
   ASSERT_EQ(tidepool_pause(pool.get(), "kv \"1\"", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
   EXPECT_EQ(SampleOf("tidepool_region_is_asleep", kBudget, label), 1);
   EXPECT_EQ(SampleOf("tidepool_region_pauses_total", kBudget, label), 1);

@@ -743,6 +743,75 @@ def sleeping_request():
         empty(MIB)
 
 
+def waiting_tensors_are_served_by_priority():
+    tidepool_torch.enable(budget="64MiB", wait="inf")
+    with tidepool_torch.region("kv"):
+        held = [empty(40 * MIB)]
+    served = []
+
+    def take(priority):
+        with tidepool_torch.region("kv", priority=priority):
+            tensor = empty(40 * MIB)
+        served.append(priority)
+        del tensor
+
+    threads = []
+    for waiting, priority in enumerate((0, 2, 1)):
+        threads.append(threading.Thread(target=take, args=(priority,)))
+        threads[-1].start()
+        while tidepool_torch.regions()["kv"]["blocked"] == waiting:
+            pass
+    held.clear()
+    for thread in threads:
+        thread.join()
+    assert served == [2, 1, 0], served
+    raises(ValueError, "number of 32 bits", lambda: tidepool_torch.region("kv", priority=1 << 31).__enter__())
+
+
+def a_snapshot_names_regions():
+    tidepool_torch.enable(budget="64MiB")
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
+    with tidepool_torch.region("weights"):
+        weights = empty(1000)
+        torch.cuda.memory._set_memory_metadata("of the model")
+        bias = empty(1000)
+    outside = empty(1000)
+    del weights, bias, outside
+    allocated = [entry["user_metadata"] for entry in torch.cuda.memory._snapshot()["device_traces"][0] if entry["action"] == "alloc"]
+    assert allocated == ['region "weights"', 'of the model, region "weights"', "of the model"], allocated
+
+
+def registered_tensors_stay_in_place():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("comm"):
+        buffer = torch.arange(1000).cuda()
+    address = hex(buffer.data_ptr())
+    with tidepool_torch.registered([buffer, empty(5), torch.empty(3)]):
+        with tidepool_torch.registered([buffer[10:20]]):
+            raises(RuntimeError, f"7.8 KiB (8000 bytes) at {address}", lambda: tidepool_torch.pause("comm"))
+        raises(RuntimeError, "registered by others", lambda: tidepool_torch.pause("comm", "discard"))
+        del buffer  # lives until the end of the block
+    assert tidepool_torch.regions()["comm"]["live_count"] == 0
+    with tidepool_torch.region("comm"):
+        buffer = torch.arange(1000).cuda()
+    tidepool_torch.pause("comm")
+    raises(RuntimeError, "sleeps: resume it", lambda: tidepool_torch.registered([buffer]).__enter__())
+    tidepool_torch.resume("comm")
+    assert torch.equal(buffer.cpu(), torch.arange(1000))
+
+
+def an_address_is_described():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("weights"):
+        weights = empty(4096)
+    outside = empty(4096)
+    tidepool_torch.pause("weights")
+    text = tidepool_torch.describe(weights.data_ptr() + 128)
+    assert "is 128 bytes inside an allocation of 4.0 KiB" in text and text.endswith('which sleeps: resume it before work uses it'), text
+    assert "0 bytes inside an allocation" in tidepool_torch.describe(outside) and "region" not in tidepool_torch.describe(outside)
+    assert "not in this pool" in tidepool_torch.describe(1 << 20)
+
+
 def regions_need_the_compiled_allocator():
     raises(RuntimeError, "call tidepool.torch.enable() first", lambda: tidepool_torch.region("weights").__enter__())
     tidepool_torch.enable(method="pluggable")

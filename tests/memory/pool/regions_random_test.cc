@@ -3,6 +3,7 @@
 // every kind of call: contents and addresses stay, and the budget holds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -63,6 +64,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
   struct Live {
     std::int64_t bytes = 0;
     int value = 0;
+    std::int64_t registered_bytes = 0;  // at its beginning
   };
   struct Region {
     Pool* pool = nullptr;
@@ -70,6 +72,11 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     bool is_lost = false;  // the contents at the pause
     std::map<void*, Live> live;
   };
+
+  static bool IsRegistered(const Region& region) {
+    return std::ranges::any_of(region.live,
+                               [](const auto& each) { return each.second.registered_bytes > 0; });
+  }
 
   RandomRegions() : PoolFixture({.memory_bytes = 2 * kSharedBudget}), random_(GetParam().seed) {}
 
@@ -125,16 +132,38 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     ASSERT_TRUE(region.live.try_emplace(*p, Live{bytes, value}).second);
     OrderStreams();
   }
+  auto AnyLive(Region& region) {
+    return std::next(region.live.begin(),
+                     Draw(0, static_cast<std::int64_t>(region.live.size()) - 1));
+  }
+  // Begins a registration of a part of an allocation, or ends it.
+  void Register(std::size_t index) {
+    Region& region = regions_[index];
+    if (region.live.empty()) return;
+    const auto it = AnyLive(region);
+    Live& live = it->second;
+    if (live.registered_bytes > 0) {
+      EXPECT_TRUE(pool_->EndRegistration(it->first, live.registered_bytes).ok());
+      live.registered_bytes = 0;
+      return;
+    }
+    const std::int64_t bytes = Draw(1, live.bytes);
+    const absl::Status status = pool_->BeginRegistration(it->first, bytes);
+    EXPECT_EQ(status.ok(), !region.is_asleep) << status;
+    if (status.ok()) live.registered_bytes = bytes;
+  }
   void Free() {
     Region& region = AnyRegion();
     if (region.live.empty()) return;
-    const auto it =
-        std::next(region.live.begin(), Draw(0, static_cast<std::int64_t>(region.live.size()) - 1));
+    const auto it = AnyLive(region);
     MaybeFail();
     Pool& through = Draw(0, 1) == 0 ? *pool_ : *region.pool;
-    if (Succeeded(through.Free(it->first, AnyStream()), absl::StatusCode::kOk)) {
-      region.live.erase(it);
-    }
+    const bool is_registered = it->second.registered_bytes > 0;
+    const auto allowed =
+        is_registered ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk;
+    if (!Succeeded(through.Free(it->first, AnyStream()), allowed)) return;
+    ASSERT_FALSE(is_registered);
+    region.live.erase(it);
   }
   std::unique_ptr<ContentsStore> NewStore(std::int64_t kind) {
     if (kind == 2) return MakeFileStore(TemporaryFolder()).value();
@@ -154,15 +183,16 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     const Stream stream = AnyStream();
     MaybeFail();
     const absl::Status status = PauseBy(way, index, stream);
-    const auto allowed =
-        region.is_asleep ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk;
+    const auto allowed = region.is_asleep || IsRegistered(region)
+                             ? absl::StatusCode::kFailedPrecondition
+                             : absl::StatusCode::kOk;
     if (!Succeeded(status, allowed)) {
       // Copies that it queued may still read the region. Their results are dropped, but a sanitizer
       // would report a race with the next writer.
       OrderStreams();
       return;
     }
-    ASSERT_FALSE(region.is_asleep);
+    ASSERT_FALSE(region.is_asleep || IsRegistered(region));
     region.is_asleep = true;
     region.is_lost = way == 0;
     ++pauses_;
@@ -240,6 +270,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       case 8:
         return Resume(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
       default:
+        if (Draw(0, 3) == 0) return Register(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
         if (Draw(0, 2) == 0) return Limit(static_cast<std::size_t>(Draw(0, kTags.size() - 1)));
         if (Draw(0, 3) > 0) return Write(AnyRegion());
         MaybeFail();
@@ -276,6 +307,9 @@ TEST_P(RandomRegions, KeepContentsAndBudget) {
   EXPECT_EQ(faults_ > 0, GetParam().has_faults);
   for (Region& region : regions_) {
     for (const auto& [address, live] : region.live) {
+      if (live.registered_bytes > 0) {
+        EXPECT_TRUE(pool_->EndRegistration(address, live.registered_bytes).ok());
+      }
       EXPECT_TRUE(pool_->Free(address, AnyStream()).ok());
     }
   }

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
@@ -521,6 +524,98 @@ TEST_F(RegionsTest, BoundsThatCannotBeAreRefused) {
   Take(*weights_, 6 * kMiB);
   Pause("weights");
   expect(0, kNoLimit, kFailedPrecondition, "resume it before you limit it");
+}
+
+TEST_F(RegionsTest, RegisteredMemoryStaysInPlace) {
+  Make();
+  auto* const memory = static_cast<std::byte*>(Take(*weights_, kMiB));
+  void* const other = Take(*weights_, kMiB);
+  const std::string address = absl::StrCat(
+      "4.0 KiB (4096 bytes) at 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(memory + 512)));
+  ASSERT_TRUE(pool_->BeginRegistration(memory + 512, 4096).ok());
+  ASSERT_TRUE(pool_->BeginRegistration(memory + 512, 4096).ok());
+  ASSERT_TRUE(pool_->BeginRegistration(memory + 512, 8).ok());
+  const std::int64_t calls = Calls(Call::kAllocatePinned);
+  for (const PauseMode mode : {PauseMode::kHost, PauseMode::kDiscard}) {
+    const absl::Status paused = pool_->PauseRegion("weights", mode, stream_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(paused)) << paused;
+    EXPECT_THAT(std::string(paused.message()),
+                AllOf(HasSubstr("region \"weights\" was not paused"), HasSubstr(address),
+                      HasSubstr("end the registration")));
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(PauseInto(NewStore())));
+  EXPECT_EQ(Calls(Call::kAllocatePinned), calls);
+  for (Pool* const pool : {pool_.get(), weights_}) {
+    const absl::Status freed = pool->Free(memory, stream_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(freed)) << freed;
+    EXPECT_THAT(std::string(freed.message()),
+                AllOf(HasSubstr("was not freed: "), HasSubstr(address)));
+    EXPECT_TRUE(absl::IsFailedPrecondition(pool->FreeOwn(memory, stream_)));
+  }
+  EXPECT_TRUE(pool_->Free(other, stream_).ok());  // others are free to go
+  Take(*weights_, kMiB);
+  Pause("cache");
+  for (const std::int64_t bytes : {4096, 8, 4096}) {
+    EXPECT_FALSE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+    EXPECT_TRUE(pool_->EndRegistration(memory + 512, bytes).ok());
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(pool_->EndRegistration(memory + 512, 4096)));
+  Pause("weights");
+  Resume("weights");
+  EXPECT_TRUE(pool_->Free(memory, stream_).ok());
+}
+
+TEST_F(RegionsTest, RegistrationsOfOtherMemoryAreRefused) {
+  Make();
+  auto* const memory = static_cast<std::byte*>(Take(*weights_, kMiB));
+  Take(*weights_, kMiB);
+  void* const outside = Take(*pool_, kMiB);
+  const auto refused = [&](const void* address, std::int64_t bytes) {
+    return absl::IsInvalidArgument(pool_->BeginRegistration(address, bytes));
+  };
+  EXPECT_TRUE(refused(memory, kMiB + 1));      // of two allocations
+  EXPECT_TRUE(refused(memory + 5 * kMiB, 1));  // never allocated
+  EXPECT_TRUE(refused(memory, 0));
+  EXPECT_TRUE(refused(memory, std::int64_t{1} << 62));
+  int elsewhere = 0;
+  EXPECT_TRUE(refused(&elsewhere, 1));
+  EXPECT_TRUE(absl::IsInvalidArgument(weights_->BeginRegistration(memory, 1)));  // asks its pool
+  EXPECT_TRUE(absl::IsInvalidArgument(pool_->EndRegistration(&elsewhere, 1)));
+  EXPECT_TRUE(pool_->BeginRegistration(outside, 1).ok());  // stays until it is freed
+  EXPECT_TRUE(pool_->Free(outside, stream_).ok());
+  ASSERT_TRUE(pool_->Free(memory, stream_).ok());
+  EXPECT_TRUE(refused(memory, 1));
+  Pause("weights");
+  EXPECT_TRUE(absl::IsFailedPrecondition(pool_->BeginRegistration(memory + kMiB, 1)));
+}
+
+TEST_F(RegionsTest, AnAddressIsDescribed) {
+  Make();
+  auto* const memory = static_cast<std::byte*>(Take(*weights_, kMiB));
+  auto* const outside = static_cast<std::byte*>(Take(*pool_, 4 * kKiB));
+  const auto hex = [](const void* address) {
+    return absl::StrCat("0x", absl::Hex(reinterpret_cast<std::uintptr_t>(address)));
+  };
+  const auto inside = [&](const std::byte* address, int bytes) {
+    return absl::StrCat("address ", hex(address + bytes), " is ", bytes,
+                        " bytes inside an allocation of ");
+  };
+  EXPECT_EQ(pool_->Describe(outside + 128),
+            absl::StrCat(inside(outside, 128), "4.0 KiB (4096 bytes) at ", hex(outside)));
+  const std::string awake = absl::StrCat(inside(memory, 100), "1.0 MiB (1048576 bytes) at ",
+                                         hex(memory), ", of region \"weights\"");
+  EXPECT_EQ(pool_->Describe(memory + 100), awake);
+  Pause("weights");
+  EXPECT_EQ(pool_->Describe(memory + 100), awake + ", which sleeps: resume it before work uses it");
+  EXPECT_EQ(weights_->Describe(memory + 100), pool_->Describe(memory + 100));
+  EXPECT_THAT(pool_->Describe(memory + 9 * kMiB),
+              HasSubstr("is in the pool and has no memory now, of region \"weights\", which"));
+  Resume("weights");
+  ASSERT_TRUE(pool_->Free(memory, stream_).ok());
+  EXPECT_THAT(pool_->Describe(memory + 1), HasSubstr("is 1 byte inside free memory of"));
+  int elsewhere = 0;
+  EXPECT_EQ(pool_->Describe(&elsewhere),
+            absl::StrCat("address ", hex(&elsewhere), " is not in this pool"));
 }
 
 TEST_F(RegionsTest, EmptyRegionsSleepToo) {
