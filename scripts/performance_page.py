@@ -401,7 +401,8 @@ def practical_sweep(results):
         rows.append([label, *summaries["fixed"], *summaries["fixed / pages"][1:]])
     head = ["searches for 2 s", "memories that fit", "time / ideal, mean", "most", "fixed / pages, mean", "most"]
     ratio = (float(rows[2][4]) - 1) * 100
-    return Figures(source=results.link(), table=table(head, rows), mean=rows[2][2], shared=rows[3][2], ratio=f"{ratio:.1f}")
+    work, = results.fields(r"fixed: \d+ memories, mean ([\d.]+)", results.commands[4])
+    return Figures(source=results.link(), table=table(head, rows), mean=rows[2][2], shared=rows[3][2], ratio=f"{ratio:.1f}", work=work[0])
 
 
 def gpt2_medium(results):
