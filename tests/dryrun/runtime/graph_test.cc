@@ -383,10 +383,9 @@ TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
   const cudaStream_t kernels = NewStream();
   const cudaStream_t out = NewStream();
   const cudaStream_t in = NewStream();
-  void* device = nullptr;
-  void* host = nullptr;
-  ASSERT_EQ(cudaMalloc(&device, 2 * kBytes), cudaSuccess);
-  ASSERT_EQ(cudaMallocHost(&host, 2 * kBytes), cudaSuccess);
+  constexpr std::size_t kCopies = 16;  // each has memory of its own
+  char* device = NewMemory(kCopies * kBytes);
+  char* host = NewPinned(kCopies * kBytes);
   const auto milliseconds = [](auto work) {
     const long long begin = cudartHostAssumedEnd(0);
     work();
@@ -394,9 +393,13 @@ TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
   };
   const auto send = [&](cudaStream_t stream) {
     ASSERT_EQ(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+    host += kBytes;
+    device += kBytes;
   };
   const auto fetch = [&](cudaStream_t stream) {
     ASSERT_EQ(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream), cudaSuccess);
+    host += kBytes;
+    device += kBytes;
   };
   // 500 kernels for one thread take 5 us each.
   const auto compute = [&](cudaStream_t stream) {
