@@ -53,12 +53,12 @@ class DeviceClock {
   std::int64_t& TurnOf(std::uint64_t stream, StreamKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable locks::Mutex mutex_;
-  absl::flat_hash_map<std::uint64_t, OfStream> streams_
-      ABSL_GUARDED_BY(mutex_);  // but the legacy stream
+  // All but the legacy stream.
+  absl::flat_hash_map<std::uint64_t, OfStream> streams_ ABSL_GUARDED_BY(mutex_);
   std::array<std::int64_t, kEngines> engines_ ABSL_GUARDED_BY(mutex_) = {};
   std::int64_t legacy_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::int64_t destroyed_ ABSL_GUARDED_BY(mutex_) =
-      0;  // the end of blocking streams that were destroyed
+  // The end of the work of blocking streams that were destroyed.
+  std::int64_t destroyed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t host_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t end_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t sum_ ABSL_GUARDED_BY(mutex_) = 0;
