@@ -219,16 +219,18 @@ def batch_norm_runs_again_and_updates_its_statistics_once():
 
 
 class BatchNorms(torch.nn.Module):
-    """Batch norms: one that is called twice, one that does not train, one without statistics, and one with statistics that are read."""
+    """Batch norms: one that is called twice, one that does not train, one without statistics, one with statistics that are read, and one
+    that is called for its statistics alone."""
 
     def __init__(self):
         super().__init__()
         self.twice, self.frozen = torch.nn.BatchNorm1d(64), torch.nn.BatchNorm1d(64)
         self.without, self.read = torch.nn.BatchNorm1d(64, track_running_stats=False), torch.nn.BatchNorm1d(64)
-        self.linear = torch.nn.Linear(64, 64)
+        self.linear, self.watching = torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64, affine=False)
 
     def forward(self, x):
         self.frozen.eval()
+        self.watching(x)
         x = self.frozen(self.twice(self.linear(self.twice(x))))
         return self.read(self.without(self.linear(x)).tanh() + self.read.running_mean).tanh()
 

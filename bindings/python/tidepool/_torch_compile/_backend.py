@@ -363,7 +363,7 @@ class _Planner:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
         _simplify.simplify(joint.graph)
-        _buffers.update_in_place(joint.graph)
+        _buffers.update_in_place(joint.graph, forward_count)
         self.job.find_division(device)
         has_slab = self.options.slab and not self.job.is_tangled and _slab.is_there(device)
         self.costs = _costs.costs_of(device, has_slab)

@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from . import _private
+from ._capture import needed_by
 
 __all__ = ["statistics_of", "update_in_place", "without_statistics"]
 
@@ -69,15 +70,19 @@ def _may_update(node):
     return len(ends) == 2 and all([user.op for user in end.users] == ["output"] for end in ends)
 
 
-def update_in_place(graph: fx.Graph) -> None:
-    """Lets the batch norms of a joint graph update their statistics in place."""
+def update_in_place(graph: fx.Graph, forward_count: int) -> None:
+    """Lets batch norms of a joint graph update their statistics in place. The first `forward_count` results are those of the forward
+    pass. A batch norm whose statistics alone they need stays as it is: it would have no result that anything reads."""
     nodes = list(graph.nodes)
     for node in nodes:
         if node.target is _private.BATCH_NORM_BACKWARD and node.args[_BACKWARD_IS_TRAINING] is True:
             for number in (_BACKWARD_MEAN, _BACKWARD_VARIANCE):
                 node.update_arg(number, None)
-    for node in nodes:
-        if not _may_update(node):
+    found = [node for node in nodes if _may_update(node)]
+    statistics = {end for node in found for _, end in _new_values(node)}
+    needed = needed_by(result for result in nodes[-1].args[0][:forward_count] if result not in statistics)
+    for node in found:
+        if node not in needed:
             continue
         for number, end in _new_values(node):
             end.replace_all_uses_with(node.args[number])

@@ -18,7 +18,7 @@ from torch import fx
 from . import _private
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory",
+__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory", "needed_by",
            "without_between", "without_gradients"]
 
 BORDER = "begin of backward"
@@ -158,7 +158,7 @@ def _bytes_outside(nodes):
 # The order of the joint graph -----------------------------------------------------------------------
 
 
-def _needed_by(results):
+def needed_by(results):
     """Returns the nodes that results are computed from."""
     needed, left = set(), [node for node in results if isinstance(node, fx.Node)]
     while left:
@@ -171,7 +171,7 @@ def _needed_by(results):
 
 def _divide(operators, forward_results):
     """Returns the operators of the forward pass and those of the backward pass, each in order."""
-    needed = _needed_by(forward_results)
+    needed = needed_by(forward_results)
     begin = next((i for i, node in enumerate(operators) if _private.is_backward(node) and node not in needed),
                  len(operators))
     forward = [node for i, node in enumerate(operators) if i < begin or node in needed]
