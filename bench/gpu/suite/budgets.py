@@ -33,7 +33,7 @@ parser.add_argument("shares", nargs="*", type=float)
 parser.add_argument("--budgets", type=lambda text: [int(word) for word in text.split(",")], default=[])
 parser.add_argument("--batch", type=int)
 parser.add_argument("--steps", type=int, default=7)
-parser.add_argument("--link", help="of tidepool's plans; measured by default, but a dry run has no link to measure")
+parser.add_argument("--link", help="bytes a second of tidepool's plans, or a text such as 25GB/s; measured by default")
 options = parser.parse_args()
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "frameworks" / "torch_compile"))

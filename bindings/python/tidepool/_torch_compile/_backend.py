@@ -362,6 +362,7 @@ class _Planner:
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
+        _capture.check(joint.graph)  # a graph that runs without a schedule stays as it is
         _simplify.simplify(joint.graph)
         _buffers.update_in_place(joint.graph, forward_count)
         self.job.find_division(device)

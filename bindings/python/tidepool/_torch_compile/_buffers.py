@@ -28,23 +28,19 @@ def _batch_norm(x, weight, bias, mean, variance, momentum, eps):
     return _private.BATCH_NORM_IN_PLACE(x, weight, bias, mean, variance, True, momentum, eps)
 
 
-def _fake_batch_norm(x, weight, bias, mean, variance, momentum, eps):
-    return without_statistics(x, weight, bias, mean, variance, momentum, eps)
+def without_statistics(x, weight, bias, mean, variance, momentum, eps):
+    """Normalizes like the operator, and leaves the statistics alone."""
+    return _private.BATCH_NORM_WITHOUT_STATISTICS(x, weight, bias, True, momentum, eps)
 
 
 _library.impl("batch_norm", _batch_norm, "CompositeExplicitAutograd")
-torch.library.register_fake("tidepool::batch_norm", _fake_batch_norm, lib=_library)
+torch.library.register_fake("tidepool::batch_norm", without_statistics, lib=_library)
 _batch_norm_operator = torch.ops.tidepool.batch_norm.default
 
 
 def statistics_of(node):
     """Returns the inputs that a node updates."""
     return node.args[_MEAN:_VARIANCE + 1] if node.target is _batch_norm_operator else ()
-
-
-def without_statistics(x, weight, bias, mean, variance, momentum, eps):
-    """Normalizes like the operator, and leaves the statistics alone."""
-    return _private.BATCH_NORM_WITHOUT_STATISTICS(x, weight, bias, True, momentum, eps)
 
 
 def _new_values(node):

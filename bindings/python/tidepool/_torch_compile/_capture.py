@@ -18,7 +18,7 @@ from torch import fx
 from . import _private
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "describe_task", "device_of", "least_memory", "needed_by",
+__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "check", "describe_task", "device_of", "least_memory", "needed_by",
            "without_between", "without_gradients"]
 
 BORDER = "begin of backward"
@@ -76,7 +76,7 @@ def device_of(graph):
     return device
 
 
-def _check(graph):
+def check(graph):
     """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
     for node in graph.nodes:
         if node.op in ("placeholder", "call_function") and any(
@@ -261,7 +261,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
     Raises Unsupported for a graph that cannot be put into another order.
     """
     graph = module.graph
-    _check(graph)
+    check(graph)
     device = device_of(graph)
     results = list(next(node for node in graph.nodes if node.op == "output").args[0])
     forward_results, backward_results = results[:forward_count], results[forward_count:]

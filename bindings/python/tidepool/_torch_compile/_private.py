@@ -9,7 +9,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-__all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
+__all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST",
+           "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
            "is_backward", "is_in_place", "is_tangent", "mutations", "other_inputs", "real_tensors", "register", "storage_key",
            "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
 

@@ -32,34 +32,30 @@ def _part_of(node: fx.Node) -> Optional[Tuple[object, _Part]]:
     """Returns the operator and dimension of a node that writes a part into zeros, and the part; None for other nodes."""
     if node.target is _SELECT:
         gradient, sizes, dimension, index = node.args
-        begin, end, step = index, index + 1, 1
-    elif node.target is _SLICE:
-        gradient, sizes, dimension, begin, end, step = node.args
+        begin = index % sizes[dimension]
+        end = begin + 1
+    elif node.target is _SLICE and node.args[-1] == 1:
+        gradient, sizes, dimension, *bounds, _ = node.args
+        begin, end, _ = slice(*bounds).indices(sizes[dimension])
     else:
         return None
-    if step != 1 or any(not isinstance(number, int) for number in (*sizes, begin, end)):
-        return None
-    size, dimension = sizes[dimension], dimension % len(sizes)
-    begin, end = (number + size if number < 0 else number for number in (begin, end if node.target is _SLICE else begin + 1))
-    return (node.target, dimension, tuple(sizes)), _Part(begin, min(end, size), gradient)
+    return (node.target, dimension % len(sizes), tuple(sizes)), _Part(begin, end, gradient)
 
 
-def _terms(node: fx.Node, inner: Set[fx.Node]) -> List[fx.Node]:
-    """Returns the terms of a sum, in order. Sums that only this one reads are added to `inner`."""
+def _terms(node: fx.Node, is_inner: bool = False) -> List[fx.Node]:
+    """Returns the terms of a sum, in order, with those of sums that only this one reads."""
     if node.target is not _ADD or node.kwargs or not all(isinstance(one, fx.Node) for one in node.args):
         return [node]
-    if inner and len(node.users) > 1:
+    if is_inner and len(node.users) > 1:
         return [node]
-    inner.add(node)
-    return [term for one in node.args for term in _terms(one, inner)]
+    return [term for one in node.args for term in _terms(one, True)]
 
 
 def _joined(total: fx.Node) -> Optional[fx.Node]:
     """Returns a node for a sum of all parts of a tensor and at most one other term; None for other sums."""
-    inner: Set[fx.Node] = set()
     kinds: Dict[object, List[_Part]] = {}
     others = []
-    for term in _terms(total, inner):
+    for term in _terms(total):
         part = _part_of(term) if len(term.users) == 1 else None
         if part is None:
             others.append(term)
@@ -117,7 +113,7 @@ def _leave_out_copies(graph: fx.Graph) -> None:
 
 
 def simplify(graph: fx.Graph) -> None:
-    """Simplifies a joint graph, in which no operator changes a tensor in place."""
+    """Simplifies a joint graph of fixed sizes, in which no operator changes a tensor in place."""
     _join_gradients(graph)
     _leave_out_copies(graph)
     graph.eliminate_dead_code()
