@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -24,6 +23,7 @@
 
 using tidepool::Hint;
 using tidepool::PauseMode;
+using tidepool::c_api::Clamped;
 using tidepool::c_api::CPool;
 using tidepool::c_api::Fail;
 
@@ -87,11 +87,6 @@ absl::Status StoreText(const std::string& all, char* text, std::size_t capacity,
   if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
   *size = all.size();
   return absl::OkStatus();
-}
-
-std::int64_t Clamped(std::size_t bytes) {
-  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
-  return static_cast<std::int64_t>(std::min(bytes, kMost));
 }
 
 // Returns a store that compresses with the threads of the machine's profile.

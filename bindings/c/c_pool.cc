@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -25,11 +24,6 @@ namespace {
 // Returns the bytes of the host's memory.
 std::int64_t HostBytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
-}
-
-std::int64_t Clamped(std::size_t bytes) {
-  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::int64_t>(std::min(bytes, kMost));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,12 @@
 #include "tidepool/pool.h"
 
 namespace tidepool::c_api {
+
+// Returns a size of C for functions that take signed ones: at most their largest.
+inline std::int64_t Clamped(std::size_t bytes) {
+  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(bytes < kMost ? bytes : kMost);
+}
 
 // The functions of c_api.h with checked arguments. Thread-safe.
 class CPool {

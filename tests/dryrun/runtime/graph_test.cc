@@ -391,15 +391,16 @@ TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
     work();
     return static_cast<double>(cudartHostAssumedEnd(0) - begin) / 1e6;
   };
-  const auto send = [&](cudaStream_t stream) {
-    ASSERT_EQ(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+  const auto copy = [&](void* to, const void* from, cudaMemcpyKind kind, cudaStream_t stream) {
+    ASSERT_EQ(cudaMemcpyAsync(to, from, kBytes, kind, stream), cudaSuccess);
     host += kBytes;
     device += kBytes;
   };
+  const auto send = [&](cudaStream_t stream) {
+    copy(host, device, cudaMemcpyDeviceToHost, stream);
+  };
   const auto fetch = [&](cudaStream_t stream) {
-    ASSERT_EQ(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream), cudaSuccess);
-    host += kBytes;
-    device += kBytes;
+    copy(device, host, cudaMemcpyHostToDevice, stream);
   };
   // 500 kernels for one thread take 5 us each.
   const auto compute = [&](cudaStream_t stream) {
