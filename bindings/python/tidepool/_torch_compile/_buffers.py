@@ -68,7 +68,7 @@ def _may_update(node):
 
 def update_in_place(graph: fx.Graph, forward_count: int) -> None:
     """Lets batch norms of a joint graph update their statistics in place. The first `forward_count` results are those of the forward
-    pass. A batch norm whose statistics alone they need stays as it is: it would have no result that anything reads."""
+    pass. They need no more than the statistics of some batch norms, which stay as they are: nothing would read another result."""
     nodes = list(graph.nodes)
     for node in nodes:
         if node.target is _private.BATCH_NORM_BACKWARD and node.args[_BACKWARD_IS_TRAINING] is True:
