@@ -136,7 +136,7 @@ Timeline Check(const absl::StatusOr<Timeline>& timeline) {
 void Measure(benchmark::State& state, const TaskGraph& graph, const std::string& placement) {
   const Schedule schedule = OffloadEverything(graph).Make();
   Machine machine = {.devices = {{.memory_bytes = std::int64_t{1} << 42}}};
-  const TimelineOptions options = {.placement = placement};
+  const PlacingOptions options = {.placement = placement};
   const Timeline ample = Check(Simulate(graph, schedule, machine, options));
   machine.devices.front().memory_bytes = ample.pool_bytes / 100 * state.range(0);
   for (auto _ : state) {

@@ -118,7 +118,7 @@ void KeepFastest(TaskGraph& graph) {
 // Finds the least memory, in which all is away that may be, and the memory in which all stays but
 // the gradients of the iteration before. Data at home on the device is there at the begin.
 void FindLimits(Case& of) {
-  const std::int64_t granule = TimelineOptions().alignment;
+  const std::int64_t granule = PlacingOptions().alignment;
   for (const GraphData& data : of.graph.data) {
     if (data.before != DataHome::kDevice) continue;
     of.least_bytes += RoundUp(data.bytes, granule);

@@ -13,7 +13,7 @@ namespace tidepool::testing {
 
 struct PoolMachine {
   Machine machine = {};
-  TimelineOptions placing = {};
+  PlacingOptions placing = {};
 
   std::int64_t& memory() { return machine.devices.front().memory_bytes; }
   std::int64_t memory() const { return machine.devices.front().memory_bytes; }

@@ -154,7 +154,7 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
 absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
                                          const Prepared& prepared) {
   const ScheduledGraph& scheduled = prepared.scheduled;
-  const TimelineOptions& placing = scheduled.offload.placing;
+  const PlacingOptions& placing = scheduled.offload.placing;
   const absl::StatusOr<PlacedSchedule> placed =
       PlaceInPool(scheduled.graph(), *scheduled.schedule, scheduled.offload.machine, placing);
   if (!placed.ok()) return placed.status();

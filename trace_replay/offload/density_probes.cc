@@ -32,7 +32,7 @@ absl::Status DensityProbes::AfterIteration(FixedIteration& iteration) {
   const absl::StatusOr<std::optional<Timeline>> chosen = adaptive_.ChooseAgain();
   if (!chosen.ok()) return chosen.status();
   if (!chosen->has_value()) return absl::OkStatus();
-  TimelineOptions placing = scheduled_->offload.placing;
+  PlacingOptions placing = scheduled_->offload.placing;
   placing.plan = (*chosen)->plan;
   const absl::StatusOr<PlacedSchedule> placed =
       PlaceInPool(scheduled_->graph(), (*chosen)->resolved, scheduled_->offload.machine, placing);

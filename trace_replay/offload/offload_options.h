@@ -25,7 +25,7 @@ namespace tidepool::tool {
 // A machine, and the choices of policies.
 struct PolicyChoice {
   Machine machine = {};
-  TimelineOptions placing = {};
+  PlacingOptions placing = {};
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
   ModnnOptions modnn = {};

@@ -36,7 +36,7 @@ namespace tidepool {
 
 struct AdaptiveCompressionOptions {
   Machine machine = {};
-  TimelineOptions placing = {};  // of the simulation
+  PlacingOptions placing = {};  // of the simulation
   // The share of nonzero words of each datum for which the schedule was made; empty: 1 for all.
   std::vector<double> densities = {};
 };
@@ -83,7 +83,7 @@ class TIDEPOOL_EXPORT AdaptiveCompression {
   TaskGraph graph_;
   Schedule schedule_;
   Machine machine_;
-  TimelineOptions placing_;
+  PlacingOptions placing_;
   std::vector<Band> bands_;  // by data
   std::int64_t noted_ = 0;
   std::int64_t choices_ = 0;

@@ -177,7 +177,7 @@ struct ScheduleRequest {
   std::optional<ScheduleMemory> memory = std::nullopt;
   // How the data of the schedule is placed: of all memories the alignment, which is that of the
   // addresses or the bytes of a granule, a power of two; of a pool the other options too.
-  TimelineOptions placing = {};
+  PlacingOptions placing = {};
   PolicyOptions options = {};
 };
 
@@ -197,7 +197,7 @@ struct MadeSchedule {
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
   std::vector<TaskGraph> graphs = {};
   Machine machine;             // the devices that the schedule uses
-  TimelineOptions placing;     // those of the request
+  PlacingOptions placing;      // those of the request
   std::int64_t batch = 0;      // of all devices
   std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
   std::int64_t rounds = 1;     // of each device

@@ -29,7 +29,7 @@
 namespace tidepool {
 
 // How a schedule of a pool takes its memory and compresses its copies.
-struct TimelineOptions {
+struct PlacingOptions {
   std::int64_t alignment = 512;
   std::string placement = "best-fit";
   // Plan for the placement `planned`. Null: the plan of PlanSchedule, made again without the
@@ -151,7 +151,7 @@ struct Timeline {
 TIDEPOOL_EXPORT absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph,
                                                            const Schedule& schedule,
                                                            const Machine& machine,
-                                                           const TimelineOptions& options = {});
+                                                           const PlacingOptions& options = {});
 
 // Simulates one iteration of a valid `graph`. A schedule of a pool is placed first (PlaceInPool).
 // The steps of its events are numbers in that schedule. For a schedule with fixed addresses or
@@ -159,7 +159,7 @@ TIDEPOOL_EXPORT absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& grap
 // LowerSchedule. Thread-safe.
 TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                                   const Machine& machine,
-                                                  const TimelineOptions& options = {});
+                                                  const PlacingOptions& options = {});
 
 // Simulates a schedule with fixed addresses or pages on a machine: ValidateSchedule, LowerSchedule
 // and SimulateProgram. With two iterations or more the timeline has their steady time. Errors are

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool as a source of addresses: one walk over the steps with a block map.
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,12 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/base/text/sizes.h"
+#include "lib/memory/blocks/geometry.h"
 #include "lib/training/schedule/check/check_pool.h"
 #include "lib/training/schedule/steps/begin_on_host.h"
 #include "lib/training/schedule/steps/leaving_data.h"
-#include "lib/training/schedule/steps/line_of_data.h"
 #include "lib/training/simulate/device_memory.h"
-#include "lib/training/simulate/timeline_options.h"
 #include "tidepool/training/timeline.h"
 
 namespace tidepool {
@@ -26,6 +27,31 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 // How many data may have been sent and still lie on the device. The first limit that fits is taken.
 constexpr std::size_t kMostLeaving[] = {kNoLimit, 32, 16, 8, 4, 2, 1, 0};
+
+constexpr std::int64_t kLargestBoundary = std::int64_t{1} << 30;
+
+bool IsBoundary(std::int64_t alignment) {
+  return alignment >= 1 && alignment <= kLargestBoundary &&
+         std::has_single_bit(static_cast<std::uint64_t>(alignment));
+}
+
+// Returns InvalidArgument for options out of range, and for more memory than the alignment allows.
+absl::Status CheckOptions(const PlacingOptions& options, std::int64_t memory_bytes) {
+  if (!IsBoundary(options.alignment)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "alignment ", options.alignment, ", expected a power of two up to ", kLargestBoundary));
+  }
+  const std::int64_t most = blocks::MaxArenaBytes(options.alignment);
+  if (memory_bytes < 0 || memory_bytes > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("memory of ", memory_bytes, " bytes, expected 0 to ", most));
+  }
+  if (options.compression_threads < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.compression_threads, " compression threads, expected 0 or more"));
+  }
+  return CheckCompressionProfile(options.compression);
+}
 
 // A schedule without the offloads for which the host has no room. Data stays from there on: its
 // drops and its next prefetch are left out too.
@@ -40,7 +66,7 @@ class PoolPlacing {
   // The options are checked, and `plan` is null for other placements. The arguments by reference
   // outlive the placing.
   PoolPlacing(const TaskGraph& graph, const KeptSteps& kept, std::int64_t memory_bytes,
-              const TimelineOptions& options, const PlacementPlan* plan, std::size_t most_leaving,
+              const PlacingOptions& options, const PlacementPlan* plan, std::size_t most_leaving,
               std::unique_ptr<PlacementPolicy> policy)
       : graph_(graph),
         schedule_(kept.schedule),
@@ -49,7 +75,7 @@ class PoolPlacing {
         plan_(plan),
         most_leaving_(most_leaving),
         memory_(graph, memory_bytes, options.alignment, std::move(policy)),
-        leaving_(graph.data.size()) {
+        positions_(graph.data.size(), leaving_.end()) {
     placed_.schedule = {.policy = schedule_.policy,
                         .fingerprint = schedule_.fingerprint,
                         .steps = {},
@@ -95,7 +121,7 @@ class PoolPlacing {
   }
 
   void Free(const ScheduleStep& step) {
-    if (leaving_.Holds(step.index)) Leave(step.index);
+    Leave(step.index);
     Add(step);
     if (memory_.Holds(step.index)) memory_.GiveData(step.index);
   }
@@ -116,9 +142,8 @@ class PoolPlacing {
   void Offload(const ScheduleStep& step) {
     Add(step);
     if (!leave_[at_]) return;
-    leaving_.Join(step.index);
-    ++count_;
-    while (count_ > most_leaving_) Drop(leaving_.first());
+    positions_[step.index] = leaving_.insert(leaving_.end(), step.index);
+    while (leaving_.size() > most_leaving_) Drop(leaving_.front());
   }
 
   void Add(const ScheduleStep& step) {
@@ -126,13 +151,15 @@ class PoolPlacing {
     placed_.steps.push_back(steps_[at_]);
   }
 
+  // Takes the data from `leaving_` where it is there.
   void Leave(std::size_t data) {
-    leaving_.Leave(data);
-    --count_;
+    if (positions_[data] == leaving_.end()) return;
+    leaving_.erase(positions_[data]);
+    positions_[data] = leaving_.end();
   }
 
   void Drop(std::size_t data) {
-    if (leaving_.Holds(data)) Leave(data);
+    Leave(data);
     Add({.kind = StepKind::kDrop, .index = data});
     memory_.GiveData(data);
   }
@@ -152,7 +179,7 @@ class PoolPlacing {
     if (plan_ != nullptr) return TakePlannedBlock(bytes);
     BlockId block = memory_.Take(bytes, hint);
     while (block == kNoBlock && !leaving_.empty()) {
-      Drop(leaving_.first());
+      Drop(leaving_.front());
       block = memory_.Take(bytes, hint);
     }
     if (block == kNoBlock) return NoRoomError(bytes);
@@ -169,10 +196,11 @@ class PoolPlacing {
     while (true) {
       const BlockId block = memory_.TakeAt(offset, bytes);
       if (block != kNoBlock) return block;
-      const std::size_t in_the_way = leaving_.FirstThat(
-          [&](std::size_t data) { return memory_.IsWithin(data, offset, bytes); });
+      const auto in_the_way = std::find_if(leaving_.begin(), leaving_.end(), [&](std::size_t data) {
+        return memory_.IsWithin(data, offset, bytes);
+      });
       if (in_the_way == leaving_.end()) return NoRoomError(bytes);
-      Drop(in_the_way);
+      Drop(*in_the_way);
     }
   }
 
@@ -186,10 +214,10 @@ class PoolPlacing {
   const PlacementPlan* const plan_;
   const std::size_t most_leaving_;
   simulate::DeviceMemory memory_;
-  schedule::LineOfData leaving_;
-  std::size_t count_ = 0;     // of leaving data
-  std::size_t at_ = 0;        // the current step
-  std::size_t requests_ = 0;  // requests of the plan so far
+  std::list<std::size_t> leaving_;  // data that was sent and not dropped yet, the first sent first
+  std::vector<std::list<std::size_t>::iterator> positions_;  // by data: in `leaving_`, or its end
+  std::size_t at_ = 0;                                       // the current step
+  std::size_t requests_ = 0;                                 // requests of the plan so far
   PlacedSchedule placed_ = {};
 };
 
@@ -282,7 +310,7 @@ KeptSteps WithoutStays(const TaskGraph& graph, const Schedule& schedule,
 
 absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const KeptSteps& kept,
                                                 std::int64_t memory_bytes,
-                                                const TimelineOptions& options) {
+                                                const PlacingOptions& options) {
   absl::StatusOr<PlacedSchedule> placed;
   for (const std::size_t most_leaving : kMostLeaving) {
     placed = PoolPlacing(graph, kept, memory_bytes, options, nullptr, most_leaving,
@@ -295,7 +323,7 @@ absl::StatusOr<PlacedSchedule> PlaceWithoutPlan(const TaskGraph& graph, const Ke
 
 // Makes a plan where the options have none, and takes best-fit where that is too high.
 absl::StatusOr<PlacedSchedule> PlaceWithPlan(const TaskGraph& graph, const KeptSteps& kept,
-                                             std::int64_t memory_bytes, TimelineOptions options) {
+                                             std::int64_t memory_bytes, PlacingOptions options) {
   if (options.plan == nullptr) {
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
         PlanSchedule(graph, kept.schedule, options.alignment, memory_bytes);
@@ -317,13 +345,13 @@ absl::StatusOr<PlacedSchedule> PlaceWithPlan(const TaskGraph& graph, const KeptS
 }  // namespace
 
 absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph, const Schedule& schedule,
-                                           const Machine& machine, const TimelineOptions& options) {
+                                           const Machine& machine, const PlacingOptions& options) {
   absl::Status status = schedule::CheckIsForPool(schedule, "a pool");
   if (status.ok()) status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = ValidateMachine(machine);
   if (!status.ok()) return status;
   const std::int64_t memory_bytes = machine.devices.front().memory_bytes;
-  status = simulate::CheckTimelineOptions(options, memory_bytes);
+  status = CheckOptions(options, memory_bytes);
   if (!status.ok()) return status;
   PlacementContext context;
   if (options.plan != nullptr) context.plans.push_back(options.plan);

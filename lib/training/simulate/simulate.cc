@@ -30,7 +30,7 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 }
 
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
-                                  const Machine& machine, const TimelineOptions& options) {
+                                  const Machine& machine, const PlacingOptions& options) {
   if (schedule.memory != ScheduleMemory::kPool) {
     return Simulate(absl::MakeConstSpan(&graph, 1), schedule, machine);
   }

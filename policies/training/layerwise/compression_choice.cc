@@ -26,7 +26,7 @@ class CompressionChoice {
  public:
   CompressionChoice(const TaskGraph& graph, const std::vector<double>& densities,
                     const std::vector<double>& errors, const Machine& machine,
-                    const TimelineOptions& placing, Schedule& schedule)
+                    const PlacingOptions& placing, Schedule& schedule)
       : graph_(graph),
         densities_(densities),
         errors_(errors),
@@ -110,7 +110,7 @@ class CompressionChoice {
   const std::vector<double>& densities_;
   const std::vector<double>& errors_;
   const Machine& machine_;
-  const TimelineOptions& placing_;
+  const PlacingOptions& placing_;
   Schedule& schedule_;
   double allowed_seconds_ = 0;
   std::size_t least_group_ = 1;  // steps in a group that is not halved further
@@ -135,7 +135,7 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
 
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
                                const std::vector<double>& errors, const Machine& machine,
-                               const TimelineOptions& placing, Schedule& schedule) {
+                               const PlacingOptions& placing, Schedule& schedule) {
   return CompressionChoice(graph, densities, errors, machine, placing, schedule).Choose();
 }
 

@@ -24,7 +24,7 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
 // offloads.
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
                                const std::vector<double>& errors, const Machine& machine,
-                               const TimelineOptions& placing, Schedule& schedule);
+                               const PlacingOptions& placing, Schedule& schedule);
 
 }  // namespace tidepool::layerwise
 

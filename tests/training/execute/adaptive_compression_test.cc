@@ -141,7 +141,7 @@ class AdaptiveRun : public ::testing::Test {
   }
   // Returns the schedule with the simulated addresses.
   Schedule Place(const Timeline& timeline) const {
-    TimelineOptions placing = options_.machine.placing;
+    PlacingOptions placing = options_.machine.placing;
     placing.plan = timeline.plan;
     return PlaceInPool(graph_, timeline.resolved, options_.machine.machine, placing)
         .value()
