@@ -29,7 +29,7 @@ import warnings
 
 import torch
 
-from . import _c_api, _dryrun, _torch_build
+from . import _c_api, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
@@ -650,6 +650,8 @@ def graph(step, path, example_inputs=None, *, loss=None, targets=(), optimizer=N
     Returns a dict with `file`, `tasks`, `data`, `seconds`, `peak_bytes` and `notes`. Raises tidepool.Error where the step has no graph, and
     ValueError for a result that is no loss, or an unknown GPU.
     """
+    from . import _dryrun  # needs the compiled module
+
     if not isinstance(step, (torch.nn.Module, torch.export.ExportedProgram)):
         return _dryrun.write_graph("live", step, path)
     if example_inputs is None:

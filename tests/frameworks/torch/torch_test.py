@@ -1095,6 +1095,21 @@ def a_forked_child_is_told():
     assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
 
 
+def it_needs_no_compiled_module():
+    package = pathlib.Path(tidepool_torch.__file__).parent
+    copy = pathlib.Path(tempfile.mkdtemp()) / "tidepool"
+    copy.mkdir()
+    for part in package.iterdir():
+        if not part.name.startswith("_native"):
+            (copy / part.name).symlink_to(part.resolve())
+    script = "import torch, tidepool.torch; tidepool.torch.enable(); print(torch.empty(9, device='cuda').numel())"
+    # The path of this process has the package of the build.
+    paths = [str(copy.parent), *(path for path in sys.path if path and pathlib.Path(path) != package.parent)]
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "PYTHONPATH": ":".join(paths)},
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "9\n"), done.stderr
+
+
 def memory_is_not_shared_between_processes():
     tidepool_torch.enable()
     kept = empty(1000)
