@@ -16,6 +16,7 @@ target_include_directories(tidepool_cuda_objects
 target_include_directories(tidepool_cuda_objects SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(tidepool_cuda_objects
   PUBLIC ${TIDEPOOL_DEPENDENCIES} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tidepool_flags>)
+tidepool_precompile(tidepool_cuda_objects)
 
 add_library(tidepool_cuda $<TARGET_OBJECTS:tidepool_cuda_objects>)
 add_library(tidepool::cuda ALIAS tidepool_cuda)

@@ -54,6 +54,11 @@ function(tidepool_add_room room)
   target_link_libraries(${target} PRIVATE
     ${TIDEPOOL_DEPENDENCIES} ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
   tidepool_precompile(${target})
+  # These rooms make graphs, schedules of layers and texts, and spend no time in loops of their own. They compile in two thirds
+  # of the time of -O3.
+  if(room MATCHES "^(lib/training/(models|emit)|policies/training/(layerwise|registry|requests))$" AND NOT TIDEPOOL_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # Sets TIDEPOOL_ROOMS, and the closure of each room: itself and every room that it uses, directly or
