@@ -23,7 +23,7 @@ _BEHIND = 2  # and has left when the stage after as many begins
 class Stage:
     saved: int  # bytes that its backward pass needs
     inputs: int  # bytes from which it can run again
-    seconds: float  # of its forward pass
+    seconds: float  # of a second run, until it has saved what its backward pass needs
 
 
 class Phase(NamedTuple):

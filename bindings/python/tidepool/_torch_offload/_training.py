@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
-from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+from torch.utils.checkpoint import checkpoint
 
 from .._torch_compile import _options, _private
 from .._torch_compile._link import link_rate
@@ -49,12 +49,22 @@ def _signature(values: Any) -> Tuple[Any, ...]:
     return tuple((tuple(tensor.size()), tensor.dtype) for tensor in _tensors(values))
 
 
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def _copy(module: nn.Module, name: str, buffer: torch.Tensor) -> Optional[torch.Tensor]:
+    """Returns a copy of a buffer for a second run. A batch norm that trains does not read its own."""
+    if not module.training or type(module) not in _BATCH_NORMS:
+        return buffer.clone()
+    return torch.empty_like(buffer) if name != "num_batches_tracked" else None
+
+
 @contextlib.contextmanager
 def _own_buffers(module: nn.Module) -> Iterator[None]:
     """Lets a module change copies of its buffers: a second run must not count twice in running statistics."""
     kept = [(each, name, buffer) for each in module.modules() for name, buffer in each._buffers.items() if buffer is not None]
     for each, name, buffer in kept:
-        each._buffers[name] = buffer.clone()
+        each._buffers[name] = _copy(each, name, buffer)
     try:
         yield
     finally:
@@ -119,6 +129,8 @@ class _Measure:
         self.begin = clock.live()
         self.phases: List[Tuple[str, int, int, Any, Any]] = []  # kind, stage, peak, begin, end
         self.stages: Dict[int, Tuple[Bundle, int]] = {}  # bundle, bytes of inputs
+        self.saved: Dict[int, List[Any]] = {}  # by stage: when it saved each tensor for its backward pass
+        self.two_nows = clock.now(), clock.now()
         self.open: Optional[Tuple[str, int, Any]] = None
         self.is_whole = False
         self.enter("other", -1)
@@ -134,10 +146,25 @@ class _Measure:
             self.phases.append((kind, stage, self.clock.peak() - self.begin, begin, self.clock.now()))
             self.open = None
 
+    def timed(self, stage: int, pack: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+        """Returns the hook `pack`, which notes when the stage saves a tensor."""
+
+        def timed_pack(tensor: torch.Tensor) -> Any:
+            self.saved.setdefault(stage, []).append(self.clock.now())
+            return pack(tensor)
+
+        return timed_pack
+
     def chain(self, count: int, link: float) -> Chain:
-        phases = [Phase(kind, stage, peak, self.clock.seconds(begin, end)) for kind, stage, peak, begin, end in self.phases]
-        seconds = {phase.stage: phase.seconds for phase in phases if phase.kind == "forward"}
-        stages = [Stage(self.stages[i][0].bytes(), self.stages[i][1], seconds[i]) for i in range(count)]
+        of_now = self.clock.seconds(*self.two_nows)  # an event takes time of its own
+        phases, again = [], {}
+        for kind, stage, peak, begin, end in self.phases:
+            nows = self.saved.get(stage, []) if kind == "forward" else []
+            if kind == "forward":
+                # The checkpoint ends a second run with its last saved tensor.
+                again[stage] = max(0.0, self.clock.seconds(begin, nows[-1]) - len(nows) * of_now) if nows else 0.0
+            phases.append(Phase(kind, stage, peak, max(0.0, self.clock.seconds(begin, end) - len(nows) * of_now)))
+        stages = [Stage(self.stages[i][0].bytes(), self.stages[i][1], again[i]) for i in range(count)]
         return Chain(stages, phases, link)
 
 
@@ -154,6 +181,7 @@ class _Plan:
     base: int = 0  # bytes at the start of the step, in the plan
     prediction: Optional[Prediction] = None
     is_stale: bool = False  # whether a step took another amount than predicted
+    fastest: Optional[Tuple[List[str], Prediction]] = None  # modes of a step that kept to the budget
 
 
 class _Step:
@@ -190,12 +218,13 @@ class _Step:
         if self.measure is not None:
             self.measure.stages[number] = (bundle, sum(map(bytes_of, _tensors((arguments, keywords)))))
             self.measure.enter("forward", number)
-        hooks = saved_tensors_hooks(bundle.pack, bundle.unpack) if bundle is not None else contextlib.nullcontext()
+        hooks = contextlib.nullcontext()
+        if bundle is not None:
+            pack = bundle.pack if self.measure is None else self.measure.timed(number, bundle.pack)
+            hooks = saved_tensors_hooks(pack, bundle.unpack)
         with hooks:
             if mode in (AGAIN, AGAIN_FROM_HOST):
-                # The exception of an early stop is lost in some operators, such as dropout on CUDA.
-                with set_checkpoint_early_stop(False):
-                    results = checkpoint(_Repeatable(module, forward), *arguments, use_reentrant=False, **keywords)
+                results = checkpoint(_Repeatable(module, forward), *arguments, use_reentrant=False, **keywords)
             else:
                 results = forward(*arguments, **keywords)
         if bundle is not None:
@@ -374,6 +403,8 @@ class Training:
     def _fit(self, plan: _Plan) -> None:
         """Finds modes for the memory that there is, when that is less than in the plan."""
         base = self._base(plan)
+        if base > plan.base:
+            plan.fastest = None
         if plan.prediction is None or plan.is_stale or base > plan.base:
             self._search(plan, base)
         if self.device.type == "cuda" and plan.corrections < _MOST_CORRECTIONS:
@@ -399,12 +430,18 @@ class Training:
         plan, self._watched = self._watched, None
         if plan is None or step.plan is not plan:
             return
-        off = self.clock.peak() - plan.prediction.peak_bytes
+        peak = self.clock.peak()
+        off = peak - plan.prediction.peak_bytes
         plan.corrections += 1
         if abs(off) > plan.prediction.peak_bytes // 200:
             plan.correction += off
-            plan.prediction = plan.prediction._replace(peak_bytes=self.clock.peak())
+            plan.prediction = plan.prediction._replace(peak_bytes=peak)
             plan.is_stale = True
+        if peak <= self.budget and (plan.fastest is None or plan.prediction.seconds < plan.fastest[1].seconds):
+            plan.fastest = plan.modes, plan.prediction
+        if plan.corrections == _MOST_CORRECTIONS and plan.fastest is not None:
+            plan.modes, plan.prediction = plan.fastest
+            plan.is_stale = False
 
 
 def offload(model: nn.Module, budget: Any, link: Any = None) -> Training:
