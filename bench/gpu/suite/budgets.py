@@ -13,6 +13,7 @@ usage: budgets.py gpt2-medium|resnet-50 WAY [SHARE...] [--batch N] [--steps N] [
 | save_on_cpu | torch.autograd.graph.save_on_cpu with pinned memory |
 | offload_activations | OffloadActivations of TRL, which is torchtune's (pip install trl) |
 | activation_memory_budget | torch.compile with this setting of PyTorch's partitioner; eager kernels, as the next |
+| fsdp_offload | FSDP2 on one rank with CPUOffloadPolicy: parameters, gradients and the optimizer's state are on the host, which runs the optimizer |
 | activation_offloading | torch.compile with enable_activation_offloading for all saved values, on a stream of its own, with prefetches |
 """
 import argparse
@@ -28,7 +29,7 @@ import sys
 parser = argparse.ArgumentParser()
 parser.add_argument("model", choices=("gpt2-small", "gpt2-medium", "resnet-50"))
 parser.add_argument("way", choices=("plain", "compiled", "offload", "checkpoint", "save_on_cpu", "offload_activations",
-                                    "activation_memory_budget", "activation_offloading"))
+                                    "fsdp_offload", "activation_memory_budget", "activation_offloading"))
 parser.add_argument("shares", nargs="*", type=float)
 parser.add_argument("--budgets", type=lambda text: [int(word) for word in text.split(",")], default=[])
 parser.add_argument("--batch", type=int)
@@ -39,6 +40,7 @@ options = parser.parse_args()
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "frameworks" / "torch_compile"))
 import torch
 from torch._functorch import config as functorch
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 from torch.utils.checkpoint import checkpoint
 
 import models
@@ -50,12 +52,23 @@ DEVICE = torch.device("cuda", 0)
 BATCHES = {"gpt2-small": 8, "gpt2-medium": 8, "resnet-50": 64}
 
 
+def blocks_of(model):
+    return [stage for stage in stages_of(model) if list(stage.children())]
+
+
 def with_checkpoints(model, share):
     """Lets a share of a model's blocks run again. A single operator is no block: one that changes its input may not run again."""
-    blocks = [stage for stage in stages_of(model) if list(stage.children())]
-    for i, block in enumerate(blocks):
+    for i, block in enumerate(blocks_of(model)):
         if int((i + 1) * share) > int(i * share):
             block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)
+    return model
+
+
+def with_parameters_on_host(model):
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("nccl", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    for module in (*blocks_of(model), model):
+        fully_shard(module, offload_policy=CPUOffloadPolicy())
     return model
 
 
@@ -79,6 +92,8 @@ def called(model, way, share, budget):
     if way == "offload_activations":
         from trl.models.activation_offloading import OffloadActivations
         return model, OffloadActivations()
+    if way == "fsdp_offload":
+        return with_parameters_on_host(model), contextlib.nullcontext()
     if way == "activation_memory_budget":
         functorch.activation_memory_budget = share
         return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
@@ -102,8 +117,8 @@ def train(way, share=None, budget=None):
     model = make().cuda().bfloat16()
     batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda()
              for tensor in data(options.batch or BATCHES[options.model])]
-    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     call, context = called(model, way, share, budget)
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     seconds = []
     with context as training:
         for step in range(options.steps):
