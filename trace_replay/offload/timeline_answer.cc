@@ -36,8 +36,10 @@ double SecondsOf(const Timeline& timeline, Reason reason) {
   return seconds;
 }
 
-bool IsProved(double seconds, double lower_bound) {
-  return seconds <= lower_bound * (1 + kEqualSeconds);
+// Whether the schedule takes the time of the bound, or the search for it has proved that none is
+// faster.
+bool IsProved(const ScheduledGraph& scheduled, double seconds, double lower_bound) {
+  return scheduled.ended_by == EndedBy::kProof || seconds <= lower_bound * (1 + kEqualSeconds);
 }
 
 nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
@@ -45,9 +47,12 @@ nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
   return seconds > 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(1);
 }
 
-std::string RatioTextOf(double seconds, double lower_bound) {
-  if (IsProved(seconds, lower_bound)) return "1.000x, proved in this order of tasks";
-  return lower_bound > 0 ? RatioText(seconds / lower_bound) : "-";
+std::string RatioTextOf(const ScheduledGraph& scheduled, double seconds, double lower_bound) {
+  const bool is_proved = IsProved(scheduled, seconds, lower_bound);
+  const bool is_equal = seconds <= lower_bound * (1 + kEqualSeconds);
+  const std::string ratio = lower_bound > 0 ? RatioText(seconds / lower_bound) : "-";
+  return absl::StrCat(is_equal ? "1.000x" : ratio,
+                      is_proved ? ", proved in this order of tasks" : "");
 }
 
 // Returns a lower bound of all schedules that were asked for, if those may run tasks again and the
@@ -228,7 +233,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
       {"  ideal, all data in memory", MillisecondsText(ideal)},
       {"  slowdown", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
       {"  lower bound for this order of tasks", MillisecondsText(lower_bound)},
-      {"    iteration by bound", RatioTextOf(timeline.seconds, lower_bound)},
+      {"    iteration by bound", RatioTextOf(scheduled, timeline.seconds, lower_bound)},
       {"computing", MillisecondsText(timeline.compute_seconds)},
       {"stalled", MillisecondsText(stalled)},
       {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
@@ -330,9 +335,10 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["rerun_lower_bound_seconds"] =
       bound_with_reruns.has_value() ? nlohmann::ordered_json(*bound_with_reruns) : nullptr;
   json["ratio"] = RatioJson(timeline.seconds, lower_bound);
-  json["proved"] = IsProved(timeline.seconds, lower_bound);
+  const bool is_proved = IsProved(scheduled, timeline.seconds, lower_bound);
+  json["proved"] = is_proved;
   json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;
-  json["ended_by"] = EndedByJson(options, scheduled, IsProved(timeline.seconds, lower_bound));
+  json["ended_by"] = EndedByJson(options, scheduled, is_proved);
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
   json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);

@@ -78,7 +78,7 @@ struct GraphChainOptions {
 struct BestOptions {
   // The limit for the whole answer, more than 0: all searches, and the plans of addresses.
   // Schedules of other policies take milliseconds more. A longer limit finds all that a shorter one
-  // does.
+  // does, from a seventh of a second on.
   double time_limit_seconds = 2;
   // The work of all searches and plans, in seconds of a usual core; 0: the time limit. A
   // longer time limit lets the work end first, so that the schedule depends on no clock.
@@ -107,6 +107,8 @@ struct BestOptions {
   // Not an option: MakeSchedule replaces it. Where the time limit ends a part of the search before
   // its work is done, the search sets the bool, and MadeSchedule::ended_by tells so.
   bool* was_late = nullptr;
+  // Not an option either: set where the search has proved its answer (MadeSchedule::proved).
+  bool* was_proved = nullptr;
 
   friend bool operator==(const BestOptions&, const BestOptions&) = default;
 };
@@ -183,7 +185,7 @@ struct ScheduleRequest {
 
 // The end of a search for a schedule.
 enum class EndedBy : std::uint8_t {
-  kProof,      // no schedule with the same order of tasks on this machine is faster
+  kProof,      // MadeSchedule::proved
   kWork,       // the search has done its work, or the policy does not search
   kClock,      // the time limit ended a part of the search: a faster machine may find another one
   kInterrupt,  // a stop
@@ -205,7 +207,10 @@ struct MadeSchedule {
   double ideal_seconds = 0;
   // No schedule with the same order of tasks on this machine is faster (lower_bound.h).
   double lower_bound_seconds = 0;
-  bool proved = false;  // the schedule takes that time; false for a pool, which Simulate times
+  // The schedule takes that time; or "best" has walked through all schedules of a small graph that
+  // its options allow, with the same order of tasks and data that is copied as a whole, and none is
+  // faster. False for a pool, which Simulate times.
+  bool proved = false;
   EndedBy ended_by = EndedBy::kWork;
   GradientReduction reduction = GradientReduction::kHost;  // of several devices: the one in use
 };

@@ -145,12 +145,17 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
 }
 
 // Makes a schedule and tells the end of its search, and tells a stop before the first schedule from
-// a memory that is too small.
+// a memory that is too small. A proof for one round says nothing of an iteration that is divided.
 template <typename Make>
-absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, Make make) {
+absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, bool is_divided,
+                                            Make make) {
   ScheduleRequest own = request;
   bool was_late = false;
-  if (auto* best = std::get_if<BestOptions>(&own.options)) best->was_late = &was_late;
+  bool was_proved = false;
+  if (auto* best = std::get_if<BestOptions>(&own.options)) {
+    best->was_late = &was_late;
+    best->was_proved = is_divided ? nullptr : &was_proved;
+  }
   if (auto* chain = std::get_if<GraphChainOptions>(&own.options)) chain->chain.was_late = &was_late;
   absl::StatusOr<MadeSchedule> made = make(own);
   const bool is_stopped = requests::StopOf(request.options).stop_requested();
@@ -158,6 +163,7 @@ absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, Make
     return absl::CancelledError("the search was stopped before it had a schedule");
   }
   if (made.ok()) {
+    made->proved |= was_proved;
     made->ended_by = made->proved ? EndedBy::kProof
                      : is_stopped ? EndedBy::kInterrupt
                      : was_late   ? EndedBy::kClock
@@ -197,7 +203,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGra
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {
-    return MakeAndTellEnd(request, [&](const ScheduleRequest& own) {
+    return MakeAndTellEnd(request, /*is_divided=*/false, [&](const ScheduleRequest& own) {
       return rounds::MakeIteration(**found, graph, own);
     });
   }
@@ -217,7 +223,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {
-    return MakeAndTellEnd(request, [&](const ScheduleRequest& own) {
+    return MakeAndTellEnd(request, is_divided, [&](const ScheduleRequest& own) {
       return rounds::MakeIteration(**found, family, *batch, own);
     });
   }

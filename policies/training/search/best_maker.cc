@@ -18,6 +18,7 @@
 #include "policies/training/search/memory_cuts.h"
 #include "policies/training/search/other_schedules.h"
 #include "policies/training/search/send_high_stays.h"
+#include "policies/training/search/small_walk.h"
 #include "policies/training/transfers/faster_algorithms.h"
 #include "policies/training/transfers/graph_steps.h"
 #include "policies/training/transfers/rerun_search.h"
@@ -284,16 +285,44 @@ void BestMaker::AddModnn() {
   if (schedule.ok()) AddKnown(*std::move(schedule));
 }
 
+// Walks through all schedules of a small graph. Then no other one that copies data as a whole is
+// faster.
+void BestMaker::AddWalk() {
+  constexpr double kStatesOfASecond = 100'000;  // of work: a state takes a microsecond
+  constexpr double kMostStates = 300'000;
+  const bool has_limit = machine_.host.memory_bytes != MachineHost().memory_bytes;
+  if (has_limit || !options_.densities.empty() || !IsForWalk(graph_)) return;
+  const double states = std::min(kMostStates, options_.work_seconds * kStatesOfASecond);
+  WalkAnswer answer = WalkSmallGraph(graph_, {.memory_bytes = memory_bytes(),
+                                              .granule = request_.placing.alignment,
+                                              .rates = search_.problem.rates,
+                                              .recomputes = options_.recomputes,
+                                              .offloads = options_.offloads,
+                                              .most_states = static_cast<std::size_t>(states),
+                                              .below_seconds = seconds_,
+                                              .go_on = [&] { return !budget_.HasEnded(); }});
+  if (!answer.is_complete) return;
+  if (options_.part_bytes == 0) bound_ = std::max(bound_, std::min(seconds_, answer.seconds));
+  if (answer.schedule.steps.empty()) return;
+  answer.schedule.policy = kOwnName;
+  answer.schedule.fingerprint = GraphFingerprint(graph_);
+  answer.schedule.memory = ScheduleMemory::kPaged;
+  answer.schedule.alignment = request_.placing.alignment;
+  AddOther(answer.schedule);
+}
+
 // Other policies that take little time come first, and moDNN after the first round of the search.
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return AddOther(schedule); };
   for (const Schedule& schedule : options_.known) AddKnown(schedule);
   ForEachTransferSchedule(graph_, request_, take);
+  if (!IsFastest()) AddWalk();
   SearchOwn();
   if (!IsFastest() && options_.recomputes) ForEachRecomputeSchedule(graph_, request_, take);
   PlanPostponed();
   if (seconds_ == kNever) return HasNoPlan();
+  if (IsFastest() && options_.was_proved != nullptr) *options_.was_proved = true;
   return std::move(fastest_);
 }
 

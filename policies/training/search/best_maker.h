@@ -88,6 +88,7 @@ class BestMaker {
 
   void AddKnown(Schedule schedule);
   void AddModnn();
+  void AddWalk();
   bool AddOther(const Schedule& schedule);
   std::vector<Kind> Kinds() const;
   void SearchOwn();

@@ -30,6 +30,9 @@ class BestInStages {
         budget_(options.time_limit_seconds, options.stop) {
     if (options_.work_seconds == 0) options_.work_seconds = options.time_limit_seconds;
     options_.densities.clear();
+    const bool has_stages =
+        !options.densities.empty() || request.machine.devices.front().compute_streams > 1;
+    if (has_stages) options_.was_proved = nullptr;  // a later stage may be faster
     densities_ = transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
                                              options.densities);
   }

@@ -36,7 +36,7 @@ struct StateHash {
   }
 };
 
-// What follows from the operations that have started.
+// The consequences of the operations that have started.
 struct Rest {
   ExactSet needed;                            // places that an operation or the end may use
   std::array<int, kMostActors> seconds = {};  // of due operations, by first actor
@@ -108,7 +108,7 @@ class Search {
   }
 
   // Values that a copy, a task that runs again or an optional task makes are needed as long as
-  // something needs them, and so is what these read.
+  // something needs them, and so are the places that these read.
   const Rest& RestOf(const ExactSet& started) {
     const auto [entry, is_new] = rests_.try_emplace(started);
     Rest& rest = entry->second;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SearchExactly: the least time of a small problem of operations and memory, by a walk through all
-// states. It knows no graphs and no schedules, and shares no code with those who make them.
+// states. It knows no graphs and no schedules, and shares no code with makers of schedules.
 #ifndef TIDEPOOL_TESTS_SUPPORT_EXACT_SEARCH_EXACT_SEARCH_H_
 #define TIDEPOOL_TESTS_SUPPORT_EXACT_SEARCH_EXACT_SEARCH_H_
 
