@@ -405,6 +405,15 @@ def practical_sweep(results):
     return Figures(source=results.link(), table=table(head, rows), mean=rows[2][2], shared=rows[3][2], ratio=f"{ratio:.1f}", work=work[0])
 
 
+def small_graphs(results):
+    counts = {}
+    for command in results.commands[1:]:  # the first one is of the time before
+        for name, *figures in results.fields(r"(pages|fixed) +(\d+) graphs: optimal +(\d+) .* proved (\d+)", command):
+            counts[name] = [a + int(b) for a, b in zip(counts.get(name, [0, 0, 0]), figures)]
+    graphs, optimal, proved = counts["fixed"]
+    return Figures(source=results.link(), graphs=graphs, optimal=optimal, paged=counts["pages"][1], proved=f"{proved + counts['pages'][2]} of {2 * graphs}")
+
+
 def gpt2_medium(results):
     found = {}
     for line in results.lines:
@@ -534,7 +543,7 @@ def gpu_programs(results):
 # Functions that take other files than the one of their own name.
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
 FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-           chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, gpt2_medium, llama_layer_sweep,
+           chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, gpt2_medium, llama_layer_sweep,
            machine_options, python_package, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 
 
