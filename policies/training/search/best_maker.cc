@@ -113,11 +113,13 @@ double BestMaker::TransferWork(double seconds) const {
   return transfers::WorkOf(seconds) / 2 * faster;
 }
 
-// Charges `work` seconds to the limit, and returns the part of them that was left.
-double BestMaker::TakeWork(double work) {
-  const double taken = std::clamp(work_left_, 0.0, work);
-  work_left_ -= work;
-  return taken;
+// Charges `work` seconds to the limit. Returns false, and ends the search, if fewer are left: a
+// step with a part of its work could find an answer that the whole step of a longer limit misses.
+bool BestMaker::TakeWork(double work) {
+  constexpr double kRounding = 1e-9;
+  const bool is_left = work <= work_left_ + kRounding;
+  work_left_ = is_left ? work_left_ - work : 0;
+  return is_left;
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) {
@@ -288,8 +290,9 @@ void BestMaker::AddModnn() {
 // Walks through all schedules of a small graph. Then no other one that copies data as a whole is
 // faster.
 void BestMaker::AddWalk() {
-  constexpr double kStatesOfASecond = 100'000;  // of work: a state takes a microsecond
-  constexpr double kMostStates = 300'000;
+  // Graphs of up to 8 tasks have a few thousand states, and a state takes microseconds.
+  constexpr double kStatesOfASecond = 25'000;  // of work
+  constexpr double kMostStates = 100'000;
   const bool has_limit = machine_.host.memory_bytes != MachineHost().memory_bytes;
   if (has_limit || !options_.densities.empty() || !IsForWalk(graph_)) return;
   const double states = std::min(kMostStates, options_.work_seconds * kStatesOfASecond);
@@ -395,16 +398,22 @@ void BestMaker::Advance(Kind& kind, double work) {
   search_.recomputes = kind.recomputes;
   search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
   search_.problem.reserve_bytes = 0;
-  ImproveLead(kind, TakeWork(work * kind.shares.lead));
-  if (WantsPages()) return ImprovePaged(kind, TakeWork(work * kind.shares.OfPlans()));
-  SearchReserve(kind, TakeWork(work * kind.shares.reserve));
+  const Shares& shares = kind.shares;
+  if (!TakeWork(work * shares.lead)) return;
+  ImproveLead(kind, work * shares.lead);
+  if (WantsPages()) {
+    if (TakeWork(work * shares.OfPlans())) ImprovePaged(kind, work * shares.OfPlans());
+    return;
+  }
+  if (!TakeWork(work * shares.reserve)) return;
+  SearchReserve(kind, work * shares.reserve);
   if (seconds_ == kNever && !kind.sends_for_short_times) {
     // No plan fits yet. Data that also leaves for short times may make room for one.
     kind.lead = Iteration();
-    FindLead(kind, true, work * kind.shares.lead / 4);
-    SearchReserve(kind, work * kind.shares.reserve);
+    FindLead(kind, true, work * shares.lead / 4);
+    SearchReserve(kind, work * shares.reserve);
   }
-  RepairLead(kind, TakeWork(work * kind.shares.repair));
+  if (TakeWork(work * shares.repair)) RepairLead(kind, work * shares.repair);
 }
 
 // Searches for a lead from the start, takes it if it is faster than the one so far, and improves

@@ -119,7 +119,7 @@ class BestMaker {
   bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqualSeconds); }
   double SecondsOf(const Schedule& schedule) const;
   double TransferWork(double seconds) const;
-  double TakeWork(double work);
+  bool TakeWork(double work);
   bool HasEnded() { return work_left_ < 1e-9 || budget_.HasEnded(); }
   transfers::Iteration SearchWith(const Algorithms& algorithms, double work);
   void Improve(double work, transfers::Iteration& iteration);

@@ -236,6 +236,7 @@ class Walk {
   static constexpr std::uint32_t kNoState = std::numeric_limits<std::uint32_t>::max();
 
   bool IsHalfDuplex() const { return !options_.rates.full_duplex; }
+  bool IsTooLarge() const { return states_.size() > options_.most_states; }
   Mask InUse(const Places& places) const;
   Mask Ready(const Places& places) const;
   std::int64_t UsedBytes(const Places& places) const;
@@ -354,6 +355,7 @@ void Walk::Start(std::uint32_t at, const Places& places, const Times& times, con
 
 void Walk::DropAndStart(std::uint32_t at, Places places, const Times& times, const Action& action,
                         Mask droppable, Mask dropped) {
+  if (IsTooLarge()) return;
   if (UsedBytes(places) <= options_.memory_bytes) {
     return Reach(places, times, at, dropped, &action);
   }
@@ -462,7 +464,7 @@ WalkAnswer Walk::Run() {
     if (IsEnd(states_[at].places)) {
       return {.schedule = StepsOf(at), .seconds = states_[at].times.now, .is_complete = true};
     }
-    if (states_.size() > options_.most_states || !options_.go_on()) return {.schedule = {}};
+    if (IsTooLarge() || !options_.go_on()) return {.schedule = {}};
     Expand(at);
   }
   return {.schedule = {}, .is_complete = true};

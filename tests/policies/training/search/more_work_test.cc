@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// `best` with twice the work and four times the work takes no longer, from the work of its first
+// round on.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/support/rounds.h"
+#include "tests/training/schedule/random_device_schedule.h"
+#include "tidepool/training/model_zoo.h"
+#include "tidepool/training/offload_policy.h"
+
+namespace tidepool {
+namespace {
+
+using testing::Cases;
+using testing::Rounds;
+
+constexpr double kLeastWork = 0.15;  // more than that of the first round
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+double SecondsWith(const TaskGraph& graph, ScheduleRequest request, double work) {
+  request.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = work};
+  const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+  return made.ok() ? Simulate(*made)->seconds : kNever;
+}
+
+void ExpectNoLonger(const TaskGraph& graph, const ScheduleRequest& request) {
+  double before = kNever;
+  for (const double times : {1, 2, 4}) {
+    const double seconds = SecondsWith(graph, request, times * kLeastWork);
+    EXPECT_LE(seconds, before * (1 + 1e-12)) << times * kLeastWork << " seconds of work";
+    before = seconds;
+  }
+}
+
+std::int64_t PeakBytesOf(const TaskGraph& graph) {
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = std::int64_t{1} << 50;
+  return Simulate(MakeSchedule("none", graph, request).value())->peak_device_bytes;
+}
+
+TEST(MoreWork, IsNoSlowerForSmallGraphs) {
+  testing::RandomGraphs random(41);
+  for (int i = 0; i < Rounds(20); ++i) {
+    SCOPED_TRACE(i);
+    const TaskGraph graph =
+        testing::RandomTraining(random).Make(static_cast<std::size_t>(3 + random.Below(5)));
+    ScheduleRequest request;
+    request.machine.devices.front().memory_bytes = static_cast<std::int64_t>(12 + random.Below(40));
+    MachineLink& link = request.machine.links.front();
+    link.out_bytes_per_second = link.in_bytes_per_second = 2;
+    request.placing.alignment = 1;
+    request.memory = i % 2 == 0 ? ScheduleMemory::kPaged : ScheduleMemory::kFixed;
+    ExpectNoLonger(graph, request);
+  }
+}
+
+TEST(MoreWork, IsNoSlowerForNetworks) {
+  for (const char* name : Cases({"alexnet", "resnet-18"})) {
+    const TaskGraph graph = MakeModel(name, {.batch = 16}).value();
+    const std::int64_t peak = PeakBytesOf(graph);
+    for (const int percent : {40, 70}) {
+      for (const ScheduleMemory memory : {ScheduleMemory::kPaged, ScheduleMemory::kFixed}) {
+        SCOPED_TRACE(std::string(name) + ", " + std::to_string(percent) + " % " +
+                     std::string(ScheduleMemoryName(memory)));
+        ScheduleRequest request;
+        request.machine.devices.front().memory_bytes = peak / 100 * percent;
+        request.memory = memory;
+        ExpectNoLonger(graph, request);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidepool
