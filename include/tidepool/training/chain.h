@@ -7,6 +7,8 @@
 // - F_i reads x_i, writes x_(i+1), and needs exF_i more bytes while it runs.
 // - B_i reads x_i, x_(i+1) and y_(i+1), writes y_i, and needs exB_i more bytes while it runs. After
 //   it x_(i+1) and y_(i+1) are gone. B_L makes its own y_(L+1).
+// - Beyond the paper, exB_i may be below 0: bytes of y_(i+1) that stay are a part of y_i, and B_i
+//   needs them once. Such are gradients of weights, which wait for the update.
 // - x_0 is on the device at the start. One transfer between device and host runs at a time.
 //
 // Pure data: nothing here touches a device or a clock.
@@ -35,7 +37,7 @@ struct Chain {
   std::vector<double> forward_seconds;       // uF
   std::vector<double> backward_seconds;      // uB
   std::vector<std::int64_t> forward_extra;   // exF, bytes
-  std::vector<std::int64_t> backward_extra;  // exB, bytes
+  std::vector<std::int64_t> backward_extra;  // exB, bytes; at least -min(y_i, y_(i+1))
   std::vector<std::int64_t> x;               // bytes of the activations
   std::vector<std::int64_t> y;               // bytes of their gradients
   double link_bytes_per_second = 0;          // beta, of each direction
@@ -56,8 +58,9 @@ struct Chain {
 // All functions below are thread-safe as long as no two share an object that one of them changes.
 
 // Returns OK when lists have their lengths, and numbers their ranges: seconds from 0 to
-// kMostTaskSeconds, sizes from 0 to kMostDataBytes and together at most kMostGraphBytes, the memory
-// from 0 to kMostGraphBytes, and a link of more than 0 up to kMostLinkBytesPerSecond. Otherwise
+// kMostTaskSeconds, sizes from 0, or that of exB, to kMostDataBytes and together at most
+// kMostGraphBytes, the memory from 0 to kMostGraphBytes, and a link of more than 0 up to
+// kMostLinkBytesPerSecond. Otherwise
 // InvalidArgument, with the list and the index. O(L). The other functions need a valid chain.
 TIDEPOOL_EXPORT absl::Status ValidateChain(const Chain& chain);
 
@@ -79,8 +82,9 @@ TIDEPOOL_EXPORT std::string ChainJson(const Chain& chain);
 // checkpointing for heterogeneous chains", RR-9302, 2019): fweight, bweight, cweight, cbweight,
 // fwd_mem_tmp and bwd_mem_tmp. Rotor has one size for an output and its gradient, one for the
 // forward tasks' memory, and runs everything again. Where a chain has two sizes the larger one is
-// written, so nothing needs less memory. A chain that was read from such a text is written as it
-// was. O(L).
+// written, so nothing needs less memory. Gradients that stay through backward operations, as far as
+// they exceed the outputs, leave the memory for all of the iteration instead. A chain that was read
+// from such a text is written as it was. O(L).
 TIDEPOOL_EXPORT std::string RotorChainJson(const Chain& chain);
 
 // Return m_F_0, ..., m_F_L and m_B_0, ..., m_B_L: the bytes on the device while each operation
@@ -160,7 +164,7 @@ struct GraphChain {
   std::vector<bool> resident = {};
   // The most bytes that weights, their gradients and the state of their optimizer hold at once,
   // with small data that lasts (ToChain). They are not in the chain, and its memory is the device's
-  // less these.
+  // less these. With recomputation, gradients that the iteration makes are in the chain.
   std::int64_t resident_bytes = 0;
 };
 
@@ -170,8 +174,9 @@ struct ChainOptions {
   // The algorithm of each task. Empty: the first one, with the least workspace.
   std::vector<std::size_t> algorithms = {};
   // The lists of the chain for recomputation. The graph is then cut only at data that backward
-  // tasks need, so that parts can run again; gradients and inputs have their memory for as long as
-  // repeated tasks may run beside them, so M_peak may be above the peak of the walk.
+  // tasks need, so that parts can run again; gradients, those of weights too, and inputs have their
+  // memory for as long as repeated tasks may run beside them, so M_peak may be above the peak of
+  // the walk.
   bool recomputation = false;
 };
 
@@ -195,7 +200,8 @@ struct ChainOptions {
 //
 // With recomputation these are resident too: inputs that are on the device before the iteration and
 // after it, and data of forward tasks that may not run again, as dropout's, if it is at most half
-// of the bytes of its activation. The other tasks of its part may then run again.
+// of the bytes of its activation. The other tasks of its part may then run again. Gradients of
+// weights that do not exist before the iteration are in y from the part that writes them on.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
 // the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data
@@ -204,7 +210,8 @@ TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph,
                                                    const ChainOptions& options);
 
 // Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
-// of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i.
+// of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i. A y of
+// which a part stays through B_(i-1) is several data.
 // ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task that writes
 // nothing updates a weight of one byte, `order`. InvalidArgument where a chain of huge sizes is no
 // valid graph. O(L).

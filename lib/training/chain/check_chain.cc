@@ -2,6 +2,7 @@
 // Checks lengths and ranges of a chain.
 #include "lib/training/chain/check_chain.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,7 @@ class FaultFinder {
   void CheckScalars();
   void CheckSeconds(Key key, const std::vector<double>& seconds);
   void CheckBytes(Key key, const Bytes& bytes);
+  void CheckBackwardExtra();
   void CheckOutputs();
   void CheckRunsOnce();
   void Fail(Key key, const std::string& what) {
@@ -96,6 +98,23 @@ void FaultFinder::CheckBytes(Key key, const Bytes& bytes) {
   }
 }
 
+// Gradients that B_i leaves as they are count in y_i and y_(i+1), and exB_i takes them off once.
+void FaultFinder::CheckBackwardExtra() {
+  Bytes bytes = chain_.backward_extra;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const std::int64_t both = std::min(chain_.y[i], chain_.y[i + 1]);
+    if (bytes[i] >= 0) continue;
+    if (bytes[i] < -both) {
+      return Fail(Key::kBackwardExtra,
+                  absl::StrCat(Name(Key::kBackwardExtra), "[", i, "] is ", bytes[i],
+                               " bytes, expected at least the smaller of ", Name(Key::kY), "[", i,
+                               "] and ", Name(Key::kY), "[", i + 1, "] below 0, and up to 2^50"));
+    }
+    bytes[i] = 0;
+  }
+  CheckBytes(Key::kBackwardExtra, bytes);
+}
+
 void FaultFinder::CheckOutputs() {
   for (std::size_t i = 0; i < chain_.output.size(); ++i) {
     if (chain_.output[i] >= 0 && chain_.output[i] <= chain_.x[i]) continue;
@@ -127,7 +146,7 @@ Fault FaultFinder::Find() {
   CheckSeconds(Key::kForwardSeconds, chain_.forward_seconds);
   CheckSeconds(Key::kBackwardSeconds, chain_.backward_seconds);
   CheckBytes(Key::kForwardExtra, chain_.forward_extra);
-  CheckBytes(Key::kBackwardExtra, chain_.backward_extra);
+  CheckBackwardExtra();
   CheckBytes(Key::kX, chain_.x);
   CheckBytes(Key::kY, chain_.y);
   CheckBytes(Key::kOutputExtra, chain_.output_extra);

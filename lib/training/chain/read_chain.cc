@@ -108,6 +108,7 @@ class ChainReader {
   absl::Status TakeElement(Key key, const JsonValue& value);
   absl::Status CheckKeys() const;
   absl::Status CheckRotorLengths() const;
+  absl::Status CheckRotorExtra() const;
   absl::Status FinishRotor();
   absl::Status Check(std::size_t operations) const;
 
@@ -241,9 +242,21 @@ absl::Status ChainReader::CheckRotorLengths() const {
   return absl::OkStatus();
 }
 
+// Gradients that stay are no part of rotor's chains.
+absl::Status ChainReader::CheckRotorExtra() const {
+  const std::vector<std::int64_t>& extra = chain_.backward_extra;
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    if (extra[i] >= 0) continue;
+    return Fail(Key::kBackwardExtra, absl::StrCat(NameOf(Key::kBackwardExtra, names()), "[", i,
+                                                  "] is ", extra[i], " bytes, expected 0 to 2^50"));
+  }
+  return absl::OkStatus();
+}
+
 // The loss is the last operation. It has no forward task of its own.
 absl::Status ChainReader::FinishRotor() {
   if (absl::Status status = CheckRotorLengths(); !status.ok()) return status;
+  if (absl::Status status = CheckRotorExtra(); !status.ok()) return status;
   if (!Has(Key::kLink)) chain_.link_bytes_per_second = kUsualLinkBytesPerSecond;
   if (!Has(Key::kMemory)) chain_.memory_bytes = kMostGraphBytes;
   chain_.forward_seconds.push_back(0);

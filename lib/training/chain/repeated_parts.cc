@@ -89,6 +89,13 @@ void KeepInputs(TaskGraph& seen) {
   }
 }
 
+void LetGradientsCome(TaskGraph& seen) {
+  for (GraphData& data : seen.data) {
+    if (data.kind == DataKind::kWeightGradient && !ExistsBefore(data))
+      data.kind = DataKind::kGradient;
+  }
+}
+
 bool KeepResultsOfOneRun(const GraphChain& made, TaskGraph& seen) {
   bool has_kept = false;
   for (std::size_t i = 0; i < made.parts.size(); ++i) {

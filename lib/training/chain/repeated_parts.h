@@ -20,6 +20,10 @@ std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& w
 // valid graph. O(data).
 void KeepInputs(TaskGraph& seen);
 
+// Makes gradients of weights that the iteration makes gradients like others, which take memory from
+// the task that writes them on. `seen` is a valid graph. O(data).
+void LetGradientsCome(TaskGraph& seen);
+
 // Makes the data resident that tasks write that may not run again, as random masks and new values
 // of buffers: where it is at most half of the activation of a part, so that the other tasks of the
 // part may run again. `made` has the parts and activations of `seen`. Returns whether there is such

@@ -174,8 +174,9 @@ void ChainMaker::FillExtras() {
     if (i > 0) chain.y[i] = std::min(chain.y[i], slack[i - 1]);
   }
   for (std::size_t i = 0; i < operations; ++i) {
-    const std::int64_t extra = slack[i] - chain.y[i] - chain.y[i + 1];
-    chain.backward_extra.push_back(std::max<std::int64_t>(0, extra));
+    // Gradients that stay through B_i count in both.
+    const std::int64_t both = recomputation_ ? std::min(chain.y[i], chain.y[i + 1]) : 0;
+    chain.backward_extra.push_back(std::max(-both, slack[i] - chain.y[i] - chain.y[i + 1]));
   }
 }
 
@@ -198,6 +199,7 @@ GraphChain ChainMaker::Make() {
 // Returns the chain of a graph that may run parts again.
 GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>& algorithms) {
   KeepInputs(seen);
+  LetGradientsCome(seen);
   GraphChain made = ChainMaker(seen, algorithms, true).Make();
   if (!KeepResultsOfOneRun(made, seen)) return made;
   return ChainMaker(seen, algorithms, true).Make();
@@ -209,11 +211,11 @@ absl::Status CheckOrder(const TaskGraph& graph) {
     if (task.phase != TaskPhase::kForward) {
       was_backward = true;
     } else if (was_backward) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "task ", io::Quoted(task.name),
-          " is of the forward phase and comes after a backward task, as where "
-          "gradients of micro-batches add up; a chain has each task of a layer once, "
-          "expected all forward tasks first; 'best' schedules such graphs without a chain"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("task ", io::Quoted(task.name),
+                       " is of the forward phase and comes after a backward task, as where "
+                       "gradients of micro-batches add up; a chain has each task of a layer once, "
+                       "expected all forward tasks first; 'best' schedules such graphs without a chain"));
     }
   }
   if (graph.tasks.front().phase == TaskPhase::kForward) return absl::OkStatus();

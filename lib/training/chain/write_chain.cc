@@ -87,6 +87,33 @@ void RaiseTo(const std::vector<std::int64_t>& least, std::vector<std::int64_t>& 
   for (std::size_t i = 0; i < least.size(); ++i) bytes[i] = std::max(bytes[i], least[i]);
 }
 
+// Returns the bytes by which y_1, ..., y_L exceed the outputs, and so do all before them.
+std::vector<std::int64_t> StayingBytes(const Chain& chain) {
+  const std::vector<std::int64_t>& output = chain.output.empty() ? chain.x : chain.output;
+  std::vector<std::int64_t> bytes(chain.y.size());
+  for (std::size_t i = 1; i + 1 < bytes.size(); ++i) {
+    const std::int64_t above = std::max<std::int64_t>(0, chain.y[i] - output[i]);
+    bytes[i] = i == 1 ? above : std::min(above, bytes[i - 1]);
+  }
+  return bytes;
+}
+
+// Takes gradients that stay to the end out of the chain and its memory: rotor would count them in
+// each output and each activation.
+void TakeOutStayingGradients(Chain& chain) {
+  const std::vector<std::int64_t>& extra = chain.backward_extra;
+  if (std::all_of(extra.begin(), extra.end(), [](std::int64_t bytes) { return bytes >= 0; })) {
+    return;
+  }
+  const std::vector<std::int64_t> staying = StayingBytes(chain);
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    chain.y[i] -= staying[i];
+    chain.backward_extra[i] = std::max<std::int64_t>(
+        0, chain.backward_extra[i] + staying[i] + staying[i + 1] - staying[1]);
+  }
+  chain.memory_bytes = std::max<std::int64_t>(0, chain.memory_bytes - staying[1]);
+}
+
 }  // namespace
 
 std::string ChainJson(const Chain& chain) {
@@ -99,6 +126,7 @@ std::string ChainJson(const Chain& chain) {
 
 std::string RotorChainJson(const Chain& chain) {
   Chain lists = chain;
+  TakeOutStayingGradients(lists);
   if (EndsWithLoss(chain)) {
     lists.forward_seconds.pop_back();
     lists.forward_extra.pop_back();

@@ -56,6 +56,7 @@ TEST(ChainJson, IsReadAsWritten) {
   for (int i = 0; i < 200; ++i) {
     Chain chain = random.Next(static_cast<std::size_t>(random.Below(9)) + 1);
     chain.forward_seconds[0] = static_cast<double>(random.Below(1000)) / 7;
+    if (i % 2 == 0) random.LetGradientsStay(chain);
     const absl::StatusOr<Chain> again = ParseChain(ChainJson(chain), "again");
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, chain);
@@ -203,6 +204,33 @@ TEST(ChainJson, ChainsOfRotorAreWrittenAsRead) {
     EXPECT_GE(ChainPeak(*read), ChainPeak(plain));
     EXPECT_EQ(read->memory_bytes, plain.memory_bytes);
   }
+}
+
+// Rotor knows no gradients that stay: they leave the memory, and no activation has them.
+TEST(ChainJson, GradientsThatStayAreNoneOfRotors) {
+  const Chain chain{.forward_seconds = {1, 1, 1},
+                    .backward_seconds = {1, 1, 1},
+                    .forward_extra = {0, 0, 0},
+                    .backward_extra = {5, -20, 1},
+                    .x = {8, 10, 10, 0},
+                    .y = {0, 32, 30, 0},
+                    .link_bytes_per_second = 1,
+                    .memory_bytes = 100};
+  ASSERT_EQ(ValidateChain(chain), absl::OkStatus());
+  const Chain read = *ParseChain(RotorChainJson(chain), "again");
+  EXPECT_EQ(read.memory_bytes, 78);
+  EXPECT_THAT(read.y, ElementsAre(8, 10, 10, 0, 0));
+  EXPECT_THAT(read.backward_extra, ElementsAre(5, 0, 0, 0));
+}
+
+TEST(ValidateChain, LetsGradientsStay) {
+  Chain chain = *ParseChain(kSmall, "c.json");  // y = 4, 5, 6
+  chain.backward_extra = {-4, -5};
+  EXPECT_EQ(ValidateChain(chain), absl::OkStatus());
+  EXPECT_THAT(BackwardBytes(chain), ElementsAre(1 + 2 + 5, 1 + 2 + 3 + 6));
+  chain.backward_extra = {-4, -6};
+  EXPECT_THAT(std::string(ValidateChain(chain).message()),
+              HasSubstr("exB[1] is -6 bytes, expected at least the smaller of y[1] and y[2]"));
 }
 
 TEST(ChainJson, CutFilesAreRefused) {

@@ -20,6 +20,18 @@ inline std::size_t FirstOf(const TaskGraph& graph, TaskPhase phase) {
   return static_cast<std::size_t>(first - graph.tasks.begin());
 }
 
+// Has the gradients of weights made in the iteration, as a program has it that lets go of them
+// before it. Returns their bytes.
+inline std::int64_t MakeGradientsInIteration(TaskGraph& graph) {
+  std::int64_t all = 0;
+  for (GraphData& data : graph.data) {
+    if (data.kind != DataKind::kWeightGradient) continue;
+    data.before = DataHome::kNowhere;
+    all += data.bytes;
+  }
+  return all;
+}
+
 // Adds a mask of random bits to every fifth forward task, as dropout has it: a task that may not
 // run again writes it, and the forward task and the last backward task of its layer read it.
 // Returns the bytes of all masks.

@@ -74,6 +74,14 @@ class RandomChains {
     return chain;
   }
 
+  // Makes random parts of gradients stay through backward operations. The chain runs in its memory.
+  void LetGradientsStay(Chain& chain) {
+    for (std::size_t i = 0; i < chain.backward_extra.size(); ++i) {
+      if (Chance(0.4)) continue;
+      chain.backward_extra[i] = -(std::min(chain.y[i], chain.y[i + 1]) * Below(3) / 2);
+    }
+  }
+
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
 
   // Returns a chain of `operations` forward operations that runs in its memory. Some sizes and

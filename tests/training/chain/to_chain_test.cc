@@ -274,6 +274,21 @@ TEST(FromChain, IsUndoneByToChain) {
   }
 }
 
+// Gradients that stay through a backward operation count once beside it.
+TEST(FromChain, IsUndoneWithGradientsThatStay) {
+  testing::RandomChains random(2);
+  for (int i = 0; i < 500; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(8)) + 1);
+    random.LetGradientsStay(chain);
+    chain = WithoutLastGradient(chain);
+    SCOPED_TRACE(ChainJson(chain));
+    const TaskGraph graph = *FromChain(chain);
+    const Chain made = ToChain(graph, {.memory_bytes = kMuchMemory, .recomputation = true})->chain;
+    EXPECT_EQ(BackwardBytes(made), BackwardBytes(chain));
+    for (std::size_t k = 1; k < chain.y.size(); ++k) EXPECT_EQ(made.y[k], chain.y[k]);
+  }
+}
+
 TEST(FromChain, RefusesSizesThatGraphsDoNotHave) {
   Chain chain = testing::RandomChains(1).Next(2);
   chain.y[2] = std::int64_t{1} << 50;
@@ -411,6 +426,30 @@ TEST(ToChain, KeepsResultsOfTasksThatRunOnce) {
     graph.data[i].bytes = std::int64_t{1} << 30;
   }
   EXPECT_FALSE(ToChain(graph, options)->chain.runs_once.empty());
+}
+
+// A gradient that the iteration makes takes memory from its task on, and is there to the end.
+TEST(ToChain, CountsGradientsFromTheirTasksOn) {
+  const TaskGraph plain = *MakeModel("gpt-2", {.batch = 4});
+  const ChainOptions options = {.memory_bytes = kMuchMemory, .recomputation = true};
+  const GraphChain expected = *ToChain(plain, options);
+  TaskGraph graph = plain;
+  const std::int64_t gradients = testing::MakeGradientsInIteration(graph);
+  const GraphChain made = *ToChain(graph, options);
+  EXPECT_EQ(made.parts, expected.parts);
+  EXPECT_EQ(made.chain.x, expected.chain.x);
+  EXPECT_EQ(made.resident_bytes, expected.resident_bytes - gradients);
+  EXPECT_EQ(ValidateChain(made.chain), absl::OkStatus());
+  // B_i has all gradients of B_L, ..., B_i.
+  const std::vector<std::int64_t> before = BackwardBytes(expected.chain);
+  const std::vector<std::int64_t> after = BackwardBytes(made.chain);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_LE(after[i], before[i] + gradients);
+    EXPECT_GE(made.chain.y[i + 1], expected.chain.y[i + 1]);
+  }
+  EXPECT_GE(after.front(), gradients);
+  EXPECT_GE(made.chain.y[1], gradients / 2);
+  EXPECT_LT(after.back(), before.back() + gradients / 2);
 }
 
 // A task that counts batches need not run again, and one that changes an activation may not.

@@ -29,6 +29,7 @@ void ExpectValid(const Chain& chain, const absl::StatusOr<ChainSchedule>& schedu
 Chain RandomChain(RandomChains& random, std::size_t most, int i) {
   Chain chain = random.Next(static_cast<std::size_t>(random.Below(static_cast<int>(most))) + 1);
   if (i % 2 == 1) testing::AddOutputs(random, chain);
+  if (i % 3 == 0) random.LetGradientsStay(chain);
   const std::int64_t least = LeastChainMemory(chain);
   chain.memory_bytes = least + (ChainPeak(chain) - least) * random.Below(9) / 12;
   return chain;

@@ -52,6 +52,7 @@ TEST(ScheduleChain, RunsRandomChains) {
   for (int i = 0; i < rounds; ++i) {
     Chain chain = random.Next(static_cast<std::size_t>(random.Below(7)) + 1);
     if (i % 2 == 1) testing::AddOutputs(random, chain);
+    if (i % 3 == 0) random.LetGradientsStay(chain);
     const TaskGraph graph = *FromChain(chain);
     GraphChain made = *ToChain(graph, {.memory_bytes = kMuch, .recomputation = true});
     const std::int64_t least = LeastChainMemory(made.chain);

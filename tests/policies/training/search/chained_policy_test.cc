@@ -9,6 +9,7 @@
 #include "tests/support/check_times/check_times.h"
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
+#include "tests/training/chain/lasting_graphs.h"
 #include "tidepool/training/chain.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -27,6 +28,13 @@ ScheduleRequest OneWayRequest(std::int64_t memory_bytes) {
   ScheduleRequest request;
   request.machine.devices.front().memory_bytes = memory_bytes;
   request.machine.links.front().full_duplex = false;
+  return request;
+}
+
+// With slots no search for the optimum follows, which takes seconds.
+ScheduleRequest InSlots(std::int64_t memory_bytes) {
+  ScheduleRequest request = OneWayRequest(memory_bytes);
+  request.options = GraphChainOptions{.chain = {.slots = 100}};
   return request;
 }
 
@@ -139,6 +147,28 @@ TEST(ChainedPolicy, MemoryThatIsTooSmallIsRefused) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(status.message(),
                 AllOf(HasSubstr("the tasks from '"), HasSubstr("alone need "), HasSubstr("bytes")));
+  }
+}
+
+// Gradients that the iteration makes leave their memory to the activations before.
+TEST(ChainedPolicy, GradientsTakeMemoryFromTheirTasksOn) {
+  TaskGraph graph = MakeModel("gpt-2", {.batch = 4}).value();
+  const GraphChain made = ToChain(graph, {.memory_bytes = std::int64_t{1} << 50,
+                                          .link_bytes_per_second = 1e9,
+                                          .recomputation = true})
+                              .value();
+  const std::size_t last = made.parts.size() - 1;
+  const std::int64_t loss = made.chain.output[last] + made.chain.x[last + 1] + made.chain.y[last] +
+                            made.chain.backward_extra[last];
+  const ScheduleRequest request = InSlots(made.resident_bytes + loss - 1);
+  for (const char* policy : kRecomputingPolicies) {
+    EXPECT_TRUE(absl::IsResourceExhausted(MakeSchedule(policy, graph, request).status()));
+  }
+  testing::MakeGradientsInIteration(graph);
+  for (const char* policy : kRecomputingPolicies) {
+    const auto schedule = MakeSchedule(policy, graph, request);
+    ASSERT_TRUE(schedule.ok()) << policy << schedule.status();
+    ExpectValid(*schedule);
   }
 }
 
