@@ -72,8 +72,10 @@ TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view polic
 
 // Returns the chain of a valid graph that a policy of chains sees (ToChain). Sizes are whole
 // granules. Tasks have the fastest algorithms, unless options choose those of least workspaces. For
-// "recompute" and "pofo" it has the lists for recomputation. NotFound for an unknown policy,
-// InvalidArgument for one that sees no chain; other errors are ToChain's. Thread-safe.
+// "recompute" and "pofo" it has the lists for recomputation. Where gradients of micro-batches add
+// up, it is that of the last one, and data that others need counts as resident. NotFound for an
+// unknown policy, InvalidArgument for one that sees no chain; other errors are ToChain's.
+// Thread-safe.
 TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy,
                                                         const TaskGraph& graph,
                                                         const ScheduleRequest& request);

@@ -215,7 +215,7 @@ absl::Status CheckOrder(const TaskGraph& graph) {
           absl::StrCat("task ", io::Quoted(task.name),
                        " is of the forward phase and comes after a backward task, as where "
                        "gradients of micro-batches add up; a chain has each task of a layer once, "
-                       "expected all forward tasks first; 'best' schedules such graphs without a chain"));
+                       "expected all forward tasks first, as in the graph of one micro-batch"));
     }
   }
   if (graph.tasks.front().phase == TaskPhase::kForward) return absl::OkStatus();

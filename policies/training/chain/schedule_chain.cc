@@ -12,6 +12,7 @@
 #include "lib/base/io/quote.h"
 #include "lib/training/chain/graph_walk.h"
 #include "policies/training/chain/recompute_model.h"
+#include "policies/training/chain/schedule_chains.h"
 #include "policies/training/transfers/graph_problem.h"
 #include "policies/training/transfers/graph_steps.h"
 #include "tidepool/training/chain_policy.h"
@@ -32,21 +33,21 @@ bool IsForward(const ChainStep& step) {
 
 class GraphScheduler {
  public:
-  GraphScheduler(const TaskGraph& graph, const GraphChain& made, const ChainSchedule& schedule,
+  GraphScheduler(const TaskGraph& graph, absl::Span<const ScheduledChain> chains,
                  std::int64_t granule)
-      : graph_(graph),
-        made_(made),
-        chain_(schedule),
-        granule_(granule),
-        rounding_(kEqualSeconds * schedule.seconds) {}
+      : graph_(graph), chains_(chains), granule_(granule), runs_before_(chains.size()) {}
 
   absl::StatusOr<Schedule> Make();
 
  private:
-  void AddRuns(std::size_t begin, std::size_t end, double seconds, bool is_again);
+  void AddRuns(const GraphChain& made, std::size_t begin, std::size_t end, double seconds,
+               bool is_again);
+  absl::Status AddRuns(std::size_t number);
   absl::Status AddRuns();
   void AddTransfers();
-  void AddTransfers(const ChainStep& out, const ChainStep& in, std::size_t runs);
+  void AddTransfers(std::size_t number);
+  void AddTransfers(std::size_t number, const ChainStep& out, const ChainStep& in,
+                    std::size_t runs);
   void AddTransfersOfHomes();
   const Absence* FindAbsence(std::size_t data, std::size_t runs) const;
   bool IsBefore(const TransferAction& transfer, std::size_t run) const;
@@ -65,48 +66,62 @@ class GraphScheduler {
   }
 
   const TaskGraph& graph_;
-  const GraphChain& made_;
-  const ChainSchedule& chain_;
+  const absl::Span<const ScheduledChain> chains_;
   const std::int64_t granule_;
-  const double rounding_;
+  double rounding_ = 0;
   std::vector<transfers::TaskRun> runs_;
-  std::vector<double> starts_;            // by run
-  std::vector<std::size_t> runs_before_;  // by step of the chain
+  std::vector<double> starts_;                         // by run
+  std::vector<double> chain_starts_;                   // by chain
+  std::vector<std::vector<std::size_t>> runs_before_;  // by chain and its step
   transfers::GraphProblem problem_;
   std::vector<TransferAction> transfers_;  // by start
   std::vector<bool> is_taken_[2];          // by absence: its copy out, and in
   std::vector<TransferAction> actions_;
 };
 
-void GraphScheduler::AddRuns(std::size_t begin, std::size_t end, double seconds, bool is_again) {
+void GraphScheduler::AddRuns(const GraphChain& made, std::size_t begin, std::size_t end,
+                             double seconds, bool is_again) {
   for (std::size_t task = begin; task < end; ++task) {
-    if (is_again && chain::IsLeftOut(graph_.tasks[task], made_.resident)) continue;
-    runs_.push_back({task, made_.algorithms[task]});
+    if (is_again && chain::IsLeftOut(graph_.tasks[task], made.resident)) continue;
+    runs_.push_back({task, made.algorithms[task]});
     starts_.push_back(seconds);
-    seconds += graph_.tasks[task].algorithms[made_.algorithms[task]].seconds;
+    seconds += graph_.tasks[task].algorithms[made.algorithms[task]].seconds;
   }
 }
 
-absl::Status GraphScheduler::AddRuns() {
-  std::vector<bool> has_run(made_.parts.size());
-  for (const ChainStep& step : chain_.steps) {
-    runs_before_.push_back(runs_.size());
+absl::Status GraphScheduler::AddRuns(std::size_t number) {
+  const GraphChain& made = chains_[number].made;
+  std::vector<bool> has_run(made.parts.size());
+  for (const ChainStep& step : chains_[number].schedule.steps) {
+    const double start = chain_starts_[number] + step.start_seconds;
+    runs_before_[number].push_back(runs_.size());
     if (!IsForward(step) && step.action != ChainAction::kBackward) continue;
-    const GraphChain::Part& part = made_.parts[step.index];
+    const GraphChain::Part& part = made.parts[step.index];
     if (step.action == ChainAction::kBackward) {
-      AddRuns(part.backward_begin, part.backward_end, step.start_seconds, /*is_again=*/false);
+      AddRuns(made, part.backward_begin, part.backward_end, start, /*is_again=*/false);
       continue;
     }
     for (std::size_t i = part.forward_begin; has_run[step.index] && i < part.forward_end; ++i) {
       const GraphTask& task = graph_.tasks[i];
-      if (task.may_rerun || chain::IsLeftOut(task, made_.resident)) continue;
+      if (task.may_rerun || chain::IsLeftOut(task, made.resident)) continue;
       return absl::InvalidArgumentError(absl::StrCat("task ", io::Quoted(graph_.tasks[i].name),
                                                      " may not run again, expected one run of F_",
                                                      step.index));
     }
-    AddRuns(part.forward_begin, part.forward_end, step.start_seconds, has_run[step.index]);
+    AddRuns(made, part.forward_begin, part.forward_end, start, has_run[step.index]);
     has_run[step.index] = true;
   }
+  return absl::OkStatus();
+}
+
+absl::Status GraphScheduler::AddRuns() {
+  double seconds = 0;
+  for (std::size_t number = 0; number < chains_.size(); ++number) {
+    chain_starts_.push_back(seconds);
+    if (absl::Status status = AddRuns(number); !status.ok()) return status;
+    seconds += chains_[number].schedule.seconds;
+  }
+  rounding_ = kEqualSeconds * seconds;
   return absl::OkStatus();
 }
 
@@ -127,10 +142,11 @@ const Absence* GraphScheduler::FindAbsence(std::size_t data, std::size_t runs) c
 
 // Adds the copies of the data of an activation, one after the other. `runs` come before it is
 // fetched. Data that would come back before it has left stays.
-void GraphScheduler::AddTransfers(const ChainStep& out, const ChainStep& in, std::size_t runs) {
-  double out_seconds = out.start_seconds;
-  double in_seconds = in.start_seconds;
-  for (const std::size_t data : made_.activations[out.index]) {
+void GraphScheduler::AddTransfers(std::size_t number, const ChainStep& out, const ChainStep& in,
+                                  std::size_t runs) {
+  double out_seconds = chain_starts_[number] + out.start_seconds;
+  double in_seconds = chain_starts_[number] + in.start_seconds;
+  for (const std::size_t data : chains_[number].made.activations[out.index]) {
     const Absence* absence = FindAbsence(data, runs);
     if (absence == nullptr) continue;
     const double left = std::max(EndOf(absence->left), out_seconds + absence->out_seconds);
@@ -153,16 +169,21 @@ void GraphScheduler::AddTransfersOfHomes() {
   }
 }
 
-void GraphScheduler::AddTransfers() {
-  AddTransfersOfHomes();
-  std::vector<std::size_t> next(made_.activations.size());  // the step that fetches it, plus 1
-  for (std::size_t s = chain_.steps.size(); s-- > 0;) {
-    const ChainStep& step = chain_.steps[s];
+void GraphScheduler::AddTransfers(std::size_t number) {
+  const auto& [made, schedule] = chains_[number];
+  std::vector<std::size_t> next(made.activations.size());  // the step that fetches it, plus 1
+  for (std::size_t s = schedule.steps.size(); s-- > 0;) {
+    const ChainStep& step = schedule.steps[s];
     if (step.action == ChainAction::kPrefetch) next[step.index] = s + 1;
     if (step.action != ChainAction::kOffload || next[step.index] == 0) continue;
     const std::size_t in = next[step.index] - 1;
-    AddTransfers(step, chain_.steps[in], runs_before_[in]);
+    AddTransfers(number, step, schedule.steps[in], runs_before_[number][in]);
   }
+}
+
+void GraphScheduler::AddTransfers() {
+  AddTransfersOfHomes();
+  for (std::size_t number = 0; number < chains_.size(); ++number) AddTransfers(number);
   std::stable_sort(transfers_.begin(), transfers_.end(),
                    [&](const TransferAction& a, const TransferAction& b) {
                      return std::tie(a.start_seconds, AbsenceOf(a).needed) <
@@ -210,7 +231,7 @@ void GraphScheduler::Merge() {
 
 absl::StatusOr<Schedule> GraphScheduler::Make() {
   if (absl::Status status = AddRuns(); !status.ok()) return status;
-  const double rate = made_.chain.link_bytes_per_second;
+  const double rate = chains_.front().made.chain.link_bytes_per_second;
   problem_ = transfers::MakeGraphProblem(
       graph_, runs_,
       {.granule = granule_,
@@ -219,7 +240,7 @@ absl::StatusOr<Schedule> GraphScheduler::Make() {
   AddTransfers();
   Merge();
   Schedule schedule = transfers::MakeSteps(graph_, runs_, problem_, actions_);
-  schedule.policy = chain_.policy;
+  schedule.policy = chains_.front().schedule.policy;
   schedule.fingerprint = GraphFingerprint(graph_);
   schedule.memory = ScheduleMemory::kPaged;
   schedule.alignment = granule_;
@@ -240,15 +261,8 @@ absl::Status CheckGraph(const TaskGraph& graph, std::int64_t granule) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-}  // namespace tidepool::chain_policies
-
-namespace tidepool {
-
-absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph, const GraphChain& made,
-                                       const ChainSchedule& schedule, std::int64_t granule) {
-  if (absl::Status status = chain_policies::CheckGraph(graph, granule); !status.ok()) return status;
+absl::Status CheckChain(const ScheduledChain& chain) {
+  const auto& [made, schedule] = chain;
   if (absl::Status status = CheckChainSchedule(made.chain, schedule); !status.ok()) return status;
   for (const ChainStep& step : schedule.steps) {
     if (step.end < 0) continue;
@@ -256,7 +270,30 @@ absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph, const GraphChain&
         absl::StrCat("a copy of a part of x_", step.index,
                      ", expected whole ones; on graphs, BestOptions::part_bytes makes parts"));
   }
-  return chain_policies::GraphScheduler(graph, made, schedule, granule).Make();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> ScheduleChains(const TaskGraph& graph,
+                                        absl::Span<const ScheduledChain> chains,
+                                        std::int64_t granule) {
+  absl::Status status = CheckGraph(graph, granule);
+  for (const ScheduledChain& chain : chains) {
+    if (status.ok()) status = CheckChain(chain);
+  }
+  if (!status.ok()) return status;
+  return GraphScheduler(graph, chains, granule).Make();
+}
+
+}  // namespace tidepool::chain_policies
+
+namespace tidepool {
+
+absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph, const GraphChain& made,
+                                       const ChainSchedule& schedule, std::int64_t granule) {
+  const chain_policies::ScheduledChain chain{made, schedule};
+  return chain_policies::ScheduleChains(graph, {&chain, 1}, granule);
 }
 
 }  // namespace tidepool

@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
+#include "lib/training/chain/micro_batches.h"
+#include "policies/training/chain/schedule_chains.h"
 #include "policies/training/layerwise/layerwise.h"
 #include "policies/training/requests/option_names.h"
 #include "policies/training/requests/policy_options.h"
@@ -19,6 +21,8 @@
 
 namespace tidepool::search {
 namespace {
+
+using chain_policies::ScheduledChain;
 
 // Returns the graph with whole granules, so that a chain that fits also fits the device.
 TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
@@ -32,8 +36,8 @@ TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
   return rounded;
 }
 
-ChainOptions ChainOf(const TaskGraph& graph, const ScheduleRequest& request,
-                     std::int64_t most_workspace, bool recomputes) {
+ChainOptions OptionsOf(const TaskGraph& graph, const ScheduleRequest& request,
+                       std::int64_t most_workspace, bool recomputes) {
   const MachineDevice& device = request.machine.devices.front();
   const MachineLink& link = request.machine.links[device.link];
   ChainOptions options;
@@ -82,20 +86,61 @@ struct TimedSchedule {
   double seconds = 0;
 };
 
+// Whether a chain can have the schedule of another one: they differ in the memory alone, of which
+// it has a little more. Micro-batches differ in the inputs that wait for later ones.
+bool CanTakeScheduleOf(const Chain& other, const Chain& chain) {
+  const std::int64_t more = chain.memory_bytes - other.memory_bytes;
+  if (more < 0 || more > other.memory_bytes / 100) return false;
+  Chain smaller = chain;
+  smaller.memory_bytes = other.memory_bytes;
+  return smaller == other;
+}
+
+// Returns the chain of a micro-batch, with tasks of the whole graph.
+absl::StatusOr<GraphChain> ChainOf(const chain::MicroBatches& micro_batches, std::size_t number,
+                                   const ScheduleRequest& request, std::int64_t most_workspace,
+                                   bool recomputes) {
+  const TaskGraph graph = micro_batches.GraphOf(number);
+  absl::StatusOr<GraphChain> made =
+      ToChain(graph, OptionsOf(graph, request, most_workspace, recomputes));
+  if (made.ok()) micro_batches.RenumberTasks(number, *made);
+  return made;
+}
+
+// Appends a chain and its schedule, which may be that of the chain before.
+absl::Status Add(std::string_view policy, GraphChain made, const ChainPolicyOptions& options,
+                 std::vector<ScheduledChain>& chains) {
+  if (!chains.empty() && CanTakeScheduleOf(chains.back().made.chain, made.chain)) {
+    ChainSchedule again = chains.back().schedule;
+    chains.push_back({std::move(made), std::move(again)});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule(policy, made.chain, options);
+  if (!schedule.ok()) return schedule.status();
+  chains.push_back({std::move(made), *std::move(schedule)});
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TimedSchedule> MakeWith(std::string_view policy, const TaskGraph& graph,
                                        const ScheduleRequest& request,
                                        const GraphChainOptions& options,
                                        std::int64_t most_workspace, bool recomputes) {
-  const absl::StatusOr<GraphChain> made =
-      ToChain(graph, ChainOf(graph, request, most_workspace, recomputes));
-  if (!made.ok()) return made.status();
-  if (absl::Status status = CheckOperationsFit(graph, *made); !status.ok()) return status;
-  const absl::StatusOr<ChainSchedule> chain = MakeChainSchedule(policy, made->chain, options.chain);
-  if (!chain.ok()) return chain.status();
+  const chain::MicroBatches micro_batches(graph);
+  std::vector<ScheduledChain> chains;
+  double seconds = 0;
+  for (std::size_t number = 0; number < micro_batches.count(); ++number) {
+    absl::StatusOr<GraphChain> made =
+        ChainOf(micro_batches, number, request, most_workspace, recomputes);
+    if (!made.ok()) return made.status();
+    absl::Status status = CheckOperationsFit(graph, *made);
+    if (status.ok()) status = Add(policy, *std::move(made), options.chain, chains);
+    if (!status.ok()) return status;
+    seconds += chains.back().schedule.seconds;
+  }
   absl::StatusOr<Schedule> schedule =
-      ScheduleChain(graph, *made, *chain, request.placing.alignment);
+      chain_policies::ScheduleChains(graph, chains, request.placing.alignment);
   if (!schedule.ok()) return schedule.status();
-  return TimedSchedule{*std::move(schedule), chain->seconds};
+  return TimedSchedule{*std::move(schedule), seconds};
 }
 
 std::vector<std::int64_t> LimitsOf(const std::optional<AlgorithmChoice>& choice) {
@@ -133,7 +178,8 @@ absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleReq
   if (!options.ok()) return options.status();
   const TaskGraph rounded = InGranules(graph, request.placing.alignment);
   const std::int64_t limit = LimitsOf(options->algorithms).front();
-  return ToChain(rounded, ChainOf(rounded, request, limit, recomputes));
+  const chain::MicroBatches micro_batches(rounded);
+  return ChainOf(micro_batches, micro_batches.count() - 1, request, limit, recomputes);
 }
 
 absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,

@@ -16,14 +16,16 @@ namespace tidepool::search {
 // Return the paged schedule of a chain policy for a valid graph and device 0 of the request: of a
 // policy that transfers activations, and of one that also runs tasks again. Sizes are whole
 // granules. Without a choice of algorithms, the fastest and those of least workspaces are both
-// tried. Errors are those of ToChain, MakeChainSchedule and ScheduleChain.
+// tried. Each micro-batch of a graph in which gradients add up is a chain of its own. Errors are
+// those of ToChain, MakeChainSchedule and ScheduleChain.
 absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request);
 absl::StatusOr<Schedule> MakeRecomputing(std::string_view policy, const TaskGraph& graph,
                                          const ScheduleRequest& request);
 
 // Returns the chain that these policies see, with the fastest algorithms unless options choose
-// those of least workspaces. Errors are those of ToChain.
+// those of least workspaces: of several micro-batches the chain of the last one. Errors are those
+// of ToChain.
 absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleRequest& request,
                                        bool recomputes);
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/training/chain/micro_batches.h"
 #include "lib/training/schedule/steps/in_pages.h"
 #include "policies/training/chain/chain_policies.h"
 #include "policies/training/layerwise/base_policy.h"
@@ -73,10 +74,13 @@ bool MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const Sched
   return true;
 }
 
-// Returns whether the chain of a graph is short enough for programs of cubic time and more.
+// Returns whether the chain of a graph, or of its last micro-batch, is short enough for programs of
+// cubic time and more.
 bool HasShortChain(const TaskGraph& graph) {
+  const chain::MicroBatches micro_batches(graph);
   const absl::StatusOr<GraphChain> chain =
-      ToChain(graph, {.memory_bytes = kUnlimitedMemory, .recomputation = true});
+      ToChain(micro_batches.GraphOf(micro_batches.count() - 1),
+              {.memory_bytes = kUnlimitedMemory, .recomputation = true});
   return chain.ok() && chain->parts.size() <= kMostOperationsRunningAgain;
 }
 

@@ -10,6 +10,8 @@
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
 #include "tests/training/chain/lasting_graphs.h"
+#include "tests/training/chain/micro_batch_graphs.h"
+#include "tests/training/graph/random_graph.h"
 #include "tidepool/training/chain.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -170,6 +172,59 @@ TEST(ChainedPolicy, GradientsTakeMemoryFromTheirTasksOn) {
     ASSERT_TRUE(schedule.ok()) << policy << schedule.status();
     ExpectValid(*schedule);
   }
+}
+
+// Each micro-batch is a chain, and data that others need stays.
+TEST(ChainedPolicy, MicroBatchesAreChainsInARow) {
+  TaskGraph plain = MakeModel("gpt-2", {.batch = 4}).value();
+  testing::AddMasks(plain, std::int64_t{1} << 20);
+  testing::MakeGradientsInIteration(plain);
+  const TaskGraph graph = testing::WithMicroBatches(plain, 3);
+  const MadeSchedule all =
+      MakeSchedule("none", graph, OneWayRequest(std::int64_t{1} << 40)).value();
+  const Timeline ideal = Simulate(all).value();
+  for (const char* policy : {"recompute", "pofo", "greedy"}) {
+    SCOPED_TRACE(policy);
+    const ScheduleRequest request = InSlots(ideal.peak_device_bytes / 4 * 3);
+    const auto made = MakeSchedule(policy, graph, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+    ExpectValid(*made);
+    const Timeline timeline = Simulate(*made).value();
+    EXPECT_LE(timeline.peak_device_bytes, request.machine.devices.front().memory_bytes);
+    EXPECT_GT(timeline.seconds, ideal.seconds);
+    // The chain that others see is that of the last one.
+    const GraphChain chain = ChainOfGraph(policy, graph, request).value();
+    EXPECT_EQ(chain.parts.front().backward_end, graph.tasks.size());
+    EXPECT_GT(chain.parts.front().forward_begin, graph.tasks.size() / 2);
+  }
+}
+
+TEST(ChainedPolicy, RandomPhasesAreChainsInARow) {
+  testing::RandomGraphs random(7);
+  int again = 0;
+  for (int i = 0; i < testing::Rounds(400); ++i) {
+    TaskGraph graph = random.Valid(random.Below(24) + 2);
+    for (GraphTask& task : graph.tasks) {
+      task.phase = random.Chance(0.5) ? TaskPhase::kForward : TaskPhase::kBackward;
+      task.may_rerun = task.updates.empty() && random.Chance(0.8);
+    }
+    graph.tasks.front().phase = TaskPhase::kForward;
+    SCOPED_TRACE(GraphJson(graph));
+    const Timeline all =
+        Simulate(MakeSchedule("none", graph, OneWayRequest(std::int64_t{1} << 50)).value()).value();
+    for (const char* policy : {"recompute", "pofo", "greedy"}) {
+      for (const std::int64_t eighths : {8, 7, 6}) {
+        const auto made =
+            MakeSchedule(policy, graph, OneWayRequest(all.peak_device_bytes / 8 * eighths));
+        if (absl::IsResourceExhausted(made.status())) continue;
+        ASSERT_TRUE(made.ok()) << policy << made.status();
+        ExpectValid(*made);
+        if (HasFailure()) return;
+        again += made->schedule.steps.size() > graph.tasks.size() ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GE(again, 20);
 }
 
 // F_1 and B_1 read the output of F_0, and not all of its result.

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/training/chain/micro_batches.h"
+
+#include <algorithm>
+
+#include "lib/training/chain/graph_walk.h"
+#include "lib/training/graph/task_uses.h"
+
+namespace tidepool::chain {
+
+MicroBatches::MicroBatches(const TaskGraph& graph)
+    : graph_(graph), begins_{0}, lives_(graph.data.size(), Life{kNoTask, 0}) {
+  const std::vector<GraphTask>& tasks = graph.tasks;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const bool begins =
+        i > 0 && tasks[i].phase == TaskPhase::kForward && tasks[i - 1].phase != TaskPhase::kForward;
+    if (begins) begins_.push_back(i);
+    for (const std::size_t data : graph::UsesOf(tasks[i])) {
+      lives_[data].first = std::min(lives_[data].first, i);
+      lives_[data].last = i;
+    }
+  }
+  begins_.push_back(tasks.size());
+  for (std::size_t data = 0; data < lives_.size(); ++data) {
+    if (ExistsBefore(graph.data[data])) lives_[data].first = 0;
+    if (ExistsAfter(graph.data[data])) lives_[data].last = tasks.size();
+  }
+}
+
+TaskGraph MicroBatches::GraphOf(std::size_t number) const {
+  if (count() == 1) return graph_;
+  const std::size_t begin = begins_[number];
+  const std::size_t end = begins_[number + 1];
+  TaskGraph part;
+  part.name = graph_.name;
+  part.link_bytes_per_second = graph_.link_bytes_per_second;
+  part.tasks.assign(graph_.tasks.begin() + static_cast<std::ptrdiff_t>(begin),
+                    graph_.tasks.begin() + static_cast<std::ptrdiff_t>(end));
+  part.data = graph_.data;
+  for (std::size_t data = 0; data < lives_.size(); ++data) {
+    const auto& [first, last] = lives_[data];
+    GraphData& datum = part.data[data];
+    const bool is_here = first < end && last >= begin;
+    const bool was_before = is_here && (first < begin || ExistsBefore(datum));
+    // Inputs come when the iteration starts.
+    const bool comes = was_before && number == 0 && last < end;
+    if (!comes) datum.before = was_before ? DataHome::kDevice : DataHome::kNowhere;
+    datum.after = is_here && last >= end ? DataHome::kDevice : DataHome::kNowhere;
+  }
+  return part;
+}
+
+void MicroBatches::RenumberTasks(std::size_t number, GraphChain& made) const {
+  const std::size_t begin = begins_[number];
+  for (GraphChain::Part& part : made.parts) {
+    for (std::size_t* task :
+         {&part.forward_begin, &part.forward_end, &part.backward_begin, &part.backward_end}) {
+      *task += begin;
+    }
+  }
+  made.algorithms.insert(made.algorithms.begin(), begin, 0);
+}
+
+}  // namespace tidepool::chain
