@@ -104,8 +104,9 @@ struct PoolOptions {
   // With several streams, a request is placed exactly where the policy puts it, so `tidepool size`
   // predicts every offset and the bytes of the pool. Otherwise a block of about the same size that
   // needs no wait is preferred, and each stream has a cache and a slab (above): they save time, and
-  // make offsets depend on how far the streams are. A pool with one stream is always
-  // exact, as long as it does not remap and its memory is virtual and taken at once.
+  // make offsets depend on how far the streams are. A pool with one stream, for which RecordWork
+  // was never called, is always exact, as long as it does not remap and its memory is virtual and
+  // taken at once.
   bool exact_placement = false;
   // How frees on streams that their owners may destroy at any time (Device::MayEnd) are ordered,
   // once several streams use the pool. False: the stream exists during Free, which records an event
@@ -211,7 +212,9 @@ class TIDEPOOL_EXPORT Pool {
   // does not know. O(log blocks), and O(blocks) when the pool grows.
   //
   // When only segments without live memory stand in the way, because of their size or because the
-  // device is full, they are given back first, for a new segment. That waits, as Trim does.
+  // device is full, they are given back first, for a new segment. That waits, as Trim does. So does
+  // `remap`, for work that uses all other addresses, and memory that other regions give back or
+  // lend. FailedPrecondition for a region that sleeps; otherwise the device's error.
   virtual absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream,
                                          Hint hint = Hint::kResident) = 0;
 

@@ -31,7 +31,7 @@ struct PolicyChoice {
   ModnnOptions modnn = {};
   std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
   std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
-  // Of less memory: `best` is no slower.
+  // Schedules of earlier searches (--known): that of `best` is no slower.
   std::vector<Schedule> known = {};
   bool offloads = true;  // of `best`: false for a GPU that shares the memory of the host
   std::optional<ScheduleMemory> memory_kind = std::nullopt;  // empty: the policy's choice

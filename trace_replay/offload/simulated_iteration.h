@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One iteration, scheduled and simulated: one answer of `simulate`, or one point of a sweep.
+// One iteration, scheduled and simulated: one answer of `schedule`, `emit` or `simulate`, or one
+// point of a sweep.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_SIMULATED_ITERATION_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_SIMULATED_ITERATION_H_
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the answers of `simulate` and `run`: times, stalls and bytes of an iteration.
+// Prints the answers of `schedule`, `emit`, `simulate` and `run`: times, stalls and bytes of an
+// iteration.
 #include <algorithm>
 #include <array>
 #include <iostream>

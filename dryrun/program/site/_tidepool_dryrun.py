@@ -2,7 +2,8 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET.
+The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET, and
+_CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
 import contextlib

@@ -72,7 +72,7 @@ class Steps:
         step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, names)}
         self.before = names
         replace(self.path, step)
-        # A step before the change that a further run tries is as the program has it.
+        # In a further run the first step may lack the change that is tried, so it must not take the place of the last one.
         if self.has_new_peak() and not self.checkpoints and not self.is_in_budget:
             replace(self.path + LARGEST, step)
 
@@ -91,7 +91,7 @@ class Steps:
                 "models": self.layers.models()}
 
     def has_new_peak(self):
-        """Returns whether more memory was live than at the end of any step before."""
+        """Returns whether the peak of live memory has risen since the last call."""
         before, self.peak = self.peak, max(self.peak, self.recording.peak_bytes(self.mode.device))
         return self.peak > before
 

@@ -89,7 +89,7 @@ def of_device(process, device, held, tool):
     orders = [] if device["is_expandable"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
-            # Null where the program restarted its own recording after most of its work.
+            # Null without recorded events of the device. Then it is the memory that is live at the end.
             "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),

@@ -15,7 +15,7 @@ from .errors import DryRunError
 
 @dataclasses.dataclass
 class Options:
-    """The options of the command line, checked there."""
+    """The options of a dry run, from the command line or from Python. DryRun checks those that depend on each other."""
     command: list
     stand_in: str  # the folder of the stand-in for the CUDA runtime
     tool: str = "tidepool"  # the program

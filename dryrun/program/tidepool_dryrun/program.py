@@ -234,7 +234,7 @@ def processes_of(folder):
 
 
 def wait_until_gone(program, folder):
-    """Gives the processes time to end, after SIGTERM with the memory so far. A process in a long call of a library may not."""
+    """Waits some seconds for all processes to end. After SIGTERM each writes the memory so far; one in a long call of a library may not."""
     end = time.monotonic() + SECONDS_TO_ANSWER
     while time.monotonic() < end and (program.poll() is None or processes_of(folder)):
         time.sleep(0.05)

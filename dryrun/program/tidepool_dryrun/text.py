@@ -81,7 +81,7 @@ def verdict(answer):
     if not answer["fits"]:
         if most <= available + least_beside:
             return f"no: {size(most)} of {memory} leave no room for {beside}"
-        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
+        return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(most)} and run out of memory"
     if most > available:
         return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
     left = available - most

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions by which tests control the stand-in for the CUDA runtime (libcudart.so built from
 // this folder) and query it. Programs that do not know the stand-in use environment variables
-// instead (README.md in this folder). The interface is C, so that every program can use it. All
+// instead (dryrun/README.md). The interface is C, so that every program can use it. All
 // functions are thread-safe.
 #ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_CONTROL_H_
 #define TIDEPOOL_DRYRUN_RUNTIME_CUDART_CONTROL_H_
@@ -24,8 +24,8 @@ struct CudartHostConfig {
   int threads_per_multiprocessor;
   int shared_bytes_per_block;  // the most that a kernel can ask for
   int l2_bytes;                // of the cache of each device
-  // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
-  // device may have more memory than the host.
+  // 0: device memory is never touched, so a device may have more memory than the host. Some copied
+  // bytes are known all the same (cudartHostCountKnown); all others read as zero.
   int has_data;
   // The bandwidth of memory by which kernels are assumed to take time on the clock of events; 0:
   // none. Nothing waits for this time.

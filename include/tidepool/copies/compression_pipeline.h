@@ -124,9 +124,11 @@ class TIDEPOOL_EXPORT CompressionPipeline {
   // must not wait for it, destroy it or throw.
   //
   // A failed transfer stores nothing and leaves the device memory as it was. `done` is then called
-  // with ResourceExhausted when `memory` has too little space, or the error of the device. Offload
-  // itself returns InvalidArgument, and `done` is not called, for a null pointer, no `done`, a
-  // negative size or an unknown word size.
+  // with ResourceExhausted when `memory` has too little space, or the error of the device. When
+  // Offload or Prefetch itself returns an error, `done` is not called: InvalidArgument for a null
+  // pointer, no `done`, a size out of range, an unknown word size, or a stored buffer in pieces
+  // larger than a slot; Unavailable after the device failed repeatedly; otherwise the device's
+  // error.
   virtual absl::Status Offload(const void* from, std::int64_t bytes, ZeroValueWord word,
                                Stream after, OffloadDone done) = 0;
 

@@ -15,7 +15,8 @@
 // When a copy fails, its buffer stays where it was, with all of its contents. A query that asks a
 // failed device about its copies is repeated; after the second failure the copies count as
 // finished. All functions are thread-safe, and no lock is held while a thread waits for the device
-// or pins memory. A call that returns an error changes nothing. An offloader, like a pool, must not
+// or pins memory. A call that returns an error changes nothing but counters and
+// which errors were returned. An offloader, like a pool, must not
 // be used in a forked child.
 #ifndef TIDEPOOL_COPIES_OFFLOADER_H_
 #define TIDEPOOL_COPIES_OFFLOADER_H_
@@ -72,8 +73,9 @@ struct OffloaderOptions {
   CompressionPipeline* pipeline = nullptr;
 };
 
-// Events that are recorded in the stream of a copy before and after it, if there are any. Events
-// that the device refuses to record stay as they were. A compressed copy ends on the host: instead
+// Events that are recorded in the stream of a copy before and after it, if there are any; `begins`
+// of a compressed copy in, in the stream of Prefetch. Events that the device refuses to record stay
+// as they were. A compressed copy ends on the host: instead
 // of a record of `ends`, `ended` is called, at most once, by a thread of the pipeline. It must not
 // block.
 struct CopyWatch {
@@ -84,7 +86,7 @@ struct CopyWatch {
 
 struct OffloaderStats {
   std::int64_t buffers = 0;       // not yet freed
-  std::int64_t device_bytes = 0;  // held by buffers on the device
+  std::int64_t device_bytes = 0;  // of the pool: of buffers, also in flight or freed during a copy
   std::int64_t host_bytes = 0;    // held by buffers on the host now, compressed or not
   std::int64_t peak_host_bytes = 0;
   std::int64_t offloads = 0;    // copies out that succeeded
@@ -162,25 +164,26 @@ class TIDEPOOL_EXPORT Offloader {
 
   // Takes device memory for work on `stream`, and waits for it as Allocate does. Then begins to
   // copy the buffer back, after the work that is queued on `stream` now. A buffer that is going out
-  // and still has its memory stays on the device. A call for a buffer that is on the device or
+  // stays on the device. A call for a buffer that is on the device or
   // coming back has no effect. Errors are NotFound, Allocate's and the device's; once, that of a
   // copy out that failed, which left the buffer on the device.
   //
-  // The first call of any function after the end of the copy frees the copy's host memory, if it is
-  // not free already.
+  // The first of these calls after the end of the copy frees the copy's host memory, if it is not
+  // free already: Offload, Prefetch, State, Stats, ProbeDensity, Synchronize, or an allocation that
+  // finds no room in the pool.
   virtual absl::Status Prefetch(BufferId buffer, Stream stream, Hint hint = Hint::kResident,
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CopyWatch watch = {}) = 0;
 
   // Frees the buffer. Its memory goes back to the pool ordered after the work of the streams that
   // used it and after copies in flight: the stream that it was allocated for waits for them.
-  // Synchronize returns the error of a copy that has failed before, and of a copy back after which
-  // work was queued; errors of other copies in flight are dropped. Errors: NotFound.
+  // Synchronize may return the error of a copy that failed before. Errors: NotFound.
   virtual absl::Status Free(BufferId buffer) = 0;
 
   // Waits on the host until all copies queued so far have finished, and gives the memory of buffers
-  // that are out back to the pool. Returns the error of the earliest failed copy that no call has
-  // returned yet, once.
+  // that are out back to the pool. Returns the earliest error that no call has returned, once. Of
+  // the errors of buffers that were freed or copied again since, the offloader keeps the earliest,
+  // and those of copies back after which work was queued.
   virtual absl::Status Synchronize() = 0;
 
   // Returns the buffer's state. Errors: NotFound, as of all functions above.

@@ -40,11 +40,11 @@ struct OffloadPolicyInfo {
 //   all memory from LeastMemory on, with fixed addresses. Data at home on the device after the
 //   iteration stays.
 // - "best": searches for the fastest iteration of any graph, over the data that is sent and the
-//   tasks that run again. It also makes the schedules of the other policies with their default
-//   options, those of pools with late drops, and takes one that is faster. Where weights are at
-//   home on the host, these alone are made. "recompute" and "pofo" take seconds where the chain of
-//   the graph is longer than 32 operations, and are left out then. The same seed gives the same
-//   schedule, unless the time limit ends a search or a plan before its work ends.
+//   tasks that run again. It also makes schedules of the other policies, with default options and
+//   with a few others, those of pools with late drops, and takes one that is faster. "recompute"
+//   and "pofo" take seconds where the chain of the graph is longer than 32 operations, and are left
+//   out then. The same seed gives the same schedule, unless the time limit ends a search or a plan
+//   before its work ends.
 // - "greedy", "vdnn-ratio", "tflms", "dynprog", "autoswap", "recompute", "pofo": the policies of
 //   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
 //   lower rate of the link, and weights stay on the device.

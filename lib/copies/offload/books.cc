@@ -187,7 +187,7 @@ void Books::SettleIn(Buffer& buffer, const CopyPointer& copy) {
   SetState(buffer, BufferState::kOut);
 }
 
-void Books::SettleArrivals() {
+void Books::SettleUnawaited() {
   bool is_raw_in_flight = false;  // then so are all later raw copies: they share a stream
   const std::list<CopyPointer>& ins = in_flight_.ins();
   for (auto it = ins.begin(); it != ins.end();) {

@@ -59,7 +59,7 @@ class Books {
   void Settle(const CopyPointer& copy, const absl::Status& result);
   // Settles copies that have finished and need no host memory any more: copies in, and cancelled
   // copies out.
-  void SettleArrivals();
+  void SettleUnawaited();
 
  private:
   void SettleOut(Buffer& buffer, const CopyPointer& copy);
@@ -75,7 +75,7 @@ class Books {
   OffloaderStats counts_;
   UnreportedErrors errors_;
   CopiesInFlight in_flight_;
-  std::list<CopyPointer> cancelled_;  // copies out for which no caller may be waiting
+  std::list<CopyPointer> cancelled_;  // copies out for which perhaps no caller waits
   std::int64_t last_sequence_ = 0;
   BufferTable buffers_;
 };

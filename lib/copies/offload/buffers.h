@@ -21,7 +21,7 @@ namespace tidepool::offload {
 // A copy of a buffer in one direction. The buffer may be freed, or stay on the device, meanwhile:
 // the copy exists until it is settled.
 struct BufferCopy {
-  std::int64_t sequence = 0;  // the order in which copies were requested
+  std::int64_t sequence = 0;  // the order in which copies were queued
   BufferId buffer;
   std::string buffer_name;  // as in messages
   std::int64_t bytes = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copies of an offloader that are not settled, in the order in which they were requested.
+// The copies of an offloader that are not settled, in the order in which they were queued.
 #ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_COPIES_IN_FLIGHT_H_
 #define TIDEPOOL_LIB_COPIES_OFFLOAD_COPIES_IN_FLIGHT_H_
 

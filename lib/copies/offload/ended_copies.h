@@ -3,8 +3,9 @@
 // for.
 //
 // The pipeline's threads leave ends here and go on. They must not wait for the offloader's mutex: a
-// thread that holds it may wait for a copy, and copies need the pipeline's threads (deadlock). The
-// mutex here is held for moments, and no function of another room is called under it.
+// thread that holds it may be inside a call of the device, and the driver may hold that call up
+// until a host function ends that waits for the pipeline's threads (deadlock). The mutex here is
+// held for moments, and no function of another room is called under it.
 #ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_ENDED_COPIES_H_
 #define TIDEPOOL_LIB_COPIES_OFFLOAD_ENDED_COPIES_H_
 

@@ -112,7 +112,7 @@ absl::StatusOr<void*> MemoryQueue::TakeFirst(OffloaderState& state, const Memory
     const std::uint64_t seen = state.ended.Changes();
     absl::StatusOr<void*> address = AskPool(state, request);
     if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
-    state.books.SettleArrivals();
+    state.books.SettleUnawaited();
     if (state.ended.Changes() != seen && !is_late) {
       is_late = deadline != absl::InfiniteFuture() && absl::Now() >= deadline;
       continue;

@@ -30,8 +30,9 @@ struct MemoryRequest {
   absl::Time deadline = absl::InfiniteFuture();
 };
 
-// First come, first served: no request overtakes another, so the requests of one thread get the
-// same addresses in every run. The mutex of OffloaderState guards it.
+// First come, first served: no request overtakes another. So with Release::kWhenAwaited the
+// requests of one thread get the same addresses in every run. The mutex of OffloaderState guards
+// it.
 class MemoryQueue {
  public:
   MemoryQueue(Device& device, Pool& pool, OffloaderOptions::Release release)

@@ -62,7 +62,7 @@ absl::Status OffloaderImpl::Offload(BufferId id, Event after, std::optional<Zero
                                     CopyWatch watch) {
   if (!state_->copies.can_compress()) word = std::nullopt;
   const StateLock lock(*state_);
-  state_->books.SettleArrivals();
+  state_->books.SettleUnawaited();
   absl::StatusOr<Buffer*> found = state_->books.FindToOffload(id);
   if (!found.ok()) return found.status();
   std::shared_ptr<HostMemory> host;
@@ -123,7 +123,7 @@ absl::Status OffloaderImpl::AwaitOffload(BufferId id, CopyPointer copy) {
 absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl::Time deadline,
                                      CopyWatch watch) {
   const StateLock lock(*state_);
-  state_->books.SettleArrivals();
+  state_->books.SettleUnawaited();
   absl::StatusOr<Buffer*> found = state_->books.buffers().Find(id);
   if (!found.ok()) return found.status();
   if (absl::Status status = state_->books.TakeOffloadError(**found); !status.ok()) return status;
@@ -175,7 +175,7 @@ absl::Status OffloaderImpl::Synchronize() {
 
 absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {
   const StateLock lock(*state_);
-  state_->books.SettleArrivals();
+  state_->books.SettleUnawaited();
   const absl::StatusOr<Buffer*> buffer = state_->books.buffers().Find(id);
   if (!buffer.ok()) return buffer.status();
   return (*buffer)->state;
@@ -187,7 +187,7 @@ absl::StatusOr<DensityEstimate> OffloaderImpl::ProbeDensity(
   std::int64_t bytes = 0;
   {
     const StateLock lock(*state_);
-    state_->books.SettleArrivals();
+    state_->books.SettleUnawaited();
     const absl::StatusOr<Buffer*> buffer = state_->books.buffers().Find(id);
     if (!buffer.ok()) return buffer.status();
     if ((*buffer)->state != BufferState::kOut) return WrongState(**buffer, "out");
@@ -203,7 +203,7 @@ absl::StatusOr<DensityEstimate> OffloaderImpl::ProbeDensity(
 
 OffloaderStats OffloaderImpl::Stats() const {
   const StateLock lock(*state_);
-  state_->books.SettleArrivals();
+  state_->books.SettleUnawaited();
   return state_->books.Stats();
 }
 

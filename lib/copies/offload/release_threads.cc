@@ -43,7 +43,8 @@ void ReleaseThreads::Run(bool is_compressed) {
   for (;;) {
     const std::uint64_t seen = state_.ended.Changes();
     state_.books.CollectEnded();
-    if (is_compressed) state_.books.SettleArrivals();
+    // A compressed copy in keeps the memory of a freed buffer until it is settled.
+    if (is_compressed) state_.books.SettleUnawaited();
     if (const CopyPointer next = state_.books.in_flight().FirstOut(is_compressed)) {
       state_.Finish(next);
     } else if (is_ending_) {

@@ -77,8 +77,8 @@ class Direction {
                        piece.is_copying);
   }
 
-  // Pieces with a queued copy, the oldest first. At most one thread waits for the oldest; meanwhile
-  // no other thread takes it.
+  // Pieces with a copy that was queued, or could not be, the oldest first. At most one thread waits
+  // for the oldest; meanwhile no other thread takes it.
   void AddCopying(Piece<TransferType> piece) { copying_.push_back(std::move(piece)); }
   bool NeedsWaiter() const { return !is_waited_for_ && !copying_.empty(); }
   const Piece<TransferType>& oldest() const { return copying_.front(); }

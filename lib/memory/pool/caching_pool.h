@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CachingPool: a layer around a pool that gives each stream a small cache of blocks that it freed.
 //
-// The caches begin when memory of the pool crosses between streams. Threads on different streams
+// The caches begin when the pool begins to keep tickets. Threads on different streams
 // then seldom meet. The layer empties and pauses all caches before the pool grows, trims, refuses
 // or makes a caller wait, because memory in a cache serves only its stream.
 //
@@ -93,8 +93,9 @@ class CachingPool final : public Pool, public CacheLayer {
  private:
   static constexpr std::size_t kCaches = 32;
 
-  // Each of two caches holds at most this part of the pool, and more than two together at most the
-  // smaller part: a cached block serves only its stream, and keeps its neighbours from merging.
+  // A cache that begins as the first or second holds at most 1/kPart of the pool, and one that
+  // begins as the n-th at most 1/(n kPartOfMany): a cached block serves only its stream, and keeps
+  // its neighbours from merging.
   static constexpr std::int64_t kPart = 128;
   static constexpr std::int64_t kPartOfMany = 512;
 

@@ -11,7 +11,7 @@ namespace tidepool::pool {
 
 // Begins to keep tickets. All work so far may still use each block that is free now.
 void HandOver::BeginCrossing(Stream newest) {
-  has_crossed_.store(true, std::memory_order_relaxed);
+  keeps_tickets_.store(true, std::memory_order_relaxed);
   const Tickets tickets = order_.TicketsOfAllBut(newest);
   for (BlockId id = blocks_.First(); id != kNoBlock; id = blocks_.Next(id)) {
     if (blocks_.used(id)) continue;
@@ -84,12 +84,12 @@ void HandOver::NoteFreed(BlockId before, const Range& range, const Tickets& tick
 
 void HandOver::NoteIncluded(BlockId before, const Range& range, const Tickets& tickets,
                             BlockId after, BlockId merged) {
-  if (!has_crossed()) return;
+  if (!keeps_tickets()) return;
   tickets_.Merge(before, range.begin, range.end, tickets, after, merged, UINT64_MAX);
 }
 
 void HandOver::NoteExcluded(BlockId from, const Range& range, BlockId before, BlockId after) {
-  if (has_crossed()) tickets_.Take(from, range.begin, range.end, before, after);
+  if (keeps_tickets()) tickets_.Take(from, range.begin, range.end, before, after);
 }
 
 void HandOver::Shrink(std::size_t names) {
@@ -101,7 +101,7 @@ void HandOver::Shrink(std::size_t names) {
 }
 
 void HandOver::AddUse(BlockId block, Stream stream) {
-  if (!has_crossed()) BeginCrossing({});  // another stream may free the block
+  if (!keeps_tickets()) BeginCrossing({});  // another stream may free the block
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
 }
@@ -117,7 +117,7 @@ absl::Status HandOver::CheckOwner(BlockId block, Stream stream) const {
 
 // Before memory crossed, all work of the pool's streams may use each free block.
 Tickets HandOver::TicketsIn(BlockId block, const Range& range) const {
-  if (!has_crossed()) return order_.TicketsOfAllBut({});
+  if (!keeps_tickets()) return order_.TicketsOfAllBut({});
   Tickets tickets;
   tickets_.ForEach(block, range.begin, range.end, [&](const Ticket& ticket) {
     AddTicket(tickets, ticket);
@@ -128,7 +128,7 @@ Tickets HandOver::TicketsIn(BlockId block, const Range& range) const {
 
 Tickets HandOver::TicketsOf(BlockId block) const {
   const Range range = {blocks_.offset(block), blocks_.offset(block) + blocks_.bytes(block)};
-  return has_crossed() ? TicketsIn(block, range) : Tickets();
+  return keeps_tickets() ? TicketsIn(block, range) : Tickets();
 }
 
 std::vector<Stream> HandOver::PendingStreams(BlockId block) const {

@@ -26,7 +26,7 @@
 
 namespace tidepool::pool {
 
-// Not thread-safe, but for has_crossed: the books' mutex guards it. Blocks are those of the block
+// Not thread-safe, but for keeps_tickets: the books' mutex guards it. Blocks are those of the block
 // map, which is changed by the owner.
 class HandOver {
  public:
@@ -37,12 +37,13 @@ class HandOver {
   // Returns the clock of a stream; NotFound when the device does not know the stream.
   absl::StatusOr<StreamClock*> FindClock(Stream stream) {
     absl::StatusOr<StreamClock*> clock = order_.Find(stream);
-    if (order_.size() > 1 && !has_crossed()) [[unlikely]]
+    if (order_.size() > 1 && !keeps_tickets()) [[unlikely]]
       BeginCrossing(stream);
     return clock;
   }
-  // Whether memory may have crossed between streams. It stays so.
-  bool has_crossed() const { return has_crossed_.load(std::memory_order_relaxed); }
+  // Whether free blocks have tickets: from the second stream on, or from the first RecordUse or
+  // RecordWork. It stays so.
+  bool keeps_tickets() const { return keeps_tickets_.load(std::memory_order_relaxed); }
 
   // Makes a stream wait, on the device, for the work that may still use a range of a free block.
   // Returns whether work of other streams may still run then.
@@ -53,7 +54,7 @@ class HandOver {
     if (block >= allocated_on_.size()) [[unlikely]]
       GrowTo(block);
     allocated_on_[block] = clock.stream;
-    if (has_crossed()) [[unlikely]]
+    if (keeps_tickets()) [[unlikely]]
       NoteTakenAfterCrossing(from, block, is_after_others);
   }
   // Notes that a used block, which no stream uses beside its own, was split into `first` and
@@ -87,7 +88,7 @@ class HandOver {
 
   // Records the work of all streams so far.
   absl::Status RecordWork() {
-    if (!has_crossed()) BeginCrossing({});
+    if (!keeps_tickets()) BeginCrossing({});
     return order_.RecordWork();
   }
   // Waits on the host for the work of tickets.
@@ -113,7 +114,7 @@ class HandOver {
   const blocks::BlockMap& blocks_;
   StreamOrder order_;
   TicketLists tickets_;
-  std::atomic<bool> has_crossed_ = false;
+  std::atomic<bool> keeps_tickets_ = false;
   std::vector<Stream> allocated_on_;   // by used block
   std::vector<bool> is_after_others_;  // by used block: other streams' work may run before it
   absl::flat_hash_map<BlockId, absl::InlinedVector<Stream, 2>> uses_;  // by used block

@@ -65,7 +65,7 @@ bool MappedMemory::IsFree(BlockId block, const Range& range) const {
 }
 
 // Returns the lowest addresses with nothing live in them. As long as nothing was excluded they are
-// at the end, because no free block serves the request.
+// at the end, because no free block was found for the request.
 std::optional<MappedMemory::Site> MappedMemory::FindSite(std::int64_t bytes) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   BlockId id = blocks.First();

@@ -72,7 +72,8 @@ class MappedMemory : public MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {
     return false;
   }
-  // Maps new memory to the gaps and takes the site into the arena.
+  // Takes a site, of which the gaps have memory now, into the arena. Returns the free block that
+  // its end is in.
   BlockId IncludeSite(const Site& site);
   BlockId Include(const Range& range, const Tickets& tickets) override;
 

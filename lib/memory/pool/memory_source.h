@@ -46,7 +46,8 @@ class MemorySource {
   // Takes the initial memory. Called once, first.
   absl::Status Start(PoolLocks& locks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
   // Makes room for a request that no free block serves. Returns no block when the budget or the
-  // device does not allow it: growth_error then says why.
+  // device does not allow it. growth_error is then the error of the device, or of an arena with too
+  // many blocks; empty for the budget.
   absl::StatusOr<Placement> Grow(const Request& request, Stream stream, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
   // Takes the memory that plans in a range of offsets lack, if the device has it. Plans are
@@ -165,6 +166,8 @@ class MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::StatusOr<Placement> TakeOnce(const Request& request, Growth& growth, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
+  // Returns and forgets the tickets of memory in the range that lies after the end of the arena:
+  // the rest of a granule in which the budget ends.
   virtual Tickets TakeTicketsBeyond(const Range& /*range*/) { return {}; }
   void TakeBackLeaving();
   void NotePeak();

@@ -13,8 +13,8 @@
 
 namespace tidepool::pool {
 
-// ResourceExhausted. `bytes` are the caller's. `growth_error` is the device's error when the pool
-// last tried to grow for this request; empty when it did not try.
+// ResourceExhausted. `bytes` are the caller's. `growth_error` is that of MemorySource, of the last
+// growth for this request.
 // Reads the live and largest free memory and the budget of `stats`.
 absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
                          const PoolWords& words);

@@ -85,7 +85,7 @@ class PoolImpl final : public Pool {
 
   // The rest is for a layer around the pool. The first three need no lock.
   bool HasCrossed() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // reads an atomic
-    return arena_.hand_over().has_crossed();
+    return arena_.hand_over().keeps_tickets();
   }
   bool CanServe(std::size_t bytes) const { return bytes > 0 && bytes <= MostBytes(); }
   std::int64_t Rounded(std::int64_t bytes) const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
@@ -130,8 +130,9 @@ class PoolImpl final : public Pool {
  private:
   std::size_t MostBytes() const { return most_bytes_.load(std::memory_order_relaxed); }
 
-  // The three return null when there is no room, or when free memory is kept for a waiter that
-  // comes before `waiter`. Those with a waiter release the locks while the device is called.
+  // The next four return null when there is no room, or when free memory is kept for a waiter that
+  // comes before `waiter` (null: a request that does not wait). They may release the books, so a
+  // block or a clock that was found before is not valid after them.
   absl::StatusOr<void*> AllocateOrGrow(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)

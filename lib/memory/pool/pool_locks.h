@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // PoolLocks: the locks of a pool that calls its device for memory while other threads use the pool.
 //
-// They are taken in the order give_back, memory, books. No thread waits for work of a stream while
-// it holds one of the last two, and none calls the device for memory while it holds the books: the
-// driver may wait for all work in such a call. That work may depend on a thread that frees memory
-// of this pool, and such a thread needs the books: holding them would be a deadlock.
+// They are taken in the order give_back, memory, books. With regions the order of all is:
+// PoolRegions::control_, taking_, give_back, memory, books of the main pool, PoolRegions::table_,
+// books of a region, PhysicalStore::mutex_. SlabPool::beginning_ and then StreamSlab::mutex_ come
+// before books, and nothing is locked under StreamCache::mutex_. No thread waits for work of a
+// stream while it holds one of the last two, and none calls the device for memory while it holds
+// the books: the driver may wait for all work in such a call. That work may depend on a thread that
+// frees memory of this pool, and such a thread needs the books: holding them would be a deadlock.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 
@@ -21,8 +24,9 @@ struct PoolLocks {
   // Guards which memory is live, and everything else that each call reads.
   BackoffMutex books;
 
-  // Makes a call of the device for memory, and returns its result. Meanwhile other threads use the
-  // pool, but do not change its memory.
+  // Makes a call without the books, and returns its result. Where the thread holds `memory`, other
+  // threads use the pool meanwhile and do not change which memory it has; else they may do
+  // anything.
   template <typename Call>
   auto WithoutBooks(Call call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(books) {
     books.unlock();

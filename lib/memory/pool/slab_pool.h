@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SlabPool: a layer around a pool that gives each stream a slab for its small requests.
 //
-// The slabs begin when memory of the pool crosses between streams. The layer ends and pauses all
+// The slabs begin when the pool begins to keep tickets. The layer ends and pauses all
 // slabs before the pool grows, trims, refuses or makes a caller wait, so the budget is used as if
 // there were no slabs.
 //
@@ -32,7 +32,8 @@ namespace tidepool::pool {
 
 class SlabPool final : public Pool, public CacheLayer {
  public:
-  // `options` are resolved; their policy remembers no addresses, and their memory does not move.
+  // `options` are resolved, and their policy remembers no addresses. There are no slabs where the
+  // memory moves.
   SlabPool(const Device& device, const PoolOptions& options, std::unique_ptr<PoolImpl> pool);
   ~SlabPool() override;
 
@@ -95,8 +96,8 @@ class SlabPool final : public Pool, public CacheLayer {
  private:
   static constexpr std::size_t kSlabs = 32;
 
-  // Each of two slabs has at most this part of the pool, and more than two together at most the
-  // smaller part: the free memory of a slab serves only its stream.
+  // A slab that begins as the first or second has at most 1/kPart of the pool, and one that begins
+  // as the n-th at most 1/(n kPartOfMany): the free memory of a slab serves only its stream.
   static constexpr std::int64_t kPart = 128;
   static constexpr std::int64_t kPartOfMany = 512;
 

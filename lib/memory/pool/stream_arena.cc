@@ -32,7 +32,7 @@ bool StreamArena::FreeObserved(const void* address, StreamClock& clock, Observer
   const BlockId block = Find(address);
   if (block == kNoBlock) return false;
   observers.OnFree(block, clock);
-  if (hand_over_.has_crossed()) {
+  if (hand_over_.keeps_tickets()) {
     FreeBlock(block, hand_over_.TakeTickets(block, clock));
   } else {
     arena_.FreeBlock(block);

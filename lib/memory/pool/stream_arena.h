@@ -21,7 +21,7 @@
 
 namespace tidepool::pool {
 
-// Not thread-safe, but for Rounded and HandOver::has_crossed: the books' mutex guards it.
+// Not thread-safe, but for Rounded and HandOver::keeps_tickets: the books' mutex guards it.
 class StreamArena {
  public:
   // The arena has `address_bytes` of offsets at most, and no memory yet.
@@ -37,7 +37,7 @@ class StreamArena {
   Placement Choose(const Request& request, const StreamClock& clock) {
     if (!arena_.blocks().HasNames()) [[unlikely]]
       return Placement::None();
-    if (is_exact_ || !hand_over_.has_crossed()) [[likely]]
+    if (is_exact_ || !hand_over_.keeps_tickets()) [[likely]]
       return ChooseExactly(request);
     return ChooseAvoidingWaits(request, clock);
   }
@@ -45,7 +45,7 @@ class StreamArena {
   // streams may still run then.
   absl::StatusOr<bool> Order(const Placement& placement, std::int64_t bytes, StreamClock& clock,
                              Observers& observers) {
-    if (!hand_over_.has_crossed()) [[likely]]
+    if (!hand_over_.keeps_tickets()) [[likely]]
       return false;
     const std::int64_t begin = arena_.blocks().OffsetOf(placement, bytes);
     return hand_over_.Await(placement.block, {begin, begin + bytes}, clock, observers);
@@ -61,7 +61,7 @@ class StreamArena {
 
   // Frees a live allocation. Returns false, and does nothing, when none begins at `address`.
   bool Free(const void* address, StreamClock& clock, Observers& observers) {
-    if (hand_over_.has_crossed() || observers.NeedsBlocks()) [[unlikely]]
+    if (hand_over_.keeps_tickets() || observers.NeedsBlocks()) [[unlikely]]
       return FreeObserved(address, clock, observers);
     if (!arena_.Free(addresses_.OffsetOf(address))) [[unlikely]]
       return false;

@@ -25,8 +25,8 @@ using ChooseSubBatchOf = absl::StatusOr<std::int64_t> (*)(const GraphFamily& fam
                                                           const ScheduleRequest& request);
 
 // A policy makes schedules of a pool, paged ones, or ones with addresses of its own. Paged ones get
-// rounds, devices and fixed addresses from MakeSchedule. The pool of the request has the memory and
-// the link of the machine, except for paged ones.
+// rounds, devices and fixed addresses from MakeSchedule. `make_paged` of "best" gives fixed
+// addresses unless the request asks for pages; rounds drop them (InPages).
 struct OffloadPolicy {
   enum class Options : std::uint8_t { kLayerwise, kGraphChain, kBest, kModnn };
 

@@ -13,10 +13,10 @@ namespace tidepool::search {
 
 using Algorithms = std::vector<std::size_t>;  // by task
 
-// Returns two choices, or fewer where there are no more. The first has the best schedule of no
-// search. The other has the fastest algorithms, because tasks that run again make room for them, or
-// the second best schedule. Each has the fastest algorithms up to a limit of workspaces, from no
-// limit to no workspace.
+// Returns two choices, or fewer where there are no more. Each choice gets a schedule without a
+// search. The first is the choice with the fastest of these. The second has the fastest algorithms,
+// because tasks that run again make room for them, or is the next best if the first has them. Each
+// has the fastest algorithms up to a limit of workspaces, from no limit to no workspace.
 std::vector<Algorithms> PromisingAlgorithms(const TaskGraph& graph,
                                             const transfers::IterationOptions& options);
 

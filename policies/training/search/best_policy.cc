@@ -19,8 +19,8 @@ namespace tidepool::search {
 namespace {
 
 // Searches for a schedule on one stream without compression. Then, in the time that is left,
-// searches with compression, and on several streams. Each search begins with the answer of the one
-// before, so no option of the machine makes the answer slower.
+// searches with compression, and on several streams. The answer is no slower than that of a search
+// before, so no option of the machine makes it slower.
 class BestInStages {
  public:
   BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)

@@ -31,6 +31,7 @@ class MemoryCuts {
   // The last cut was enough, or too much to be of use.
   void Suffices() {
     high_ = next_;
+    // Whether a plan fits is not monotonic, so smaller cuts than the last ones are tried again.
     if (high_ - low_ < memory_ / kLeastPart) low_ /= 2;
     next_ = Middle();
   }

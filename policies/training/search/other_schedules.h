@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedules of all policies but `best` and `modnn`, as paged ones: `best` begins with them.
+// Paged schedules of all policies but `best` and `modnn`, which `best` compares with its own.
 #ifndef TIDEPOOL_POLICIES_TRAINING_SEARCH_OTHER_SCHEDULES_H_
 #define TIDEPOOL_POLICIES_TRAINING_SEARCH_OTHER_SCHEDULES_H_
 
@@ -17,9 +17,8 @@ using TakeSchedule = std::function<bool(const Schedule&)>;
 
 // Calls `take` with the schedules of the policies that only transfer data, for a valid graph and a
 // checked request: none, base, vdnn++ with two sets of layers, and the chain policies without
-// recomputation. Policies have their default options. Together they take hundredths of a second for
-// a thousand tasks. Schedules of a pool get late drops (PagedFromPool), with which vdnn and vdnn++
-// are the same.
+// recomputation. Together they take hundredths of a second for a thousand tasks. Schedules of a
+// pool get late drops (PagedFromPool), with which vdnn and vdnn++ are the same.
 void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& request,
                              const TakeSchedule& take);
 

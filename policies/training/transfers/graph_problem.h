@@ -74,7 +74,7 @@ struct GraphProblem {
 
   TransferProblem problem;
   std::vector<Moved> moved;  // by absence
-  std::vector<End> ends;     // by data
+  std::vector<End> ends;     // in the order of data; several for data that is made again
   // Data without memory once the iteration has started: gradients of the iteration before.
   std::vector<std::size_t> dropped;
 

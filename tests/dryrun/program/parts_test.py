@@ -413,8 +413,8 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
                                               "spare besides 526.0 MiB to 771.0 MiB of context"))
         tool.least_memory = 111
-        self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
-                                               "and then runs out of memory"))
+        self.assertEqual(verdict(110), (False, "no: this run fit in 110 bytes, but with rising addresses PyTorch may reserve 120 bytes and "
+                                               "run out of memory"))
 
     def test_ranks_of_a_world_have_to_take_part(self):
         of_world = world.World(1024, (0, 3), 8)
