@@ -162,6 +162,7 @@ void Books::SettleOut(Buffer& buffer, const CopyPointer& copy) {
     buffer.device = nullptr;
     return SetState(buffer, BufferState::kOut);
   }
+  errors_.Detach(buffer);  // an earlier error that no call has returned
   buffer.failed = copy;
   buffer.device->SetLeaving(false);
   SetState(buffer, BufferState::kOnDevice);

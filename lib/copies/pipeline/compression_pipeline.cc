@@ -344,10 +344,11 @@ template <typename TransferType>
 void CompressionPipelineImpl::WaitForOldest(Direction<TransferType>& direction) {
   CopyLane& lane = direction.lane();
   const StagingSlot slot = direction.oldest().slot;
+  const bool is_copying = direction.oldest().is_copying;
   direction.SetWaitedFor(true);
   WakeThread();
   mutex_.Unlock();
-  const absl::Status status = lane.Wait(slot);
+  const absl::Status status = is_copying ? lane.Wait(slot) : absl::OkStatus();
   mutex_.Lock();
   direction.SetWaitedFor(false);
   Piece<TransferType> piece = direction.TakeOldest();

@@ -205,6 +205,21 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
   }
 }
 
+// Each of two copies out of a buffer that fail has an error of its own.
+TEST(OffloaderErrorsTest, OfTwoCopiesOutAreBothTold) {
+  OffloaderFixture fixture;
+  const BufferId buffer = fixture.New(kBufferBytes, 1, "x");
+  for (int copy = 1; copy <= 2; ++copy) {
+    fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+    ASSERT_TRUE(fixture.Send(buffer).ok());
+    while (fixture.offloader().Stats().failures < copy) std::this_thread::yield();
+  }
+  EXPECT_FALSE(fixture.offloader().Synchronize().ok());
+  EXPECT_FALSE(fixture.offloader().Synchronize().ok());
+  EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+  EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
+}
+
 // A program that only offloads and frees hears of a failed link, too.
 TEST(OffloaderErrorsTest, OfACopyOutOutlivesItsBuffer) {
   OffloaderFixture fixture;
