@@ -234,8 +234,9 @@ absl::StatusOr<void*> PoolImpl::GrowAndAllocate(const WantedMemory& wanted, cons
   const Request request{arena_.Rounded(wanted.bytes), wanted.hint};
   const absl::StatusOr<Placement> grown = memory_->Grow(request, wanted.stream, locks_);
   if (!grown.ok()) return grown.status();
-  if (memory_->is_asleep()) return Asleep();
-  if (grown->block == kNoBlock || !queue_.MayServe(waiter)) return nullptr;
+  // The region may have been paused without the books. A request that waits goes on to wait.
+  if (memory_->is_asleep() && waiter == nullptr) return Asleep();
+  if (memory_->is_asleep() || grown->block == kNoBlock || !queue_.MayServe(waiter)) return nullptr;
   return TryAllocate(wanted, *grown);
 }
 

@@ -3,6 +3,9 @@
 //
 // Each region is a pool of its own with its own addresses, on the physical memory that all share. A
 // region that sleeps refuses requests and lends its memory. Its books stay as they are.
+//
+// It also pauses the caches and slabs of the pool while a request waits (AllocateBlocking), and
+// counts frees and growths, for pools without regions too.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_REGIONS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_REGIONS_H_
 
@@ -10,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,12 +69,30 @@ class PoolRegions {
   bool HasAny() const { return has_any_.load(std::memory_order_acquire); }
   // Returns the pool of the region that holds an address, or null.
   Pool* Holding(const void* address) const;
+  // Keeps the caches and slabs of the layers empty for a scope.
+  class CachePause {
+   public:
+    explicit CachePause(PoolRegions& regions) : regions_(regions) {
+      for (CacheLayer* const layer : regions_.layers_) layer->PauseCaches();
+    }
+    ~CachePause() {
+      for (CacheLayer* const layer : regions_.layers_) layer->ResumeCaches();
+    }
+    CachePause(const CachePause&) = delete;
+    CachePause& operator=(const CachePause&) = delete;
+
+   private:
+    PoolRegions& regions_;
+  };
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
-  // unused memory above their least. In between it waits for the work of lent memory and takes
-  // unused memory from them. One thread at a time: two would take memory from each other.
+  // unused memory above their least. In between it empties caches and slabs, waits for the work of
+  // lent memory and takes unused memory from the others. One thread at a time: two would take
+  // memory from each other.
   template <typename Take>
   void TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
+    if (take()) return;
+    const CachePause pause(*this);
     while (!take()) {
       if (MakeRoom(wanting)) continue;
       take();  // the work of lent memory has finished
@@ -86,10 +108,10 @@ class PoolRegions {
    public:
     explicit Wait(PoolRegions& regions) : regions_(regions) {
       regions_.waiters_.fetch_add(1);
-      for (CacheLayer* const layer : regions_.layers_) layer->PauseCaches();
+      pause_.emplace(regions_);
     }
     ~Wait() {
-      for (CacheLayer* const layer : regions_.layers_) layer->ResumeCaches();
+      pause_.reset();
       regions_.waiters_.fetch_sub(1);
     }
     Wait(const Wait&) = delete;
@@ -97,6 +119,7 @@ class PoolRegions {
 
    private:
     PoolRegions& regions_;
+    std::optional<CachePause> pause_;
   };
   bool HasWaiters() const { return waiters_.load(std::memory_order_relaxed) > 0; }
   // Adds a layer around those that there are, before other threads use the pools.

@@ -33,6 +33,19 @@ class RegionsWaitTest : public PoolFixture {
   absl::StatusOr<void*> Wait(Pool& pool, std::int64_t bytes) {
     return pool.AllocateBlocking(static_cast<std::size_t>(bytes), stream_);
   }
+  // Lets a stream's cache keep free blocks of the pool.
+  void FillCaches() {
+    const Stream other = NewStream();
+    for (int i = 0; i < 4; ++i) {  // caches begin with the second stream
+      for (const Stream stream : {stream_, other}) {
+        void* const p = pool_->Allocate(kBudget, stream).value();
+        ASSERT_TRUE(pool_->Free(p, stream).ok());
+      }
+    }
+    std::vector<void*> blocks;
+    for (int i = 0; i < 64; ++i) blocks.push_back(Take(*pool_, 4 * kKiB));
+    for (void* const block : blocks) Free(block);
+  }
   // Returns when a request sleeps in a pool.
   static void AwaitSleeper(const Pool& pool) {
     while (pool.Stats().blocked == 0) std::this_thread::yield();
@@ -112,18 +125,17 @@ TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
   Free(held);
 }
 
-// Blocks that a stream's cache keeps are given to the pool before a request of a region waits.
+// Blocks that a stream's cache keeps are given to the pool before a request of a region is refused
+// or waits.
+TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesARequest) {
+  FillCaches();
+  const absl::StatusOr<void*> served = cache_->Allocate(kBudget, stream_);
+  ASSERT_TRUE(served.ok()) << served.status();
+  Free(*served);
+}
+
 TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
-  const Stream other = NewStream();
-  for (int i = 0; i < 4; ++i) {  // memory crosses between streams, and caches begin
-    for (const Stream stream : {stream_, other}) {
-      void* const p = pool_->Allocate(kBudget, stream).value();
-      ASSERT_TRUE(pool_->Free(p, stream).ok());
-    }
-  }
-  std::vector<void*> blocks;
-  for (int i = 0; i < 64; ++i) blocks.push_back(Take(*pool_, 4 * kKiB));
-  for (void* const block : blocks) Free(block);
+  FillCaches();
   void* const kept = Take(*weights_, kMiB);
   absl::StatusOr<void*> served = nullptr;
   std::thread waiter([&] { served = Wait(*cache_, kBudget); });
