@@ -84,9 +84,13 @@ bool PagedSteps::Perform(const ScheduleStep& step) {
     case StepKind::kFree:
       Free(step);
       return true;
-    case StepKind::kRun:
+    case StepKind::kRun: {
+      // A run takes its workspace at its step, so drops for it come before.
+      const TaskAlgorithm& algorithm = graph_.tasks[step.index].algorithms[step.algorithm];
+      const bool has_room = HasRoom(Granules(algorithm.workspace_bytes));
       paged_.steps.push_back(step);
-      return HasRoom(Granules(graph_.tasks[step.index].algorithms[step.algorithm].workspace_bytes));
+      return has_room;
+    }
     case StepKind::kOffload:
       paged_.steps.push_back(step);
       places_[step.index] = Place::kLeaving;
