@@ -46,16 +46,18 @@ bool WantsPages(const ScheduleRequest& request) { return request.memory == Sched
 // Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& effort,
                     MadeSchedule& made) {
+  const std::vector<std::int64_t> memory = MemoryOf(made.machine);
   if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
-    const std::vector<std::int64_t> memory = MemoryOf(made.machine);
     absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
         effort, made.graphs, made.schedule, request.placing.alignment, memory);
     if (!fixed.ok()) return fixed.status();
     if (!fixed->fits) return schedule::DoesNotFit(*fixed, memory);
     made.schedule = std::move(fixed->schedule);
-  } else if (absl::Status status = ValidateSchedule(made.graphs, made.schedule); !status.ok()) {
-    return status;
   }
+  absl::Status status = made.schedule.memory == ScheduleMemory::kFixed
+                            ? ValidateAddresses(made.graphs, made.schedule, memory)
+                            : ValidateSchedule(made.graphs, made.schedule);
+  if (!status.ok()) return status;
   const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
   if (!program.ok()) return program.status();
   made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);

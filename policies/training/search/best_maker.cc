@@ -278,7 +278,7 @@ void BestMaker::PlanPostponed() {
   for (const Schedule& schedule : std::exchange(postponed_, {})) AddOther(schedule);
 }
 
-// moDNN has addresses of its own, and also sends weights that are at home on the host.
+// moDNN gives addresses of its own, so its schedule is kept as it is.
 void BestMaker::AddModnn() {
   ScheduleRequest own = request_;
   own.options = ModnnOptions();
@@ -407,7 +407,8 @@ void BestMaker::Advance(Kind& kind, double work) {
   }
   if (!TakeWork(work * shares.reserve)) return;
   SearchReserve(kind, work * shares.reserve);
-  if (seconds_ == kNever && !kind.sends_for_short_times) {
+  if (seconds_ == kNever && !kind.sends_for_short_times &&
+      TakeWork(work * (shares.lead / 4 + shares.reserve))) {
     // No plan fits yet. Data that also leaves for short times may make room for one.
     kind.lead = Iteration();
     FindLead(kind, true, work * shares.lead / 4);
