@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/training/model_zoo.h"
 #include "tidepool/training/offload_policy.h"
@@ -210,9 +211,14 @@ TEST_F(SubBatchOptions, SweepsTakeThem) {
 }
 
 TEST_F(SubBatchOptions, OptionsOfOtherPoliciesAreRefused) {
-  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--slots", "5"}),
-              HasSubstr("--slots: policy none has no such option, expected it with best, or a "
-                        "policy of chains"));
+  for (const char* policy : {"none", "best"}) {
+    EXPECT_THAT(
+        Refusal({"--batch", "8", "--policy", policy, "--slots", "5"}),
+        HasSubstr(absl::StrCat("--slots: policy ", policy,
+                               " has no such option, expected it with a policy of chains")));
+  }
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "best", "--algorithms", "m"}),
+              HasSubstr("--algorithms: policy best has no such option, expected it with vdnn"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "greedy", "--offload", "all"}),
               HasSubstr("--offload: policy greedy has no such option"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--alpha", "0.2"}),

@@ -311,14 +311,14 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
 absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies) {
   bool any_layerwise = false;
   bool any_modnn = false;
-  bool any_search = false;
+  bool any_chain = false;
   bool any_best = false;
   for (const std::string& name : policies) {
     const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
     if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
     any_layerwise |= std::holds_alternative<LayerwiseOptions>(policy->options);
     any_modnn |= std::holds_alternative<ModnnOptions>(policy->options);
-    any_search |= Searches(policy->options);
+    any_chain |= std::holds_alternative<GraphChainOptions>(policy->options);
     any_best |= std::holds_alternative<BestOptions>(policy->options);
   }
   const auto check = [&](bool is_taken, absl::Span<const char* const> names,
@@ -331,8 +331,13 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
     }
     return absl::OkStatus();
   };
-  absl::Status status = check(any_search, {"--slots", "--seed"},
-                              "best, or a policy of chains such as greedy or dynprog");
+  const std::string chains = "a policy of chains such as greedy or dynprog";
+  absl::Status status = check(any_best || any_chain, {"--seed"}, absl::StrCat("best, or ", chains));
+  if (status.ok()) status = check(any_chain, {"--slots"}, chains);
+  if (status.ok()) {
+    status = check(any_layerwise || any_chain, {"--algorithms"},
+                   absl::StrCat("vdnn, vdnn++, none, base, or ", chains));
+  }
   if (status.ok()) status = check(any_modnn, kModnnOptions, "modnn");
   if (status.ok()) {
     status = check(any_best,
