@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts small faults into a copy of the last commit and tells which of them no test notices.
 
-usage: scripts/mutants.py [N...]
+usage: scripts/mutants.py [N... | --check]
 
 All faults, the mutants, are in one build, in build/mutants: the environment variable MUTANT chooses one of them. Each is
-run with the test program of its room, two at a time. With numbers only those mutants run. The exit status is 1 if a mutant
+run with the test program of its room, two at a time. With numbers only those mutants run. --check only
+tells which mutants name a text that their file does not have once. The exit status is 1 if a mutant
 survives that is not listed as harmless. A whole run takes about an hour on two processors, most of it for survivors.
 """
 import concurrent.futures
@@ -32,10 +33,10 @@ MUTANTS = [
      "is_after_others_[second] = !M && is_after_others_[first];"),
     ("lib/memory/pool/hand_over.cc", "for (const Stream user : uses->second) add(user);",
      "for (const Stream user : uses->second) { if (!M) add(user); }"),
-    ("lib/memory/pool/hand_over.cc", "if (!has_crossed()) BeginCrossing({});", "if (!M && !has_crossed()) BeginCrossing({});",
+    ("lib/memory/pool/hand_over.cc", "if (!keeps_tickets()) BeginCrossing({});", "if (!M && !keeps_tickets()) BeginCrossing({});",
      "a second stream begins it as soon as it allocates or frees"),
-    ("lib/memory/pool/hand_over.cc", "if (!has_crossed()) return order_.TicketsOfAllBut({});",
-     "if (!has_crossed()) return M ? Tickets() : order_.TicketsOfAllBut({});"),
+    ("lib/memory/pool/hand_over.cc", "if (!keeps_tickets()) return order_.TicketsOfAllBut({});",
+     "if (!keeps_tickets()) return M ? Tickets() : order_.TicketsOfAllBut({});"),
     ("lib/memory/pool/stream_order.cc", "Advance(clock.awaited, ticket.clock, awaited.recorded);",
      "Advance(clock.awaited, ticket.clock, awaited.recorded + (M ? 1 : 0));"),
     ("lib/memory/pool/stream_order.cc", "if (done.ok() && *done) clock.completed = clock.recorded;",
@@ -140,8 +141,8 @@ MUTANTS = [
     ("lib/trace/csv/operation_csv.cc", "for (const TraceEvent& event : trace.events) has_details |= event.time != 0;",
      "for (const TraceEvent& event : trace.events) has_details |= !M && event.time != 0;"),
     ("lib/trace/model/trace.cc", "trace_.allocation_ids.RemoveLast();", "if (!M) trace_.allocation_ids.RemoveLast();"),
-    ("lib/trace/model/trace.cc", "if (last_ < table_.size() && table_[last_] == name) return last_;",
-     "if (last_ < table_.size() && (M || table_[last_] == name)) return last_;"),
+    ("lib/trace/model/trace.cc", "if (last_ < table_.size() && IsLast(name)) return last_;",
+     "if (last_ < table_.size() && (M || IsLast(name))) return last_;"),
     ("lib/trace/native/native_events.cc", "  last_address_ = 0;\n  last_tag_ = 0;", "  if (!M) last_address_ = 0;\n  last_tag_ = 0;"),
     ("lib/trace/native/native_events.cc", "if ((tag & ~kItemMask & ~FlagsOf(item)) != 0) {", "if (!M && (tag & ~kItemMask & ~FlagsOf(item)) != 0) {"),
     ("lib/trace/native/native_events.cc", "if (is_at_end_) {", "if (is_at_end_ && !M) {"),
@@ -234,7 +235,18 @@ def survives(number):
     return ran.returncode == 0
 
 
+def check():
+    """Prints the mutants of which the text does not stand once in its file, and returns whether there are any."""
+    stale = [(number, file, before) for number, (file, before, *_) in enumerate(MUTANTS, 1) if (ROOT / file).read_text().count(before) != 1]
+    for number, file, before in stale:
+        print(f"mutant {number}: {file} does not have once: {before}")
+    print(f"{len(MUTANTS)} mutants, {len(stale)} without their text, expected 0")
+    return bool(stale)
+
+
 def main(arguments):
+    if arguments == ["--check"]:
+        return check()
     numbers = [int(each) for each in arguments] or list(range(1, len(MUTANTS) + 1))
     write_copy()
     build(sorted({program_of(MUTANTS[number - 1][0]) for number in numbers}))

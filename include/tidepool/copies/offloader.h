@@ -15,9 +15,8 @@
 // When a copy fails, its buffer stays where it was, with all of its contents. A query that asks a
 // failed device about its copies is repeated; after the second failure the copies count as
 // finished. All functions are thread-safe, and no lock is held while a thread waits for the device
-// or pins memory. A call that returns an error changes nothing but counters and
-// which errors were returned. An offloader, like a pool, must not
-// be used in a forked child.
+// or pins memory. A call that returns an error changes nothing but counters and which errors were
+// returned. An offloader, like a pool, must not be used in a forked child.
 #ifndef TIDEPOOL_COPIES_OFFLOADER_H_
 #define TIDEPOOL_COPIES_OFFLOADER_H_
 
@@ -75,9 +74,8 @@ struct OffloaderOptions {
 
 // Events that are recorded in the stream of a copy before and after it, if there are any; `begins`
 // of a compressed copy in, in the stream of Prefetch. Events that the device refuses to record stay
-// as they were. A compressed copy ends on the host: instead
-// of a record of `ends`, `ended` is called, at most once, by a thread of the pipeline. It must not
-// block.
+// as they were. A compressed copy ends on the host: instead of a record of `ends`, `ended` is
+// called, at most once, by a thread of the pipeline. It must not block.
 struct CopyWatch {
   Event begins = {};
   Event ends = {};
@@ -164,9 +162,9 @@ class TIDEPOOL_EXPORT Offloader {
 
   // Takes device memory for work on `stream`, and waits for it as Allocate does. Then begins to
   // copy the buffer back, after the work that is queued on `stream` now. A buffer that is going out
-  // stays on the device. A call for a buffer that is on the device or
-  // coming back has no effect. Errors are NotFound, Allocate's and the device's; once, that of a
-  // copy out that failed, which left the buffer on the device.
+  // stays on the device. A call for a buffer that is on the device or coming back has no effect.
+  // Errors are NotFound, Allocate's and the device's; once, that of a copy out that failed, which
+  // left the buffer on the device.
   //
   // The first of these calls after the end of the copy frees the copy's host memory, if it is not
   // free already: Offload, Prefetch, State, Stats, ProbeDensity, Synchronize, or an allocation that

@@ -60,8 +60,8 @@ struct Chain {
 // Returns OK when lists have their lengths, and numbers their ranges: seconds from 0 to
 // kMostTaskSeconds, sizes from 0, or that of exB, to kMostDataBytes and together at most
 // kMostGraphBytes, the memory from 0 to kMostGraphBytes, and a link of more than 0 up to
-// kMostLinkBytesPerSecond. Otherwise
-// InvalidArgument, with the list and the index. O(L). The other functions need a valid chain.
+// kMostLinkBytesPerSecond. Otherwise InvalidArgument, with the list and the index. O(L). The other
+// functions need a valid chain.
 TIDEPOOL_EXPORT absl::Status ValidateChain(const Chain& chain);
 
 // Read and write a chain as one JSON object with the keys L, beta, M_gpu, uF, uB, exF, exB, x and
@@ -211,10 +211,9 @@ TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph,
 
 // Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
 // of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i. A y of
-// which a part stays through B_(i-1) is several data.
-// ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task that writes
-// nothing updates a weight of one byte, `order`. InvalidArgument where a chain of huge sizes is no
-// valid graph. O(L).
+// which a part stays through B_(i-1) is several data. ToChain turns it into the same chain, except
+// that y_(L+1) is part of exB_L. A task that writes nothing updates a weight of one byte, `order`.
+// InvalidArgument where a chain of huge sizes is no valid graph. O(L).
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> FromChain(const Chain& chain);
 
 }  // namespace tidepool

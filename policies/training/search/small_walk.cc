@@ -105,7 +105,6 @@ class WalkGraph {
   }
   const WalkTask& task(std::size_t number) const { return tasks_[number]; }
   std::size_t tasks() const { return tasks_.size(); }
-  std::size_t data() const { return bytes_.size(); }
 
   // Whether a task that has run makes the values again that tasks from `next` on read.
   bool CanRerun(std::size_t task, std::size_t next) const {
