@@ -138,6 +138,7 @@ void Iteration::Run(std::size_t task, std::size_t algorithm,
 
 void Iteration::End(std::size_t data) {
   if (Stays(data)) return;
+  state_[data].has_values = false;  // no later task needs them
   if (graph_.data[data].after == DataHome::kHost) return Leave(data);
   Add(StepKind::kFree, data);
   memory_.Free(*state_[data].block, UsedUntil(data));

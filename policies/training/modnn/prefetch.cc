@@ -41,10 +41,12 @@ class Prefetches {
 
   double SecondsOf(const std::vector<std::size_t>& missing) const {
     double seconds = 0;
-    for (const std::size_t data : missing) {
-      seconds += iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
-    }
+    for (const std::size_t data : missing) seconds += SecondsIn(data);
     return seconds;
+  }
+
+  double SecondsIn(std::size_t data) const {
+    return iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
   }
 
   double ExpectedStart(std::size_t later) const {
@@ -61,27 +63,25 @@ class Prefetches {
   // Finds the last task that would wait for its copies, with those of the tasks before it in the
   // queue, if none of them began now.
   void FindLastUrgent() {
+    constexpr double kRounding = 1 + 1e-9;
     const std::size_t tasks = iteration_.graph().tasks.size();
     const std::size_t data_count = iteration_.graph().data.size();
+    double arrival = std::max(end_, iteration_.copies().EndIn());
+    double last_arrival = arrival;             // of all missing data
     std::vector<bool> is_missing(data_count);  // and not in the queue yet
-    std::size_t missing = 0;
     for (std::size_t data = 0; data < data_count; ++data) {
       is_missing[data] = iteration_.IsMissing(data);
-      missing += is_missing[data] ? 1 : 0;
+      if (is_missing[data]) last_arrival += SecondsIn(data);
     }
-    double arrival = std::max(end_, iteration_.copies().EndIn());
     for (std::size_t later = task_ + 1; later < tasks; ++later) {
+      // All copies have ended when the later tasks begin.
+      if (last_arrival * kRounding <= ExpectedStart(later)) return;
       for (const std::size_t data : iteration_.uses().DataOf(later)) {
         if (!is_missing[data]) continue;
         is_missing[data] = false;
-        --missing;
-        arrival += iteration_.copies().SecondsIn(iteration_.graph().data[data].bytes);
+        arrival += SecondsIn(data);
       }
-      if (arrival > ExpectedStart(later)) {
-        last_urgent_ = later;
-      } else if (missing == 0) {
-        return;  // later tasks begin later
-      }
+      if (arrival > ExpectedStart(later)) last_urgent_ = later;
     }
   }
 
