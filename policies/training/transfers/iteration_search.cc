@@ -63,7 +63,7 @@ class IterationSearch {
   // Tasks that run again at first.
   struct Start {
     double price = 0;
-    std::size_t part = 0;    // of kParts of the forward tasks
+    std::size_t part = 0;    // of kParts of each pass
     std::size_t stride = 0;  // every stride-th cut keeps its tensor; 0: none does
     // Whether it is by the full prices: all tasks up to the price `below`, and in the part those up
     // to `price`.
@@ -74,6 +74,10 @@ class IterationSearch {
   double SecondsOf(std::size_t task) const {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
   }
+  // Returns the end of the first `part` of `parts` of a pass.
+  static std::size_t EndOfPart(const RerunOrder::Pass& pass, std::size_t part, std::size_t parts) {
+    return pass.begin + pass.size() * part / parts;
+  }
   static GraphProblemOptions WholeData(GraphProblemOptions options) {
     options.part_bytes = 0;
     return options;
@@ -83,11 +87,11 @@ class IterationSearch {
   void TryOnce(const Reruns& reruns);
   void FindPrices();
   void TrySegments();
-  Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
+  Reruns InSegments(std::int64_t bytes, std::size_t part, std::size_t parts) const;
   void AddPrices();
   void AddCheapest();
   Reruns TasksOf(const Start& start) const;
-  Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
+  Reruns CheaperThan(double price, std::size_t part, std::size_t stride) const;
   void Climb();
 
   const TaskGraph& graph_;
@@ -143,13 +147,18 @@ void IterationSearch::FindPrices() {
   full_prices_.Sort();
 }
 
-// Returns those of the first `tasks` tasks that cost at most `price`, without every `stride`-th cut
-// of the graph, which keeps its tensor. With a stride of 0 no cut keeps its tensor, so results are
-// made again from the start of the graph.
-IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t tasks,
+// Returns the tasks of the first `part` of kParts of each pass that cost at most `price`, without
+// every `stride`-th cut of the graph, which keeps its tensor. With a stride of 0 no cut keeps its
+// tensor, so results are made again from the start of the graph.
+IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t part,
                                                      std::size_t stride) const {
   Reruns reruns(graph_.tasks.size());
-  for (std::size_t task = 0; task < tasks; ++task) reruns[task] = prices_.of_task[task] <= price;
+  for (const RerunOrder::Pass& pass : order_.passes()) {
+    const std::size_t end = EndOfPart(pass, part, kParts);
+    for (std::size_t task = pass.begin; task < end; ++task) {
+      reruns[task] = prices_.of_task[task] <= price;
+    }
+  }
   if (stride == 0) return reruns;
   for (std::size_t cut = 0; cut < order_.cuts().size(); cut += stride) {
     reruns[order_.cuts()[cut]] = false;
@@ -157,20 +166,24 @@ IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t t
   return reruns;
 }
 
-// Returns the first `tasks` tasks, without the cuts at which segments of at least `bytes` of
-// results end.
-IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t tasks) const {
+// Returns the tasks of the first `part` of `parts` of each pass, without the cuts at which segments
+// of at least `bytes` of results end.
+IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t part,
+                                                    std::size_t parts) const {
   Reruns reruns(graph_.tasks.size());
-  std::int64_t segment = 0;
   auto cut = order_.cuts().begin();
-  for (std::size_t task = 0; task < tasks; ++task) {
-    reruns[task] = prices_.of_task[task] < kNever;
-    segment += order_.KeptBytes(task);
-    if (cut == order_.cuts().end() || *cut != task) continue;
-    ++cut;
-    if (segment < bytes) continue;
-    reruns[task] = false;
-    segment = 0;
+  for (const RerunOrder::Pass& pass : order_.passes()) {
+    std::int64_t segment = 0;
+    while (cut != order_.cuts().end() && *cut < pass.begin) ++cut;
+    for (std::size_t task = pass.begin; task < EndOfPart(pass, part, parts); ++task) {
+      reruns[task] = prices_.of_task[task] < kNever;
+      segment += order_.KeptBytes(task);
+      if (cut == order_.cuts().end() || *cut != task) continue;
+      ++cut;
+      if (segment < bytes) continue;
+      reruns[task] = false;
+      segment = 0;
+    }
   }
   return reruns;
 }
@@ -179,12 +192,16 @@ IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::siz
 void IterationSearch::TrySegments() {
   constexpr std::int64_t kMostSegments = 64;
   constexpr std::size_t kShares = 4;
-  std::int64_t bytes = 0;
-  for (std::size_t task = 0; task < order_.forward_tasks(); ++task) bytes += order_.KeptBytes(task);
+  std::int64_t bytes = 0;  // of the largest pass
+  for (const RerunOrder::Pass& pass : order_.passes()) {
+    std::int64_t kept = 0;
+    for (std::size_t task = pass.begin; task < pass.end; ++task) kept += order_.KeptBytes(task);
+    bytes = std::max(bytes, kept);
+  }
   for (std::int64_t segments = 4; segments <= kMostSegments; segments *= 2) {
     for (std::size_t part = 1; part <= kShares; ++part) {
       if (!go_on_(graph_.tasks.size())) return;
-      TryOnce(InSegments(bytes / segments, order_.forward_tasks() * part / kShares));
+      TryOnce(InSegments(bytes / segments, part, kShares));
     }
   }
 }
@@ -216,11 +233,13 @@ void IterationSearch::AddCheapest() {
 }
 
 IterationSearch::Reruns IterationSearch::TasksOf(const Start& start) const {
-  const std::size_t tasks = order_.forward_tasks() * start.part / kParts;
-  if (!start.is_full) return CheaperThan(start.price, tasks, start.stride);
+  if (!start.is_full) return CheaperThan(start.price, start.part, start.stride);
   Reruns reruns(graph_.tasks.size());
-  for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
-    reruns[task] = full_prices_.of_task[task] <= (task < tasks ? start.price : start.below);
+  for (const RerunOrder::Pass& pass : order_.passes()) {
+    const std::size_t end = EndOfPart(pass, start.part, kParts);
+    for (std::size_t task = pass.begin; task < pass.end; ++task) {
+      reruns[task] = full_prices_.of_task[task] <= (task < end ? start.price : start.below);
+    }
   }
   return reruns;
 }

@@ -31,7 +31,7 @@ struct Iteration {
 // Searches for the fastest iteration with the given algorithms, one for each task.
 //
 // First it chooses the tasks that run again, with data sent whole, as long as `go_on`:
-// - segments of equal size in the forward tasks, between tensors at which the graph can be cut and
+// - segments of equal size in each forward pass, between tensors at which the graph can be cut and
 //   which are kept;
 // - the tasks with the least seconds for a byte of results, counting the task alone, or with all
 //   tasks that must run again for it;

@@ -19,38 +19,55 @@ class RerunOrder {
   // `algorithms` has one number for each task. Keeps the graph by reference.
   RerunOrder(const TaskGraph& graph, std::vector<std::size_t> algorithms);
 
-  // Returns whether a task can run again: it may, and it comes before the first task that is not of
-  // the forward phase.
+  // Tasks [begin, end) of the forward phase with no other task among them: all of them, or those of
+  // a micro-batch. Its results are gone, or kept, when it has ended.
+  struct Pass {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+
+    std::size_t size() const { return end - begin; }
+  };
+  const std::vector<Pass>& passes() const { return passes_; }
+
+  // Returns whether a task can run again: it may, and no task changes its results.
   bool CanRunAgain(std::size_t task) const { return can_run_again_[task]; }
-  // Returns the bytes that a task writes and that later phases use.
+  // Returns the bytes that a task writes and that tasks after its pass use.
   std::int64_t KeptBytes(std::size_t task) const { return kept_bytes_[task]; }
 
   // Returns the tasks that run again with a task, if its results are gone: the task itself, and
-  // the tasks that write data that it needs, in turn. Results that a later phase keeps are not made
-  // again. O(their uses).
+  // the tasks that write data that it needs, in turn. Results that are used after a pass are kept,
+  // and not made again. O(their uses).
   std::vector<std::size_t> RunAgainWith(std::size_t task) const;
 
-  // Returns the number of tasks of the forward phase, which come first.
-  std::size_t forward_tasks() const { return forward_tasks_; }
-  // Returns tasks of the forward phase: at some moment the rest of the phase needs the results of
-  // this one task alone.
+  // Returns tasks, in ascending order: at some moment the rest of the pass needs the results of
+  // this one task of it alone.
   const std::vector<std::size_t>& cuts() const { return cuts_; }
 
   // Returns all tasks in their order. Tasks with `runs_again[task]`, of those that can, run again
-  // right before the first task after the forward phase that uses their results. So do tasks with
-  // results that these need and that no later phase keeps. O(tasks + uses).
+  // right before the first task after their pass that uses their results. So do tasks with results
+  // that these need and that are not kept. O(tasks + uses).
   std::vector<TaskRun> Make(const std::vector<bool>& runs_again) const;
 
-  // Chooses neighbouring tasks of the forward phase at random, and lets all or none of them run
-  // again. The phase has at least one task. May change nothing. O(1).
+  // Chooses neighbouring tasks of a pass at random, and lets all or none of them run again; in half
+  // of the calls those at the same place in all passes of that length. There is at least one pass.
+  // May change nothing. O(passes).
   void ChangeAtRandom(std::mt19937_64& random, std::vector<bool>& runs_again) const;
 
  private:
+  void FindPasses();
+  void FindWhatCanRunAgain();
+  void FindKeptBytes();
   void FindCuts();
+  // Whether `task` comes after the pass of the task that writes the datum.
+  bool IsAfterPassOfWriter(std::size_t task, std::size_t data) const {
+    return ends_[writers_[data]] > 0 && task >= ends_[writers_[data]];
+  }
 
   const TaskGraph& graph_;
   std::vector<std::size_t> algorithms_;
-  std::size_t forward_tasks_ = 0;
+  std::vector<Pass> passes_;
+  std::size_t forward_tasks_ = 0;     // of all passes
+  std::vector<std::size_t> ends_;     // by task: the end of its pass; 0: it is in none
   std::vector<std::size_t> writers_;  // by data; the number of tasks: none
   std::vector<bool> can_run_again_;
   std::vector<std::int64_t> kept_bytes_;

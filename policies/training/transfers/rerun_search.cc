@@ -21,7 +21,8 @@ class RerunSearch {
         maker_(graph, options),
         random_(seed),
         iteration_(iteration),
-        needed_(graph.data.size()) {}
+        needed_(graph.data.size()),
+        first_runs_(graph.tasks.size()) {}
 
   void Run(const GoOn& go_on) {
     if (!CanChange()) return;
@@ -36,7 +37,7 @@ class RerunSearch {
   }
 
   bool CanChange() const {
-    for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
+    for (std::size_t task = 0; task < tasks_; ++task) {
       if (order_.CanRunAgain(task)) return true;
     }
     return false;
@@ -45,7 +46,7 @@ class RerunSearch {
   // The run that needs a datum after an absence. Its number changes with the tasks that run again.
   struct Needed {
     std::size_t task = 0;
-    bool is_after_forward = false;  // where a task of the forward phase runs again
+    bool is_again = false;  // the task ran before
 
     friend bool operator==(const Needed&, const Needed&) = default;
   };
@@ -71,11 +72,13 @@ class RerunSearch {
   // Returns the set of those absences that are in the iteration's set.
   std::vector<bool> AwayAsBefore(const std::vector<TaskRun>& runs, const GraphProblem& made) {
     for (std::vector<Needed>& needed : needed_) needed.clear();
+    FindFirstRuns(iteration_.runs);
     for (std::size_t g = 0; g < iteration_.is_away.size(); ++g) {
       if (!iteration_.is_away[g]) continue;
       needed_[iteration_.made.moved[g].data].push_back(
           NeededAfter(iteration_.made.problem.absences[g], iteration_.runs));
     }
+    FindFirstRuns(runs);
     std::vector<bool> is_away;
     is_away.reserve(made.moved.size());
     for (std::size_t g = 0; g < made.moved.size(); ++g) {
@@ -90,8 +93,12 @@ class RerunSearch {
 
   Needed NeededAfter(const Absence& absence, const std::vector<TaskRun>& runs) const {
     if (absence.needed == runs.size()) return {.task = tasks_};  // the end of the iteration
-    return {.task = runs[absence.needed].task,
-            .is_after_forward = absence.needed >= order_.forward_tasks()};
+    const std::size_t task = runs[absence.needed].task;
+    return {.task = task, .is_again = first_runs_[task] < absence.needed};
+  }
+
+  void FindFirstRuns(const std::vector<TaskRun>& runs) {
+    for (std::size_t run = runs.size(); run-- > 0;) first_runs_[runs[run].task] = run;
   }
 
   const std::size_t tasks_;
@@ -100,6 +107,7 @@ class RerunSearch {
   std::mt19937_64 random_;
   Iteration& iteration_;
   std::vector<std::vector<Needed>> needed_;  // by data, of one try
+  std::vector<std::size_t> first_runs_;      // by task, of the runs looked at last
 };
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "tests/support/expect_valid.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sizes.h"
+#include "tests/training/chain/micro_batch_graphs.h"
 #include "tests/training/schedule/random_device_schedule.h"
 #include "tidepool/training/chain.h"
 #include "tidepool/training/model_zoo.h"
@@ -345,6 +346,24 @@ TEST(BestPolicy, RunsTasksAgainWhereTheLinkIsSlow) {
   ExpectValid(made);
   EXPECT_LT(Simulate(made)->seconds, Simulate(sent)->seconds);
   EXPECT_LT(Simulate(made)->seconds, 1.35 * made.ideal_seconds);
+}
+
+// Reruns of one micro-batch leave the peaks of the others as they are.
+TEST(BestPolicy, RunsTasksAgainInEachMicroBatch) {
+  const TaskGraph graph = testing::WithMicroBatches(
+      MakeModel("gpt2-medium", {.batch = 8, .image = 256, .inputs = DataHome::kDevice}).value(), 3);
+  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.75);
+  for (const auto kind : {ScheduleMemory::kPaged, ScheduleMemory::kFixed}) {
+    ScheduleRequest request = RequestWith(memory, true, 0.5);
+    std::get<BestOptions>(request.options).offloads = false;
+    request.memory = kind;
+    const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+    ExpectValid(*made);
+    EXPECT_LT(Simulate(*made)->seconds, 1.3 * made->ideal_seconds);
+    EXPECT_EQ(Simulate(*made)->bytes_out, 0);
+    EXPECT_EQ(made->schedule.policy, "best");  // not that of a policy of chains
+  }
 }
 
 TaskAlgorithm OnlyAlgorithm(double seconds, std::int64_t workspace_bytes = 0) {
