@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +32,13 @@ inline void ExpectValid(const MadeSchedule& made) {
   EXPECT_EQ(CheckTimes(made.graphs, made.schedule, made.machine, times), absl::OkStatus());
   EXPECT_GE(SimulateProgram(made.graphs.front(), *program).seconds,
             made.lower_bound_seconds * (1 - 1e-12));
+}
+
+// Returns the number of runs of tasks in a schedule.
+inline std::size_t RunsOf(const Schedule& schedule) {
+  return static_cast<std::size_t>(
+      std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                    [](const ScheduleStep& step) { return step.kind == StepKind::kRun; }));
 }
 
 }  // namespace tidepool

@@ -14,8 +14,9 @@ void UseForward(std::size_t task, bool updates, DataUses& uses) {
   if (updates) uses.last_forward_update = task;
 }
 
-void UseBackward(std::size_t task, DataUses& uses) {
+void UseBackward(std::size_t task, bool is_update, DataUses& uses) {
   if (uses.first_backward == kNoTask) uses.first_backward = task;
+  if (is_update && uses.first_backward_update == kNoTask) uses.first_backward_update = task;
   uses.last_backward = task;
 }
 
@@ -29,7 +30,7 @@ std::vector<DataUses> FindUses(const TaskGraph& graph, std::size_t forward_tasks
         if (i < forward_tasks) {
           UseForward(i, list == &task.updates, all[data]);
         } else {
-          UseBackward(i, all[data]);
+          UseBackward(i, list == &task.updates, all[data]);
         }
       }
     }

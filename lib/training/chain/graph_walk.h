@@ -20,6 +20,7 @@ struct DataUses {
   std::size_t last_forward = kNoTask;  // the last forward task that writes, reads or updates it
   std::size_t last_forward_update = kNoTask;
   std::size_t first_backward = kNoTask;  // tasks from the first that is not of the forward phase on
+  std::size_t first_backward_update = kNoTask;
   std::size_t last_backward = kNoTask;
 };
 

@@ -48,20 +48,27 @@ std::int64_t OtherInputs(const TaskGraph& graph, const GraphChain& made) {
   return bytes;
 }
 
-// Whether the task may run again, and its reads then have their old values.
-bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, std::size_t task) {
+// Whether no other task updates a datum that a forward task of the part reads, until the backward
+// tasks of the part begin. The part runs again before these.
+bool HasOldValue(const GraphWalk& walk, const Part& part, std::size_t task, std::size_t data) {
+  const DataUses& uses = walk.uses[data];
+  if (uses.last_forward_update != kNoTask && uses.last_forward_update >= task) return false;
+  return uses.first_backward_update == kNoTask || uses.first_backward_update >= part.backward_begin;
+}
+
+// Whether the task may run again with its part, and its reads then have their old values.
+bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const Part& part, std::size_t task) {
   const std::vector<std::size_t>& reads = graph.tasks[task].reads;
   return graph.tasks[task].may_rerun &&
          std::all_of(reads.begin(), reads.end(), [&](std::size_t data) {
-           const std::size_t update = walk.uses[data].last_forward_update;
-           return update == kNoTask || update < task || !IsResident(graph.data[data]);
+           return !IsResident(graph.data[data]) || HasOldValue(walk, part, task, data);
          });
 }
 
 bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const GraphChain& made,
               const Part& part) {
   for (std::size_t i = part.forward_begin; i < part.forward_end; ++i) {
-    if (!MayRerun(graph, walk, i) && !IsLeftOut(graph.tasks[i], made.resident)) return false;
+    if (!MayRerun(graph, walk, part, i) && !IsLeftOut(graph.tasks[i], made.resident)) return false;
   }
   return true;
 }

@@ -36,17 +36,25 @@ void RerunOrder::FindPasses() {
 }
 
 void RerunOrder::FindWhatCanRunAgain() {
-  std::vector<bool> is_updated(graph_.data.size());
-  for (const GraphTask& task : graph_.tasks) {
-    for (const std::size_t data : task.updates) is_updated[data] = true;
-  }
-  for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
-    const std::vector<std::size_t>& writes = graph_.tasks[task].writes;
+  const std::size_t tasks = graph_.tasks.size();
+  std::vector<std::size_t> next_change(graph_.data.size(), tasks);  // the next task to update it
+  std::vector<std::size_t> last_need(graph_.data.size());           // by the last run of a task
+  for (std::size_t number = tasks; number-- > 0;) {
+    const GraphTask& task = graph_.tasks[number];
+    std::size_t last_run = number;
+    for (const std::size_t data : task.writes) last_run = std::max(last_run, last_need[data]);
+    bool can = ends_[number] > 0 && task.may_rerun;
+    for (const std::size_t data : task.reads) can = can && next_change[data] >= last_run;
     // A task that updates a result would have to run again too, and may not.
-    can_run_again_[task] = ends_[task] > 0 && graph_.tasks[task].may_rerun &&
-                           std::none_of(writes.begin(), writes.end(), [&](std::size_t data) {
-                             return is_updated[data] || ExistsBefore(graph_.data[data]);
-                           });
+    for (const std::size_t data : task.writes) {
+      can = can && next_change[data] == tasks && !ExistsBefore(graph_.data[data]);
+    }
+    can_run_again_[number] = can;
+    if (!can) last_run = number;
+    for (const std::size_t data : task.updates) next_change[data] = number;
+    for (const auto* uses : {&task.reads, &task.updates}) {
+      for (const std::size_t data : *uses) last_need[data] = std::max(last_need[data], last_run);
+    }
   }
 }
 

@@ -29,7 +29,8 @@ class RerunOrder {
   };
   const std::vector<Pass>& passes() const { return passes_; }
 
-  // Returns whether a task can run again: it may, and no task changes its results.
+  // Returns whether a task can run again: it may, and no task changes its results, or data that it
+  // reads before the last of its results is needed.
   bool CanRunAgain(std::size_t task) const { return can_run_again_[task]; }
   // Returns the bytes that a task writes and that tasks after its pass use.
   std::int64_t KeptBytes(std::size_t task) const { return kept_bytes_[task]; }

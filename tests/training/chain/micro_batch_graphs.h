@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_TESTS_TRAINING_CHAIN_MICRO_BATCH_GRAPHS_H_
 #define TIDEPOOL_TESTS_TRAINING_CHAIN_MICRO_BATCH_GRAPHS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/training/chain/lasting_graphs.h"
+#include "tests/training/schedule/random_device_schedule.h"
 #include "tidepool/training/graph.h"
 
 namespace tidepool::testing {
@@ -60,6 +62,24 @@ inline TaskGraph WithMicroBatches(const TaskGraph& graph, std::size_t count) {
   result.tasks.insert(result.tasks.end(), graph.tasks.begin() + static_cast<std::ptrdiff_t>(update),
                       graph.tasks.end());
   return result;
+}
+
+// Returns random layers with all updates at the end, several times, and with a task that changes a
+// weight somewhere.
+inline TaskGraph RandomMicroBatches(RandomGraphs& random) {
+  TaskGraph layers = RandomTraining(random).Make(5 + random.Below(6));
+  std::stable_partition(layers.tasks.begin(), layers.tasks.end(),
+                        [](const GraphTask& task) { return task.phase != TaskPhase::kUpdate; });
+  TaskGraph graph = WithMicroBatches(layers, 1 + random.Below(3));
+  std::size_t weight = 0;
+  while (graph.data[weight].kind != DataKind::kWeight) ++weight;
+  graph.tasks.insert(
+      graph.tasks.begin() + 1 + static_cast<std::ptrdiff_t>(random.Below(graph.tasks.size() - 1)),
+      {.name = "normalize",
+       .phase = random.Chance(0.5) ? TaskPhase::kForward : TaskPhase::kBackward,
+       .updates = {weight},
+       .algorithms = {{"only", 1, 0}}});
+  return graph;
 }
 
 }  // namespace tidepool::testing

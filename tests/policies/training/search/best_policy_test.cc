@@ -731,5 +731,36 @@ TEST(BestPolicy, SchedulesRandomGraphs) {
   EXPECT_GT(fits, 100);
 }
 
+TEST(BestPolicy, SchedulesRandomMicroBatches) {
+  testing::RandomGraphs random(32);
+  const int rounds = testing::Rounds(60);
+  int fits = 0;
+  int again = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const TaskGraph graph = testing::RandomMicroBatches(random);
+    SCOPED_TRACE(GraphJson(graph));
+    ScheduleRequest request = RequestWith(std::int64_t{1} << 50, true, 0.01);
+    request.placing.alignment = 1;
+    const MadeSchedule all = MakeSchedule("best", graph, request).value();
+    const std::int64_t peak = Simulate(all)->peak_device_bytes;
+    for (const std::int64_t eighths : {7, 6}) {
+      request.machine.devices.front().memory_bytes = peak * eighths / 8;
+      std::get<BestOptions>(request.options).offloads = i % 4 < 2;
+      request.machine.links.front().out_bytes_per_second = 1;
+      request.machine.links.front().in_bytes_per_second = 1;
+      if (i % 2 == 0) request.memory = ScheduleMemory::kPaged;
+      const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+      if (absl::IsResourceExhausted(made.status())) continue;
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectValid(*made);
+      if (HasFailure()) return;
+      ++fits;
+      again += RunsOf(made->schedule) > graph.tasks.size() ? 1 : 0;
+    }
+  }
+  EXPECT_GE(fits, rounds);
+  EXPECT_GE(again, rounds / 5);
+}
+
 }  // namespace
 }  // namespace tidepool
