@@ -33,6 +33,7 @@ using transfers::Iteration;
 constexpr char kOwnName[] = "best";
 constexpr char kTaken[] = "best: ";      // before the name of another policy
 constexpr double kPostponedShare = 0.1;  // of the work, for plans of other policies' schedules
+constexpr double kShareOfOther = 0.25;   // of the time limit, for a policy of chains
 
 // Returns a lower bound on the time of any schedule of the graph. It is lower if tasks may run
 // again.
@@ -322,7 +323,9 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   ForEachTransferSchedule(graph_, request_, take);
   if (!IsFastest()) AddWalk();
   SearchOwn();
-  if (!IsFastest() && options_.recomputes) ForEachRecomputeSchedule(graph_, request_, take);
+  if (!IsFastest() && options_.recomputes) {
+    ForEachRecomputeSchedule(graph_, request_, options_.time_limit_seconds * kShareOfOther, take);
+  }
   PlanPostponed();
   if (seconds_ == kNever) return HasNoPlan();
   if (IsFastest() && options_.was_proved != nullptr) *options_.was_proved = true;

@@ -36,6 +36,28 @@ TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
   return rounded;
 }
 
+// Returns the algorithm of each task with workspaces of at most so many bytes.
+std::vector<std::size_t> AlgorithmsWithin(const TaskGraph& graph, std::int64_t most_workspace) {
+  std::vector<std::size_t> algorithms;
+  algorithms.reserve(graph.tasks.size());
+  for (const GraphTask& task : graph.tasks) {
+    algorithms.push_back(layerwise::FastestAlgorithm(task, most_workspace));
+  }
+  return algorithms;
+}
+
+// Returns the limits of workspaces that a choice asks for. Without a choice: none, and the least
+// one if that makes a difference.
+std::vector<std::int64_t> LimitsOf(const TaskGraph& graph,
+                                   const std::optional<AlgorithmChoice>& choice) {
+  constexpr std::int64_t kAny = layerwise::kAnyWorkspace;
+  constexpr std::int64_t kLeast = layerwise::kLeastWorkspace;
+  if (choice == AlgorithmChoice::kFastest) return {kAny};
+  if (choice == AlgorithmChoice::kLeastMemory) return {kLeast};
+  if (AlgorithmsWithin(graph, kAny) == AlgorithmsWithin(graph, kLeast)) return {kAny};
+  return {kAny, kLeast};
+}
+
 ChainOptions OptionsOf(const TaskGraph& graph, const ScheduleRequest& request,
                        std::int64_t most_workspace, bool recomputes) {
   const MachineDevice& device = request.machine.devices.front();
@@ -46,10 +68,7 @@ ChainOptions OptionsOf(const TaskGraph& graph, const ScheduleRequest& request,
   options.link_bytes_per_second =
       std::min({link.out_bytes_per_second, link.in_bytes_per_second, kMostLinkBytesPerSecond});
   options.recomputation = recomputes;
-  options.algorithms.reserve(graph.tasks.size());
-  for (const GraphTask& task : graph.tasks) {
-    options.algorithms.push_back(layerwise::FastestAlgorithm(task, most_workspace));
-  }
+  options.algorithms = AlgorithmsWithin(graph, most_workspace);
   return options;
 }
 
@@ -107,63 +126,81 @@ absl::StatusOr<GraphChain> ChainOf(const chain::MicroBatches& micro_batches, std
   return made;
 }
 
-// Appends a chain and its schedule, which may be that of the chain before.
-absl::Status Add(std::string_view policy, GraphChain made, const ChainPolicyOptions& options,
-                 std::vector<ScheduledChain>& chains) {
-  if (!chains.empty() && CanTakeScheduleOf(chains.back().made.chain, made.chain)) {
-    ChainSchedule again = chains.back().schedule;
-    chains.push_back({std::move(made), std::move(again)});
-    return absl::OkStatus();
+// The chains of all micro-batches.
+struct Chains {
+  std::int64_t most_workspace = 0;
+  std::vector<GraphChain> made;
+  std::vector<bool> is_like_last;  // by chain: it takes the schedule of the one before it
+  std::size_t searches() const {
+    return static_cast<std::size_t>(std::count(is_like_last.begin(), is_like_last.end(), false));
   }
-  absl::StatusOr<ChainSchedule> schedule = MakeChainSchedule(policy, made.chain, options);
-  if (!schedule.ok()) return schedule.status();
-  chains.push_back({std::move(made), *std::move(schedule)});
-  return absl::OkStatus();
-}
+};
 
-absl::StatusOr<TimedSchedule> MakeWith(std::string_view policy, const TaskGraph& graph,
-                                       const ScheduleRequest& request,
-                                       const GraphChainOptions& options,
-                                       std::int64_t most_workspace, bool recomputes) {
-  const chain::MicroBatches micro_batches(graph);
-  std::vector<ScheduledChain> chains;
-  double seconds = 0;
+absl::StatusOr<Chains> MakeChains(const TaskGraph& graph, const chain::MicroBatches& micro_batches,
+                                  const ScheduleRequest& request, std::int64_t most_workspace,
+                                  bool recomputes) {
+  Chains chains = {.most_workspace = most_workspace};
   for (std::size_t number = 0; number < micro_batches.count(); ++number) {
     absl::StatusOr<GraphChain> made =
         ChainOf(micro_batches, number, request, most_workspace, recomputes);
     if (!made.ok()) return made.status();
     absl::Status status = CheckOperationsFit(graph, *made);
-    if (status.ok()) status = Add(policy, *std::move(made), options.chain, chains);
     if (!status.ok()) return status;
-    seconds += chains.back().schedule.seconds;
+    const std::vector<GraphChain>& before = chains.made;
+    chains.is_like_last.push_back(!before.empty() &&
+                                  CanTakeScheduleOf(before.back().chain, made->chain));
+    chains.made.push_back(*std::move(made));
+  }
+  return chains;
+}
+
+absl::StatusOr<TimedSchedule> ScheduleAll(std::string_view policy, const TaskGraph& graph,
+                                          const ScheduleRequest& request, Chains chains,
+                                          const ChainPolicyOptions& options) {
+  std::vector<ScheduledChain> scheduled;
+  double seconds = 0;
+  for (std::size_t number = 0; number < chains.made.size(); ++number) {
+    GraphChain& made = chains.made[number];
+    absl::StatusOr<ChainSchedule> schedule = chains.is_like_last[number]
+                                                 ? scheduled.back().schedule
+                                                 : MakeChainSchedule(policy, made.chain, options);
+    if (!schedule.ok()) return schedule.status();
+    seconds += schedule->seconds;
+    scheduled.push_back({std::move(made), *std::move(schedule)});
   }
   absl::StatusOr<Schedule> schedule =
-      chain_policies::ScheduleChains(graph, chains, request.placing.alignment);
+      chain_policies::ScheduleChains(graph, scheduled, request.placing.alignment);
   if (!schedule.ok()) return schedule.status();
+  schedule->policy =
+      absl::StrCat(std::string(policy), layerwise::TextOfWorkspaces(chains.most_workspace));
   return TimedSchedule{*std::move(schedule), seconds};
 }
 
-std::vector<std::int64_t> LimitsOf(const std::optional<AlgorithmChoice>& choice) {
-  if (choice == AlgorithmChoice::kFastest) return {layerwise::kAnyWorkspace};
-  if (choice == AlgorithmChoice::kLeastMemory) return {layerwise::kLeastWorkspace};
-  return {layerwise::kAnyWorkspace, layerwise::kLeastWorkspace};
-}
-
+// The searches of all chains divide the time limit.
 absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request, bool recomputes) {
   const absl::StatusOr<GraphChainOptions> options = requests::OptionsOf<GraphChainOptions>(request);
   if (!options.ok()) return options.status();
   const TaskGraph rounded = InGranules(graph, request.placing.alignment);
+  const chain::MicroBatches micro_batches(rounded);
+  std::vector<absl::StatusOr<Chains>> tried;
+  std::size_t searches = 0;
+  for (const std::int64_t limit : LimitsOf(rounded, options->algorithms)) {
+    tried.push_back(MakeChains(rounded, micro_batches, request, limit, recomputes));
+    const bool fits = tried.back().ok();
+    if (!fits && !absl::IsResourceExhausted(tried.back().status())) return tried.back().status();
+    searches += fits ? tried.back()->searches() : 0;
+  }
+  ChainPolicyOptions own = options->chain;
+  own.time_limit_seconds /= static_cast<double>(std::max<std::size_t>(searches, 1));
   absl::StatusOr<TimedSchedule> best = absl::InternalError("no algorithms were tried");
-  for (const std::int64_t limit : LimitsOf(options->algorithms)) {
+  for (absl::StatusOr<Chains>& chains : tried) {
     absl::StatusOr<TimedSchedule> made =
-        MakeWith(policy, rounded, request, *options, limit, recomputes);
+        chains.ok() ? ScheduleAll(policy, rounded, request, *std::move(chains), own)
+                    : absl::StatusOr<TimedSchedule>(chains.status());
     if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
     const bool is_better = !best.ok() || (made.ok() && made->seconds < best->seconds);
-    if (!is_better) continue;
-    best = std::move(made);
-    if (best.ok())
-      best->schedule.policy = absl::StrCat(std::string(policy), layerwise::TextOfWorkspaces(limit));
+    if (is_better) best = std::move(made);
   }
   if (!best.ok()) return best.status();
   best->schedule.fingerprint = GraphFingerprint(graph);
@@ -177,7 +214,7 @@ absl::StatusOr<GraphChain> ChainSeenOf(const TaskGraph& graph, const ScheduleReq
   const absl::StatusOr<GraphChainOptions> options = requests::OptionsOf<GraphChainOptions>(request);
   if (!options.ok()) return options.status();
   const TaskGraph rounded = InGranules(graph, request.placing.alignment);
-  const std::int64_t limit = LimitsOf(options->algorithms).front();
+  const std::int64_t limit = LimitsOf(rounded, options->algorithms).front();
   const chain::MicroBatches micro_batches(rounded);
   return ChainOf(micro_batches, micro_batches.count() - 1, request, limit, recomputes);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/training/search/other_schedules.h"
 
-#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "policies/training/search/chained_policy.h"
 #include "policies/training/search/paged_from_pool.h"
 #include "tidepool/training/chain.h"
+#include "tidepool/training/chain_policy.h"
 
 namespace tidepool::search {
 namespace {
@@ -59,15 +59,15 @@ std::vector<Other> OthersOnChains(bool recompute) {
   return others;
 }
 
-// Returns whether `take` wants more schedules.
+// Returns whether `take` wants more schedules. Policies of chains get these options.
 bool MakeAll(absl::Span<const Other> others, const TaskGraph& graph, const ScheduleRequest& request,
-             const TakeSchedule& take) {
+             ChainPolicyOptions chain, const TakeSchedule& take) {
   ScheduleRequest own = request;
-  const std::stop_token stop = requests::StopOf(request.options);
+  chain.stop = requests::StopOf(request.options);
   own.machine.devices.resize(1);
   for (const Other& other : others) {
     own.options = other.options;
-    if (other.is_chain) own.options = GraphChainOptions{.chain = {.stop = stop}};
+    if (other.is_chain) own.options = GraphChainOptions{.chain = chain};
     const absl::StatusOr<Schedule> schedule = other.make(other.policy, graph, own);
     if (schedule.ok() && !take(*schedule)) return false;
   }
@@ -94,14 +94,15 @@ void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& requ
       {"base", BaseInPages, LayerwiseOptions{.algorithms = AlgorithmChoice::kLeastMemory}},
       {"vdnn++", PoolInPages},
       {"vdnn++", PoolInPages, LayerwiseOptions{.set = OffloadSet::kAll}}};
-  if (!MakeAll(others, graph, request, take)) return;
-  MakeAll(OthersOnChains(/*recompute=*/false), graph, request, take);
+  if (!MakeAll(others, graph, request, {}, take)) return;
+  MakeAll(OthersOnChains(/*recompute=*/false), graph, request, {}, take);
 }
 
 void ForEachRecomputeSchedule(const TaskGraph& graph, const ScheduleRequest& request,
-                              const TakeSchedule& take) {
+                              double most_seconds, const TakeSchedule& take) {
   if (!HasShortChain(graph)) return;
-  MakeAll(OthersOnChains(/*recompute=*/true), graph, request, take);
+  MakeAll(OthersOnChains(/*recompute=*/true), graph, request, {.time_limit_seconds = most_seconds},
+          take);
 }
 
 }  // namespace tidepool::search

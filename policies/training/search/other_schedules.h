@@ -22,11 +22,11 @@ using TakeSchedule = std::function<bool(const Schedule&)>;
 void ForEachTransferSchedule(const TaskGraph& graph, const ScheduleRequest& request,
                              const TakeSchedule& take);
 
-// Calls `take` with the schedules of recompute and pofo. Does nothing for chains longer than this:
-// they would take seconds.
+// Calls `take` with the schedules of recompute and pofo, each found in at most `most_seconds`. Does
+// nothing for chains longer than this: they would need more.
 inline constexpr std::size_t kMostOperationsRunningAgain = 32;
 void ForEachRecomputeSchedule(const TaskGraph& graph, const ScheduleRequest& request,
-                              const TakeSchedule& take);
+                              double most_seconds, const TakeSchedule& take);
 
 }  // namespace tidepool::search
 
