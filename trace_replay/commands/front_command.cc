@@ -275,7 +275,7 @@ Command AddFront(CLI::App& app) {
                 "The most memory of the device (default: enough for all data)");
   AddWholeOption(*front, "--points", options->memories, {.least = 1, .most = kMostMemories},
                  "Memories that are tried, in equal ratios");
-  AddBestOptions(*front, point.offload);
+  AddBestOptions(*front, point.choice);
   front->get_option("--time-limit")
       ->description(
           "Time limit of the whole front. Its searches count their work and end after about this "
@@ -284,7 +284,7 @@ Command AddFront(CLI::App& app) {
   AddMachineOptions(*front, point);
   AddDensityOption(*front, point);
   AddDivisionOptions(*front, point);
-  AddBatchNormOption(*front, point.offload);
+  AddBatchNormOption(*front, point.choice);
   front
       ->add_option("-o,--output", options->output,
                    "Write the fastest schedule to this file; compressed if the name ends in .gz")

@@ -23,6 +23,7 @@
 #include "trace_replay/offload/power_sampler.h"
 #include "trace_replay/offload/run_notes.h"
 #include "trace_replay/offload/schedule_source.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/available_memory.h"
 #include "trace_replay/replay/cuda_devices.h"
@@ -32,7 +33,7 @@ namespace tidepool::tool {
 namespace {
 
 struct RunCommandOptions {
-  OffloadCommandOptions offload;
+  OffloadCommandOptions point;
   std::string device = "host";
   std::int64_t batch = 0;  // 0: the graph's own
   int iterations = 3;
@@ -49,7 +50,7 @@ absl::Status CheckRunOptions(const RunCommandOptions& options) {
   if (options.device != "host" && !options.data_densities.empty()) {
     return absl::InvalidArgumentError("--data-density: tasks of the host, expected --device host");
   }
-  if (options.offload.machine.link_in.has_value()) {
+  if (options.point.machine.link_in.has_value()) {
     return absl::InvalidArgumentError(
         "--link-in: a device has one rate for both directions, expected --link alone");
   }
@@ -70,11 +71,11 @@ struct Prepared {
 };
 
 absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
-  if (absl::Status status = CheckTimelineFile(options.offload); !status.ok()) return status;
-  absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.offload.graph, options.batch);
+  if (absl::Status status = CheckTimelineFile(options.point); !status.ok()) return status;
+  absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
   if (!graphs.ok()) return graphs.status();
   absl::StatusOr<ScheduledGraph> scheduled =
-      MakeScheduledGraph(options.offload, *std::move(graphs), options.batch);
+      MakeScheduledGraph(options.point, *std::move(graphs), options.batch);
   if (!scheduled.ok()) return scheduled.status();
   if (!scheduled->schedule.ok()) {
     absl::Status why = scheduled->schedule.status();
@@ -124,7 +125,7 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
                                         std::optional<DensityProbes> probes) {
   RunProgress progress(options.iterations, schedule.steps.size());
   iteration_options.device = options.device;
-  iteration_options.machine = scheduled.offload.machine;
+  iteration_options.machine = scheduled.choice.machine;
   iteration_options.on_step = [&](std::size_t step) { progress.Show(step); };
   iteration_options.on_density = [&](std::size_t data, const DensityEstimate& estimate) {
     probes->Note(data, estimate);
@@ -154,9 +155,9 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
 absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
                                          const Prepared& prepared) {
   const ScheduledGraph& scheduled = prepared.scheduled;
-  const PlacingOptions& placing = scheduled.offload.placing;
+  const PlacingOptions& placing = scheduled.choice.placing;
   const absl::StatusOr<PlacedSchedule> placed =
-      PlaceInPool(scheduled.graph(), *scheduled.schedule, scheduled.offload.machine, placing);
+      PlaceInPool(scheduled.graph(), *scheduled.schedule, scheduled.choice.machine, placing);
   if (!placed.ok()) return placed.status();
   std::optional<DensityProbes> probes;
   if (options.probe_every > 0) {
@@ -229,8 +230,8 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const P
                                  {"predicted_stalled_seconds", StalledSeconds(predicted)},
                                  {"power", PowerJson(iterations)}};
   if (iterations.probes.has_value()) more["densities"] = iterations.probes->Json();
-  absl::StatusOr<Answer> answer = PrintTimeline(options.offload, prepared.scheduled, last, more);
-  if (!answer.ok() || options.offload.json || options.offload.timeline == "/dev/stdout") {
+  absl::StatusOr<Answer> answer = PrintTimeline(options.point, prepared.scheduled, last, more);
+  if (!answer.ok() || options.point.json || options.point.timeline == "/dev/stdout") {
     return answer;
   }
   std::vector<std::vector<std::string>> rows = {
@@ -252,16 +253,16 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const P
 }
 
 absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& options) {
-  absl::Status status = CheckScheduleFile(app, options.offload);
+  absl::Status status = CheckScheduleFile(app, options.point);
   if (status.ok()) status = CheckRunOptions(options);
-  if (status.ok() && options.offload.schedule.empty()) {
-    status = CheckPolicyOptions(app, {options.offload.policy});
+  if (status.ok() && options.point.schedule.empty()) {
+    status = CheckPolicyOptions(app, {options.point.policy});
   }
   if (!status.ok()) return status;
   const absl::StatusOr<Prepared> prepared = Prepare(options);
   if (!prepared.ok()) return prepared.status();
   if (!prepared->simulated.ok()) {
-    return PrintDoesNotFit(options.offload, prepared->scheduled, prepared->simulated.status());
+    return PrintDoesNotFit(options.point, prepared->scheduled, prepared->simulated.status());
   }
   status = CheckHasPool(options, *prepared->scheduled.schedule);
   if (status.ok()) status = Announce(options, *prepared->simulated);
@@ -278,13 +279,13 @@ Command AddRun(CLI::App& app) {
   CLI::App* run = app.add_subcommand(
       "run", "Runs training iterations under an offload policy on a device, with real copies");
   run->group("Training iterations");
-  run->add_option("GRAPH", options->offload.graph,
+  run->add_option("GRAPH", options->point.graph,
                   "The task graph, a file as `tidepool model -o` writes it")
       ->required();
   AddWholeOption(*run, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
                  "Samples of an iteration, for a graph at any batch");
-  AddPointOptions(*run, options->offload);
-  AddOffloadOptions(*run, options->offload);
+  AddPointOptions(*run, options->point);
+  AddOffloadOptions(*run, options->point);
   const std::string group = "Run";
   run->add_option("--device", options->device,
                   "host: copies take the time of --link; cuda: copies on the first GPU. Tasks take "

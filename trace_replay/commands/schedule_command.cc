@@ -20,6 +20,7 @@
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/simulated_iteration.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/options.h"
 
 namespace tidepool::tool {
@@ -66,7 +67,7 @@ absl::StatusOr<std::vector<Schedule>> ReadKnown(const ScheduleOptions& options) 
 absl::Status WriteProgram(const ScheduleOptions& options, ScheduledGraph& scheduled) {
   if (absl::Status status = FixPages(scheduled); !status.ok()) return status;
   const absl::StatusOr<std::string> program =
-      EmitProgram(scheduled.graphs, *scheduled.schedule, scheduled.offload.machine,
+      EmitProgram(scheduled.graphs, *scheduled.schedule, scheduled.choice.machine,
                   {.callbacks = options.callbacks});
   if (!program.ok()) return program.status();
   return WriteFile(options.output, [&](std::ostream& out) {
@@ -80,7 +81,7 @@ absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& schedul
   const ScheduleFile file = {
       .schedule = *scheduled.schedule,
       .graph = scheduled.graph().name,
-      .machine = scheduled.offload.machine,
+      .machine = scheduled.choice.machine,
       .batch_normalization = NormalizationOf(scheduled.graph(), *scheduled.schedule)};
   return WriteSchedule(file, options.output);
 }
@@ -97,12 +98,12 @@ absl::StatusOr<OffloadCommandOptions> PointOf(const ScheduleOptions& options) {
   absl::StatusOr<std::vector<Schedule>> known = ReadKnown(options);
   if (!known.ok()) return known.status();
   OffloadCommandOptions point = options.point;
-  point.offload.known = *std::move(known);
+  point.choice.known = *std::move(known);
   const bool needs_addresses = !options.language.empty() && point.schedule.empty();
-  if (needs_addresses && !point.offload.memory_kind.has_value()) {
-    point.offload.memory_kind = ScheduleMemory::kFixed;
+  if (needs_addresses && !point.choice.memory_kind.has_value()) {
+    point.choice.memory_kind = ScheduleMemory::kFixed;
   }
-  if (EndsAtStop(point.policy)) point.offload.chain.stop = StopAtInterrupt();
+  if (EndsAtStop(point.policy)) point.choice.chain.stop = StopAtInterrupt();
   return point;
 }
 

@@ -15,6 +15,7 @@
 #include "trace_replay/offload/sweep.h"
 #include "trace_replay/offload/sweep_options.h"
 #include "trace_replay/offload/sweep_output.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/report/sweep_drawing.h"
 #include "trace_replay/text.h"
 
@@ -42,7 +43,7 @@ absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
   if (!options.sweep.memories.values.empty()) {
     options.point.machine.memory_bytes = options.sweep.memories.values.front();
   }
-  if (EndsAtStop(options.point.policy)) options.point.offload.chain.stop = StopAtInterrupt();
+  if (EndsAtStop(options.point.policy)) options.point.choice.chain.stop = StopAtInterrupt();
   const std::int64_t batch = OnlyBatch(options.sweep);
   const absl::StatusOr<GraphOrFamily> graphs =
       GraphOf(options.source, batch, NeedsFamily(options.point));

@@ -272,7 +272,7 @@ absl::Status CheckTakenByChains(const CLI::App& app, const std::string& path) {
 absl::StatusOr<ChainCommandOptions> ChainOptionsOf(const CLI::App& app,
                                                    const OffloadCommandOptions& point) {
   ChainCommandOptions chain = {
-      .path = point.graph, .choices = point.offload.chain, .json = point.json};
+      .path = point.graph, .choices = point.choice.chain, .json = point.json};
   if (app.count("--policy") > 0) chain.policy = point.policy;
   if (app.count("--recompute") > 0 && chain.policy != "best") {
     return absl::InvalidArgumentError(absl::StrCat("--recompute: policy ",
@@ -283,9 +283,9 @@ absl::StatusOr<ChainCommandOptions> ChainOptionsOf(const CLI::App& app,
   if (absl::Status status = SetCompressor(point, chain.choices.copies); !status.ok()) {
     return status;
   }
-  chain.choices.copies.part_bytes = point.offload.part_bytes;
+  chain.choices.copies.part_bytes = point.choice.part_bytes;
   chain.choices.copies.latency_seconds = point.machine.latency_seconds.value_or(0);
-  chain.choices.recomputes = point.offload.recompute == "on";
+  chain.choices.recomputes = point.choice.recompute == "on";
   chain.memory_bytes = point.machine.memory_bytes;
   return chain;
 }

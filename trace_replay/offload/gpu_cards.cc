@@ -92,9 +92,9 @@ absl::StatusOr<SimulatedIteration> SimulateOn(const std::string& policy, std::in
   OffloadCommandOptions options;
   options.policy = policy;
   options.machine.memory_bytes = memory_bytes;
-  options.offload.memory_kind = ScheduleMemory::kPaged;
-  options.offload.chain.time_limit_seconds = question.time_limit_seconds;
-  options.offload.chain.stop = question.stop;
+  options.choice.memory_kind = ScheduleMemory::kPaged;
+  options.choice.chain.time_limit_seconds = question.time_limit_seconds;
+  options.choice.chain.stop = question.stop;
   return SimulateIteration(options, graph, 0);
 }
 

@@ -38,7 +38,7 @@ void AddBatchNormOption(CLI::App& app, PolicyChoice& choice) {
 }
 
 void AddModnnOptions(CLI::App& app, OffloadCommandOptions& command) {
-  ModnnOptions& options = command.offload.modnn;
+  ModnnOptions& options = command.choice.modnn;
   app.add_option_function<std::string>(
          "--sub-batch-rule",
          [&options](const std::string& name) {
@@ -59,11 +59,11 @@ void AddModnnOptions(CLI::App& app, OffloadCommandOptions& command) {
       ->default_str("0.15")
       ->type_name("NUMBER")
       ->group(kGroup);
-  AddBatchNormOption(app, command.offload);
+  AddBatchNormOption(app, command.choice);
   app.add_flag_callback(
          "--paper",
          [&command] {
-           command.offload.modnn.as_printed = true;
+           command.choice.modnn.as_printed = true;
            command.machine.one_way = true;
          },
          "Schedule as the paper does: one queue for copies of both directions, and its equations "

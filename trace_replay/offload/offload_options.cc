@@ -68,17 +68,17 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
       "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace. "
       "Without "
       "the option, policies of chains try both")
-      ->each([&options](const std::string&) { options.offload.has_algorithms = true; });
+      ->each([&options](const std::string&) { options.choice.has_algorithms = true; });
   add("--order", options.order,
       "Allocate in the backward pass prefetch-first or derivative-first; best: the order with the "
       "smallest pool");
-  add("--placement", options.offload.placing.placement,
+  add("--placement", options.choice.placing.placement,
       "planned (every allocation has its offset beforehand), or a placement policy of the pool; "
       "best: the policy with the smallest pool");
   app.add_option_function<std::string>(
          "--memory-kind",
          [&options](const std::string& name) {
-           options.offload.memory_kind = MemoryKindNames().at(name);
+           options.choice.memory_kind = MemoryKindNames().at(name);
          },
          "Memory of the schedule. pool: a placement policy places each allocation. fixed: the "
          "schedule "
@@ -122,7 +122,7 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   MachineOptions& machine = options.machine;
   const std::string group = kMoreOfMachine;
   AddAlignOption(
-      app, options.offload.placing.alignment,
+      app, options.choice.placing.alignment,
       "Bytes of a page with --memory-kind paged, otherwise the alignment of addresses: a "
       "power of two. CUDA's virtual memory has pages of 2MiB")
       ->default_str("512")
@@ -208,9 +208,9 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
 }  // namespace
 
 void AddChainSearchOptions(CLI::App& app, OffloadCommandOptions& options) {
-  AddSearchOptions(app, options.offload);
+  AddSearchOptions(app, options.choice);
   AddLinkOption(app, options);
-  app.add_flag("--duplex", options.offload.chain.copies.full_duplex,
+  app.add_flag("--duplex", options.choice.chain.copies.full_duplex,
                "Copy in both directions at once; without the option there is one transfer at a "
                "time. `best` alone takes it, and --latency")
       ->group(kMoreOfMachine);
@@ -286,7 +286,7 @@ Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph) 
 
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph) {
-  PolicyChoice offload = options.offload;
+  PolicyChoice choice = options.choice;
   const absl::StatusOr<OffloadSet> set = OffloadSetFromName(options.set);
   if (!set.ok()) return set.status();
   const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
@@ -296,16 +296,16 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
   if (!profile.ok()) return profile.status();
   const GpuRates* const gpu = KnownGpu(graph.gpu);
-  offload.offloads = gpu == nullptr || !gpu->is_integrated;
-  offload.layerwise.set = *set;
-  offload.layerwise.algorithms = *algorithms;
-  offload.layerwise.order = orders->front();
-  offload.placing.compression = *profile;
+  choice.offloads = gpu == nullptr || !gpu->is_integrated;
+  choice.layerwise.set = *set;
+  choice.layerwise.algorithms = *algorithms;
+  choice.layerwise.order = orders->front();
+  choice.placing.compression = *profile;
   if (absl::Status status = CompressorOf(options.machine).status(); !status.ok()) return status;
-  offload.machine = MachineOf(options, graph);
+  choice.machine = MachineOf(options, graph);
   if (options.density.has_value())
-    offload.layerwise.densities = DensitiesOf(graph, *options.density);
-  return offload;
+    choice.layerwise.densities = DensitiesOf(graph, *options.density);
+  return choice;
 }
 
 absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies) {
@@ -406,7 +406,7 @@ void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddCompressionOptions(app, options);
   AddDivisionOptions(app, options);
   AddModnnOptions(app, options);
-  AddSearchOptions(app, options.offload);
+  AddSearchOptions(app, options.choice);
 }
 
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -469,14 +469,14 @@ namespace {
 
 absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& options,
                                              TaskGraph graph) {
-  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
-  if (!offload.ok()) return offload.status();
-  if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(offload));
+  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, graph);
+  if (!choice.ok()) return choice.status();
+  if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(choice));
   absl::StatusOr<MadeSchedule> made =
-      MakeSchedule(options.policy, graph, RequestOf(options.policy, *offload));
+      MakeSchedule(options.policy, graph, RequestOf(options.policy, *choice));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   ScheduledGraph scheduled = {{std::move(graph)},
-                              *std::move(offload),
+                              *std::move(choice),
                               made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
                                         : absl::StatusOr<Schedule>(made.status())};
   if (made.ok()) scheduled.ended_by = made->ended_by;

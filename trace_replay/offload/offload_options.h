@@ -39,7 +39,7 @@ struct PolicyChoice {
 };
 
 // The value of --order and --placement that tries all of them for the smallest pool.
-inline constexpr char kBest[] = "best";
+inline constexpr char kTriesAll[] = "best";
 
 // The machine that options describe; empty: no option tells.
 struct MachineOptions {
@@ -64,7 +64,7 @@ struct OffloadCommandOptions {
   std::string policy = "vdnn++";
   std::string set = "conv";
   std::string algorithms = "p";
-  std::string order = "prefetch-first";  // or kBest
+  std::string order = "prefetch-first";  // or kTriesAll
   std::optional<double> density;
   std::string schedule;  // a file; empty: the policy makes one
   std::string profile;   // a file; empty: the environment's
@@ -75,7 +75,7 @@ struct OffloadCommandOptions {
   bool host_updates = false;
   int host_cores = 8;
   GradientReduction reduction = GradientReduction::kAutomatic;
-  PolicyChoice offload = {.placing = {.placement = "planned"}};
+  PolicyChoice choice = {.placing = {.placement = "planned"}};
 };
 
 // Refuses options that none of the policies takes.
@@ -109,7 +109,7 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
 struct ScheduledGraph {
   // The graph at each batch of the schedule's rounds; the first is that of the fingerprint.
   std::vector<TaskGraph> graphs;
-  PolicyChoice offload;
+  PolicyChoice choice;
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
   bool has_machine_of_file = false;  // the schedule's file describes the machine
@@ -130,34 +130,12 @@ Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph);
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph);
-// Returns the seconds of all tasks by their fastest algorithms, the whole batch at once.
-double IdealSeconds(const ScheduledGraph& scheduled);
 // Returns the request for an iteration on one device. An unknown policy has no options.
 ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice);
 // Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
 // batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
                                                   GraphOrFamily graphs, std::int64_t batch);
-
-// Return the object of `--json` for an iteration that does not fit, and for one that fits, with
-// the fields `more`.
-nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
-                                      const ScheduledGraph& scheduled, const absl::Status& why);
-nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
-                                          const ScheduledGraph& scheduled, const Timeline& timeline,
-                                          const nlohmann::ordered_json& more);
-
-// Returns the samples over which the schedule of a valid graph normalises.
-BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule);
-
-// Prints that the memory does not suffice, and the reason.
-Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
-                       const absl::Status& why);
-// Prints the times and bytes of an iteration of a schedule that fits, with the fields `more` in
-// JSON. Writes the timeline to the file of `--timeline`, if given.
-absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
-                                     const ScheduledGraph& scheduled, const Timeline& timeline,
-                                     const nlohmann::ordered_json& more);
 
 }  // namespace tidepool::tool
 

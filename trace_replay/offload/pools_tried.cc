@@ -12,46 +12,46 @@ namespace tidepool::tool {
 namespace {
 
 std::vector<std::string> PlacementsOf(const OffloadCommandOptions& options) {
-  const std::string& placement = options.offload.placing.placement;
-  return placement == kBest ? PlacementPolicyNames() : std::vector<std::string>{placement};
+  const std::string& placement = options.choice.placing.placement;
+  return placement == kTriesAll ? PlacementPolicyNames() : std::vector<std::string>{placement};
 }
 
 }  // namespace
 
 bool TriesPools(const OffloadCommandOptions& options) {
-  return options.order == kBest || options.offload.placing.placement == kBest;
+  return options.order == kTriesAll || options.choice.placing.placement == kTriesAll;
 }
 
 absl::StatusOr<std::vector<AllocationOrder>> OrdersOf(const OffloadCommandOptions& options) {
-  if (options.order == kBest) {
+  if (options.order == kTriesAll) {
     return std::vector<AllocationOrder>{AllocationOrder::kPrefetchFirst,
                                         AllocationOrder::kDerivativeFirst};
   }
   const absl::StatusOr<AllocationOrder> order = AllocationOrderFromName(options.order);
   if (order.ok()) return std::vector<AllocationOrder>{*order};
-  return absl::InvalidArgumentError(absl::StrCat(order.status().message(), ", ", kBest));
+  return absl::InvalidArgumentError(absl::StrCat(order.status().message(), ", ", kTriesAll));
 }
 
 absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, TaskGraph graph,
-                                        PolicyChoice offload) {
-  if (offload.memory_kind.value_or(ScheduleMemory::kPool) != ScheduleMemory::kPool) {
+                                        PolicyChoice choice) {
+  if (choice.memory_kind.value_or(ScheduleMemory::kPool) != ScheduleMemory::kPool) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--memory-kind ", std::string(ScheduleMemoryName(*offload.memory_kind)),
+        absl::StrCat("--memory-kind ", std::string(ScheduleMemoryName(*choice.memory_kind)),
                      ": a schedule without a pool, but --order best and --placement best look for "
                      "the smallest pool: remove --memory-kind, or give an order and a placement"));
   }
   const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
   if (!orders.ok()) return orders.status();
   absl::StatusOr<SmallestPool> found = MakeSmallestPool(
-      options.policy, graph, RequestOf(options.policy, offload), *orders, PlacementsOf(options));
+      options.policy, graph, RequestOf(options.policy, choice), *orders, PlacementsOf(options));
   if (!found.ok()) {
     if (!absl::IsResourceExhausted(found.status())) return found.status();
-    return ScheduledGraph{{std::move(graph)}, std::move(offload), found.status()};
+    return ScheduledGraph{{std::move(graph)}, std::move(choice), found.status()};
   }
-  if (!found->trials.empty()) offload.layerwise.order = found->trials[found->best].order;
-  offload.placing.placement = found->made.placing.placement;
+  if (!found->trials.empty()) choice.layerwise.order = found->trials[found->best].order;
+  choice.placing.placement = found->made.placing.placement;
   ScheduledGraph scheduled = {
-      {std::move(graph)}, std::move(offload), std::move(found->made.schedule)};
+      {std::move(graph)}, std::move(choice), std::move(found->made.schedule)};
   scheduled.trials = std::move(found->trials);
   scheduled.best_trial = found->best;
   return scheduled;

@@ -17,9 +17,9 @@ namespace tidepool::tool {
 bool TriesPools(const OffloadCommandOptions& options);
 // Returns the orders of allocations to try: all, or the one of --order. Errors are those of names.
 absl::StatusOr<std::vector<AllocationOrder>> OrdersOf(const OffloadCommandOptions& options);
-// Returns the schedule with the smallest pool, with its order and placement in `offload`.
+// Returns the schedule with the smallest pool, with its order and placement in `choice`.
 absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, TaskGraph graph,
-                                        PolicyChoice offload);
+                                        PolicyChoice choice);
 
 nlohmann::ordered_json TrialsJson(const std::vector<PoolTrial>& trials);
 std::string TrialsText(const ScheduledGraph& scheduled);

@@ -107,7 +107,7 @@ absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std
 
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   GraphOrFamily read, std::int64_t batch) {
-  if (options.offload.placing.placement == kBest) {
+  if (options.choice.placing.placement == kTriesAll) {
     return absl::InvalidArgumentError(
         "--placement best: a choice for new schedules, expected a placement policy with "
         "--schedule");
@@ -119,20 +119,20 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   if (!graphs.ok()) return graphs.status();
   absl::Status status = ValidateScheduleFile(*graphs, *file);
   if (!status.ok()) return status;
-  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graphs->front());
-  if (!offload.ok()) return offload.status();
+  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, graphs->front());
+  if (!choice.ok()) return choice.status();
   if (file->machine.has_value()) {
     Override(options.machine, *file->machine);
-    offload->machine = *std::move(file->machine);
+    choice->machine = *std::move(file->machine);
   }
-  if (offload->machine.devices.front().memory_bytes == 0) {
+  if (choice->machine.devices.front().memory_bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(absl::CHexEscape(options.schedule),
                      ": no memory of the device, expected --memory or a machine in the file"));
   }
-  offload->machine.devices.resize(file->schedule.devices, offload->machine.devices.front());
+  choice->machine.devices.resize(file->schedule.devices, choice->machine.devices.front());
   ScheduledGraph scheduled = {.graphs = *std::move(graphs),
-                              .offload = *std::move(offload),
+                              .choice = *std::move(choice),
                               .schedule = std::move(file->schedule),
                               .has_machine_of_file = file->machine.has_value()};
   scheduled.batch = SamplesOf(*scheduled.schedule);
@@ -145,7 +145,7 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
 absl::Status FixPages(ScheduledGraph& scheduled) {
   if (scheduled.schedule->memory != ScheduleMemory::kPaged) return absl::OkStatus();
   std::vector<std::int64_t> memory_bytes;
-  for (const MachineDevice& device : scheduled.offload.machine.devices) {
+  for (const MachineDevice& device : scheduled.choice.machine.devices) {
     memory_bytes.push_back(device.memory_bytes);
   }
   constexpr std::int64_t kAlignment = 512;
@@ -159,11 +159,11 @@ absl::Status FixPages(ScheduledGraph& scheduled) {
 absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {
   const Schedule& schedule = *scheduled.schedule;
   if (schedule.memory == ScheduleMemory::kPool) {
-    return Simulate(scheduled.graph(), schedule, scheduled.offload.machine,
-                    scheduled.offload.placing);
+    return Simulate(scheduled.graph(), schedule, scheduled.choice.machine,
+                    scheduled.choice.placing);
   }
   const absl::StatusOr<Program> program =
-      LowerSchedule(scheduled.graphs, schedule, scheduled.offload.machine);
+      LowerSchedule(scheduled.graphs, schedule, scheduled.choice.machine);
   if (!program.ok()) return program.status();
   return SimulateProgram(scheduled.graph(), *program);
 }

@@ -28,7 +28,7 @@ absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions
 
 absl::StatusOr<SmallestPools> SizePools(const SimulatedIteration& iteration) {
   const ScheduledGraph& scheduled = iteration.scheduled;
-  const std::int64_t alignment = scheduled.offload.placing.alignment;
+  const std::int64_t alignment = scheduled.choice.placing.alignment;
   const absl::StatusOr<Trace> trace =
       ScheduleTrace(scheduled.graph(), iteration.timeline->resolved);
   if (!trace.ok()) return trace.status();

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "trace_replay/caller.h"
 #include "trace_replay/offload/simulated_iteration.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/progress.h"
 
 namespace tidepool::tool {
@@ -55,7 +56,7 @@ absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
   }
   const Timeline& timeline = *iteration->timeline;
   point.fits = true;
-  options.offload.known = {*scheduled.schedule};
+  options.choice.known = {*scheduled.schedule};
   point.schedule = iteration->scheduled.schedule->policy;
   point.seconds = timeline.seconds;
   point.compute_seconds = timeline.compute_seconds;
@@ -124,7 +125,7 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
     for (const SweepSeries& series : SeriesOf(sweep, batch)) {
       options.policy = series.policy;
       options.set = series.set;
-      options.offload.known.clear();
+      options.choice.known.clear();
       const std::vector<std::size_t> order = LeastFirst(sweep.memories.values);
       std::vector<SweepPoint> least_first;
       least_first.reserve(order.size());

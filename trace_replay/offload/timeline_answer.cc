@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints the answers of `schedule`, `emit`, `simulate` and `run`: times, stalls and bytes of an
-// iteration.
+#include "trace_replay/offload/timeline_answer.h"
+
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -62,7 +62,7 @@ std::optional<double> BoundWithReruns(const OffloadCommandOptions& options,
                                       const ScheduledGraph& scheduled) {
   const Schedule& schedule = *scheduled.schedule;
   const bool may_run_again = options.policy == "best" && options.schedule.empty() &&
-                             scheduled.offload.recompute != "off" && schedule.rounds.empty();
+                             scheduled.choice.recompute != "off" && schedule.rounds.empty();
   if (!may_run_again) return std::nullopt;
   Schedule twice = schedule;
   twice.steps.clear();
@@ -70,7 +70,7 @@ std::optional<double> BoundWithReruns(const OffloadCommandOptions& options,
     twice.steps.push_back(step);
     if (step.kind == StepKind::kRun) twice.steps.push_back(step);
   }
-  return LowerBoundSeconds(scheduled.graphs, twice, scheduled.offload.machine);
+  return LowerBoundSeconds(scheduled.graphs, twice, scheduled.choice.machine);
 }
 
 std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
@@ -100,12 +100,12 @@ std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGrap
 }
 
 const MachineLink& LinkOf(const ScheduledGraph& scheduled) {
-  const Machine& machine = scheduled.offload.machine;
+  const Machine& machine = scheduled.choice.machine;
   return machine.links[machine.devices.front().link];
 }
 
 std::int64_t MemoryOf(const ScheduledGraph& scheduled) {
-  return scheduled.offload.machine.devices.front().memory_bytes;
+  return scheduled.choice.machine.devices.front().memory_bytes;
 }
 
 std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
@@ -160,7 +160,7 @@ double RecomputedSeconds(const std::vector<TaskGraph>& graphs, const Schedule& s
 std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   return scheduled.trials.empty()
              ? options.order
-             : std::string(AllocationOrderName(scheduled.offload.layerwise.order));
+             : std::string(AllocationOrderName(scheduled.choice.layerwise.order));
 }
 
 // Returns the name, and null for a graph without batch normalisation.
@@ -203,7 +203,7 @@ nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
           {"algorithms", is_made ? nlohmann::ordered_json(options.algorithms) : nullptr},
           {"order", is_made ? nlohmann::ordered_json(OrderText(options, scheduled)) : nullptr},
           {"memory_bytes", MemoryOf(scheduled)},
-          {"placement", scheduled.offload.placing.placement},
+          {"placement", scheduled.choice.placing.placement},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
 }
@@ -226,7 +226,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
   const Schedule& schedule = *scheduled.schedule;
   const double ideal = IdealSeconds(scheduled);
   const double lower_bound =
-      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
+      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.choice.machine);
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
   std::vector<std::vector<std::string>> rows = {
@@ -330,7 +330,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
   const double lower_bound =
-      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.offload.machine);
+      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.choice.machine);
   json["lower_bound_seconds"] = lower_bound;
   const std::optional<double> bound_with_reruns = BoundWithReruns(options, scheduled);
   json["rerun_lower_bound_seconds"] =
