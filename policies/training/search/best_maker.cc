@@ -15,8 +15,8 @@
 #include "policies/training/modnn/modnn_policy.h"
 #include "policies/training/requests/option_names.h"
 #include "policies/training/search/late_memory.h"
-#include "policies/training/search/memory_cuts.h"
 #include "policies/training/search/other_schedules.h"
+#include "policies/training/search/reserve_search.h"
 #include "policies/training/search/send_high_stays.h"
 #include "policies/training/search/small_walk.h"
 #include "policies/training/transfers/faster_algorithms.h"
@@ -473,33 +473,34 @@ void BestMaker::SearchReserve(Kind& kind, double work) {
   constexpr double kFaster = 0.999;
   kind.planned = Iteration();
   if (kind.lead.seconds * kFaster >= seconds_) return;
-  MemoryCuts cuts(memory_bytes(), kind.reserve_bytes);
+  ReserveSearch reserve(memory_bytes(), kind.reserve_bytes);
   plan_work_ = work;
   const auto goes_on = [&](int tries) {
     if (IsFastest() || budget_.HasEnded() || tries == kMostTries) return false;
-    if (cuts.next() > memory_bytes()) return false;
+    if (reserve.next() > memory_bytes()) return false;
     return tries < kLeastTries || kind.planned.runs.empty() || plan_work_ > 0;
   };
   for (int tries = 0; goes_on(tries); ++tries) {
-    Iteration iteration = LeadWithReserve(kind, cuts.next(), work * kOfATry);
+    Iteration iteration = LeadWithReserve(kind, reserve.next(), work * kOfATry);
     plan_work_ -= work * kOfATry;
     const bool may_be_faster = iteration.seconds * kFaster < seconds_;
-    if (may_be_faster && !PlanWithReserve(kind, work * kOfATry, std::move(iteration), cuts))
+    if (may_be_faster && !PlanWithReserve(kind, work * kOfATry, std::move(iteration), reserve))
       continue;
-    if (cuts.next() == 0) return;
-    cuts.Suffices();  // only a smaller reserve makes it faster
+    if (reserve.next() == 0) return;
+    reserve.Suffices();  // only a smaller reserve makes it faster
   }
 }
 
-// Plans the addresses of an iteration with the reserve of the next cut. Returns whether they fit.
-bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration, MemoryCuts& cuts) {
+// Plans the addresses of an iteration with the next reserve. Returns whether they fit.
+bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration,
+                                ReserveSearch& reserve) {
   // A plan in less work is hardly better than one without a search.
   constexpr double kLeastWork = 0.005;
   absl::StatusOr<Planned> planned =
       PlanNear({.work_seconds = std::max(work, kLeastWork), .seed = search_.seed}, iteration, {});
   const bool fits = planned.ok() && planned->plan.fits;
-  if (!fits) cuts.Exceeds(planned.ok() ? planned->plan.height : 2 * memory_bytes());
-  kind.reserve_bytes = std::min(cuts.next(), memory_bytes() / 2);
+  if (!fits) reserve.Exceeds(planned.ok() ? planned->plan.height : 2 * memory_bytes());
+  kind.reserve_bytes = std::min(reserve.next(), memory_bytes() / 2);
   if (!fits || iteration.seconds >= kind.planned.seconds) return fits;
   kind.planned = std::move(iteration);
   kind.planned_offsets = std::move(planned->plan.offsets);

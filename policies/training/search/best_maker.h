@@ -20,7 +20,7 @@
 #include "lib/base/budget/budget.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/search/algorithm_choices.h"
-#include "policies/training/search/memory_cuts.h"
+#include "policies/training/search/reserve_search.h"
 #include "policies/training/transfers/iteration_search.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/schedule.h"
@@ -101,7 +101,8 @@ class BestMaker {
   void FindLead(Kind& kind, bool sends_for_short_times, double work);
   transfers::Iteration LeadWithReserve(const Kind& kind, std::int64_t bytes, double work);
   void SearchReserve(Kind& kind, double work);
-  bool PlanWithReserve(Kind& kind, double work, transfers::Iteration iteration, MemoryCuts& cuts);
+  bool PlanWithReserve(Kind& kind, double work, transfers::Iteration iteration,
+                       ReserveSearch& reserve);
   void RepairLead(Kind& kind, double work);
   absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
                                    const transfers::Iteration& iteration,
