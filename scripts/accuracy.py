@@ -5,8 +5,8 @@
 usage: accuracy.py measure TOOL PYTHON SOURCES [GROUP...]    runs the groups, or all, and keeps their figures
        accuracy.py page [--check]                            writes the page from the figures, or compares
 
-PYTHON has PyTorch, torchvision, einops, einx 0.3, jaxtyping, Lightning and bitsandbytes. TORCH_2_6 and TORCH_2_7 name interpreters with older
-versions. SOURCES holds the folders `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt`
+PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6 and TORCH_2_7 name interpreters with older versions, and
+LIGHTNING_2_2 one with PyTorch 2.6, Lightning 2.2, bitsandbytes 0.41, requests and no Triton, of which bitsandbytes 0.41 needs an older one. SOURCES holds the folders `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt`
 (github.com/KellerJordan/modded-nanogpt), `litgpt` (github.com/Lightning-AI/litgpt, commit 0f021f3a) and `snapshots`, which
 docs/guide/dryrun.md names. Groups without their sources are skipped,
 and keep the figures of the last run.
@@ -42,7 +42,7 @@ class Bench:
 
     def __init__(self, tool, python, sources):
         self.tool, self.sources = os.path.abspath(tool), pathlib.Path(sources)
-        self.pythons = {"2.11": python, "2.6": os.environ.get("TORCH_2_6"), "2.7": os.environ.get("TORCH_2_7")}
+        self.pythons = {"2.11": python}
 
     def source(self, name):
         path = self.sources / name
@@ -50,10 +50,13 @@ class Bench:
             raise Missing(f"no {path}")
         return path
 
-    def python(self, torch):
-        if not self.pythons[torch]:
-            raise Missing(f"no TORCH_{torch.replace('.', '_')}")
-        return self.pythons[torch]
+    def python(self, version):
+        """Returns the interpreter with a version of PyTorch, such as 2.6, or with one of a library, such as Lightning 2.2."""
+        name = (version if " " in version else f"torch {version}").upper().replace(" ", "_").replace(".", "_")
+        python = self.pythons.get(version) or os.environ.get(name)
+        if not python:
+            raise Missing(f"no {name}")
+        return python
 
     def run(self, *words, options=(), torch="2.11", cwd=None, settings=()):
         """Returns the output of a program in a dry run, which may run out of memory."""
@@ -225,7 +228,8 @@ def litgpt(bench):
     folder = bench.source("litgpt")
     for script, models in LITGPT.items():
         published = {f"{model}:{LITGPT_LENGTHS[model]}:{variant}": gigabytes for model, rows in models.items() for variant, gigabytes in rows.items()}
-        found = bench.rows("litgpt.py", folder, script, *published, options=("--gpu", "a100-40", "--no-init"))
+        found = bench.rows("litgpt.py", folder, script, *published, options=("--gpu", "a100-40", "--no-init"), torch="Lightning 2.2",
+                           settings={"BNB_CUDA_VERSION": "121"})
         for configuration, gigabytes in published.items():
             model, length, micro_batch, *quantize = configuration.split(":")
             name = ", ".join([script, model, f"{micro_batch} x {length}", *quantize])
@@ -303,10 +307,10 @@ GROUPS = {
     "litgpt": Group(
         "Finetuning with litgpt", litgpt,
         "the tables of Lightning-AI/litgpt, `tutorials/resource-tables.md`: `max_memory_allocated` of an A100 of 40 GB, in 0.01 GB of 10^9 bytes",
-        "PyTorch 2.11 (published: 2.1), Lightning 2.6 and bitsandbytes 0.50 (0.41); litgpt's own scripts of commit 0f021f3a, one micro-batch, with the "
+        "PyTorch 2.6 (published: 2.1), Lightning 2.2 and bitsandbytes 0.41; litgpt's own scripts of commit 0f021f3a, one micro-batch, with the "
         "longest samples that the tables name",
-        "In bfloat16 equal but for the last digits. With quantized weights the dry run is 11 to 16 % below; the other version of bitsandbytes is one suspect, and by the size it could be the "
-        "inputs of the quantized layers, which nothing confirms."),
+        "Equal but for the last digits. With bitsandbytes 0.50 quantized layers take 11 to 16 % less: later versions no longer keep their inputs for the "
+        "backward pass (`MatMul4Bit`)."),
     "speedrun": Group(
         "A record of modded-nanogpt on 8 H100", speedrun,
         "KellerJordan/modded-nanogpt, `records/track_2_medium/2025-11-12_BlockMaskRedundantOp`: the log has the program, the version of PyTorch and the peak",
