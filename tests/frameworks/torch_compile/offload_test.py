@@ -406,6 +406,9 @@ def predictions_of_a_chain():
     peak, seconds = _chain.predict(chain, [_chain.SEND] * 4)
     assert peak == 12 + 10 and seconds > 12
     assert _chain.predict(chain, [_chain.SEND] * 2 + [_chain.KEEP] * 2) == (10 + 12, 12.0)
+    # Gradients of 5 a stage that are there from the start do not come a second time.
+    phases = [phase._replace(gradients=5 * (3 - phase.stage)) if phase.kind == "backward" else phase for phase in chain.phases]
+    assert [phase.peak for phase in _chain.Chain(chain.stages, phases, 10.0).with_gradients(8).phases] == [10] * 4 + [1, 12, 7, 4, 4]
 
 
 def searches_of_a_chain():
@@ -422,11 +425,12 @@ def searches_of_a_chain():
 
 
 def peaks_keep_to_the_budget():
-    for name, make, data, shares in (
-            ("gpt", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.7, 0.5, 0.35)),
+    for name, make, data, shares, micro_batches in (
+            ("gpt", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.7, 0.5, 0.35), 1),
+            ("sums", lambda: models.GPT(768, 12, 12, 8192, 512, 0.1), lambda: models.tokens(16, 512, 8192), (None, 0.8, 0.6), 3),
             # A second run of its stages ends before their last product, a third of them.
-            ("no drops", lambda: models.GPT(768, 12, 12, 8192, 512, 0.0), lambda: models.tokens(16, 512, 8192), (None, 0.4)),
-            ("resnet", lambda: models.ResNet(32, (3, 4, 6, 3), 1000), lambda: models.images(128, 128, 1000), (None, 0.7, 0.5))):
+            ("no drops", lambda: models.GPT(768, 12, 12, 8192, 512, 0.0), lambda: models.tokens(16, 512, 8192), (None, 0.4), 1),
+            ("resnet", lambda: models.ResNet(32, (3, 4, 6, 3), 1000), lambda: models.images(128, 128, 1000), (None, 0.7, 0.5), 1)):
         most = None
         times = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         for share in shares:
@@ -436,13 +440,17 @@ def peaks_keep_to_the_budget():
             batch = [tensor.cuda().bfloat16() if tensor.is_floating_point() else tensor.cuda() for tensor in data()]
             optimizer = torch.optim.AdamW(model.parameters(), fused=True)
             budget = 1 << 40 if share is None else int(share * most)
+            highest = 0  # of all steps, also of those that correct the prediction
             with tidepool_torch.offload(model, budget=budget, link="50GB/s") as training:
                 for _ in range(6):
-                    torch.cuda.reset_peak_memory_stats()
-                    times[0].record()
-                    model(*batch).backward()
-                    times[1].record()
-                    peak = torch.cuda.max_memory_allocated()
+                    peak = 0
+                    for _ in range(micro_batches):
+                        torch.cuda.reset_peak_memory_stats()
+                        times[0].record()
+                        model(*batch).backward()
+                        times[1].record()
+                        peak = max(peak, torch.cuda.max_memory_allocated())
+                    highest = max(highest, peak)
                     optimizer.step()
                     optimizer.zero_grad()
             predicted = training.prediction.peak_bytes
@@ -450,10 +458,12 @@ def peaks_keep_to_the_budget():
             late = times[0].elapsed_time(times[1]) * 1e-3 / training.prediction.seconds - 1
             modes = [mode for _, mode in training.modes]
             print(f"{name:8} budget {budget / 2**30:8.3f}  peak {peak / 2**30:.3f}  predicted {predicted / 2**30:.3f} GiB "
-                  f"({peak / predicted - 1:+.2%})  {training.prediction.seconds * 1e3:.2f} ms ({late:+.2%})  "
+                  f"({peak / predicted - 1:+.2%}, highest {highest / 2**30:.3f})  {training.prediction.seconds * 1e3:.2f} ms ({late:+.2%})  "
                   + ", ".join(f"{modes.count(mode)} {mode}" for mode in sorted(set(modes))), flush=True)
             assert peak <= budget and abs(peak - predicted) <= 0.03 * predicted, (peak, predicted, budget)
-            assert abs(late) < 0.04, late
+            assert highest <= 1.03 * budget, (highest, budget)
+            # The measured step adds no gradients up.
+            assert abs(late) < 0.04 or micro_batches > 1, late
             most = most or peak
             del model, optimizer, training
 

@@ -33,6 +33,7 @@ class Phase(NamedTuple):
     stage: int  # -1 between stages
     peak: int
     seconds: float
+    gradients: int = 0  # bytes of the parameters' gradients that came before the phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Chain:
     stages: Sequence[Stage]
     phases: Sequence[Phase]
     link: float  # bytes a second in each direction
+
+    def with_gradients(self, size: int) -> "Chain":
+        """Returns the chain of a step at the start of which so many bytes of gradients are there, to which it adds its own."""
+        phases = [phase._replace(peak=phase.peak - min(phase.gradients, size)) for phase in self.phases]
+        return Chain(self.stages, phases, self.link)
 
 
 class Prediction(NamedTuple):

@@ -123,27 +123,28 @@ class _Clock:
 class _Measure:
     """The phases of one step."""
 
-    def __init__(self, clock: _Clock, gradient_bytes: int):
+    def __init__(self, clock: _Clock, gradient_bytes: Callable[[], int]):
         self.clock = clock
-        self.gradient_bytes = gradient_bytes  # that existed at the start
+        self.gradient_bytes = gradient_bytes  # that exist now
+        self.gradients = gradient_bytes()  # that existed at the start
         self.begin = clock.live()
-        self.phases: List[Tuple[str, int, int, Any, Any]] = []  # kind, stage, peak, begin, end
+        self.phases: List[Tuple[str, int, int, Any, Any, int]] = []  # kind, stage, peak, begin, end, gradients that came before
         self.stages: Dict[int, Tuple[Bundle, int]] = {}  # bundle, bytes of inputs
         self.saved: Dict[int, List[Any]] = {}  # by stage: when it saved each tensor for its backward pass
         self.two_nows = clock.now(), clock.now()
-        self.open: Optional[Tuple[str, int, Any]] = None
+        self.open: Optional[Tuple[str, int, int, Any]] = None
         self.is_whole = False
         self.enter("other", -1)
 
     def enter(self, kind: str, stage: int) -> None:
         self.close()
         self.clock.reset()
-        self.open = (kind, stage, self.clock.now())
+        self.open = (kind, stage, self.gradient_bytes() - self.gradients, self.clock.now())
 
     def close(self) -> None:
         if self.open is not None:
-            kind, stage, begin = self.open
-            self.phases.append((kind, stage, self.clock.peak() - self.begin, begin, self.clock.now()))
+            kind, stage, gradients, begin = self.open
+            self.phases.append((kind, stage, self.clock.peak() - self.begin, begin, self.clock.now(), gradients))
             self.open = None
 
     def timed(self, stage: int, pack: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
@@ -158,12 +159,12 @@ class _Measure:
     def chain(self, count: int, link: float) -> Chain:
         of_now = self.clock.seconds(*self.two_nows)  # an event takes time of its own
         phases, again = [], {}
-        for kind, stage, peak, begin, end in self.phases:
+        for kind, stage, peak, begin, end, gradients in self.phases:
             nows = self.saved.get(stage, []) if kind == "forward" else []
             if kind == "forward":
                 # The checkpoint ends a second run with its last saved tensor.
                 again[stage] = max(0.0, self.clock.seconds(begin, nows[-1]) - len(nows) * of_now) if nows else 0.0
-            phases.append(Phase(kind, stage, peak, max(0.0, self.clock.seconds(begin, end) - len(nows) * of_now)))
+            phases.append(Phase(kind, stage, peak, max(0.0, self.clock.seconds(begin, end) - len(nows) * of_now), gradients))
         stages = [Stage(self.stages[i][0].bytes(), self.stages[i][1], again[i]) for i in range(count)]
         return Chain(stages, phases, link)
 
@@ -175,11 +176,12 @@ class _Plan:
     stages: Tuple[Any, ...] = ()  # the modules that ran, in order
     chain: Optional[Chain] = None
     modes: List[str] = dataclasses.field(default_factory=list)
-    gradient_bytes: int = 0  # that existed when the step was measured
+    gradients: int = 0  # bytes that existed when the step was measured
     correction: int = 0  # bytes by which steps took more than predicted
     corrections: int = 0
     base: int = 0  # bytes at the start of the step, in the plan
-    prediction: Optional[Prediction] = None
+    prediction: Optional[Prediction] = None  # of the step with the most bytes at its start
+    expected: int = 0  # bytes of the step that runs
     is_stale: bool = False  # whether a step took another amount than predicted
     fastest: Optional[Tuple[List[str], Prediction]] = None  # modes of a step that kept to the budget
 
@@ -363,7 +365,7 @@ class Training:
         measure = None
         self._finish_measure()
         if plan.chain is None:
-            measure = _Measure(self.clock, self._gradient_bytes())
+            measure = _Measure(self.clock, self._gradient_bytes)
         else:
             self._fit(plan)
         self._step = _Step(self, plan, measure)
@@ -390,38 +392,41 @@ class Training:
         plan, step = measured
         plan.stages = tuple(step.modules)
         plan.chain = step.measure.chain(len(step.modules), self._link)
-        plan.gradient_bytes = step.measure.gradient_bytes
+        plan.gradients = step.measure.gradients
 
     # Search -----------------------------------------------------------------------------------------
 
-    def _base(self, plan: _Plan) -> int:
-        """Returns the bytes at the start of a step, with the gradients that the measured step had then."""
-        if self.device.type == "cuda":
-            return self.clock.live() - self._gradient_bytes() + plan.gradient_bytes
-        return sum(map(bytes_of, (*self.model.parameters(), *self.model.buffers())))
+    def _start(self, plan: _Plan) -> Tuple[int, Chain]:
+        """Returns the bytes at the start of a step, with no fewer gradients than the measured step had then, and its chain."""
+        if self.device.type != "cuda":
+            return sum(map(bytes_of, (*self.model.parameters(), *self.model.buffers()))), plan.chain
+        more = self._gradient_bytes() - plan.gradients
+        return self.clock.live() + max(0, -more), plan.chain.with_gradients(max(0, more))
 
     def _fit(self, plan: _Plan) -> None:
         """Finds modes for the memory that there is, when that is less than in the plan."""
-        base = self._base(plan)
+        base, chain = self._start(plan)
         if base > plan.base:
             plan.fastest = None
         if plan.prediction is None or plan.is_stale or base > plan.base:
-            self._search(plan, base)
-        if self.device.type == "cuda" and plan.corrections < _MOST_CORRECTIONS:
+            self._search(plan, base, chain)
+        is_planned = base >= plan.base - plan.base // 100  # not the first of several micro-batches, which has more room
+        if self.device.type == "cuda" and is_planned and plan.corrections < _MOST_CORRECTIONS:
+            plan.expected = predict(chain, plan.modes).peak_bytes + base + plan.correction
             self.clock.reset()
             self._watched = plan
 
-    def _search(self, plan: _Plan, base: int) -> None:
+    def _search(self, plan: _Plan, base: int, chain: Chain) -> None:
         memory = self.budget - base - plan.correction
-        modes = search(plan.chain, memory)
+        modes = search(chain, memory)
         if modes is None:
-            smallest = predict(plan.chain, [LEAST] * len(plan.stages)).peak_bytes + base + plan.correction
+            smallest = predict(chain, [LEAST] * len(plan.stages)).peak_bytes + base + plan.correction
             size = _options.size_text
             raise _options.BudgetError(
                 f"tidepool: a budget of {size(self.budget)} ({self.budget} bytes) is too small. The smallest that works is "
                 f"{size(smallest)} ({smallest} bytes), of which {size(base)} are there at the start of a step", smallest)
         plan.modes, plan.base = modes, base
-        peak, seconds = predict(plan.chain, modes)
+        peak, seconds = predict(chain, modes)
         plan.prediction = Prediction(peak + base + plan.correction, seconds)
         plan.is_stale = False
 
@@ -430,14 +435,14 @@ class Training:
         plan, self._watched = self._watched, None
         if plan is None or step.plan is not plan:
             return
-        peak = self.clock.peak()
-        off = peak - plan.prediction.peak_bytes
+        off = self.clock.peak() - plan.expected
         plan.corrections += 1
-        if abs(off) > plan.prediction.peak_bytes // 200:
+        if abs(off) > plan.expected // 200:
             plan.correction += off
-            plan.prediction = plan.prediction._replace(peak_bytes=peak)
+            plan.prediction = plan.prediction._replace(peak_bytes=plan.prediction.peak_bytes + off)
             plan.is_stale = True
-        if peak <= self.budget and (plan.fastest is None or plan.prediction.seconds < plan.fastest[1].seconds):
+        is_within = plan.prediction.peak_bytes <= self.budget
+        if is_within and (plan.fastest is None or plan.prediction.seconds < plan.fastest[1].seconds):
             plan.fastest = plan.modes, plan.prediction
         if plan.corrections == _MOST_CORRECTIONS and plan.fastest is not None:
             plan.modes, plan.prediction = plan.fastest
