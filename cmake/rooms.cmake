@@ -91,3 +91,11 @@ function(tidepool_objects_of result)
   endforeach()
   set(${result} ${objects} PARENT_SCOPE)
 endfunction()
+
+# These files share internal names with other files, so a unity build (CMAKE_UNITY_BUILD) compiles
+# them alone.
+set(alone lib/base/io/json_input.cc lib/training/graph/task_order.cc lib/trace/native/native_writer.cc lib/trace/pytorch/pickle_writer.cc
+  lib/trace/pytorch/pytorch_snapshot_writer.cc lib/trace/recorder/record_encoder.cc lib/copies/zvc/avx512.cc lib/copies/zvc/codec.cc
+  lib/copies/zvc/stream.cc)
+list(TRANSFORM alone PREPEND ${PROJECT_SOURCE_DIR}/)
+set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
