@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of the commands of `tidepool`, and the parts that several of them print. A command
-// is one file and one line in command_line.cc: it adds itself to the command line, and returns the
-// function to run when it was chosen.
+// is one file and one line in commands/commands.cc: it adds itself to the command line, and returns
+// the function to run when it was chosen.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMAND_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMAND_H_
 
@@ -52,6 +52,8 @@ Command AddSimulate(CLI::App& app);
 Command AddRun(CLI::App& app);
 Command AddProfile(CLI::App& app);
 Command AddWorkspace(CLI::App& app);
+// Adds every command of the program: the reader in the browser has two.
+std::vector<Command> AddCommands(CLI::App& app);
 
 struct MeasuredTrace {
   std::shared_ptr<const Trace> trace;  // never null; a caller's trace is shared, not copied

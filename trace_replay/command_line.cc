@@ -70,11 +70,7 @@ absl::Status CheckValues(const CLI::App& command) {
 CommandLine::CommandLine()
     : app_("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool") {
   Describe(app_);
-  commands_ = {AddInfo(app_),     AddDiff(app_),   AddSize(app_),    AddPlan(app_),
-               AddReplay(app_),   AddReport(app_), AddConvert(app_), AddModel(app_),
-               AddSchedule(app_), AddFront(app_),  AddChain(app_),   AddEmit(app_),
-               AddSimulate(app_), AddRun(app_),    AddProfile(app_), AddWorkspace(app_),
-               AddTune(app_),     AddDryRun(app_)};
+  commands_ = AddCommands(app_);
   AddAllHelp(app_);
   AddVersions(app_);
 }

@@ -3,9 +3,7 @@
 #include "trace_replay/report/figures.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -14,6 +12,7 @@
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/commands/stream_waits.h"
+#include "trace_replay/report/side_by_side.h"
 
 namespace tidepool::tool {
 namespace {
@@ -149,20 +148,10 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
         absl::StrJoin(PlacementPolicyNames(), ", "), " as --policy too"));
   }
   std::vector<absl::StatusOr<Layout>> computed(names->size(), Layout{});
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < names->size(); i = next++) {
-      computed[i] =
-          ComputeLayout(requests, (*names)[i], i < request.layouts_with_offsets, request.stop);
-    }
-  };
-  std::vector<std::thread> helpers;
-  const std::size_t threads =
-      std::min<std::size_t>(names->size(), std::max(1U, std::thread::hardware_concurrency()));
-  for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
-  work();
-  for (std::thread& helper : helpers) helper.join();
-
+  SideBySide(names->size(), [&](std::size_t i) {
+    computed[i] =
+        ComputeLayout(requests, (*names)[i], i < request.layouts_with_offsets, request.stop);
+  });
   if (request.stop.stop_requested()) return absl::CancelledError("interrupted");
   ReportFigures figures;
   for (std::size_t i = 0; i < computed.size(); ++i) {

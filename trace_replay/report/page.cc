@@ -2,8 +2,6 @@
 // Fills the template of the page.
 #include "trace_replay/report/page.h"
 
-#include <atomic>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/page_sources.h"
+#include "trace_replay/report/side_by_side.h"
 
 namespace tidepool::tool {
 namespace {
@@ -83,18 +82,12 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
 absl::StatusOr<std::vector<std::string>> Data(const ReportFigures& figures,
                                               const EventTimes& times) {
   std::vector<absl::StatusOr<std::string>> parts(1 + figures.layouts.size(), std::string());
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < parts.size(); i = next++) {
-      parts[i] = Deflated(
-          i == 0 ? TraceColumns(*figures.measured.trace, times)
-                 : OffsetColumn(figures.layouts[i - 1].offsets, figures.measured.alignment));
-      if (parts[i].ok()) parts[i] = absl::Base64Escape(*parts[i]);
-    }
-  };
-  std::thread helper(work);
-  work();
-  helper.join();
+  SideBySide(parts.size(), [&](std::size_t i) {
+    parts[i] =
+        Deflated(i == 0 ? TraceColumns(*figures.measured.trace, times)
+                        : OffsetColumn(figures.layouts[i - 1].offsets, figures.measured.alignment));
+    if (parts[i].ok()) parts[i] = absl::Base64Escape(*parts[i]);
+  });
   std::vector<std::string> data;
   for (absl::StatusOr<std::string>& part : parts) {
     if (!part.ok()) return part.status();
