@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes the site from the pages of the sources, with search, a reference and a report: build/site/html. The report needs a built tool.
+# The page that scripts/browser_reader.sh makes is a part of the site if it is there.
 #
 #   site.sh [TOOL]      default: build/release/trace_replay/tidepool
 set -euo pipefail
@@ -24,5 +25,11 @@ cat >build/site/pages/report.md <<'PAGE'
 which loads nothing and sends nothing. [Reports](docs/report.md) tells what it shows, and [out of memory](docs/guide/out_of_memory.md) how to
 record a file of your own.
 PAGE
+reader=build/browser/page/reader.html
+if [ -f "$reader" ]; then
+  cp "$reader" build/site/pages/
+  echo "
+[The reader](reader.html) makes a report of a file of yours in this browser." >>build/site/pages/report.md
+fi
 NO_MKDOCS_2_WARNING=1 "$environment/bin/mkdocs" build -q -f scripts/site/mkdocs.yml
 echo "build/site/html/index.html"

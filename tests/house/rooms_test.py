@@ -7,7 +7,7 @@ import sys
 
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
-OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/")
+OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/", "packaging/")
 # Headers of no room that all code may include.
 OF_NO_ROOM = ("tidepool/export.h", "lib/base/arithmetic.h", "dryrun/program/tidepool_dryrun/gpus.inc")
 # Annotated mutexes and tables read without them serve all code that has threads, errors name the nearest of known names first,

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs `info` and `report` on a file, beside the page: a page that computes shows nothing. The program of Emscripten comes before
+// this text, and the file is read in pieces, where it lies.
+
+function answer(kind, value) {
+  postMessage({ kind, value });
+}
+
+function stoppedText(error, reader) {
+  const megabytes = reader ? Math.round(reader.HEAPU8.length / 1e6) : 0;
+  return `The reader stopped with ${megabytes} MB of memory, of the 4295 MB (4 GiB) that a page has at most. ` +
+         `tidepool, installed, has no such limit. (${String(error).split(". ")[0]})`;
+}
+
+function open(reader, file) {
+  reader.FS.mkdir("/file");
+  reader.FS.mount(reader.FS.filesystems.WORKERFS, { files: [file] }, "/file");
+  reader.FS.chdir("/file");
+}
+
+onmessage = async ({ data: { file, wasm } }) => {
+  const lines = [];
+  const errors = [];
+  let reader = null;
+  const run = (...words) => {
+    if (reader.callMain([...words, "--", file.name]) === 0) return true;
+    answer("trouble", errors.join("\n"));
+    return false;
+  };
+  try {
+    reader = await makeReader({ wasmBinary: wasm, print: (line) => lines.push(line), printErr: (line) => errors.push(line) });
+    open(reader, file);
+    if (!run("info")) return;
+    answer("info", lines.join("\n") + "\n");
+    if (!run("report", "-o", "/report.html")) return;
+    answer("report", new Blob([reader.FS.readFile("/report.html")], { type: "text/html" }));
+  } catch (error) {
+    answer("trouble", stoppedText(error, reader));
+  }
+};
