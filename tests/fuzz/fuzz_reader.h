@@ -28,12 +28,15 @@ inline void CheckEvents(const Trace& trace) {
   std::uint32_t allocations = 0;
   std::uint32_t failures = 0;
   std::uint32_t reservations = 0;
+  std::uint32_t pauses = 0;
+  std::vector<bool> sleeps(trace.region_names.size() + 1);
   std::vector<bool> live(trace.allocations.size());
   for (const TraceEvent& event : trace.events) {
     switch (event.kind) {
       case TraceEvent::Kind::kAllocate:
         Require(event.index == allocations++);
         Require(trace.allocations[event.index].bytes >= 1);
+        Require(!sleeps.at(trace.allocations[event.index].region));
         live[event.index] = true;
         break;
       case TraceEvent::Kind::kFree:
@@ -53,6 +56,15 @@ inline void CheckEvents(const Trace& trace) {
       case TraceEvent::Kind::kReserve:
         Require(event.index == reservations++ && event.index < trace.reservations.size());
         break;
+      case TraceEvent::Kind::kPause:
+      case TraceEvent::Kind::kResume: {
+        const bool is_pause = event.kind == TraceEvent::Kind::kPause;
+        if (is_pause) Require(event.index == pauses++);
+        const TraceRegion region = trace.pauses.at(event.index).region;
+        Require(region > 0 && sleeps.at(region) != is_pause);
+        sleeps[region] = is_pause;
+        break;
+      }
     }
     Require(event.stream == 0 || event.stream < trace.stream_names.size());
     Require(event.thread < trace.thread_names.size());

@@ -78,7 +78,13 @@ class RandomTrace {
   void AddEvent() {
     if (Below(4) == 0) builder_.SetThread(absl::StrCat(Below(3)));
     if (Below(4) == 0) builder_.SetTag(AnyTag());
-    switch (Below(14)) {
+    if (Below(16) == 0) {
+      EXPECT_TRUE(builder_.SetRegion(AnyRegion()).ok());
+    }
+    switch (Below(15)) {
+      case 14:
+        PauseOrResumeAny();
+        break;
       case 0:
         builder_.Mark(absl::StrCat("step ", Below(10)), AnyTime());
         break;
@@ -116,10 +122,23 @@ class RandomTrace {
 
   void AllocateAny() {
     const std::string id = AnyId();
-    // Refused if the id is live.
+    // Refused if the id is live or the region sleeps.
     if (builder_.Allocate(id, AnySize(50) + 1, AnyHint(), AnyStream(), AnyTime()).ok()) {
       live_.push_back(id);
     }
+  }
+
+  std::string AnyRegion() {
+    static const std::string kNames[] = {"", "weights", std::string("kv\n\0cache", 9),
+                                         std::string(255, 'x')};
+    return kNames[Below(4)];
+  }
+
+  void PauseOrResumeAny() {
+    const std::string region = AnyRegion();
+    const auto mode = static_cast<TracePauseMode>(Below(5));
+    if (builder_.Pause(region, mode, AnyStream(), AnyTime()).ok()) return;
+    EXPECT_EQ(builder_.Resume(region, AnyStream(), AnyTime()).ok(), !region.empty());
   }
 
   void RefuseAny() {
@@ -156,6 +175,7 @@ inline void ExpectSame(const std::vector<TraceAllocation>& a,
     ASSERT_EQ(a[i].bytes, b[i].bytes) << i;
     ASSERT_EQ(a[i].hint, b[i].hint) << i;
     ASSERT_EQ(a[i].tag, b[i].tag) << i;
+    ASSERT_EQ(a[i].region, b[i].region) << i;
   }
 }
 
@@ -192,6 +212,11 @@ inline void ExpectSame(const Trace& a, const Trace& b) {
     ASSERT_EQ(a.reservations[i].address, b.reservations[i].address) << i;
     ASSERT_EQ(a.reservations[i].bytes, b.reservations[i].bytes) << i;
   }
+  ASSERT_EQ(a.pauses.size(), b.pauses.size());
+  for (std::size_t i = 0; i < a.pauses.size(); ++i) {
+    ASSERT_EQ(a.pauses[i].region, b.pauses[i].region) << i;
+    ASSERT_EQ(a.pauses[i].mode, b.pauses[i].mode) << i;
+  }
   ASSERT_EQ(a.frames.size(), b.frames.size());
   for (std::size_t i = 0; i < a.frames.size(); ++i) {
     const TraceFrame& x = a.frames[i];
@@ -202,6 +227,7 @@ inline void ExpectSame(const Trace& a, const Trace& b) {
   EXPECT_EQ(a.device, b.device);
   EXPECT_EQ(a.devices, b.devices);
   ExpectSame(a.frame_texts, b.frame_texts);
+  ExpectSame(a.region_names, b.region_names);
   ExpectSame(a.allocation_ids, b.allocation_ids);
   ExpectSame(a.mark_names, b.mark_names);
   ExpectSame(a.stream_names, b.stream_names);

@@ -98,6 +98,8 @@ Trace Holdable(const Trace& trace) {
             builder.Reserve({trace.reservations[event.index].address, change}, stream, time).ok());
         break;
       }
+      case Kind::kPause:
+      case Kind::kResume:
       case Kind::kWait:
         break;
     }

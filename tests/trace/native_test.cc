@@ -260,10 +260,11 @@ TEST(Native, RefusesHeadersOfOthers) {
   EXPECT_TRUE(ParseTrace(header(1, 512, 0), "test").ok());
   EXPECT_TRUE(ParseTrace(header(2, 512, 5), "test").ok());
   EXPECT_TRUE(ParseTrace(header(3, 512, 5), "test").ok());
-  for (const std::uint32_t version : {0, 4}) {
+  EXPECT_TRUE(ParseTrace(header(4, 512, 5), "test").ok());
+  for (const std::uint32_t version : {0, 5}) {
     EXPECT_THAT(NativeErrorOf(header(version, 512, 0)),
                 StartsWith(absl::StrCat("test.tide: a native trace of version ", version,
-                                        ", expected version 1 to 3")));
+                                        ", expected version 1 to 4")));
   }
   EXPECT_THAT(NativeErrorOf(header(1, 3, 0)), StartsWith("test.tide: alignment 3 and"));
   EXPECT_THAT(NativeErrorOf(header(1, 512, 9)), HasSubstr("original format 9"));
@@ -271,6 +272,103 @@ TEST(Native, RefusesHeadersOfOthers) {
               StartsWith("test.tide: the file is cut off: 20 bytes, expected a header of 24"));
   EXPECT_THAT(NativeErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
               StartsWith("test.tide: a damaged header: checksum"));
+}
+
+TEST(Native, ReadsRegionsAndTheirPauses) {
+  const std::vector<unsigned> items = {
+      0x17, 1, 'k',  0x17, 1,    'w',     // regions "k" and "w"
+      0x1e, 2, 0x00, 2,    1,    1,       // an allocation in "w"
+      0x14, 2, 1,    4,    0x03, 2,   9,  // a pause of "w" to disk, a failure in it
+      0x01, 2, 0,                         // a free while it sleeps
+      0x14, 2, 1,    0,                   // the resume
+      0x1e, 0, 0x00, 2,    1,    1,       // an allocation in no region
+      0x14, 2, 0,    2,    0x14, 2,   0, 0, 0x14, 2, 1, 5};
+  const auto trace = ParseTrace(FileWith(items), "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ(trace->region_names.size(), 2);
+  EXPECT_EQ(trace->region_names[1], "w");
+  EXPECT_EQ(trace->allocations[0].region, 2);
+  EXPECT_EQ(trace->allocations[1].region, 0);
+  EXPECT_EQ(trace->failures[0].region, 2);
+  ASSERT_EQ(trace->pauses.size(), 3);
+  EXPECT_EQ(trace->pauses[0].region, 2);
+  EXPECT_EQ(trace->pauses[0].mode, TracePauseMode::kDisk);
+  EXPECT_EQ(trace->pauses[1].region, 1);
+  EXPECT_EQ(trace->pauses[1].mode, TracePauseMode::kDiscard);
+  EXPECT_EQ(trace->pauses[2].mode, TracePauseMode::kStore);
+  std::vector<std::uint32_t> sleeps;
+  for (const TraceEvent& event : trace->events) {
+    if (event.kind == TraceEvent::Kind::kPause) sleeps.push_back(10 + event.index);
+    if (event.kind == TraceEvent::Kind::kResume) sleeps.push_back(20 + event.index);
+  }
+  EXPECT_EQ(sleeps, (std::vector<std::uint32_t>{10, 20, 11, 21, 12}));
+}
+
+// The encoder ends blocks anywhere, and each block begins without a region.
+TEST(Native, KeepsRegionsAcrossBlocks) {
+  TraceBuilder builder(TraceFormat::kNative);
+  for (int i = 0; i < 60'000; ++i) {
+    ASSERT_TRUE(builder.SetRegion(i / 9 % 3 == 0 ? "" : absl::StrCat("r", i / 9 % 3)).ok());
+    ASSERT_TRUE(builder.Allocate(absl::StrCat("0x", absl::Hex(i * 512)), 100, {}, "", i).ok());
+  }
+  const Trace trace = builder.Build();
+  const std::string bytes = Native(trace);
+  ASSERT_GT(bytes.size(), 3 * native::kBlockBytes);
+  const auto again = ParseTrace(bytes, "test");
+  ASSERT_TRUE(again.ok()) << again.status();
+  ExpectSame(*again, trace);
+}
+
+// A trace that ends in the block of a pause is read up to the block before.
+TEST(Native, IsReadUpToAPauseThatWasCut) {
+  NativeEncoder encoder(512, TraceFormat::kNative);
+  encoder.StreamName("7");
+  encoder.ThreadName("42");
+  encoder.RegionName("weights");
+  encoder.Allocate(kNowhere, 0x7f0000000000, {1000, Hint::kResident, 1});
+  encoder.EndBlock();
+  const std::size_t before = encoder.output().size();
+  encoder.Pause(kNowhere, {1, TracePauseMode::kCompressed});
+  encoder.EndBlock();
+  const std::string bytes(encoder.output());
+  for (std::size_t length = before; length <= bytes.size(); ++length) {
+    const auto cut = ParseTrace(bytes.substr(0, length), "test");
+    ASSERT_TRUE(cut.ok()) << length << ": " << cut.status();
+    EXPECT_EQ(cut->pauses.size(), length == bytes.size() ? 1 : 0) << length;
+    EXPECT_EQ(cut->allocations.size(), 1) << length;
+    EXPECT_TRUE(cut->ended_early) << length;
+  }
+}
+
+TEST(Native, RefusesNamesOfRegionsThatItCannotRead) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{256}, native::kLongestText}) {
+    Trace trace;
+    trace.region_names.Add(std::string(size, 'x'));
+    std::ostringstream bytes;
+    EXPECT_THAT(std::string(native::WriteNative(trace, bytes).message()),
+                HasSubstr(absl::StrCat("a region with a name of ", size, " bytes, expected 1 to")));
+    NativeEncoder encoder(512, TraceFormat::kNative);
+    encoder.RegionName(std::string(size, 'x'));
+    encoder.EndBlock();
+    EXPECT_THAT(NativeErrorOf(std::string(encoder.output())),
+                HasSubstr(absl::StrCat("a region with a name of ", size, " bytes, expected 1 to")));
+  }
+}
+
+TEST(Native, RefusesMoreRegionsThanItCanNumber) {
+  NativeEncoder encoder(512, TraceFormat::kNative);
+  TraceBuilder builder(TraceFormat::kNative);
+  for (std::size_t i = 0; i < kMostTraceRegions; ++i) {
+    encoder.RegionName(absl::StrCat(i));
+    ASSERT_TRUE(builder.SetRegion(absl::StrCat(i)).ok());
+  }
+  encoder.EndBlock();
+  EXPECT_TRUE(ParseTrace(encoder.output(), "test").ok());
+  EXPECT_TRUE(builder.SetRegion("7").ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(builder.SetRegion("x")));
+  encoder.RegionName("x");
+  encoder.EndBlock();
+  EXPECT_THAT(NativeErrorOf(std::string(encoder.output())), HasSubstr("more regions than a trace"));
 }
 
 TEST(Native, RefusesItemsThatMakeNoTrace) {
@@ -304,6 +402,14 @@ TEST(Native, RefusesItemsThatMakeNoTrace) {
       {{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x08, 1}, "a count beyond"},
       {{0x0a, 0x02, 0, 0}, "items after the end"},
       {{0x1c, 1, 'x'}, "allocator setting 'x', expected NAME=VALUE"},
+      {{0x1e, 1}, "unknown region 1: the file has defined 1 so far"},
+      {{0x14, 2, 0, 1}, "unknown region 0: the file has defined 0 so far"},
+      {{0x17, 1, 'k', 0x17, 1, 'k'}, "region 'k' is named again"},
+      {{0x17, 1, 'k', 0x14, 2, 0, 6}, "a pause of mode 6, expected 0 to 5"},
+      {{0x17, 1, 'k', 0x14, 2, 0, 0}, "a resume of region 'k', which does not sleep"},
+      {{0x17, 1, 'k', 0x14, 2, 0, 1, 0x14, 2, 0, 1}, "region 'k' sleeps, expected its resume"},
+      {{0x17, 1, 'k', 0x14, 2, 0, 1, 0x1e, 1, 0x00, 2, 1, 1}, "region 'k' sleeps, expected its"},
+      {{0x94, 2, 0, 1}, "an item with unknown flags: its first byte is 148"},
       {{0x19, 1, 0x0a}, "1 allocations from before the recording, expected at most the 0"},
       {{0x83, 2, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
        "18446744073709551615 free bytes of the device, expected less than 2^63"},

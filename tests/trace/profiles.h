@@ -61,6 +61,10 @@ inline Lines Dump(const Trace& trace) {
       case TraceEvent::Kind::kReserve:
         absl::StrAppend(&line, "r ", trace.reservations[event.index].bytes);
         break;
+      case TraceEvent::Kind::kPause:
+      case TraceEvent::Kind::kResume:
+        line += "p";
+        break;
       case TraceEvent::Kind::kWait:
         line += "w";
     }

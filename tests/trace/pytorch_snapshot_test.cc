@@ -69,7 +69,9 @@ std::vector<std::string> LinesOf(const Trace& trace, bool with_reservations = tr
   std::vector<std::string> lines;
   const auto us = [](std::int64_t ns) { return ns / 1000 - (ns % 1000 < 0 ? 1 : 0); };
   for (const TraceEvent& event : trace.events) {
-    if (event.kind == Kind::kWait || (event.kind == Kind::kReserve && !with_reservations)) continue;
+    const bool is_sleep = event.kind == Kind::kPause || event.kind == Kind::kResume;
+    if (is_sleep || event.kind == Kind::kWait) continue;
+    if (event.kind == Kind::kReserve && !with_reservations) continue;
     std::string line = absl::StrCat(us(event.time), " ");
     const auto on_stream = [&] {
       absl::StrAppend(&line, " on ", std::string(trace.stream_names[event.stream]));
@@ -105,6 +107,8 @@ std::vector<std::string> LinesOf(const Trace& trace, bool with_reservations = tr
         absl::StrAppend(&line, event.kind == Kind::kMark ? "mark " : "end ",
                         std::string(trace.mark_names[event.index]));
         break;
+      case Kind::kPause:
+      case Kind::kResume:
       case Kind::kWait:
         break;
     }

@@ -67,7 +67,7 @@ class KindCounts {
   }
 
  private:
-  std::array<std::int64_t, static_cast<std::size_t>(TraceEvent::Kind::kReserve) + 1> counts_ = {};
+  std::array<std::int64_t, static_cast<std::size_t>(TraceEvent::Kind::kResume) + 1> counts_ = {};
 };
 
 // Counts the distinct stacks that allocated memory.

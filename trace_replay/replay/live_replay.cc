@@ -145,6 +145,8 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     case TraceEvent::Kind::kWait:
     case TraceEvent::Kind::kReserve:
     case TraceEvent::Kind::kMarkEnd:
+    case TraceEvent::Kind::kPause:
+    case TraceEvent::Kind::kResume:
       break;
   }
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #ifndef TIDEPOOL_TRACE_TRACE_H_
 #define TIDEPOOL_TRACE_TRACE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,10 +45,13 @@ struct TraceEvent {
     kWait,     // the event's stream had to wait for another stream
     kMarkEnd,  // the end of the span that the last kMark of that name began
     kReserve,  // the recorded allocator took memory from the device or gave it back
+    kPause,    // a region began to sleep: its memory is free, its allocations stay live
+    kResume,   // the region of a pause woke
   };
 
   std::int64_t time = 0;  // nanoseconds; in a lifetime CSV the file's own unit
-  // Index of the allocation, the failure, the mark's name, the awaited stream or the reservation.
+  // Index of the allocation, the failure, the mark's name, the awaited stream, the reservation or
+  // the pause; a resume has that of the pause that it ends.
   std::uint32_t index = 0;
   std::uint32_t stream = 0;  // index into the stream names; 0 for marks and their ends
   std::uint32_t thread = 0;  // index into the thread names
@@ -68,9 +72,16 @@ struct TraceFrame {
   std::uint32_t line = 0;  // 0 when unknown
 };
 
+// Number of a region, the part of a pool that has a name and can sleep. 0 is no region; region r
+// is named `Trace::region_names[r - 1]`.
+using TraceRegion = std::uint16_t;
+inline constexpr std::size_t kMostTraceRegions = UINT16_MAX;
+inline constexpr std::size_t kMostRegionNameBytes = 255;
+
 struct TraceAllocation {
   std::int64_t bytes = 0;  // requested size: positive, not rounded
   Hint hint = Hint::kResident;
+  TraceRegion region = 0;
   TraceTag tag = 0;
   std::int64_t line = 0;  // of the file; 0 for files without lines
 };
@@ -84,6 +95,23 @@ struct TraceFailure : TraceAllocation {
 struct TraceReservation {
   std::uint64_t address = 0;  // 0 when unknown
   std::int64_t bytes = 0;     // taken from the device; negative when given back
+};
+
+// How a region that sleeps keeps its contents. The numbers are those of SleepMode.
+enum class TracePauseMode : std::uint8_t {
+  kHost,        // in page-locked memory
+  kDiscard,     // not at all
+  kCompressed,  // compressed, in memory of the host
+  kDisk,        // in a file
+  kStore,       // in a store of the program's own
+};
+inline constexpr std::size_t kTracePauseModes = 5;
+// Returns "host", "discard", "compressed", "disk" or "store".
+TIDEPOOL_EXPORT std::string_view TracePauseModeName(TracePauseMode mode);
+
+struct TracePause {
+  TraceRegion region = 0;  // never 0
+  TracePauseMode mode = TracePauseMode::kHost;
 };
 
 // The file of a frame that names the purpose of an allocation, as the recording tells it.
@@ -141,12 +169,15 @@ struct Trace {
   std::vector<TraceAllocation> allocations;
   std::vector<TraceFailure> failures;
   std::vector<TraceReservation> reservations;
+  std::vector<TracePause> pauses;  // a region that sleeps has neither pauses nor new allocations
   std::vector<TraceFrame> frames;  // each caller before the frames that it calls
   StringTable allocation_ids;
   StringTable mark_names;  // without duplicates
   StringTable stream_names;
   StringTable thread_names;
   StringTable frame_texts;  // without duplicates
+  // Without duplicates, each of 1 to kMostRegionNameBytes bytes, at most kMostTraceRegions.
+  StringTable region_names;
   // Device that owns the memory, and all devices in the file, ascending. -1 is the host. `devices`
   // is empty for formats without devices.
   std::int32_t device = 0;
@@ -190,14 +221,19 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // Sets the tag of all later allocations and failures; 0 before the first call. `tag` must come
   // from Frame().
   void SetTag(TraceTag tag) { tag_ = tag; }
+  // Sets the region of all later allocations and failures; "", no region, before the first call.
+  // Returns InvalidArgument for a name of more than kMostRegionNameBytes bytes, and
+  // ResourceExhausted beyond kMostTraceRegions regions. O(1).
+  absl::Status SetRegion(std::string_view region);
   // Sets the line of all later allocations and failures; 0 before the first call.
   void SetLine(std::int64_t line) { line_ = line; }
   // Returns the tag of the stack of `caller` with this frame on top. Equal frames get equal tags.
   // Returns ResourceExhausted beyond 2^32 - 2 frames or 4 GiB of texts. O(1).
   absl::StatusOr<TraceTag> Frame(TraceTag caller, std::string_view name, std::string_view file,
                                  std::uint32_t line);
-  // Adds an allocation. Returns InvalidArgument when `id` is live or `bytes` is not in [1,
-  // kMaxRequestBytes], and ResourceExhausted beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
+  // Adds an allocation. Returns InvalidArgument when `id` is live, `bytes` is not in [1,
+  // kMaxRequestBytes] or the region sleeps, and ResourceExhausted beyond 2^32 - 2 allocations or 4
+  // GiB of ids. O(1).
   absl::Status Allocate(std::string_view id, std::int64_t bytes, Hint hint, std::string_view stream,
                         std::int64_t time);
   // Adds a free. Returns false, and adds nothing, when `id` is not live.
@@ -212,6 +248,12 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // Adds a reservation. Returns ResourceExhausted beyond 2^32 - 1 reservations.
   absl::Status Reserve(const TraceReservation& reservation, std::string_view stream,
                        std::int64_t time);
+  // Add a pause of a region, and its end. Errors for the name are those of SetRegion. Return
+  // InvalidArgument for "", for a pause of a region that sleeps and for the end of none, and
+  // ResourceExhausted beyond 2^32 - 1 pauses.
+  absl::Status Pause(std::string_view region, TracePauseMode mode, std::string_view stream,
+                     std::int64_t time);
+  absl::Status Resume(std::string_view region, std::string_view stream, std::int64_t time);
   // Sets the device of the trace. `devices` is ascending and contains `device`.
   void SetDevices(std::int32_t device, std::vector<std::int32_t> devices);
   // Declares that all allocations so far were made before the recording began.
@@ -234,6 +276,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
   void ReserveAllocations();
   void AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
                 std::int64_t time);
+  absl::StatusOr<TraceRegion> RegionOf(std::string_view name);
 
   Trace trace_;
   std::unique_ptr<Lookup> lookup_;
@@ -242,6 +285,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
   double expected_events_ = 0;  // from the part and the events at that time; 0 when unknown
   double expected_allocations_ = 0;
   TraceTag tag_ = 0;
+  TraceRegion region_ = 0;
   std::int64_t line_ = 0;
 };
 

@@ -101,6 +101,7 @@ class ChromeWriter {
   void WriteFailure(const TraceEvent& event);
   void WriteReservation(const TraceEvent& event);
   void WriteMark(const TraceEvent& event, std::uint32_t pair);
+  void WriteSleep(const TraceEvent& event);
   void WriteCounters();
   void WriteUnfreed();
 
@@ -340,7 +341,20 @@ void ChromeWriter::WriteEvent(std::size_t index) {
       Begin("i", &event);
       absl::StrAppend(&text_, R"(,"s":"t","cat":"wait","name":"wait","args":{"stream":)",
                       streams_[event.stream], ",\"for\":", streams_[event.index], "}}");
+      return;
+    case Kind::kPause:
+    case Kind::kResume:
+      return WriteSleep(event);
   }
+}
+
+void ChromeWriter::WriteSleep(const TraceEvent& event) {
+  const TracePause& pause = trace_.pauses[event.index];
+  Begin("i", &event);
+  absl::StrAppend(&text_, R"(,"s":"p","cat":"region","name":")",
+                  event.kind == Kind::kPause ? "pause" : "resume", R"(","args":{"region":)",
+                  io::JsonText(trace_.region_names[pause.region - 1U]), R"(,"mode":")",
+                  std::string(TracePauseModeName(pause.mode)), "\"}}");
 }
 
 // Ends lifetimes without a free at the end of the trace: viewers drop lifetimes without an end.

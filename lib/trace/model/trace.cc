@@ -13,8 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/capacity.h"
 #include "lib/trace/model/live_id.h"
+#include "lib/trace/model/sleepers.h"
 
 namespace tidepool {
+
+std::string_view TracePauseModeName(TracePauseMode mode) {
+  constexpr std::string_view kNames[] = {"host", "discard", "compressed", "disk", "store"};
+  return kNames[static_cast<std::size_t>(mode)];
+}
 
 void StringTable::Add(std::string_view text) {
   text_.append(text);
@@ -38,6 +44,9 @@ class NameIndex {
  public:
   explicit NameIndex(StringTable& table) : table_(table) {}
 
+  bool Has(std::string_view name) const {
+    return indices_.contains(absl::string_view(name.data(), name.size()));
+  }
   // Returns the index of `name`, after adding it if it is new.
   std::uint32_t Index(std::string_view name) {
     if (last_ < table_.size() && IsLast(name)) return last_;
@@ -82,6 +91,7 @@ class TraceBuilder::Lookup {
         threads(trace.thread_names),
         marks(trace.mark_names),
         texts(trace.frame_texts),
+        regions(trace.region_names),
         live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
 
   NameIndex streams;
@@ -89,6 +99,8 @@ class TraceBuilder::Lookup {
   std::optional<std::uint32_t> thread;  // index of the current thread once it has an event
   NameIndex marks;
   NameIndex texts;
+  NameIndex regions;
+  trace::Sleepers sleepers;
   absl::flat_hash_map<FrameKey, TraceTag> frames;
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
@@ -146,11 +158,61 @@ absl::StatusOr<TraceTag> TraceBuilder::Frame(TraceTag caller, std::string_view n
   return found->second;
 }
 
+absl::StatusOr<TraceRegion> TraceBuilder::RegionOf(std::string_view name) {
+  if (name.empty() || name.size() > kMostRegionNameBytes) {
+    return absl::InvalidArgumentError(trace::RegionNameError(name.size()));
+  }
+  if (trace_.region_names.size() >= kMostTraceRegions && !lookup_->regions.Has(name)) {
+    return absl::ResourceExhaustedError("more regions than a trace can number");
+  }
+  return static_cast<TraceRegion>(lookup_->regions.Index(name) + 1);
+}
+
+absl::Status TraceBuilder::SetRegion(std::string_view region) {
+  region_ = 0;
+  if (region.empty()) return absl::OkStatus();
+  const absl::StatusOr<TraceRegion> number = RegionOf(region);
+  if (number.ok()) region_ = *number;
+  return number.status();
+}
+
+absl::Status TraceBuilder::Pause(std::string_view region, TracePauseMode mode,
+                                 std::string_view stream, std::int64_t time) {
+  const absl::StatusOr<TraceRegion> number = RegionOf(region);
+  if (!number.ok()) return number.status();
+  if (lookup_->sleepers.IsAsleep(*number)) {
+    return absl::InvalidArgumentError(trace::AsleepError(region));
+  }
+  if (trace_.pauses.size() >= UINT32_MAX) {
+    return absl::ResourceExhaustedError("more pauses than a trace can number");
+  }
+  const auto pause = static_cast<std::uint32_t>(trace_.pauses.size());
+  lookup_->sleepers.Pause(*number, pause);
+  trace_.pauses.push_back({*number, mode});
+  AddEvent(TraceEvent::Kind::kPause, pause, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+absl::Status TraceBuilder::Resume(std::string_view region, std::string_view stream,
+                                  std::int64_t time) {
+  const absl::StatusOr<TraceRegion> number = RegionOf(region);
+  if (!number.ok()) return number.status();
+  if (!lookup_->sleepers.IsAsleep(*number)) {
+    return absl::InvalidArgumentError(trace::AwakeError(region));
+  }
+  AddEvent(TraceEvent::Kind::kResume, lookup_->sleepers.Resume(*number),
+           lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
 absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
                                     std::string_view stream, std::int64_t time) {
   if (bytes < 1 || bytes > kMaxRequestBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("size ", bytes, ", expected 1 to ", kMaxRequestBytes, " bytes"));
+  }
+  if (lookup_->sleepers.IsAsleep(region_)) {
+    return absl::InvalidArgumentError(trace::AsleepError(trace_.region_names[region_ - 1]));
   }
   if (trace_.allocations.size() >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
     return absl::ResourceExhaustedError("more allocations than a trace can number");
@@ -162,7 +224,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
     trace_.allocation_ids.RemoveLast();
     return absl::InvalidArgumentError(trace::LiveIdError(id));
   }
-  trace_.allocations.push_back({bytes, hint, tag_, line_});
+  trace_.allocations.push_back({bytes, hint, region_, tag_, line_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -208,7 +270,7 @@ absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_vi
     return absl::ResourceExhaustedError("more failures than a trace can number");
   }
   const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({{bytes, hint, tag_, line_}, device_free_bytes});
+  trace_.failures.push_back({{bytes, hint, region_, tag_, line_}, device_free_bytes});
   AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -258,6 +320,7 @@ Trace TraceBuilder::Build() {
   thread_.clear();
   part_ = expected_events_ = expected_allocations_ = 0;
   tag_ = 0;
+  region_ = 0;
   line_ = 0;
   return trace;
 }

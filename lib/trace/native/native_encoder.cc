@@ -52,7 +52,7 @@ void NativeEncoder::SetAddressShift(int shift) {
 
 void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
                              const TraceAllocation& allocation) {
-  SetTag(allocation.tag);
+  SetTagAndRegion(allocation);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kAllocate, allocation.hint == Hint::kOffloadable ? kOffloadable : 0,
              context, true);
@@ -66,7 +66,7 @@ void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
 
 void NativeEncoder::AllocateText(const Context& context, std::string_view id,
                                  const TraceAllocation& allocation) {
-  SetTag(allocation.tag);
+  SetTagAndRegion(allocation);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kAllocate,
              kTextId | (allocation.hint == Hint::kOffloadable ? kOffloadable : 0), context, true);
@@ -98,7 +98,7 @@ void NativeEncoder::MarkEnd(const Context& context, std::uint32_t name) {
 }
 
 void NativeEncoder::Failure(const Context& context, const TraceFailure& failure) {
-  SetTag(failure.tag);
+  SetTagAndRegion(failure);
   ItemBytes bytes;
   const bool knows_free = failure.device_free_bytes.value_or(-1) >= 0;
   BeginEvent(
@@ -125,6 +125,22 @@ void NativeEncoder::Reserve(const Context& context, const TraceReservation& rese
   Append(bytes);
 }
 
+void NativeEncoder::Pause(const Context& context, const TracePause& pause) {
+  Sleep(context, pause.region, static_cast<unsigned>(pause.mode) + 1);
+}
+
+void NativeEncoder::Resume(const Context& context, TraceRegion region) {
+  Sleep(context, region, kResumeMode);
+}
+
+void NativeEncoder::Sleep(const Context& context, TraceRegion region, unsigned mode) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kWait, kSleep, context, true);
+  bytes.Number(region - 1U);
+  bytes.Number(mode);
+  Append(bytes);
+}
+
 void NativeEncoder::Frame(const TraceFrame& frame) {
   ItemBytes bytes;
   bytes.Byte(static_cast<unsigned>(Item::kFrame));
@@ -142,13 +158,18 @@ void NativeEncoder::Device(std::int32_t device, bool is_own) {
   Append(bytes);
 }
 
-// Loops, because the tag item itself may end the block, and a new block begins without a tag.
-void NativeEncoder::SetTag(TraceTag tag) {
-  while (last_tag_ != tag) {
+// Loops, because an item may end the block, and a new block begins without a tag and a region.
+void NativeEncoder::SetTagAndRegion(const TraceAllocation& allocation) {
+  while (last_tag_ != allocation.tag || last_region_ != allocation.region) {
+    const bool is_region = last_tag_ == allocation.tag;
     ItemBytes bytes;
-    bytes.Byte(static_cast<unsigned>(Item::kTag));
-    bytes.Number(tag);
-    last_tag_ = tag;
+    bytes.Byte(static_cast<unsigned>(Item::kTag) | (is_region ? kRegion : 0));
+    bytes.Number(is_region ? allocation.region : allocation.tag);
+    if (is_region) {
+      last_region_ = allocation.region;
+    } else {
+      last_tag_ = allocation.tag;
+    }
     Append(bytes);
   }
 }
@@ -205,6 +226,7 @@ void NativeEncoder::EndBlock() {
   if (!block_is_open_) return;
   block_is_open_ = false;
   last_tag_ = 0;
+  last_region_ = 0;
   char* const header = output_.data() + block_begin_;
   const std::string_view payload =
       std::string_view(output_).substr(block_begin_ + kBlockHeaderBytes);

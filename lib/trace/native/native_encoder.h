@@ -35,6 +35,8 @@ class NativeEncoder {
   void ThreadName(std::string_view name) { Name(Item::kThreadName, name); }
   void MarkName(std::string_view name) { Name(Item::kMarkName, name); }
   void FrameText(std::string_view text) { Name(Item::kFrameText, text); }
+  // Encodes the name of the next region, 1, 2, 3, ...: 1 to kMostRegionNameBytes bytes.
+  void RegionName(std::string_view name) { Name(Item::kMarkName, name, native::kRegionName); }
   // Encodes the next frame, with tag 1, 2, 3, ...; its texts and its caller must have been encoded
   // before.
   void Frame(const TraceFrame& frame);
@@ -48,6 +50,9 @@ class NativeEncoder {
   void Failure(const Context& context, const TraceFailure& failure);
   void Wait(const Context& context, std::uint32_t awaited);
   void Reserve(const Context& context, const TraceReservation& reservation);
+  // Encode a pause of a region that is awake, and the resume of one that sleeps.
+  void Pause(const Context& context, const TracePause& pause);
+  void Resume(const Context& context, TraceRegion region);
 
   void UnmatchedFrees(std::int64_t count) { Count(Item::kUnmatchedFrees, count); }
   void SkippedRows(std::int64_t count) { Count(Item::kSkippedRows, count); }
@@ -74,7 +79,8 @@ class NativeEncoder {
 
   void BeginEvent(ItemBytes& bytes, Item item, unsigned flags, const Context& context,
                   bool has_stream);
-  void SetTag(TraceTag tag);
+  void SetTagAndRegion(const TraceAllocation& allocation);
+  void Sleep(const Context& context, TraceRegion region, unsigned mode);
   void Name(Item item, std::string_view name, unsigned flags = 0);
   void Count(Item item, std::int64_t count, unsigned flags = 0);
   void Append(const ItemBytes& bytes, std::string_view text = {});
@@ -89,6 +95,7 @@ class NativeEncoder {
   Context last_;
   std::uint64_t last_address_ = 0;
   TraceTag last_tag_ = 0;
+  TraceRegion last_region_ = 0;
 };
 
 }  // namespace tidepool::native

@@ -26,9 +26,14 @@ unsigned FlagsOf(Item item) {
     case Item::kFailure:
       return kContext | kOffloadable | kDeviceFree;
     case Item::kFree:
-    case Item::kWait:
     case Item::kReservation:
       return kContext;
+    case Item::kWait:
+      return kContext | kSleep;
+    case Item::kMarkName:
+      return kRegionName;
+    case Item::kTag:
+      return kRegion;
     case Item::kMark:
       return kNewThread | kMarkEnd;
     case Item::kDevice:
@@ -59,6 +64,7 @@ absl::Status NativeEvents::Add(std::string_view block) {
   last_ = TraceEvent();
   last_address_ = 0;
   last_tag_ = 0;
+  last_region_ = 0;
   constexpr unsigned kMostShift = 63;
   const unsigned shift = at_ == end_ ? kMostShift + 1 : static_cast<unsigned char>(*at_++);
   if (shift > kMostShift) {
@@ -101,6 +107,7 @@ bool NativeEvents::AddItem() {
       event.kind = (tag & kMarkEnd) != 0 ? TraceEvent::Kind::kMarkEnd : TraceEvent::Kind::kMark;
       return TakeContext(tag, false, &event) && AddReference(trace_.mark_names, "mark", event);
     case Item::kWait:
+      if ((tag & kSleep) != 0) return TakeContext(tag, true, &event) && AddSleep(event);
       event.kind = TraceEvent::Kind::kWait;
       return TakeContext(tag, true, &event) && AddReference(trace_.stream_names, "stream", event);
     case Item::kReservation:
@@ -110,7 +117,7 @@ bool NativeEvents::AddItem() {
     case Item::kFrame:
       return AddFrame();
     case Item::kTag:
-      return AddTag();
+      return AddTag(tag);
     case Item::kDevice:
       return AddDevice(tag);
     case Item::kStreamName:
@@ -118,7 +125,7 @@ bool NativeEvents::AddItem() {
     case Item::kThreadName:
       return AddName(trace_.thread_names);
     case Item::kMarkName:
-      return AddName(trace_.mark_names);
+      return (tag & kRegionName) != 0 ? AddRegionName() : AddName(trace_.mark_names);
     case Item::kUnmatchedFrees:
       return AddCount(trace_.unmatched_frees);
     case Item::kSkippedRows:
@@ -152,6 +159,9 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
       return Fail(absl::StrCat("id ", io::Quoted(id), " as text, expected an address as a number"));
     }
   }
+  if (sleepers_.IsAsleep(last_region_)) {
+    return Fail(trace::AsleepError(trace_.region_names[last_region_ - 1]));
+  }
   if (number >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
     return Fail("more allocations than a trace can number");
   }
@@ -163,7 +173,7 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   trace_.allocation_ids.Add(id);
   trace_.allocations.push_back({static_cast<std::int64_t>(bytes),
                                 (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident,
-                                last_tag_});
+                                last_region_, last_tag_});
   event.index = static_cast<std::uint32_t>(number);
   trace_.events.push_back(event);
   return true;
@@ -204,6 +214,7 @@ bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
   TraceFailure failure;
   failure.bytes = static_cast<std::int64_t>(bytes);
   failure.hint = (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident;
+  failure.region = last_region_;
   failure.tag = last_tag_;
   if ((flags & kDeviceFree) != 0) failure.device_free_bytes = static_cast<std::int64_t>(free_bytes);
   trace_.failures.push_back(failure);
@@ -243,7 +254,56 @@ bool NativeEvents::AddFrame() {
   return true;
 }
 
-bool NativeEvents::AddTag() { return TakeIndex(trace_.frames.size() + 1, "tag", &last_tag_); }
+bool NativeEvents::AddTag(unsigned flags) {
+  if ((flags & kRegion) == 0) return TakeIndex(trace_.frames.size() + 1, "tag", &last_tag_);
+  std::uint32_t region = 0;
+  if (!TakeIndex(trace_.region_names.size() + 1, "region", &region)) return false;
+  last_region_ = static_cast<TraceRegion>(region);
+  return true;
+}
+
+bool NativeEvents::AddRegionName() {
+  std::string_view name;
+  if (!TakeText(&name)) return false;
+  if (name.empty() || name.size() > kMostRegionNameBytes) {
+    return Fail(trace::RegionNameError(name.size()));
+  }
+  if (trace_.region_names.size() >= kMostTraceRegions) {
+    return Fail("more regions than a trace can number");
+  }
+  if (!regions_.emplace(name).second) {
+    return Fail(absl::StrCat("region ", io::Quoted(name), " is named again"));
+  }
+  trace_.region_names.Add(name);
+  return true;
+}
+
+bool NativeEvents::AddSleep(TraceEvent event) {
+  std::uint32_t number = 0;
+  std::uint64_t mode = 0;
+  if (!TakeIndex(trace_.region_names.size(), "region", &number) || !TakeNumber(&mode)) return false;
+  const auto region = static_cast<TraceRegion>(number + 1);
+  if (mode != kResumeMode) return AddPause(region, mode, event);
+  if (!sleepers_.IsAsleep(region)) return Fail(trace::AwakeError(trace_.region_names[number]));
+  event.kind = TraceEvent::Kind::kResume;
+  event.index = sleepers_.Resume(region);
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddPause(TraceRegion region, std::uint64_t mode, TraceEvent event) {
+  if (mode > kTracePauseModes) {
+    return Fail(absl::StrCat("a pause of mode ", mode, ", expected 0 to ", kTracePauseModes));
+  }
+  if (sleepers_.IsAsleep(region)) return Fail(trace::AsleepError(trace_.region_names[region - 1]));
+  if (trace_.pauses.size() >= UINT32_MAX) return Fail("more pauses than a trace can number");
+  event.kind = TraceEvent::Kind::kPause;
+  event.index = static_cast<std::uint32_t>(trace_.pauses.size());
+  sleepers_.Pause(region, event.index);
+  trace_.pauses.push_back({region, static_cast<TracePauseMode>(mode - 1)});
+  trace_.events.push_back(event);
+  return true;
+}
 
 bool NativeEvents::AddDevice(unsigned flags) {
   std::uint64_t number = 0;

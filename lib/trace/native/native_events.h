@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "lib/trace/model/sleepers.h"
 #include "lib/trace/native/native_format.h"
 #include "tidepool/trace/trace.h"
 
@@ -42,7 +43,10 @@ class NativeEvents {
   bool AddEnd(unsigned flags);
   bool AddReservation(TraceEvent event);
   bool AddFrame();
-  bool AddTag();
+  bool AddTag(unsigned flags);
+  bool AddRegionName();
+  bool AddSleep(TraceEvent event);
+  bool AddPause(TraceRegion region, std::uint64_t mode, TraceEvent event);
   bool AddDevice(unsigned flags);
 
   bool TakeContext(unsigned tag, bool has_stream, TraceEvent* event);
@@ -66,6 +70,8 @@ class NativeEvents {
   std::vector<std::uint64_t> addresses_;
   absl::flat_hash_set<std::uint64_t> live_addresses_;
   absl::flat_hash_set<std::string> live_texts_;
+  absl::flat_hash_set<std::string> regions_;
+  trace::Sleepers sleepers_;
   bool is_at_end_ = false;
   absl::Status status_;
 
@@ -76,6 +82,7 @@ class NativeEvents {
   TraceEvent last_;
   std::uint64_t last_address_ = 0;
   TraceTag last_tag_ = 0;
+  TraceRegion last_region_ = 0;
 };
 
 }  // namespace tidepool::native

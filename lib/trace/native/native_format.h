@@ -16,8 +16,9 @@ namespace tidepool::native {
 // Magic number: a byte outside ASCII, so that no text begins like a trace, and line endings that a
 // transfer as text would change.
 inline constexpr std::string_view kMagic = "\x89tide\r\n\x1a";
-// Version 1 lacks kinds 11 to 15; versions 1 and 2 lack the flags kDeviceFree to kNoHistory.
-inline constexpr std::uint32_t kVersion = 3;
+// Version 1 lacks kinds 11 to 15; versions 1 and 2 lack the flags kDeviceFree to kNoHistory, and
+// versions 1 to 3 those of regions.
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::size_t kHeaderBytes = 24;
 inline constexpr std::size_t kBlockHeaderBytes = 12;
 // Size at which a writer ends a block. Even with the longest item added, a reader accepts the
@@ -60,6 +61,12 @@ inline constexpr unsigned kDeviceFree = 0x80;  // flag of kFailure: the device's
 inline constexpr unsigned kEarlier = 0x10;     // flag of kSkippedRows: earlier allocations instead
 inline constexpr unsigned kSetting = 0x10;     // flag of kFrameText: an allocator setting instead
 inline constexpr unsigned kNoHistory = 0x20;   // flag of kEnd
+// Since version 4.
+inline constexpr unsigned kRegionName = 0x10;  // flag of kMarkName: the name of a region instead
+inline constexpr unsigned kRegion = 0x10;      // flag of kTag: a region instead
+inline constexpr unsigned kSleep = 0x10;       // flag of kWait: a pause or a resume instead
+// The modes of pauses follow it, by their numbers.
+inline constexpr unsigned kResumeMode = 0;
 
 // Formats by their number in a header.
 inline constexpr TraceFormat kOriginalFormats[] = {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/model/address_text.h"
+#include "lib/trace/model/sleepers.h"
 #include "lib/trace/native/native_encoder.h"
 #include "lib/trace/native/native_trace.h"
 
@@ -31,6 +32,11 @@ absl::Status CheckTrace(const Trace& trace) {
   for (const StringTable* texts : {&trace.allocation_ids, &trace.mark_names, &trace.stream_names,
                                    &trace.thread_names, &trace.frame_texts}) {
     if (absl::Status status = CheckTexts(*texts); !status.ok()) return status;
+  }
+  for (std::size_t i = 0; i < trace.region_names.size(); ++i) {
+    const std::size_t bytes = trace.region_names[i].size();
+    if (bytes > 0 && bytes <= kMostRegionNameBytes) continue;
+    return absl::InvalidArgumentError(trace::RegionNameError(bytes));
   }
   for (const TraceSetting& setting : trace.allocator_settings) {
     const std::size_t bytes = setting.name.size() + 1 + setting.value.size();
@@ -82,6 +88,12 @@ void EncodeEvent(const Trace& trace, const TraceEvent& event, NativeEncoder& enc
     case TraceEvent::Kind::kReserve:
       encoder.Reserve(context, trace.reservations[event.index]);
       break;
+    case TraceEvent::Kind::kPause:
+      encoder.Pause(context, trace.pauses[event.index]);
+      break;
+    case TraceEvent::Kind::kResume:
+      encoder.Resume(context, trace.pauses[event.index].region);
+      break;
   }
 }
 
@@ -102,6 +114,8 @@ absl::Status WriteNative(const Trace& trace, std::ostream& out) {
     encoder.ThreadName(trace.thread_names[i]);
   for (std::size_t i = 0; i < trace.mark_names.size(); ++i, write(kBufferBytes))
     encoder.MarkName(trace.mark_names[i]);
+  for (std::size_t i = 0; i < trace.region_names.size(); ++i, write(kBufferBytes))
+    encoder.RegionName(trace.region_names[i]);
   for (std::size_t i = 0; i < trace.frame_texts.size(); ++i, write(kBufferBytes))
     encoder.FrameText(trace.frame_texts[i]);
   for (std::size_t i = 0; i < trace.frames.size(); ++i, write(kBufferBytes))

@@ -259,6 +259,8 @@ class SnapshotWriter {
           annotations_.push_back({&event, written_events_});
           break;
         case Kind::kWait:
+        case Kind::kPause:
+        case Kind::kResume:
           break;
       }
     }

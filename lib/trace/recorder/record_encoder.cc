@@ -58,6 +58,8 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
       break;
     case Kind::kMarkEnd:
     case Kind::kReserve:
+    case Kind::kPause:
+    case Kind::kResume:
       break;  // a recorder never records these
   }
 }
