@@ -61,4 +61,26 @@ void SwitchedRecorder::Mark(std::string_view name) {
   if (recorder_ != nullptr) recorder_->Mark(name);
 }
 
+void SwitchedRecorder::AllocateIn(std::string_view region, const void* address, std::int64_t bytes,
+                                  Hint hint, Stream stream) {
+  const locks::MutexLock lock(&mutex_);
+  if (recorder_ != nullptr) recorder_->AllocateIn(region, address, bytes, hint, stream);
+}
+
+void SwitchedRecorder::FailureIn(std::string_view region, std::int64_t bytes, Hint hint,
+                                 Stream stream) {
+  const locks::MutexLock lock(&mutex_);
+  if (recorder_ != nullptr) recorder_->FailureIn(region, bytes, hint, stream);
+}
+
+void SwitchedRecorder::Pause(std::string_view region, SleepMode mode, Stream stream) {
+  const locks::MutexLock lock(&mutex_);
+  if (recorder_ != nullptr) recorder_->Pause(region, mode, stream);
+}
+
+void SwitchedRecorder::Resume(std::string_view region, Stream stream) {
+  const locks::MutexLock lock(&mutex_);
+  if (recorder_ != nullptr) recorder_->Resume(region, stream);
+}
+
 }  // namespace tidepool::c_api

@@ -32,6 +32,11 @@ class SwitchedRecorder final : public PoolObserver {
   void Failure(std::int64_t bytes, Hint hint, Stream stream) override;
   void Wait(Stream stream, Stream awaited) override;
   void Mark(std::string_view name) override;
+  void AllocateIn(std::string_view region, const void* address, std::int64_t bytes, Hint hint,
+                  Stream stream) override;
+  void FailureIn(std::string_view region, std::int64_t bytes, Hint hint, Stream stream) override;
+  void Pause(std::string_view region, SleepMode mode, Stream stream) override;
+  void Resume(std::string_view region, Stream stream) override;
 
  private:
   const std::int64_t alignment_;

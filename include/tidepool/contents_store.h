@@ -13,6 +13,15 @@
 
 namespace tidepool {
 
+// How a region that sleeps keeps its contents.
+enum class SleepMode : std::uint8_t {
+  kHost,        // in page-locked memory
+  kDiscard,     // not at all
+  kCompressed,  // compressed, in memory of the host
+  kDisk,        // in a file
+  kStore,       // in another ContentsStore
+};
+
 // The contents are cut into blocks: each has block_bytes() bytes, and the last one may have fewer.
 // A pool calls one function at a time, from threads that pause or resume a region, without a lock
 // that requests and frees need. The functions must not call the pool. The destructor drops the
@@ -24,6 +33,8 @@ class TIDEPOOL_EXPORT ContentsStore {
   // Returns the bytes of a block, always the same and at least 1. The pool takes page-locked memory
   // for two blocks.
   virtual std::int64_t block_bytes() const = 0;
+  // Returns the mode that recordings name.
+  virtual SleepMode mode() const { return SleepMode::kStore; }
   // Prepares for contents of `bytes` bytes. Called once, first. After an error of Begin or Put the
   // pool drops the store, and the region stays awake.
   virtual absl::Status Begin(std::int64_t bytes) = 0;

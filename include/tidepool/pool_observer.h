@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tidepool/contents_store.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
 
 namespace tidepool {
 
-// A pool calls these functions one at a time, under its lock. They must be short, and must not call
-// the pool: that would be a deadlock.
+// A pool and its regions call these functions one at a time, under a lock. They must be short, and
+// must not call the pool: that would be a deadlock.
 class TIDEPOOL_EXPORT PoolObserver {
  public:
   virtual ~PoolObserver() = default;
@@ -29,8 +30,25 @@ class TIDEPOOL_EXPORT PoolObserver {
   virtual void Wait(Stream stream, Stream awaited) = 0;
   virtual void Mark(std::string_view name) = 0;
 
-  // The pool has a range of addresses now: a segment, or all addresses of virtual memory, of which
-  // any part may have memory. Every allocation lies inside one range; ranges do not overlap.
+  // A region of the pool served or refused an allocation; its tag has 1 to 255 bytes. Its frees and
+  // waits are told as those of the pool. By default these are requests like any other.
+  virtual void AllocateIn([[maybe_unused]] std::string_view region, const void* address,
+                          std::int64_t bytes, Hint hint, Stream stream) {
+    Allocate(address, bytes, hint, stream);
+  }
+  virtual void FailureIn([[maybe_unused]] std::string_view region, std::int64_t bytes, Hint hint,
+                         Stream stream) {
+    Failure(bytes, hint, stream);
+  }
+  // A region sleeps after the work of `stream`: before others take its memory. It serves no
+  // allocation until it wakes, which `Resume` tells after the region has memory again.
+  virtual void Pause([[maybe_unused]] std::string_view region, [[maybe_unused]] SleepMode mode,
+                     [[maybe_unused]] Stream stream) {}
+  virtual void Resume([[maybe_unused]] std::string_view region, [[maybe_unused]] Stream stream) {}
+
+  // The pool or a region has a range of addresses now: a segment, or all addresses of virtual
+  // memory, of which any part may have memory. Every allocation lies inside one range; ranges do
+  // not overlap.
   virtual void AddRange([[maybe_unused]] const void* begin, [[maybe_unused]] std::int64_t bytes) {}
   // The pool is about to give the range that begins at `begin` back to the device. The work that
   // used it has finished. Allocations are left in it only at the end of the pool. A pool that

@@ -37,8 +37,8 @@ struct RecorderOptions {
   std::int64_t flush_interval_ns = 100'000'000;
 };
 
-// Observer that records one pool. The pool makes the recording calls one at a time; Flush and Close
-// are thread-safe.
+// Observer that records one pool with its regions. The pool makes the recording calls one at a
+// time; Flush and Close are thread-safe.
 class TIDEPOOL_EXPORT Recorder : public PoolObserver {
  public:
   // Replaces the file at `path`, which must be a regular file without the ending ".gz". Returns
@@ -50,12 +50,19 @@ class TIDEPOOL_EXPORT Recorder : public PoolObserver {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Recording calls. Each takes O(1) time, and Mark also the length of its name.
+  // Recording calls. Each takes O(1) time, and also the length of a name.
   void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) override;
   void Free(const void* address, Stream stream) override;
   void Failure(std::int64_t bytes, Hint hint, Stream stream) override;
   void Wait(Stream stream, Stream awaited) override;
   void Mark(std::string_view name) override;
+  // Record the region, if its name has 1 to 255 bytes and it is one of the first 65,535. Pauses of
+  // regions that sleep and resumes of others are left out: a recording may begin during a sleep.
+  void AllocateIn(std::string_view region, const void* address, std::int64_t bytes, Hint hint,
+                  Stream stream) override;
+  void FailureIn(std::string_view region, std::int64_t bytes, Hint hint, Stream stream) override;
+  void Pause(std::string_view region, SleepMode mode, Stream stream) override;
+  void Resume(std::string_view region, Stream stream) override;
 
   // Writes the buffered events, waits until they are in the file, and returns the first error.
   // After an error nothing more is recorded, and the file stays readable up to that point. An error

@@ -26,6 +26,7 @@ class CompressedStore final : public ContentsStore {
   explicit CompressedStore(std::unique_ptr<ZeroValueCodec> codec) : codec_(std::move(codec)) {}
 
   std::int64_t block_bytes() const override { return kBlockBytes; }
+  SleepMode mode() const override { return SleepMode::kCompressed; }
   std::int64_t held_bytes() const override { return held_bytes_; }
 
   absl::Status Begin(std::int64_t bytes) override {

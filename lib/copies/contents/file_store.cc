@@ -41,6 +41,7 @@ class FileStore final : public ContentsStore {
   ~FileStore() override { close(descriptor_); }
 
   std::int64_t block_bytes() const override { return kBlockBytes; }
+  SleepMode mode() const override { return SleepMode::kDisk; }
   std::int64_t held_bytes() const override { return bytes_; }
 
   // A file system that cannot take space beforehand answers at the block that lacks it.

@@ -25,12 +25,13 @@ class Observer final : public PoolObserver {
         next_(next) {}
 
   void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) override {
-    if (const Heap heap = HeapOf(address); heap != nullptr) {
-      tool_.RegisterRegion(heap, address, bytes,
-                           ToolName(absl::StrCat("allocation ", count_, in_)));
-    }
-    ++count_;
+    Register(address, bytes);
     if (next_ != nullptr) next_->Allocate(address, bytes, hint, stream);
+  }
+  void AllocateIn(std::string_view region, const void* address, std::int64_t bytes, Hint hint,
+                  Stream stream) override {
+    Register(address, bytes);
+    if (next_ != nullptr) next_->AllocateIn(region, address, bytes, hint, stream);
   }
   void Free(const void* address, Stream stream) override {
     if (HeapOf(address) != nullptr) tool_.UnregisterRegion(address);
@@ -38,6 +39,15 @@ class Observer final : public PoolObserver {
   }
   void Failure(std::int64_t bytes, Hint hint, Stream stream) override {
     if (next_ != nullptr) next_->Failure(bytes, hint, stream);
+  }
+  void FailureIn(std::string_view region, std::int64_t bytes, Hint hint, Stream stream) override {
+    if (next_ != nullptr) next_->FailureIn(region, bytes, hint, stream);
+  }
+  void Pause(std::string_view region, SleepMode mode, Stream stream) override {
+    if (next_ != nullptr) next_->Pause(region, mode, stream);
+  }
+  void Resume(std::string_view region, Stream stream) override {
+    if (next_ != nullptr) next_->Resume(region, stream);
   }
   void Wait(Stream stream, Stream awaited) override {
     if (next_ != nullptr) next_->Wait(stream, awaited);
@@ -64,6 +74,13 @@ class Observer final : public PoolObserver {
  private:
   static constexpr std::size_t kMostMark = 64;  // longer than a name
 
+  void Register(const void* address, std::int64_t bytes) {
+    if (const Heap heap = HeapOf(address); heap != nullptr) {
+      tool_.RegisterRegion(heap, address, bytes,
+                           ToolName(absl::StrCat("allocation ", count_, in_)));
+    }
+    ++count_;
+  }
   static std::uintptr_t Key(const void* address) {
     return reinterpret_cast<std::uintptr_t>(address);
   }

@@ -36,10 +36,17 @@ std::size_t MostBytesOf(const PoolOptions& options) {
   return static_cast<std::size_t>(std::min(options.max_bytes, kMaxRequestBytes));
 }
 
+PoolOptions WithObserver(PoolOptions options, PoolObserver* observer) {
+  options.recorder = observer;
+  return options;
+}
+
 }  // namespace
 
 PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy)
-    : options_(options),
+    : observer_(options.recorder == nullptr ? nullptr
+                                            : std::make_unique<SharedObserver>(*options.recorder)),
+      options_(WithObserver(options, observer_.get())),
       own_store_(std::make_unique<PhysicalStore>(device)),
       most_bytes_(MostBytesOf(options_)),
       arena_(device, options_, std::move(policy.policy),

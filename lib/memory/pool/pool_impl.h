@@ -29,6 +29,7 @@
 #include "lib/memory/pool/pool_regions.h"
 #include "lib/memory/pool/queued_work.h"
 #include "lib/memory/pool/registrations.h"
+#include "lib/memory/pool/shared_observer.h"
 #include "lib/memory/pool/stream_arena.h"
 #include "lib/memory/pool/waiting_queue.h"
 #include "tidepool/pool.h"
@@ -193,6 +194,8 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   PoolStats StatsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
+  // null: a region, or a pool without an observer
+  const std::unique_ptr<SharedObserver> observer_;
   const PoolOptions options_;
   const std::string tag_;  // empty: the pool is no region
   const std::unique_ptr<PhysicalStore> own_store_;

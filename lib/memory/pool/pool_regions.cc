@@ -12,6 +12,7 @@
 #include "lib/memory/pool/memory_source.h"
 #include "lib/memory/pool/pool_impl.h"
 #include "lib/memory/pool/pool_options.h"
+#include "lib/memory/pool/shared_observer.h"
 #include "tidepool/log.h"
 
 namespace tidepool::pool {
@@ -29,6 +30,11 @@ std::string Quoted(std::string_view tag) {
 // Puts the result of an error before its cause.
 absl::Status Because(const absl::Status& cause, const std::string& result) {
   return absl::Status(cause.code(), absl::StrCat(result, ": ", std::string(cause.message())));
+}
+
+SleepMode ModeOf(PauseMode mode, const ContentsStore* store) {
+  if (mode == PauseMode::kDiscard) return SleepMode::kDiscard;
+  return store == nullptr ? SleepMode::kHost : store->mode();
 }
 
 absl::Status CheckStream(const Device& device, Stream stream) {
@@ -83,12 +89,15 @@ absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::stri
   PoolOptions options = options_;
   options.initial_bytes = 0;
   options.plan = nullptr;
-  options.recorder = nullptr;
   if (options.placement == kPlanned) options.placement = "best-fit";
   absl::StatusOr<PoolPolicy> policy = MakePolicy(options);
   if (!policy.ok()) return policy.status();
   auto region = std::make_unique<Region>();
   region->tag = std::string(tag);
+  if (options_.recorder != nullptr) {
+    region->observer = std::make_unique<RegionObserver>(*options_.recorder, region->tag);
+  }
+  options.recorder = region->observer.get();
   region->figures.tag = region->tag;
   region->pool = std::make_unique<PoolImpl>(device_, options, *std::move(policy),
                                             PoolImpl::Place{region->tag, store_, untagged_});
@@ -144,6 +153,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
         absl::StrCat(Quoted(tag), " sleeps already: resume it before you pause it again"));
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
+  const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
@@ -155,6 +165,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
       return Because(status, not_paused);
     }
   }
+  if (options_.recorder != nullptr) options_.recorder->Pause(region.tag, sleep_mode, stream);
   region.pool->Lend(std::make_shared<QueuedWork>(device_));
   region.is_asleep = true;
   Note(region, [](RegionStats& figures) {
@@ -225,6 +236,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   }
   region.is_asleep = false;
   ForgetContents(region);
+  if (options_.recorder != nullptr) options_.recorder->Resume(region.tag, stream);
   region.pool->EndSleep();
   Note(region, [](RegionStats& figures) {
     figures.is_asleep = false;

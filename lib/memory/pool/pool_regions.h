@@ -28,6 +28,7 @@
 #include "lib/memory/pool/staged_copies.h"
 #include "tidepool/contents_store.h"
 #include "tidepool/pool.h"
+#include "tidepool/pool_observer.h"
 
 namespace tidepool::pool {
 
@@ -144,6 +145,7 @@ class PoolRegions {
   };
   struct Region {
     std::string tag;
+    std::unique_ptr<PoolObserver> observer;  // null: none
     std::unique_ptr<PoolImpl> pool;
     const std::byte* begin = nullptr;  // of its addresses
     const std::byte* end = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mark names: recording threads number them, and the writer thread writes them.
+// Names of marks and regions: recording threads number them, and the writer thread writes them.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 

@@ -26,10 +26,13 @@ int CommonZeros(absl::Span<const Record> records) {
 
 RecordEncoder::RecordEncoder(std::int64_t alignment) : encoder_(alignment, TraceFormat::kNative) {}
 
-void RecordEncoder::Encode(absl::Span<const Record> records,
-                           const std::vector<std::string>& new_marks, const TickClock& clock) {
+void RecordEncoder::Encode(absl::Span<const Record> records, const Names& new_names,
+                           const TickClock& clock) {
   encoder_.SetAddressShift(CommonZeros(records));
-  for (const std::string& name : new_marks) encoder_.MarkName(name);
+  for (const std::string& name : new_names.marks) encoder_.MarkName(name);
+  for (const std::string& name : new_names.regions) {
+    if (++regions_ <= kMostTraceRegions) encoder_.RegionName(name);
+  }
   for (const Record& record : records) EncodeRecord(record, clock.Nanoseconds(record.ticks));
   encoder_.EndBlock();
 }
@@ -42,7 +45,11 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
   switch (record.kind) {
     case Kind::kAllocate:
       live_[record.subject] = encoder_.allocations();
-      encoder_.Allocate(context, record.subject, {.bytes = record.bytes, .hint = record.hint});
+      encoder_.Allocate(
+          context, record.subject,
+          {.bytes = record.bytes,
+           .hint = record.hint,
+           .region = sleepers_.IsAsleep(record.region) ? TraceRegion{0} : record.region});
       break;
     case Kind::kFree:
       EncodeFree(context, record.subject);
@@ -51,16 +58,35 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
       encoder_.Mark(context, static_cast<std::uint32_t>(record.subject));
       break;
     case Kind::kFailure:
-      encoder_.Failure(context, {{.bytes = record.bytes, .hint = record.hint}, std::nullopt});
+      encoder_.Failure(
+          context,
+          {{.bytes = record.bytes, .hint = record.hint, .region = record.region}, std::nullopt});
       break;
     case Kind::kWait:
       encoder_.Wait(context, StreamNumber(record.subject));
       break;
     case Kind::kMarkEnd:
-    case Kind::kReserve:
     case Kind::kPause:
     case Kind::kResume:
+      EncodeSleep(context, record);
+      break;
+    case Kind::kReserve:
       break;  // a recorder never records these
+  }
+}
+
+// Encodes the beginning or the end of a sleep. A recording that began during a sleep has no pause
+// for its end.
+void RecordEncoder::EncodeSleep(const native::NativeEncoder::Context& context,
+                                const Record& record) {
+  const bool is_pause = record.kind == Kind::kPause;
+  if (record.region == 0 || sleepers_.IsAsleep(record.region) == is_pause) return;
+  if (is_pause) {
+    sleepers_.Pause(record.region, 0);
+    encoder_.Pause(context, {record.region, static_cast<TracePauseMode>(record.bytes)});
+  } else {
+    sleepers_.Resume(record.region);
+    encoder_.Resume(context, record.region);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "lib/trace/model/sleepers.h"
 #include "lib/trace/native/native_encoder.h"
 #include "lib/trace/recorder/record.h"
 #include "lib/trace/recorder/tick_clock.h"
@@ -21,10 +22,13 @@ class RecordEncoder {
  public:
   explicit RecordEncoder(std::int64_t alignment);
 
-  // Encodes records in whole blocks, with times from `clock` and the names of new marks among the
-  // records.
-  void Encode(absl::Span<const Record> records, const std::vector<std::string>& new_marks,
-              const TickClock& clock);
+  // Names of marks and of regions, in the order of their numbers.
+  struct Names {
+    std::vector<std::string> marks;
+    std::vector<std::string> regions;
+  };
+  // Encodes records in whole blocks, with times from `clock` and the new names among the records.
+  void Encode(absl::Span<const Record> records, const Names& new_names, const TickClock& clock);
   // Encodes the end of the trace.
   void End() { encoder_.End(false); }
 
@@ -47,11 +51,14 @@ class RecordEncoder {
   std::uint32_t StreamNumber(std::uint64_t stream);
   std::uint32_t ThreadNumber(std::uint64_t thread);
   void EncodeRecord(const Record& record, std::int64_t time);
+  void EncodeSleep(const native::NativeEncoder::Context& context, const Record& record);
   void EncodeFree(const native::NativeEncoder::Context& context, std::uint64_t address);
 
   native::NativeEncoder encoder_;
   KeyNumbers streams_;
   KeyNumbers threads_;
+  std::size_t regions_ = 0;  // with a name
+  trace::Sleepers sleepers_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocation by address
 };
 

@@ -119,7 +119,8 @@ class Recorder::Writer {
     return absl::OkStatus();
   }
 
-  void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream) {
+  void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream,
+           TraceRegion region = 0) {
     if (!TakesRecords()) return;
     queue_.Add({.ticks = recorder::Ticks(),
                 .subject = subject,
@@ -127,7 +128,13 @@ class Recorder::Writer {
                 .bytes = bytes,
                 .thread = ThisThread(),
                 .kind = kind,
-                .hint = hint});
+                .hint = hint,
+                .region = region});
+  }
+
+  void AddIn(std::string_view region, Kind kind, std::uint64_t subject, std::int64_t bytes,
+             Hint hint, Stream stream) {
+    if (TakesRecords()) Add(kind, subject, bytes, hint, stream, RegionOf(region));
   }
 
   void AddMark(std::string_view name) {
@@ -149,6 +156,12 @@ class Recorder::Writer {
   }
 
  private:
+  // Returns the number of a region; 0 for one that a trace cannot name.
+  TraceRegion RegionOf(std::string_view name) {
+    if (name.empty() || name.size() > kMostRegionNameBytes) return 0;
+    const std::uint64_t number = regions_.Number(name) + 1;
+    return number <= kMostTraceRegions ? static_cast<TraceRegion>(number) : TraceRegion{0};
+  }
   // Longer timeouts would overflow inside the standard library.
   static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
 
@@ -190,7 +203,7 @@ class Recorder::Writer {
     clock_.Advance();
     for (absl::Span<const Record> records = queue_.Front(end); !records.empty();
          records = queue_.Front(end)) {
-      encoder_.Encode(records, marks_.TakeNew(), clock_);
+      encoder_.Encode(records, {.marks = marks_.TakeNew(), .regions = regions_.TakeNew()}, clock_);
       Write();
       queue_.Take(records.size());
     }
@@ -224,6 +237,7 @@ class Recorder::Writer {
 
   recorder::RecordQueue queue_;
   native::MarkNames marks_;
+  native::MarkNames regions_;
 
   // Used by the writer thread.
   recorder::TickClock clock_;
@@ -276,6 +290,27 @@ void Recorder::Wait(Stream stream, Stream awaited) {
 }
 
 void Recorder::Mark(std::string_view name) { writer_->AddMark(name); }
+
+void Recorder::AllocateIn(std::string_view region, const void* address, std::int64_t bytes,
+                          Hint hint, Stream stream) {
+  assert(bytes >= 1 && bytes <= kMaxRequestBytes);
+  writer_->AddIn(region, Kind::kAllocate, reinterpret_cast<std::uintptr_t>(address), bytes, hint,
+                 stream);
+}
+
+void Recorder::FailureIn(std::string_view region, std::int64_t bytes, Hint hint, Stream stream) {
+  assert(bytes >= 0);
+  writer_->AddIn(region, Kind::kFailure, 0, bytes, hint, stream);
+}
+
+void Recorder::Pause(std::string_view region, SleepMode mode, Stream stream) {
+  static_assert(static_cast<int>(SleepMode::kStore) == static_cast<int>(TracePauseMode::kStore));
+  writer_->AddIn(region, Kind::kPause, 0, static_cast<std::int64_t>(mode), Hint::kResident, stream);
+}
+
+void Recorder::Resume(std::string_view region, Stream stream) {
+  writer_->AddIn(region, Kind::kResume, 0, 0, Hint::kResident, stream);
+}
 
 absl::Status Recorder::Flush() { return writer_->Flush(); }
 

@@ -665,6 +665,40 @@ TEST(CApiTest, RecordsFromTimeToTime) {
   EXPECT_EQ(tidepool_stop_trace(without.get()), TIDEPOOL_FAILED_PRECONDITION);
 }
 
+// The trace begins while a region sleeps.
+TEST(CApiTest, RecordsRegionsAndTheirPauses) {
+  const std::string path = TemporaryFile("trace.tide");
+  const CPool pool("device=host,recording=1");
+  void* a = nullptr;
+  void* b = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "a", 512, nullptr, TIDEPOOL_RESIDENT, &a),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_pause(pool.get(), "a", TIDEPOOL_PAUSE_DISCARD, nullptr), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_start_trace(pool.get(), path.c_str()), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "b", 512, nullptr, TIDEPOOL_RESIDENT, &b),
+            TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_resume(pool.get(), "a", nullptr), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_pause(pool.get(), "b", TIDEPOOL_PAUSE_COMPRESSED, nullptr), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_resume(pool.get(), "b", nullptr), TIDEPOOL_OK);
+  pool.Free(a);
+  pool.Free(b);
+  void* refused = nullptr;
+  EXPECT_EQ(tidepool_allocate_in(pool.get(), "b", std::size_t{1} << 45, nullptr, TIDEPOOL_RESIDENT,
+                                 &refused),
+            TIDEPOOL_OUT_OF_MEMORY);
+  ASSERT_EQ(tidepool_stop_trace(pool.get()), TIDEPOOL_OK);
+  const absl::StatusOr<Trace> trace = ReadTrace(path);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  ASSERT_EQ(trace->allocations.size(), 1U);
+  EXPECT_EQ(trace->unmatched_frees, 1);
+  EXPECT_EQ(trace->region_names[trace->allocations[0].region - 1U], "b");
+  ASSERT_EQ(trace->failures.size(), 1U);
+  EXPECT_EQ(trace->failures[0].region, trace->allocations[0].region);
+  ASSERT_EQ(trace->pauses.size(), 1U);
+  EXPECT_EQ(trace->pauses[0].region, trace->allocations[0].region);
+  EXPECT_EQ(trace->pauses[0].mode, TracePauseMode::kCompressed);
+}
+
 constexpr char kPlan[] =
     "id,lower,upper,size,offset\na,0,3,4096,0\nb,1,4,2048,4096\nc,3,5,4096,0\n";
 

@@ -12,6 +12,7 @@
 #include "lib/memory/nvtx/memory_tool.h"
 #include "tests/memory/nvtx/fixture.h"
 #include "tests/support/range_checker.h"
+#include "tests/support/region_checker.h"
 #include "tests/support/sizes.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/nvtx_observer.h"
@@ -87,6 +88,27 @@ INSTANTIATE_TEST_SUITE_P(Kinds, NvtxPoolTest,
                                            Kind{"remapping", PoolMemory::kVirtual, true},
                                            Kind{"segments", PoolMemory::kSegments, false}),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// A region of a pool is another heap; its pauses go to the next observer alone.
+TEST_P(NvtxPoolTest, RegistersMemoryOfRegions) {
+  if (InSegments()) return;  // has none
+  testing::RegionChecker books(8 * kMiB);
+  ObservedPool pool(*device_, Options({.initial_bytes = kMiB, .max_bytes = 8 * kMiB}), &books);
+  Pool* const weights = *pool->Region("weights");
+  EXPECT_THAT(Look().heaps, SizeIs(2));
+  void* const address = weights->Allocate(1000, stream_).value();
+  EXPECT_THAT(Regions(), SizeIs(1));
+  EXPECT_FALSE(weights->Allocate(9 * kMiB, stream_).ok());
+  ASSERT_TRUE(pool->PauseRegion("weights", PauseMode::kDiscard, stream_).ok());
+  EXPECT_TRUE(books.BooksOf("weights").is_asleep);
+  EXPECT_THAT(Regions(), SizeIs(1));
+  ASSERT_TRUE(pool->ResumeRegion("weights", stream_).ok());
+  EXPECT_FALSE(books.BooksOf("weights").is_asleep);
+  EXPECT_TRUE(books.BooksOf("weights").live.contains(address));
+  EXPECT_EQ(books.BooksOf("weights").failures, 1);
+  EXPECT_TRUE(pool->Free(address, stream_).ok());
+  EXPECT_THAT(Regions(), SizeIs(0));
+}
 
 TEST_P(NvtxPoolTest, RegistersTheBytesThatWereAskedFor) {
   ObservedPool pool(*device_, Options({.initial_bytes = kMiB, .max_bytes = 4 * kMiB}));

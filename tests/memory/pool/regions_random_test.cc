@@ -18,6 +18,7 @@
 
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
+#include "tests/support/region_checker.h"
 #include "tests/support/temporary_files.h"
 #include "tidepool/copies/contents_stores.h"
 
@@ -219,6 +220,20 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     Succeeded(status, absl::IsResourceExhausted(status) ? absl::StatusCode::kResourceExhausted
                                                         : absl::StatusCode::kFailedPrecondition);
   }
+  // Compares the books of the observer with those of the test and of the pool.
+  void CheckObserver() {
+    const std::vector<RegionStats> stats = pool_->RegionStatistics();
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      const auto& books = observer_.BooksOf(i == kUntagged ? "" : kTags[i]);
+      ASSERT_EQ(books.live.size(), regions_[i].live.size());
+      for (const auto& [address, live] : regions_[i].live)
+        ASSERT_TRUE(books.live.contains(address));
+      if (i == kUntagged) continue;
+      ASSERT_EQ(books.is_asleep, regions_[i].is_asleep);
+      ASSERT_EQ(books.pauses, stats[i].pauses);
+      ASSERT_EQ(books.resumes, stats[i].resumes);
+    }
+  }
   // Gives everything live in a region other contents.
   void Write(Region& region) {
     if (region.is_asleep) return;
@@ -283,6 +298,7 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
   const Event event_ = device_->CreateEvent().value();
   std::unique_ptr<Pool> pool_;
   std::array<Region, kTags.size() + 1> regions_;
+  testing::RegionChecker observer_{kSharedBudget};  // outlives the pool
   bool is_failing_ = false;
   StoreFault store_fault_;
   std::int64_t pauses_ = 0;
@@ -290,7 +306,9 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
 };
 
 TEST_P(RandomRegions, KeepContentsAndBudget) {
-  pool_ = NewPool({.max_bytes = kSharedBudget, .remap = GetParam().remap});
+  PoolOptions options = {.max_bytes = kSharedBudget, .remap = GetParam().remap};
+  if (GetParam().seed % 2 == 0) options.recorder = &observer_;
+  pool_ = NewPool(options);
   for (std::size_t i = 0; i < kTags.size(); ++i) regions_[i].pool = *pool_->Region(kTags[i]);
   regions_[kUntagged].pool = pool_.get();
   for (int i = 0; i < 1500; ++i) {
@@ -300,6 +318,7 @@ TEST_P(RandomRegions, KeepContentsAndBudget) {
     const absl::Status status = pool_->CheckInvariants();
     ASSERT_TRUE(status.ok()) << status;
     if (i % 20 == 0) Check();
+    if (options.recorder != nullptr) CheckObserver();
     if (HasFailure()) return;
   }
   Check();
@@ -329,11 +348,25 @@ std::vector<RandomCase> RandomCases() {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomRegions, ::testing::ValuesIn(RandomCases()));
 
-class RegionThreads : public PoolFixture {};
+class RegionThreads : public PoolFixture {
+ protected:
+  void UseAndPauseAtOnce(PoolObserver* observer);
+};
+
+TEST_F(RegionThreads, UseAndPauseAtOnce) { UseAndPauseAtOnce(nullptr); }
+
+// The pool and its regions have locks of their own, and yet tell an observer one at a time.
+TEST_F(RegionThreads, UseAndPauseAtOnceBeforeAnObserver) {
+  testing::RegionChecker observer(8 * kMiB);
+  UseAndPauseAtOnce(&observer);
+  for (const char* const tag : {"", "weights", "optimizer", "cache"}) {
+    EXPECT_EQ(observer.BooksOf(tag).live_bytes, 0) << tag;
+  }
+}
 
 // Threads use regions while another lets them sleep. Users of contents hold a region awake.
-TEST_F(RegionThreads, UseAndPauseAtOnce) {
-  const auto pool = NewPool({.max_bytes = 8 * kMiB});
+void RegionThreads::UseAndPauseAtOnce(PoolObserver* observer) {
+  const auto pool = NewPool({.max_bytes = 8 * kMiB, .recorder = observer});
   std::array<std::shared_mutex, kTags.size()> awake;
   std::array<Pool*, kTags.size()> regions;
   for (std::size_t i = 0; i < kTags.size(); ++i) regions[i] = *pool->Region(kTags[i]);

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
+#include "tests/support/range_checker.h"
+#include "tests/support/region_checker.h"
 
 namespace tidepool {
 namespace {
@@ -753,6 +755,64 @@ TEST_F(RegionsTest, OneRegionSharesWithAPlannedPool) {
   }
   Resume("weights");
   ExpectFilled(p, 12 * kMiB, 2);
+}
+
+// The observer of a pool hears of its regions too.
+class ObservedRegionsTest : public RegionsTest {
+ protected:
+  void TearDown() override {
+    RegionsTest::TearDown();
+    EXPECT_EQ(ranges_.ranges(), 0);
+  }
+  testing::RegionChecker books_{64 * kMiB};
+  testing::RangeChecker ranges_;
+};
+
+TEST_F(ObservedRegionsTest, TellWhichRegionSleepsAndHow) {
+  Make({.max_bytes = 16 * kMiB, .recorder = &books_});
+  void* const p = Take(*weights_, 2 * kMiB);
+  void* const q = Take(*pool_, kMiB);
+  EXPECT_EQ(books_.BooksOf("weights").live.at(p), 2 * kMiB);
+  EXPECT_EQ(books_.BooksOf("").live.at(q), kMiB);
+  EXPECT_FALSE(weights_->Allocate(14 * kMiB, stream_).ok());
+  EXPECT_EQ(books_.BooksOf("weights").failures, 1);
+  Pause("weights");
+  EXPECT_TRUE(books_.BooksOf("weights").is_asleep);
+  EXPECT_EQ(books_.BooksOf("weights").last_mode, SleepMode::kHost);
+  EXPECT_FALSE(weights_->Allocate(kMiB, stream_).ok());
+  EXPECT_FALSE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  EXPECT_EQ(books_.BooksOf("weights").pauses, 1);
+  Resume("weights");
+  EXPECT_FALSE(books_.BooksOf("weights").is_asleep);
+  Pause("weights", PauseMode::kDiscard);
+  EXPECT_EQ(books_.BooksOf("weights").last_mode, SleepMode::kDiscard);
+  EXPECT_TRUE(pool_->Free(p, stream_).ok());
+  EXPECT_TRUE(books_.BooksOf("weights").live.empty());
+  Resume("weights");
+  EXPECT_TRUE(PauseInto(NewStore()).ok());
+  EXPECT_EQ(books_.BooksOf("weights").last_mode, SleepMode::kStore);
+  EXPECT_EQ(books_.BooksOf("cache").pauses, 0);
+}
+
+// A pause or a resume that fails is not told.
+TEST_F(ObservedRegionsTest, TellNothingOfFailures) {
+  Make({.max_bytes = 8 * kMiB, .recorder = &books_});
+  Take(*weights_, 6 * kMiB);
+  device_->FailCall(Call::kAllocatePinned, 1);
+  EXPECT_FALSE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
+  EXPECT_EQ(books_.BooksOf("weights").pauses, 0);
+  Pause("weights");
+  Take(*cache_, 6 * kMiB);
+  EXPECT_FALSE(pool_->ResumeRegion("weights", stream_).ok());
+  EXPECT_TRUE(books_.BooksOf("weights").is_asleep);
+}
+
+TEST_F(ObservedRegionsTest, TellTheRangesOfRegions) {
+  Make({.max_bytes = 16 * kMiB, .recorder = &ranges_});
+  EXPECT_EQ(ranges_.ranges(), 3);
+  Take(*weights_, kMiB);
+  Take(*pool_, kMiB);
+  ranges_.ExpectLive();
 }
 
 }  // namespace

@@ -25,6 +25,8 @@
 #include <vector>
 
 #include "tests/support/shared_files.h"
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -121,6 +123,91 @@ TEST_F(Recordings, HoldWhatWasRecorded) {
   EXPECT_EQ(trace.stream_names[trace.events[3].stream], "9");
   EXPECT_EQ(trace.stream_names[indices[3]], "7");
   EXPECT_EQ(trace.stream_names[trace.events[4].stream], "9");
+}
+
+// Returns a line for each event: its kind, the region, and the mode of a pause.
+std::vector<std::string> RegionLines(const Trace& trace) {
+  std::vector<std::string> lines;
+  const auto name = [&](TraceRegion region) {
+    return region == 0 ? std::string("-") : std::string(trace.region_names[region - 1]);
+  };
+  for (const TraceEvent& event : trace.events) {
+    switch (event.kind) {
+      case Kind::kAllocate:
+        lines.push_back("allocate " + name(trace.allocations[event.index].region));
+        break;
+      case Kind::kFree:
+        lines.push_back("free " + name(trace.allocations[event.index].region));
+        break;
+      case Kind::kFailure:
+        lines.push_back("failure " + name(trace.failures[event.index].region));
+        break;
+      case Kind::kPause:
+        lines.push_back("pause " + name(trace.pauses[event.index].region) + " " +
+                        std::string(TracePauseModeName(trace.pauses[event.index].mode)));
+        break;
+      case Kind::kResume:
+        lines.push_back("resume " + name(trace.pauses[event.index].region));
+        break;
+      default:
+        lines.emplace_back("other");
+    }
+  }
+  return lines;
+}
+
+TEST_F(Recordings, HoldTheRegionsOfAPool) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  const auto device = *HostDevice::Create({.memory_bytes = 16 * kMiB});
+  const Stream stream = *device->CreateStream();
+  const auto recorder = Create();
+  const auto pool =
+      *Pool::Create(device.get(), {.max_bytes = 8 * kMiB, .recorder = recorder.get()});
+  Pool* const weights = *pool->Region("weights");
+  void* const p = *weights->Allocate(4 * kMiB, stream);
+  void* const q = *pool->Allocate(kMiB, stream);
+  EXPECT_FALSE(weights->Allocate(5 * kMiB, stream).ok());
+  ASSERT_TRUE(pool->PauseRegion("weights", PauseMode::kHost, stream).ok());
+  void* const r = *(*pool->Region("cache"))->Allocate(6 * kMiB, stream);
+  EXPECT_FALSE(pool->ResumeRegion("weights", stream).ok());
+  EXPECT_TRUE(pool->Free(r, stream).ok());
+  ASSERT_TRUE(pool->ResumeRegion("weights", stream).ok());
+  EXPECT_TRUE(pool->Free(p, stream).ok());
+  ASSERT_TRUE(pool->PauseRegion("weights", PauseMode::kDiscard, stream).ok());
+  EXPECT_TRUE(pool->Free(q, stream).ok());
+  ASSERT_TRUE(recorder->Close().ok());
+  EXPECT_THAT(
+      RegionLines(Read()),
+      ::testing::ElementsAre("allocate weights", "allocate -", "failure weights",
+                             "pause weights host", "allocate cache", "free cache", "resume weights",
+                             "free weights", "pause weights discard", "free -"));
+}
+
+// A trace of the C interface may begin while a region sleeps.
+TEST_F(Recordings, LeaveOutResumesWithoutAPause) {
+  const auto recorder = Create();
+  recorder->Resume("weights", {1});
+  recorder->Pause("weights", SleepMode::kDisk, {1});
+  recorder->Pause("weights", SleepMode::kHost, {1});
+  recorder->AllocateIn("weights", Address(0x200), 10, Hint::kResident, {1});
+  recorder->Resume("weights", {1});
+  recorder->AllocateIn(std::string(255, 'x'), Address(0x400), 10, Hint::kResident, {1});
+  recorder->AllocateIn(std::string(256, 'x'), Address(0x600), 10, Hint::kResident, {1});
+  recorder->Pause("", SleepMode::kHost, {1});
+  ASSERT_TRUE(recorder->Close().ok());
+  EXPECT_THAT(RegionLines(Read()),
+              ::testing::ElementsAre("pause weights disk", "allocate -", "resume weights",
+                                     "allocate " + std::string(255, 'x'), "allocate -"));
+}
+
+TEST_F(Recordings, NameAsManyRegionsAsATraceMay) {
+  const auto recorder = Create();
+  for (std::size_t i = 0; i < kMostTraceRegions + 2; ++i) {
+    recorder->Pause("r" + std::to_string(i), SleepMode::kHost, {1});
+  }
+  ASSERT_TRUE(recorder->Close().ok());
+  EXPECT_EQ(Read().region_names.size(), kMostTraceRegions);
+  EXPECT_EQ(Read().pauses.size(), kMostTraceRegions);
 }
 
 TEST_F(Recordings, HaveTimesBetweenWhichTheyWereMade) {
