@@ -63,7 +63,7 @@ ContentsCheck::ContentsCheck(Device& device, std::vector<Stream> streams)
     : device_(device), streams_(std::move(streams)) {}
 
 ContentsCheck::~ContentsCheck() {
-  Drain().IgnoreError();
+  Await().IgnoreError();
   if (event_.id != 0) device_.DestroyEvent(event_).IgnoreError();
 }
 
@@ -79,7 +79,7 @@ absl::Status ContentsCheck::Read(const Buffer& buffer, Stream written_on, Stream
 }
 
 absl::StatusOr<std::optional<ContentsCheck::Damage>> ContentsCheck::FindDamage() {
-  if (absl::Status status = Drain(); !status.ok()) return status;
+  if (absl::Status status = Await(); !status.ok()) return status;
   const locks::MutexLock lock(&mutex_);
   return damage_;
 }
@@ -99,10 +99,10 @@ absl::Status ContentsCheck::Queue(Stream stream, std::function<void()> function)
   if (absl::Status status = device_.CallHost(stream, std::move(function)); !status.ok()) {
     return status;
   }
-  return ++queued_ % kMostQueued == 0 ? Drain() : absl::OkStatus();
+  return ++queued_ % kMostQueued == 0 ? Await() : absl::OkStatus();
 }
 
-absl::Status ContentsCheck::Drain() {
+absl::Status ContentsCheck::Await() {
   absl::Status first;
   for (const Stream stream : streams_) first.Update(device_.SynchronizeStream(stream));
   return first;

@@ -43,6 +43,8 @@ class ContentsCheck {
   // Queues reading all of `buffer` on `stream`, after all work that is queued on `written_on` now.
   // Later work on `stream` runs after that work too.
   absl::Status Read(const Buffer& buffer, Stream written_on, Stream stream);
+  // Waits for all queued work.
+  absl::Status Await();
   // Waits for all queued work. Returns the damaged buffer with the smallest number among the
   // buffers that were read; nothing if all are intact.
   absl::StatusOr<std::optional<Damage>> FindDamage();
@@ -50,7 +52,6 @@ class ContentsCheck {
  private:
   absl::Status Order(Stream first, Stream second);
   absl::Status Queue(Stream stream, std::function<void()> function);
-  absl::Status Drain();
   void Compare(const Buffer& buffer);
 
   Device& device_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "trace_replay/caller.h"
 #include "trace_replay/replay/contents_check.h"
+#include "trace_replay/replay/replay_regions.h"
 
 namespace tidepool::tool {
 namespace {
@@ -51,6 +52,9 @@ class LiveReplayer {
   void Mark(std::string_view name);
   absl::Status Allocate(std::size_t at);
   absl::Status Refused(std::size_t at, const absl::Status& status);
+  void CountRefused(std::size_t at);
+  absl::Status Pause(const TraceEvent& event);
+  absl::Status Resume(const TraceEvent& event);
   absl::Status Free(const TraceEvent& event);
   absl::Status ReadLive();
   absl::Status ReadContents(std::uint32_t allocation, Stream stream);
@@ -69,12 +73,14 @@ class LiveReplayer {
   const LiveReplayOptions& options_;
   std::vector<Stream> streams_;  // by the trace's index
   std::unique_ptr<Pool> pool_;
+  std::unique_ptr<ReplayRegions> regions_;
   std::unique_ptr<ContentsCheck> contents_;  // null without --verify
 
   // Indexed by allocation.
   std::vector<std::uint32_t> live_on_;  // the index of its stream, or kNotLive
   std::vector<void*> addresses_;
   std::vector<std::uint32_t> allocate_ns_;
+  std::vector<std::int64_t> losses_;  // of its region, when it was written
 
   LiveReplay result_;
   Latencies allocates_;
@@ -96,6 +102,11 @@ absl::Status LiveReplayer::Start() {
   absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_, pool_options);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
+  regions_ = std::make_unique<ReplayRegions>(trace_, *pool_);
+  // A plan puts all allocations into one range of addresses.
+  if (options_.pool.plan == nullptr) {
+    if (absl::Status status = regions_->Make(); !status.ok()) return status;
+  }
   for (std::size_t i = 0; i < trace_.stream_names.size(); ++i) {
     const absl::StatusOr<Stream> stream = device_.CreateStream();
     if (!stream.ok()) return stream.status();
@@ -107,6 +118,7 @@ absl::Status LiveReplayer::Start() {
   live_on_.assign(allocations, kNotLive);
   addresses_.resize(allocations);
   allocate_ns_.resize(allocations);
+  losses_.resize(allocations);
   for (Latencies* latencies : {&allocates_, &frees_, &pairs_}) latencies->Reserve(allocations);
   return absl::OkStatus();
 }
@@ -116,6 +128,7 @@ absl::Status LiveReplayer::Serve() {
   absl::Status status = ServeEvents();
   result_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   result_.pool = pool_->Stats();
+  regions_->AddTo(result_.pool);
   return status;
 }
 
@@ -123,6 +136,7 @@ absl::Status LiveReplayer::ServeEvents() {
   for (std::size_t at = 0; at < trace_.events.size(); ++at) {
     if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
     if (absl::Status status = ServeEvent(at); !status.ok()) return status;
+    if (regions_->HasAny()) regions_->NotePeaks();
     pool_->AwaitPlans();
   }
   if (contents_ == nullptr) return absl::OkStatus();
@@ -145,9 +159,11 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     case TraceEvent::Kind::kWait:
     case TraceEvent::Kind::kReserve:
     case TraceEvent::Kind::kMarkEnd:
-    case TraceEvent::Kind::kPause:
-    case TraceEvent::Kind::kResume:
       break;
+    case TraceEvent::Kind::kPause:
+      return Pause(event);
+    case TraceEvent::Kind::kResume:
+      return Resume(event);
   }
   return absl::OkStatus();
 }
@@ -166,32 +182,56 @@ absl::Status LiveReplayer::Allocate(std::size_t at) {
   const TraceEvent& event = trace_.events[at];
   const TraceAllocation& allocation = trace_.allocations[event.index];
   const Stream stream = streams_[event.stream];
+  if (regions_->IsAsleep(event.index)) {  // it was refused in the recording, too
+    CountRefused(at);
+    return absl::OkStatus();
+  }
+  Pool& pool = regions_->PoolOf(event.index);
   const auto start = Clock::now();
   const absl::StatusOr<void*> address =
-      pool_->Allocate(static_cast<std::size_t>(allocation.bytes), stream, allocation.hint);
+      pool.Allocate(static_cast<std::size_t>(allocation.bytes), stream, allocation.hint);
   const std::uint32_t nanoseconds = NanosecondsSince(start);
   if (!address.ok()) return Refused(at, address.status());
   allocate_ns_[event.index] = nanoseconds;
   allocates_.Add(nanoseconds);
   live_on_[event.index] = event.stream;
   addresses_[event.index] = *address;
-  result_.placement.offsets[event.index] = pool_->OffsetOf(*address);
+  losses_[event.index] = regions_->LossesOf(event.index);
+  result_.placement.offsets[event.index] = pool.OffsetOf(*address);
   return contents_ == nullptr ? absl::OkStatus() : contents_->Write(BufferOf(event.index), stream);
 }
 
 // Counts a request without room, which the pool counts as a failure too. Other errors end the
 // replay.
 absl::Status LiveReplayer::Refused(std::size_t at, const absl::Status& status) {
-  const PoolStats stats = pool_->Stats();
-  ReplayResult& placement = result_.placement;
-  if (stats.failures == placement.refused) return status;
-  if (++placement.refused > 1) return absl::OkStatus();
-  const std::int64_t alignment = options_.pool.alignment;
-  const std::int64_t bytes = trace_.allocations[trace_.events[at].index].bytes;
-  placement.first_refused_event = static_cast<std::int64_t>(at);
-  placement.first_refused_bytes = (bytes + alignment - 1) & -alignment;
-  placement.largest_free_bytes = stats.largest_hole_bytes;
+  if (!regions_->CountRefusal(trace_.events[at].index)) return status;
+  CountRefused(at);
   return absl::OkStatus();
+}
+
+void LiveReplayer::CountRefused(std::size_t at) {
+  ReplayResult& placement = result_.placement;
+  if (++placement.refused > 1) return;
+  const std::uint32_t allocation = trace_.events[at].index;
+  const std::int64_t alignment = options_.pool.alignment;
+  placement.first_refused_event = static_cast<std::int64_t>(at);
+  placement.first_refused_bytes =
+      (trace_.allocations[allocation].bytes + alignment - 1) & -alignment;
+  placement.largest_free_bytes = regions_->PoolOf(allocation).Stats().largest_hole_bytes;
+}
+
+// Contents are kept only where some were written. Work of all streams may have written them.
+absl::Status LiveReplayer::Pause(const TraceEvent& event) {
+  if (contents_ != nullptr) {
+    if (absl::Status status = contents_->Await(); !status.ok()) return status;
+  }
+  return regions_->Pause(trace_.pauses[event.index], contents_ != nullptr, streams_[event.stream]);
+}
+
+// Work of any stream may read the contents.
+absl::Status LiveReplayer::Resume(const TraceEvent& event) {
+  absl::Status status = regions_->Resume(trace_.pauses[event.index], streams_[event.stream]);
+  return status.ok() && contents_ != nullptr ? contents_->Await() : status;
 }
 
 absl::Status LiveReplayer::Free(const TraceEvent& event) {
@@ -220,6 +260,8 @@ absl::Status LiveReplayer::ReadLive() {
 
 // RecordUse is not needed for the stream that wrote: the stream that reads and frees waits for it.
 absl::Status LiveReplayer::ReadContents(std::uint32_t allocation, Stream stream) {
+  const bool is_lost = losses_[allocation] != regions_->LossesOf(allocation);
+  if (is_lost || regions_->IsAsleep(allocation)) return absl::OkStatus();
   return contents_->Read(BufferOf(allocation), streams_[live_on_[allocation]], stream);
 }
 

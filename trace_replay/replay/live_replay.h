@@ -39,7 +39,10 @@ struct LiveReplayOptions {
 };
 
 // Serves `trace` from a new pool on `device`, with one stream of the device for each stream of the
-// trace. A refused allocation is skipped, and so is its free. Failures and waits of the trace are
+// trace, and one region for each region of the trace, which pauses and resumes as the trace tells.
+// Without `verify` a pause keeps no contents, because none were written. A plan (PoolOptions::plan)
+// has no regions, so with a plan all allocations are of the pool, and none pauses.
+// A refused allocation is skipped, and so is its free. Failures and waits of the trace are
 // not replayed. DataLoss, with the allocation's id, for a damaged buffer; otherwise the errors of
 // the pool, the device and the recorder.
 absl::StatusOr<LiveReplay> ReplayLive(const Trace& trace, Device& device,

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests the answers of commands about regions that a trace has recorded.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr TracePauseMode kModes[] = {TracePauseMode::kHost, TracePauseMode::kDiscard,
+                                     TracePauseMode::kCompressed, TracePauseMode::kDisk,
+                                     TracePauseMode::kStore};
+
+class RegionCommands : public CommandLine {
+ protected:
+  static void Allocate(TraceBuilder& builder, const std::string& region, const std::string& id,
+                       std::int64_t bytes, std::int64_t time) {
+    EXPECT_TRUE(builder.SetRegion(region).ok());
+    EXPECT_TRUE(builder.Allocate(id, bytes, Hint::kResident, "s", time).ok());
+  }
+  // Weights of 6 MiB and a cache of 5 MiB take turns in each mode, beside 1 MiB of no region.
+  std::string Turns() {
+    TraceBuilder builder(TraceFormat::kNative);
+    Allocate(builder, "", "0x100000", kMiB, 0);
+    Allocate(builder, "weights", "0x1000000", 4 * kMiB, 1'000'000);
+    Allocate(builder, "weights", "0x2000000", 2 * kMiB, 1'000'000);
+    std::int64_t time = 2'000'000;
+    for (const TracePauseMode mode : kModes) {
+      EXPECT_TRUE(builder.Pause("weights", mode, "s", time += 1'000'000).ok());
+      Allocate(builder, "kv\"cache", "0x3000000", 5 * kMiB, time);
+      EXPECT_TRUE(builder.Free("0x3000000", "s", time));
+      EXPECT_TRUE(builder.Resume("weights", "t", time += 250'000).ok());
+    }
+    EXPECT_TRUE(builder.Free("0x1000000", "t", time));
+    EXPECT_TRUE(builder.Pause("weights", TracePauseMode::kHost, "s", time += 1'000'000).ok());
+    EXPECT_TRUE(builder.Free("0x2000000", "s", time));
+    const std::string path = folder_ / "turns.tide";
+    EXPECT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
+    return path;
+  }
+};
+
+// Returns "pause weights host" and so on.
+std::vector<std::string> Sleeps(const Trace& trace) {
+  std::vector<std::string> lines;
+  for (const TraceEvent& event : trace.events) {
+    const bool is_pause = event.kind == TraceEvent::Kind::kPause;
+    if (!is_pause && event.kind != TraceEvent::Kind::kResume) continue;
+    const TracePause& pause = trace.pauses[event.index];
+    lines.push_back(absl::StrCat(
+        is_pause ? "pause " : "resume ", std::string(trace.region_names[pause.region - 1U]),
+        is_pause ? " " : "", is_pause ? std::string(TracePauseModeName(pause.mode)) : ""));
+  }
+  return lines;
+}
+
+std::vector<std::string> RegionsOfAllocations(const Trace& trace) {
+  std::vector<std::string> regions;
+  for (const TraceAllocation& allocation : trace.allocations) {
+    regions.emplace_back(
+        allocation.region == 0 ? "" : std::string(trace.region_names[allocation.region - 1U]));
+  }
+  return regions;
+}
+
+// With contents, the recording of a replay has the regions of the trace again; a store of another
+// program is page-locked memory.
+TEST_F(RegionCommands, ReplayCarriesPausesOut) {
+  const std::string trace = Turns();
+  const std::string again = folder_ / "again.tide";
+  const json answer = Json({"replay", trace, "--device", "host", "--pool", "8MiB", "--initial",
+                            "1MiB", "--verify", "--record", again});
+  EXPECT_EQ(answer["refused"], 0);
+  EXPECT_EQ(answer["verified"], true);
+  EXPECT_EQ(answer["peak_live_bytes"], 7 * kMiB);
+  EXPECT_LE(answer["peak_reserved_bytes"], 8 * kMiB);
+  const Trace recorded = *ReadTrace(again);
+  std::vector<std::string> sleeps = Sleeps(*ReadTrace(trace));
+  for (std::string& line : sleeps) {
+    if (line == "pause weights store") line = "pause weights host";
+  }
+  EXPECT_EQ(Sleeps(recorded), sleeps);
+  EXPECT_EQ(RegionsOfAllocations(recorded), RegionsOfAllocations(*ReadTrace(trace)));
+}
+
+TEST_F(RegionCommands, ReplayWithoutContentsKeepsNone) {
+  const std::string again = folder_ / "again.tide";
+  Json({"replay", Turns(), "--device", "host", "--pool", "8MiB", "--initial", "1MiB", "--record",
+        again});
+  const std::vector<std::string> sleeps = Sleeps(*ReadTrace(again));
+  EXPECT_EQ(sleeps.size(), 11);
+  EXPECT_EQ(std::count(sleeps.begin(), sleeps.end(), "pause weights discard"), 6);
+}
+
+// The regions need 12 MiB if none sleeps, and 7 as recorded.
+TEST_F(RegionCommands, ReplayRefusesWhatDoesNotFitBesideRegionsThatAreAwake) {
+  EXPECT_EQ(Json({"replay", Turns(), "--device", "host", "--pool", "6MiB", "--initial", "1MiB"},
+                 2)["first_refused"]["event"],
+            2);
+  TraceBuilder builder(TraceFormat::kNative);
+  Allocate(builder, "a", "x", 4 * kMiB, 0);
+  EXPECT_TRUE(builder.Pause("a", TracePauseMode::kHost, "s", 0).ok());
+  Allocate(builder, "b", "y", 4 * kMiB, 0);
+  EXPECT_TRUE(builder.Resume("a", "s", 0).ok());
+  const std::string path = folder_ / "tight.tide";
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
+  EXPECT_THAT(Run({"replay", path, "--device", "host", "--pool", "6MiB"}).err,
+              HasSubstr("region \"a\" sleeps on"));
+}
+
+// A plan has no regions, and neither has placement alone.
+TEST_F(RegionCommands, ReplayOfAPlanHasNoRegions) {
+  const json answer =
+      Json({"replay", Turns(), "--device", "host", "--policy", "planned", "--pool", "12MiB"});
+  EXPECT_EQ(answer["refused"], 0);
+  EXPECT_EQ(answer["planned"]["planned"], 8);
+  EXPECT_EQ(Json({"replay", Turns(), "--pool", "12MiB"})["refused"], 0);
+}
+
+}  // namespace
+}  // namespace tidepool
