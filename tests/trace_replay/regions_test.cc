@@ -16,7 +16,10 @@ namespace tidepool {
 namespace {
 
 using nlohmann::json;
+using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr TracePauseMode kModes[] = {TracePauseMode::kHost, TracePauseMode::kDiscard,
@@ -73,6 +76,66 @@ std::vector<std::string> RegionsOfAllocations(const Trace& trace) {
         allocation.region == 0 ? "" : std::string(trace.region_names[allocation.region - 1U]));
   }
   return regions;
+}
+
+TEST_F(RegionCommands, InfoNamesPeaksSleepAndBytes) {
+  const json answer = Json({"info", Turns()});
+  EXPECT_EQ(answer["peak_awake_bytes"], 7 * kMiB);
+  ASSERT_EQ(answer["regions"].size(), 2);
+  EXPECT_EQ(answer["regions"][0],
+            json({{"name", "weights"},
+                  {"allocations", 2},
+                  {"failures", 0},
+                  {"peak_live_bytes", 6 * kMiB},
+                  {"unfreed_bytes", 0},
+                  {"pauses", 6},
+                  {"pauses_by_mode",
+                   {{"host", 2}, {"discard", 1}, {"compressed", 1}, {"disk", 1}, {"store", 1}}},
+                  {"paused_bytes", (5 * 6 + 2) * kMiB},
+                  {"asleep_ns", 5 * 250'000},
+                  {"is_asleep", true}}));
+  EXPECT_EQ(answer["regions"][1]["name"], "kv\"cache");
+  const std::string text = Text({"info", Turns()});
+  EXPECT_THAT(text, HasSubstr("peak live, but for regions asleep"));
+  EXPECT_THAT(text, ContainsRegex("weights +2 +6.0 MiB +host 2, discard 1, compressed 1, disk 1, "
+                                  "store 1 +32.0 MiB +1.250 ms +asleep at the end"));
+  EXPECT_THAT(Text({"info", File("plain.csv", kPaper)}), Not(HasSubstr("region")));
+}
+
+TEST_F(RegionCommands, PlanReadsTheRecordedRegions) {
+  const json answer = Json({"plan", Turns(), "--regions", "--capacity", "8MiB", "--block", "1MiB"});
+  EXPECT_EQ(answer["needed_bytes"], 7 * kMiB);
+  EXPECT_EQ(answer["awake_bytes"], 12 * kMiB);
+  EXPECT_EQ(answer["peak_live_bytes"], 7 * kMiB);
+  EXPECT_EQ(answer["fits"], true);
+  EXPECT_EQ(answer["blocks"], 1);
+  ASSERT_EQ(answer["regions"].size(), 3);
+  EXPECT_EQ(answer["regions"][1], json({{"name", "weights"},
+                                        {"pauses", 6},
+                                        {"peak_live_bytes", 6 * kMiB},
+                                        {"plan_bytes", 6 * kMiB}}));
+  const std::string text = Text({"plan", Turns(), "--regions", "--capacity", "4MiB"}, 2);
+  EXPECT_THAT(text, HasSubstr("awake together need up to 7.0 MiB, at event 1; all need 12.0 MiB"));
+  EXPECT_THAT(text, HasSubstr("does not fit into 4.0 MiB"));
+  EXPECT_EQ(Json({"plan", Turns(), "--regions", "--without", "weights"})["needed_bytes"], 6 * kMiB);
+  EXPECT_THAT(ErrorOf({"plan", Turns(), "--regions", "--without", "x"}),
+              HasSubstr("no region \"x\", expected one of weights, kv\\\"cache"));
+}
+
+TEST_F(RegionCommands, ConvertSaysThatRegionsAreLost) {
+  const std::string trace = Turns();
+  for (const std::string format :
+       {"operation-csv", "rmm-csv", "lifetime-csv", "chrome-trace", "pytorch-snapshot"}) {
+    EXPECT_THAT(Json({"convert", trace, folder_ / "x", "--to", format})["left_out"],
+                Contains("regions"))
+        << format;
+  }
+  EXPECT_THAT(Json({"convert", trace, folder_ / "x.tide"})["left_out"], Not(Contains("regions")));
+  EXPECT_EQ(Sleeps(*ReadTrace(folder_ / "x.tide")), Sleeps(*ReadTrace(trace)));
+  const Outcome text = Run({"convert", trace, folder_ / "x.json"});
+  EXPECT_THAT(text.err, HasSubstr("regions and their pauses"));
+  EXPECT_THAT(testing::Contents(folder_ / "x.json"),
+              HasSubstr(R"("name":"pause","args":{"region":"weights","mode":"compressed"}})"));
 }
 
 // With contents, the recording of a replay has the regions of the trace again; a store of another

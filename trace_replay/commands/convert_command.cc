@@ -86,6 +86,10 @@ bool HasTimesThatGoBack(const Trace& trace) {
                          [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; });
 }
 
+void AppendRegionLoss(const Trace& trace, std::vector<std::string>& losses) {
+  if (trace.region_names.size() > 0) losses.emplace_back("regions");
+}
+
 // Appends the private pools, for which no format but a snapshot has a place, and the blocks that
 // await their free, which a trace does not tell from live ones.
 void AppendSegmentLosses(const Trace& trace, bool keeps_pools, std::vector<std::string>& losses) {
@@ -104,6 +108,7 @@ std::vector<std::string> ChromeLosses(const Trace& trace) {
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasEndsWithoutMarks(trace)) losses.emplace_back("ends of marks that did not begin");
   if (HasTimesThatGoBack(trace)) losses.emplace_back("times that go back");
+  AppendRegionLoss(trace, losses);
   return losses;
 }
 
@@ -120,6 +125,7 @@ std::vector<std::string> SnapshotLosses(const Trace& trace) {
   }
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasThreads(trace)) losses.emplace_back("threads");
+  AppendRegionLoss(trace, losses);
   if (trace.default_alignment != 512) losses.emplace_back("the alignment");
   AppendSegmentLosses(trace, HasAddresses(trace), losses);
   return losses;
@@ -147,6 +153,7 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   if (!trace.frames.empty()) losses.emplace_back("tags");
   if (!trace.reservations.empty()) losses.emplace_back("reservations");
   if (!to_rmm && HasThreads(trace)) losses.emplace_back("threads");
+  AppendRegionLoss(trace, losses);
   if (to == TraceFormat::kLifetimeCsv && is_new) losses.emplace_back("streams and times");
   return losses;
 }
@@ -190,6 +197,7 @@ void AppendLoss(std::string* text, const std::string& loss) {
            : loss == "reservations" ? "allocator segments"
            : loss == "failures"     ? "refused requests"
            : loss == "history"      ? "that the peak is not known"
+           : loss == "regions"      ? "regions and their pauses"
            : loss == "pools"        ? "private pools"
            : loss == "pending"      ? "blocks that await their free"
                                     : loss;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/trace/frames.h"
+#include "tidepool/trace/region_load.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/category_rules.h"
 #include "trace_replay/commands/device_answer.h"
@@ -81,6 +82,33 @@ std::string Id(const Trace& trace, std::uint32_t allocation) {
   return std::string(trace.allocation_ids[allocation]);
 }
 
+// Returns the loads of the regions; the trace was measured at this alignment without an error.
+RegionLoads LoadsOfRegions(const MeasuredTrace& measured) {
+  return MeasureRegions(*measured.trace, measured.alignment).value_or(RegionLoads());
+}
+
+nlohmann::ordered_json RegionsJson(const MeasuredTrace& measured, const RegionLoads& loads) {
+  nlohmann::ordered_json regions = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < loads.regions.size(); ++i) {
+    const RegionLoad& load = loads.regions[i];
+    nlohmann::ordered_json modes = nlohmann::ordered_json::object();
+    for (std::size_t mode = 0; mode < kTracePauseModes; ++mode) {
+      modes[std::string(TracePauseModeName(static_cast<TracePauseMode>(mode)))] = load.pauses[mode];
+    }
+    regions.push_back({{"name", std::string(measured.trace->region_names[i])},
+                       {"allocations", load.allocations},
+                       {"failures", load.failures},
+                       {"peak_live_bytes", load.peak_live_bytes},
+                       {"unfreed_bytes", load.unfreed_bytes},
+                       {"pauses", load.pause_count},
+                       {"pauses_by_mode", std::move(modes)},
+                       {"paused_bytes", load.paused_bytes},
+                       {"asleep_ns", load.asleep_ns},
+                       {"is_asleep", load.is_asleep}});
+  }
+  return regions;
+}
+
 nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
                                 const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = *measured.trace;
@@ -105,6 +133,9 @@ nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
   json["unmatched_frees"] = trace.unmatched_frees;
   json["skipped_rows"] = trace.skipped_rows;
   json["ended_early"] = trace.ended_early;
+  const RegionLoads regions = LoadsOfRegions(measured);
+  json["peak_awake_bytes"] = regions.peak_awake_bytes;
+  json["regions"] = RegionsJson(measured, regions);
   json["largest_unfreed"] = nlohmann::ordered_json::array();
   const std::vector<std::uint32_t> unfreed = Unfreed(trace);
   for (std::size_t i = 0; i < std::min(kListedUnfreed, unfreed.size()); ++i) {
@@ -186,6 +217,33 @@ void PrintLargestUnfreed(const Trace& trace) {
   std::cout << "\n  largest allocations that were never freed\n" << TableText(rows);
 }
 
+// "host 2, discard 1".
+std::string ModesText(const RegionLoad& load) {
+  std::string text;
+  for (std::size_t mode = 0; mode < kTracePauseModes; ++mode) {
+    if (load.pauses[mode] == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    std::string(TracePauseModeName(static_cast<TracePauseMode>(mode))), " ",
+                    CountText(load.pauses[mode]));
+  }
+  return text;
+}
+
+void PrintRegions(const Trace& trace, const RegionLoads& loads) {
+  if (loads.regions.empty()) return;
+  std::vector<std::vector<std::string>> rows = {
+      {"region", "allocations", "peak live", "pauses", "bytes paused", "time asleep"}};
+  for (std::size_t i = 0; i < loads.regions.size(); ++i) {
+    const RegionLoad& load = loads.regions[i];
+    rows.push_back({absl::CHexEscape(std::string(trace.region_names[i])),
+                    CountText(load.allocations), SizeText(load.peak_live_bytes), ModesText(load),
+                    SizeText(load.paused_bytes),
+                    MillisecondsText(static_cast<double>(load.asleep_ns) * 1e-9)});
+    if (load.is_asleep) rows.back().push_back("asleep at the end");
+  }
+  std::cout << "\n" << TableText(rows);
+}
+
 void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = *measured.trace;
@@ -198,6 +256,11 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     SizeText(load.peak_live_bytes)});
     rows.push_back({"  reached at event", CountText(load.peak_event)});
   }
+  const RegionLoads regions = LoadsOfRegions(measured);
+  if (!trace.pauses.empty()) {
+    rows.push_back({"peak live, but for regions asleep", SizeText(regions.peak_awake_bytes)});
+    rows.push_back({"  reached at event", CountText(regions.peak_awake_event)});
+  }
   AddCountIfAny("most allocations live at once", load.peak_live_count, rows);
   AddCountIfAny("never freed", load.unfreed_count, rows);
   if (load.unfreed_count > 0) rows.push_back({"  bytes", SizeText(load.unfreed_bytes)});
@@ -206,6 +269,7 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
   if (trace.ended_early) rows.push_back({"recording ended early", "yes"});
   AddReservedRows(measured, rows);
   std::cout << TableText(rows);
+  PrintRegions(trace, regions);
   PrintLargestUnfreed(trace);
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/phases.h"
+#include "tidepool/trace/region_needs.h"
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
@@ -86,11 +87,29 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   }
 }
 
-// Returns how many blocks fit beside the phases, if their size and the capacity were given.
-std::optional<std::int64_t> BlocksBeside(const PlanCommandOptions& options,
-                                         const PhaseNeeds& needs) {
+// Returns how many blocks fit beside the needed bytes, if their size and the capacity were given.
+std::optional<std::int64_t> BlocksBeside(const PlanCommandOptions& options, std::int64_t needed) {
   if (options.block < 0) return std::nullopt;
-  return std::max<std::int64_t>(options.capacity - needs.needed, 0) / options.block;
+  return std::max<std::int64_t>(options.capacity - needed, 0) / options.block;
+}
+
+// Adds whether the needed bytes fit.
+void AddFit(const PlanCommandOptions& options, std::int64_t needed, nlohmann::ordered_json& json) {
+  json["fits"] = nullptr;
+  json["blocks"] = nullptr;
+  if (options.capacity >= 0) json["fits"] = needed <= options.capacity;
+  if (const auto blocks = BlocksBeside(options, needed); blocks.has_value())
+    json["blocks"] = *blocks;
+}
+
+void PrintFit(const PlanCommandOptions& options, std::int64_t needed) {
+  if (options.capacity < 0) return;
+  std::cout << (needed <= options.capacity ? "  fits into " : "  does not fit into ")
+            << SizeText(options.capacity);
+  if (const auto blocks = BlocksBeside(options, needed); blocks.has_value()) {
+    std::cout << ", beside " << CountText(*blocks) << " blocks of " << SizeText(options.block);
+  }
+  std::cout << "\n";
 }
 
 void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs) {
@@ -99,9 +118,7 @@ void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs)
                                  {"handed_bytes", needs.handed},
                                  {"areas", needs.areas},
                                  {"work_bytes", needs.work},
-                                 {"needed_bytes", needs.needed},
-                                 {"fits", nullptr},
-                                 {"blocks", nullptr}};
+                                 {"needed_bytes", needs.needed}};
   for (const PhaseNeed& phase : needs.phases) {
     json["phases"].push_back({{"name", phase.name},
                               {"times", phase.times},
@@ -109,9 +126,7 @@ void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs)
                               {"handed_bytes", phase.handed},
                               {"work_bytes", phase.work}});
   }
-  if (options.capacity >= 0) json["fits"] = needs.needed <= options.capacity;
-  if (const auto blocks = BlocksBeside(options, needs); blocks.has_value())
-    json["blocks"] = *blocks;
+  AddFit(options, needs.needed, json);
   PrintJson(json);
 }
 
@@ -129,13 +144,75 @@ void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measure
   std::cout << "\n  any order needs " << SizeText(needs.needed) << ": " << SizeText(needs.kept)
             << " kept, " << needs.areas << " x " << SizeText(needs.handed) << " handed on, "
             << SizeText(needs.work) << " to work in\n";
-  if (options.capacity < 0) return;
-  std::cout << (needs.needed <= options.capacity ? "  fits into " : "  does not fit into ")
-            << SizeText(options.capacity);
-  if (const auto blocks = BlocksBeside(options, needs); blocks.has_value()) {
-    std::cout << ", beside " << CountText(*blocks) << " blocks of " << SizeText(options.block);
+  PrintFit(options, needs.needed);
+}
+
+Answer FitAnswer(const PlanCommandOptions& options, std::int64_t needed) {
+  return options.capacity < 0 || needed <= options.capacity ? Answer::kYes : Answer::kNo;
+}
+
+absl::StatusOr<Answer> RunPhases(const PlanCommandOptions& options, const MeasuredTrace& measured) {
+  const absl::StatusOr<PhaseNeeds> needs =
+      FindPhaseNeeds(*measured.trace, {.alignment = measured.alignment,
+                                       .without = options.without,
+                                       .time_limit_seconds = options.time_limit_seconds,
+                                       .stop = StopAtInterrupt()});
+  if (!needs.ok()) return AboutFile(options.trace, needs.status());
+  if (options.json) {
+    PrintPhasesJson(options, *needs);
+  } else {
+    PrintPhases(options, measured, *needs);
   }
-  std::cout << "\n";
+  return FitAnswer(options, needs->needed);
+}
+
+void PrintRegionNeedsJson(const PlanCommandOptions& options, const MeasuredTrace& measured,
+                          const RegionNeeds& needs) {
+  nlohmann::ordered_json json = {{"regions", nlohmann::ordered_json::array()},
+                                 {"peak_live_bytes", needs.peak_live_bytes},
+                                 {"awake_bytes", needs.awake_bytes},
+                                 {"needed_event", RecordedEvent(measured, needs.needed_event)},
+                                 {"needed_bytes", needs.needed_bytes}};
+  for (const RegionNeed& region : needs.regions) {
+    json["regions"].push_back({{"name", region.name},
+                               {"pauses", region.pauses},
+                               {"peak_live_bytes", region.peak_bytes},
+                               {"plan_bytes", region.plan_bytes}});
+  }
+  AddFit(options, needs.needed_bytes, json);
+  PrintJson(json);
+}
+
+void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& measured,
+                      const RegionNeeds& needs) {
+  PrintTraceLine(options.trace, measured);
+  std::vector<std::vector<std::string>> rows = {{"region", "pauses", "peak live", "plan"}};
+  for (const RegionNeed& region : needs.regions) {
+    rows.push_back({region.name.empty() ? "(none)" : absl::CHexEscape(region.name),
+                    CountText(region.pauses), SizeText(region.peak_bytes),
+                    SizeText(region.plan_bytes)});
+  }
+  std::cout << TableText(rows);
+  std::cout << "\n  regions that are awake together need up to " << SizeText(needs.needed_bytes)
+            << ", at event " << CountText(RecordedEvent(measured, needs.needed_event))
+            << "; all need " << SizeText(needs.awake_bytes) << "\n";
+  PrintFit(options, needs.needed_bytes);
+}
+
+absl::StatusOr<Answer> RunRecordedRegions(const PlanCommandOptions& options,
+                                          const MeasuredTrace& measured) {
+  const absl::StatusOr<RegionNeeds> needs =
+      FindRegionNeeds(*measured.trace, {.alignment = measured.alignment,
+                                        .without = options.without,
+                                        .time_limit_seconds = options.time_limit_seconds,
+                                        .stop = StopAtInterrupt()});
+  if (!needs.ok()) return AboutFile(options.trace, needs.status());
+  if (options.json) {
+    PrintRegionNeedsJson(options, measured, *needs);
+  } else {
+    PrintRegionNeeds(options, measured, *needs);
+  }
+  return FitAnswer(options, needs->needed_bytes);
 }
 
 absl::StatusOr<Answer> RunRegions(const PlanCommandOptions& options) {
@@ -149,18 +226,8 @@ absl::StatusOr<Answer> RunRegions(const PlanCommandOptions& options) {
   const absl::StatusOr<MeasuredTrace> measured =
       ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  const absl::StatusOr<PhaseNeeds> needs =
-      FindPhaseNeeds(*measured->trace, {.alignment = measured->alignment,
-                                        .without = options.without,
-                                        .time_limit_seconds = options.time_limit_seconds,
-                                        .stop = StopAtInterrupt()});
-  if (!needs.ok()) return AboutFile(options.trace, needs.status());
-  if (options.json) {
-    PrintPhasesJson(options, *needs);
-  } else {
-    PrintPhases(options, *measured, *needs);
-  }
-  return options.capacity < 0 || needs->needed <= options.capacity ? Answer::kYes : Answer::kNo;
+  return measured->trace->region_names.size() > 0 ? RunRecordedRegions(options, *measured)
+                                                  : RunPhases(options, *measured);
 }
 
 absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
@@ -214,22 +281,23 @@ Command AddPlan(CLI::App& app) {
                      "Stop the search after this time with the best plan so far; the first plan is "
                      "always made");
   CLI::Option* const regions = plan->add_flag("--regions", options->regions,
-                                              "Find the memory for all orders of the program's "
+                                              "Find the memory of the recorded regions, which "
+                                              "give it up while they sleep; of a trace without "
+                                              "them, the memory for all orders of the program's "
                                               "phases, which marks name: for memory that they "
                                               "keep, hand to the next ones, and work in");
   plan->add_option(
           "--without", options->without,
-          "Leave out this phase, such as one that fills the rest of the memory with a cache; "
-          "may be given several times")
-      ->type_name("PHASE")
+          "Leave out this region or phase, such as one that fills the rest of the memory with a "
+          "cache; may be given several times")
+      ->type_name("NAME")
       ->check([](const std::string& name) {
-        return name.empty() ? "'', expected the name of a phase" : "";
+        return name.empty() ? "'', expected the name of a region or of a phase" : "";
       })
       ->needs(regions);
-  AddSizeOption(
-      *plan, "--block", options->block,
-      "Tell how many blocks of this size, such as of a KV cache, fit beside the phases into "
-      "the capacity")
+  AddSizeOption(*plan, "--block", options->block,
+                "Tell how many blocks of this size, such as of a KV cache, fit beside them into "
+                "the capacity")
       ->needs(regions)
       ->needs(capacity);
   AddAlignOption(*plan, options->alignment);

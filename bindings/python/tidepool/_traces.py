@@ -84,7 +84,8 @@ class Trace:
              time_limit: Union[None, float, str] = None, **options: Value) -> Answer:
         """Finds an offset for every allocation, and writes the plan to `output`, a CSV file.
 
-        With `regions=True` it finds the memory that the phases of the trace need in any order; `without` lists phases to leave out.
+        With `regions=True` it finds the memory that the recorded regions need as they sleep and wake, or of a trace without
+        regions, that the phases need in any order; `without` lists regions or phases to leave out.
 
         After Ctrl-C the `answer` of the KeyboardInterrupt is the best plan so far.
         """
