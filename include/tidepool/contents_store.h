@@ -10,17 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "tidepool/export.h"
+#include "tidepool/sleep_mode.h"
 
 namespace tidepool {
-
-// How a region that sleeps keeps its contents.
-enum class SleepMode : std::uint8_t {
-  kHost,        // in page-locked memory
-  kDiscard,     // not at all
-  kCompressed,  // compressed, in memory of the host
-  kDisk,        // in a file
-  kStore,       // in another ContentsStore
-};
 
 // The contents are cut into blocks: each has block_bytes() bytes, and the last one may have fewer.
 // A pool calls one function at a time, from threads that pause or resume a region, without a lock

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tidepool/contents_store.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
+#include "tidepool/sleep_mode.h"
 
 namespace tidepool {
 

@@ -136,7 +136,7 @@ class RandomTrace {
 
   void PauseOrResumeAny() {
     const std::string region = AnyRegion();
-    const auto mode = static_cast<TracePauseMode>(Below(5));
+    const auto mode = static_cast<SleepMode>(Below(5));
     if (builder_.Pause(region, mode, AnyStream(), AnyTime()).ok()) return;
     EXPECT_EQ(builder_.Resume(region, AnyStream(), AnyTime()).ok(), !region.empty());
   }

@@ -292,10 +292,10 @@ TEST(Native, ReadsRegionsAndTheirPauses) {
   EXPECT_EQ(trace->failures[0].region, 2);
   ASSERT_EQ(trace->pauses.size(), 3);
   EXPECT_EQ(trace->pauses[0].region, 2);
-  EXPECT_EQ(trace->pauses[0].mode, TracePauseMode::kDisk);
+  EXPECT_EQ(trace->pauses[0].mode, SleepMode::kDisk);
   EXPECT_EQ(trace->pauses[1].region, 1);
-  EXPECT_EQ(trace->pauses[1].mode, TracePauseMode::kDiscard);
-  EXPECT_EQ(trace->pauses[2].mode, TracePauseMode::kStore);
+  EXPECT_EQ(trace->pauses[1].mode, SleepMode::kDiscard);
+  EXPECT_EQ(trace->pauses[2].mode, SleepMode::kStore);
   std::vector<std::uint32_t> sleeps;
   for (const TraceEvent& event : trace->events) {
     if (event.kind == TraceEvent::Kind::kPause) sleeps.push_back(10 + event.index);
@@ -328,7 +328,7 @@ TEST(Native, IsReadUpToAPauseThatWasCut) {
   encoder.Allocate(kNowhere, 0x7f0000000000, {1000, Hint::kResident, 1});
   encoder.EndBlock();
   const std::size_t before = encoder.output().size();
-  encoder.Pause(kNowhere, {1, TracePauseMode::kCompressed});
+  encoder.Pause(kNowhere, {1, SleepMode::kCompressed});
   encoder.EndBlock();
   const std::string bytes(encoder.output());
   for (std::size_t length = before; length <= bytes.size(); ++length) {

@@ -35,10 +35,10 @@ Trace Turns() {
   EXPECT_TRUE(builder.Allocate("x", 10, kResident, "", 0).ok());
   EXPECT_TRUE(builder.SetRegion("weights").ok());
   EXPECT_TRUE(builder.Allocate("w", 100, kResident, "", 0).ok());
-  EXPECT_TRUE(builder.Pause("weights", TracePauseMode::kHost, "", 0).ok());
+  EXPECT_TRUE(builder.Pause("weights", SleepMode::kHost, "", 0).ok());
   EXPECT_TRUE(builder.SetRegion("cache").ok());
   EXPECT_TRUE(builder.Allocate("k", 80, kResident, "", 0).ok());
-  EXPECT_TRUE(builder.Pause("cache", TracePauseMode::kDiscard, "", 0).ok());
+  EXPECT_TRUE(builder.Pause("cache", SleepMode::kDiscard, "", 0).ok());
   EXPECT_TRUE(builder.Resume("weights", "", 0).ok());
   return builder.Build();
 }
@@ -103,7 +103,7 @@ TEST(RegionNeeds, IsThatOfASlowModel) {
       const std::string& name = names[random() % names.size()];
       if (random() % 3 == 0) {
         EXPECT_TRUE((sleeps[name] ? builder.Resume(name, "", i)
-                                  : builder.Pause(name, TracePauseMode::kHost, "", i))
+                                  : builder.Pause(name, SleepMode::kHost, "", i))
                         .ok());
         sleeps[name] = !sleeps[name];
       } else if (live[name] > 0) {

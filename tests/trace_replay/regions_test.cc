@@ -22,9 +22,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-constexpr TracePauseMode kModes[] = {TracePauseMode::kHost, TracePauseMode::kDiscard,
-                                     TracePauseMode::kCompressed, TracePauseMode::kDisk,
-                                     TracePauseMode::kStore};
+constexpr SleepMode kModes[] = {SleepMode::kHost, SleepMode::kDiscard, SleepMode::kCompressed,
+                                SleepMode::kDisk, SleepMode::kStore};
 
 class RegionCommands : public CommandLine {
  protected:
@@ -40,14 +39,14 @@ class RegionCommands : public CommandLine {
     Allocate(builder, "weights", "0x1000000", 4 * kMiB, 1'000'000);
     Allocate(builder, "weights", "0x2000000", 2 * kMiB, 1'000'000);
     std::int64_t time = 2'000'000;
-    for (const TracePauseMode mode : kModes) {
+    for (const SleepMode mode : kModes) {
       EXPECT_TRUE(builder.Pause("weights", mode, "s", time += 1'000'000).ok());
       Allocate(builder, "kv\"cache", "0x3000000", 5 * kMiB, time);
       EXPECT_TRUE(builder.Free("0x3000000", "s", time));
       EXPECT_TRUE(builder.Resume("weights", "t", time += 250'000).ok());
     }
     EXPECT_TRUE(builder.Free("0x1000000", "t", time));
-    EXPECT_TRUE(builder.Pause("weights", TracePauseMode::kHost, "s", time += 1'000'000).ok());
+    EXPECT_TRUE(builder.Pause("weights", SleepMode::kHost, "s", time += 1'000'000).ok());
     EXPECT_TRUE(builder.Free("0x2000000", "s", time));
     const std::string path = folder_ / "turns.tide";
     EXPECT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
@@ -64,7 +63,7 @@ std::vector<std::string> Sleeps(const Trace& trace) {
     const TracePause& pause = trace.pauses[event.index];
     lines.push_back(absl::StrCat(
         is_pause ? "pause " : "resume ", std::string(trace.region_names[pause.region - 1U]),
-        is_pause ? " " : "", is_pause ? std::string(TracePauseModeName(pause.mode)) : ""));
+        is_pause ? " " : "", is_pause ? std::string(SleepModeName(pause.mode)) : ""));
   }
   return lines;
 }
@@ -174,7 +173,7 @@ TEST_F(RegionCommands, ReplayRefusesWhatDoesNotFitBesideRegionsThatAreAwake) {
             2);
   TraceBuilder builder(TraceFormat::kNative);
   Allocate(builder, "a", "x", 4 * kMiB, 0);
-  EXPECT_TRUE(builder.Pause("a", TracePauseMode::kHost, "s", 0).ok());
+  EXPECT_TRUE(builder.Pause("a", SleepMode::kHost, "s", 0).ok());
   Allocate(builder, "b", "y", 4 * kMiB, 0);
   EXPECT_TRUE(builder.Resume("a", "s", 0).ok());
   const std::string path = folder_ / "tight.tide";

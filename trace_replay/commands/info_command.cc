@@ -92,8 +92,8 @@ nlohmann::ordered_json RegionsJson(const MeasuredTrace& measured, const RegionLo
   for (std::size_t i = 0; i < loads.regions.size(); ++i) {
     const RegionLoad& load = loads.regions[i];
     nlohmann::ordered_json modes = nlohmann::ordered_json::object();
-    for (std::size_t mode = 0; mode < kTracePauseModes; ++mode) {
-      modes[std::string(TracePauseModeName(static_cast<TracePauseMode>(mode)))] = load.pauses[mode];
+    for (std::size_t mode = 0; mode < kSleepModes; ++mode) {
+      modes[std::string(SleepModeName(static_cast<SleepMode>(mode)))] = load.pauses[mode];
     }
     regions.push_back({{"name", std::string(measured.trace->region_names[i])},
                        {"allocations", load.allocations},
@@ -220,10 +220,10 @@ void PrintLargestUnfreed(const Trace& trace) {
 // "host 2, discard 1".
 std::string ModesText(const RegionLoad& load) {
   std::string text;
-  for (std::size_t mode = 0; mode < kTracePauseModes; ++mode) {
+  for (std::size_t mode = 0; mode < kSleepModes; ++mode) {
     if (load.pauses[mode] == 0) continue;
     absl::StrAppend(&text, text.empty() ? "" : ", ",
-                    std::string(TracePauseModeName(static_cast<TracePauseMode>(mode))), " ",
+                    std::string(SleepModeName(static_cast<SleepMode>(mode))), " ",
                     CountText(load.pauses[mode]));
   }
   return text;

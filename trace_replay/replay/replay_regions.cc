@@ -14,8 +14,8 @@
 namespace tidepool::tool {
 namespace {
 
-absl::StatusOr<std::unique_ptr<ContentsStore>> StoreOf(TracePauseMode mode) {
-  if (mode == TracePauseMode::kCompressed) return MakeCompressedStore({});
+absl::StatusOr<std::unique_ptr<ContentsStore>> StoreOf(SleepMode mode) {
+  if (mode == SleepMode::kCompressed) return MakeCompressedStore({});
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
   return MakeFileStore(error ? "/tmp" : folder.string());
@@ -42,7 +42,7 @@ bool ReplayRegions::CountRefusal(std::uint32_t allocation) {
 
 absl::Status ReplayRegions::PauseInto(const TracePause& pause, Stream stream) {
   const std::string_view name = trace_.region_names[pause.region - 1U];
-  if (pause.mode == TracePauseMode::kHost || pause.mode == TracePauseMode::kStore) {
+  if (pause.mode == SleepMode::kHost || pause.mode == SleepMode::kStore) {
     return main().PauseRegion(name, PauseMode::kHost, stream);
   }
   absl::StatusOr<std::unique_ptr<ContentsStore>> store = StoreOf(pause.mode);
@@ -53,7 +53,7 @@ absl::Status ReplayRegions::PauseInto(const TracePause& pause, Stream stream) {
 absl::Status ReplayRegions::Pause(const TracePause& pause, bool keeps_contents, Stream stream) {
   if (!HasAny()) return absl::OkStatus();
   Part& part = parts_[pause.region];
-  const bool is_lost = !keeps_contents || pause.mode == TracePauseMode::kDiscard;
+  const bool is_lost = !keeps_contents || pause.mode == SleepMode::kDiscard;
   absl::Status status = is_lost ? main().PauseRegion(trace_.region_names[pause.region - 1U],
                                                      PauseMode::kDiscard, stream)
                                 : PauseInto(pause, stream);

@@ -17,9 +17,9 @@ namespace tidepool {
 struct RegionLoad {
   std::int64_t allocations = 0;
   std::int64_t failures = 0;
-  std::int64_t peak_live_bytes = 0;                        // also while it sleeps
-  std::int64_t unfreed_bytes = 0;                          // live at the end
-  std::array<std::int64_t, kTracePauseModes> pauses = {};  // by TracePauseMode
+  std::int64_t peak_live_bytes = 0;                   // also while it sleeps
+  std::int64_t unfreed_bytes = 0;                     // live at the end
+  std::array<std::int64_t, kSleepModes> pauses = {};  // by SleepMode
   std::int64_t pause_count = 0;
   std::int64_t paused_bytes = 0;  // the sum over all pauses of the bytes that were live then
   // Nanoseconds from pauses to their resumes, or to the last event. Times that go back count as 0.

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
+#include "tidepool/sleep_mode.h"
 
 namespace tidepool {
 
@@ -97,21 +98,9 @@ struct TraceReservation {
   std::int64_t bytes = 0;     // taken from the device; negative when given back
 };
 
-// How a region that sleeps keeps its contents. The numbers are those of SleepMode.
-enum class TracePauseMode : std::uint8_t {
-  kHost,        // in page-locked memory
-  kDiscard,     // not at all
-  kCompressed,  // compressed, in memory of the host
-  kDisk,        // in a file
-  kStore,       // in a store of the program's own
-};
-inline constexpr std::size_t kTracePauseModes = 5;
-// Returns "host", "discard", "compressed", "disk" or "store".
-TIDEPOOL_EXPORT std::string_view TracePauseModeName(TracePauseMode mode);
-
 struct TracePause {
   TraceRegion region = 0;  // never 0
-  TracePauseMode mode = TracePauseMode::kHost;
+  SleepMode mode = SleepMode::kHost;
 };
 
 // The file of a frame that names the purpose of an allocation, as the recording tells it.
@@ -251,7 +240,7 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // Add a pause of a region, and its end. Errors for the name are those of SetRegion. Return
   // InvalidArgument for "", for a pause of a region that sleeps and for the end of none, and
   // ResourceExhausted beyond 2^32 - 1 pauses.
-  absl::Status Pause(std::string_view region, TracePauseMode mode, std::string_view stream,
+  absl::Status Pause(std::string_view region, SleepMode mode, std::string_view stream,
                      std::int64_t time);
   absl::Status Resume(std::string_view region, std::string_view stream, std::int64_t time);
   // Sets the device of the trace. `devices` is ascending and contains `device`.

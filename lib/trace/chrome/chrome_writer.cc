@@ -354,7 +354,7 @@ void ChromeWriter::WriteSleep(const TraceEvent& event) {
   absl::StrAppend(&text_, R"(,"s":"p","cat":"region","name":")",
                   event.kind == Kind::kPause ? "pause" : "resume", R"(","args":{"region":)",
                   io::JsonText(trace_.region_names[pause.region - 1U]), R"(,"mode":")",
-                  std::string(TracePauseModeName(pause.mode)), "\"}}");
+                  std::string(SleepModeName(pause.mode)), "\"}}");
 }
 
 // Ends lifetimes without a free at the end of the trace: viewers drop lifetimes without an end.

@@ -17,11 +17,6 @@
 
 namespace tidepool {
 
-std::string_view TracePauseModeName(TracePauseMode mode) {
-  constexpr std::string_view kNames[] = {"host", "discard", "compressed", "disk", "store"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
 void StringTable::Add(std::string_view text) {
   text_.append(text);
   ends_.push_back(static_cast<std::uint32_t>(text_.size()));
@@ -176,8 +171,8 @@ absl::Status TraceBuilder::SetRegion(std::string_view region) {
   return number.status();
 }
 
-absl::Status TraceBuilder::Pause(std::string_view region, TracePauseMode mode,
-                                 std::string_view stream, std::int64_t time) {
+absl::Status TraceBuilder::Pause(std::string_view region, SleepMode mode, std::string_view stream,
+                                 std::int64_t time) {
   const absl::StatusOr<TraceRegion> number = RegionOf(region);
   if (!number.ok()) return number.status();
   if (lookup_->sleepers.IsAsleep(*number)) {

@@ -292,15 +292,15 @@ bool NativeEvents::AddSleep(TraceEvent event) {
 }
 
 bool NativeEvents::AddPause(TraceRegion region, std::uint64_t mode, TraceEvent event) {
-  if (mode > kTracePauseModes) {
-    return Fail(absl::StrCat("a pause of mode ", mode, ", expected 0 to ", kTracePauseModes));
+  if (mode > kSleepModes) {
+    return Fail(absl::StrCat("a pause of mode ", mode, ", expected 0 to ", kSleepModes));
   }
   if (sleepers_.IsAsleep(region)) return Fail(trace::AsleepError(trace_.region_names[region - 1]));
   if (trace_.pauses.size() >= UINT32_MAX) return Fail("more pauses than a trace can number");
   event.kind = TraceEvent::Kind::kPause;
   event.index = static_cast<std::uint32_t>(trace_.pauses.size());
   sleepers_.Pause(region, event.index);
-  trace_.pauses.push_back({region, static_cast<TracePauseMode>(mode - 1)});
+  trace_.pauses.push_back({region, static_cast<SleepMode>(mode - 1)});
   trace_.events.push_back(event);
   return true;
 }

@@ -83,7 +83,7 @@ void RecordEncoder::EncodeSleep(const native::NativeEncoder::Context& context,
   if (record.region == 0 || sleepers_.IsAsleep(record.region) == is_pause) return;
   if (is_pause) {
     sleepers_.Pause(record.region, 0);
-    encoder_.Pause(context, {record.region, static_cast<TracePauseMode>(record.bytes)});
+    encoder_.Pause(context, {record.region, static_cast<SleepMode>(record.bytes)});
   } else {
     sleepers_.Resume(record.region);
     encoder_.Resume(context, record.region);

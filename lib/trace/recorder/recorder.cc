@@ -304,7 +304,6 @@ void Recorder::FailureIn(std::string_view region, std::int64_t bytes, Hint hint,
 }
 
 void Recorder::Pause(std::string_view region, SleepMode mode, Stream stream) {
-  static_assert(static_cast<int>(SleepMode::kStore) == static_cast<int>(TracePauseMode::kStore));
   writer_->AddIn(region, Kind::kPause, 0, static_cast<std::int64_t>(mode), Hint::kResident, stream);
 }
 

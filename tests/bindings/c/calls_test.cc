@@ -696,7 +696,7 @@ TEST(CApiTest, RecordsRegionsAndTheirPauses) {
   EXPECT_EQ(trace->failures[0].region, trace->allocations[0].region);
   ASSERT_EQ(trace->pauses.size(), 1U);
   EXPECT_EQ(trace->pauses[0].region, trace->allocations[0].region);
-  EXPECT_EQ(trace->pauses[0].mode, TracePauseMode::kCompressed);
+  EXPECT_EQ(trace->pauses[0].mode, SleepMode::kCompressed);
 }
 
 constexpr char kPlan[] =

@@ -144,7 +144,7 @@ std::vector<std::string> RegionLines(const Trace& trace) {
         break;
       case Kind::kPause:
         lines.push_back("pause " + name(trace.pauses[event.index].region) + " " +
-                        std::string(TracePauseModeName(trace.pauses[event.index].mode)));
+                        std::string(SleepModeName(trace.pauses[event.index].mode)));
         break;
       case Kind::kResume:
         lines.push_back("resume " + name(trace.pauses[event.index].region));

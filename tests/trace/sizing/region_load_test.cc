@@ -34,14 +34,14 @@ TEST(RegionLoad, TellsPeaksPausesAndSleep) {
   ASSERT_TRUE(builder.Allocate("b", 50, kResident, "", 1).ok());
   ASSERT_TRUE(builder.Failure(999, kResident, "", 2).ok());
   ASSERT_TRUE(builder.Free("b", "", 3));
-  ASSERT_TRUE(builder.Pause("weights", TracePauseMode::kHost, "", 10).ok());
+  ASSERT_TRUE(builder.Pause("weights", SleepMode::kHost, "", 10).ok());
   ASSERT_TRUE(builder.SetRegion("cache").ok());
   ASSERT_TRUE(builder.Allocate("c", 120, kResident, "", 11).ok());
   ASSERT_TRUE(builder.SetRegion("").ok());
   ASSERT_TRUE(builder.Allocate("d", 7, kResident, "", 12).ok());
   ASSERT_TRUE(builder.Free("c", "", 13));
   ASSERT_TRUE(builder.Resume("weights", "", 15).ok());
-  ASSERT_TRUE(builder.Pause("weights", TracePauseMode::kDisk, "", 20).ok());
+  ASSERT_TRUE(builder.Pause("weights", SleepMode::kDisk, "", 20).ok());
   ASSERT_TRUE(builder.Free("a", "", 21));
   builder.Mark("end", 29);
   const RegionLoads loads = Loads(builder.Build());
@@ -52,7 +52,7 @@ TEST(RegionLoad, TellsPeaksPausesAndSleep) {
   EXPECT_EQ(weights.peak_live_bytes, 150);
   EXPECT_EQ(weights.unfreed_bytes, 0);
   EXPECT_EQ(weights.pause_count, 2);
-  EXPECT_EQ(weights.pauses, (std::array<std::int64_t, kTracePauseModes>{1, 0, 0, 1, 0}));
+  EXPECT_EQ(weights.pauses, (std::array<std::int64_t, kSleepModes>{1, 0, 0, 1, 0}));
   EXPECT_EQ(weights.paused_bytes, 200);
   EXPECT_EQ(weights.asleep_ns, 5 + 9);
   EXPECT_TRUE(weights.is_asleep);
@@ -68,9 +68,9 @@ TEST(RegionLoad, SumsTimesWithoutOverflow) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
   TraceBuilder builder(TraceFormat::kNative);
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(builder.Pause("r", TracePauseMode::kHost, "", kFirst).ok());
+    ASSERT_TRUE(builder.Pause("r", SleepMode::kHost, "", kFirst).ok());
     ASSERT_TRUE(builder.Resume("r", "", kLast).ok());
-    ASSERT_TRUE(builder.Pause("back", TracePauseMode::kHost, "", kLast).ok());
+    ASSERT_TRUE(builder.Pause("back", SleepMode::kHost, "", kLast).ok());
     ASSERT_TRUE(builder.Resume("back", "", kFirst).ok());
   }
   const RegionLoads loads = Loads(builder.Build());
