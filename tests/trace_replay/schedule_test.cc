@@ -194,7 +194,7 @@ TEST_F(ScheduleCommand, IsNoSlowerThanAKnownSchedule) {
   const auto seconds = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
         "schedule", path_,          "--memory", "880MB",    "--memory-kind", "paged", "--recompute",
-        "off",      "--time-limit", "200ms",    "--policy", "best",          "--json"};
+        "off",      "--time-limit", "1s",       "--policy", "best",          "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return Answer(arguments)["seconds"].get<double>();
   };

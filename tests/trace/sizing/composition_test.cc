@@ -126,7 +126,7 @@ TEST(CollapsedStacks, JoinsStacksThatReadTheSame) {
 
 TEST(CollapsedStacks, AddUpToWhatIsLiveAtThePeak) {
   int stacks = 0;
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Trace trace = testing::RandomTrace(seed).Make(400);
     const auto load = MeasureLoad(trace, 512);
     if (!load.ok()) continue;  // more than an arena can address
