@@ -247,6 +247,18 @@ def trl_grpo():
                 processing_class=tokenizer()).train()
 
 
+def trl_rloo():
+    """`RLOOTrainer` on a Llama of 4 layers, with answers of 32 tokens that the model generates, without a reference model"""
+    from datasets import Dataset
+    from trl import RLOOConfig, RLOOTrainer
+
+    rows = Dataset.from_dict({"prompt": ["the memory of a step"] * 16})
+    settings = RLOOConfig(output_dir=tempfile.mkdtemp(), max_steps=STEPS, per_device_train_batch_size=4, num_generations=4, max_completion_length=32,
+                          beta=0.0, report_to=[], save_strategy="no", bf16=True)
+    RLOOTrainer(model=llama(), reward_funcs=lambda completions, **_: [float(len(one)) for one in completions], args=settings, train_dataset=rows,
+                processing_class=tokenizer()).train()
+
+
 def accelerate_loop():
     """`Accelerator` in bfloat16, two micro-batches a step, a checkpoint of the state"""
     import accelerate

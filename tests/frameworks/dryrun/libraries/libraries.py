@@ -38,7 +38,6 @@ OPTIONS = {"lightning_ddp": ("--devices", "2"), **{name: ("--world", "8") for na
 QUICK = ("timm_convolutions", "transformers_generate", "peft_lora")
 # Reasons beside the messages, by the names of the jobs.
 REASONS = {
-    "trl_grpo": "The trainer reads on the host which tokens the model made, and results are zeros",
     "transformers_flash_attention": "As on a GPU without flash-attn, which is not installed",
     "flash_attn_attention": "It has no wheel: pip compiles it",
     "xformers_attention": "Its wheel needs the CUDA runtime 12, which PyTorch 2.11 does not bring: there it finds no operator",
