@@ -11,10 +11,12 @@ namespace tidepool::chain {
 MicroBatches::MicroBatches(const TaskGraph& graph)
     : graph_(graph), begins_{0}, lives_(graph.data.size(), Life{kNoTask, 0}) {
   const std::vector<GraphTask>& tasks = graph.tasks;
+  bool had_forward = false;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const bool begins =
-        i > 0 && tasks[i].phase == TaskPhase::kForward && tasks[i - 1].phase != TaskPhase::kForward;
-    if (begins) begins_.push_back(i);
+    const bool is_forward = tasks[i].phase == TaskPhase::kForward;
+    if (is_forward && had_forward && tasks[i - 1].phase != TaskPhase::kForward)
+      begins_.push_back(i);
+    had_forward |= is_forward;
     for (const std::size_t data : graph::UsesOf(tasks[i])) {
       lives_[data].first = std::min(lives_[data].first, i);
       lives_[data].last = i;

@@ -37,32 +37,25 @@ std::int64_t PeakOf(const TaskGraph& graph, const GraphWalk& walk, const GraphCh
   return peak;
 }
 
-// Returns the bytes of inputs outside x_0. They may be needed until the last forward task has run
-// again, so they count as resident.
-std::int64_t OtherInputs(const TaskGraph& graph, const GraphChain& made) {
-  std::int64_t bytes = 0;
-  for (const GraphData& data : graph.data) {
-    if (!IsResident(data) && ExistsBefore(data)) bytes += data.bytes;
-  }
-  for (const std::size_t data : made.activations.front()) bytes -= graph.data[data].bytes;
-  return bytes;
+// Whether no backward task of a later part updates the datum. The part runs again after those.
+bool KeepsItsValue(const GraphWalk& walk, const Part& part, std::size_t data) {
+  const std::size_t update = walk.uses[data].first_backward_update;
+  return update == kNoTask || update >= part.backward_begin;
 }
 
-// Whether no other task updates a datum that a forward task of the part reads, until the backward
-// tasks of the part begin. The part runs again before these.
-bool HasOldValue(const GraphWalk& walk, const Part& part, std::size_t task, std::size_t data) {
-  const DataUses& uses = walk.uses[data];
-  if (uses.last_forward_update != kNoTask && uses.last_forward_update >= task) return false;
-  return uses.first_backward_update == kNoTask || uses.first_backward_update >= part.backward_begin;
-}
-
-// Whether the task may run again with its part, and its reads then have their old values.
-bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const Part& part, std::size_t task) {
-  const std::vector<std::size_t>& reads = graph.tasks[task].reads;
-  return graph.tasks[task].may_rerun &&
-         std::all_of(reads.begin(), reads.end(), [&](std::size_t data) {
-           return !IsResident(graph.data[data]) || HasOldValue(walk, part, task, data);
-         });
+// Whether the task may run again with its part: data from outside of the part that it reads then
+// has its old value, and no later task has changed the data that it writes.
+bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const Part& part, std::size_t number) {
+  const GraphTask& task = graph.tasks[number];
+  const auto has_old_value = [&](std::size_t data) {
+    const DataUses& uses = walk.uses[data];
+    if (uses.writer >= part.forward_begin && uses.writer < part.forward_end) return true;
+    if (uses.last_forward_update != kNoTask && uses.last_forward_update >= number) return false;
+    return KeepsItsValue(walk, part, data);
+  };
+  const auto stays = [&](std::size_t data) { return KeepsItsValue(walk, part, data); };
+  return task.may_rerun && std::all_of(task.reads.begin(), task.reads.end(), has_old_value) &&
+         std::all_of(task.writes.begin(), task.writes.end(), stays);
 }
 
 bool MayRerun(const TaskGraph& graph, const GraphWalk& walk, const GraphChain& made,
@@ -94,6 +87,19 @@ void KeepInputs(TaskGraph& seen) {
   for (GraphData& data : seen.data) {
     if (data.before == DataHome::kDevice && data.after == DataHome::kDevice) MakeResident(data);
   }
+}
+
+bool KeepOtherInputs(const GraphChain& made, TaskGraph& seen) {
+  std::vector<bool> is_input(seen.data.size());
+  for (const std::size_t data : made.activations.front()) is_input[data] = true;
+  bool has_kept = false;
+  for (std::size_t data = 0; data < seen.data.size(); ++data) {
+    GraphData& one = seen.data[data];
+    if (IsResident(one) || !ExistsBefore(one) || is_input[data]) continue;
+    MakeResident(one);
+    has_kept = true;
+  }
+  return has_kept;
 }
 
 void LetGradientsCome(TaskGraph& seen) {
@@ -148,7 +154,6 @@ void AddRecomputation(const TaskGraph& graph, const GraphWalk& walk, const std::
     chain.output_extra.push_back(std::max<std::int64_t>(0, peak - chain.output[i + 1]));
     if (!MayRerun(graph, walk, made, part)) chain.runs_once.push_back(i);
   }
-  made.resident_bytes += OtherInputs(graph, made);
 }
 
 }  // namespace tidepool::chain

@@ -20,6 +20,11 @@ std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& w
 // valid graph. O(data).
 void KeepInputs(TaskGraph& seen);
 
+// Makes the inputs outside x_0 resident to the end of the iteration: the last forward task that
+// runs again may need them. `made` has the activations of `seen`. Returns whether there are any.
+// O(data).
+bool KeepOtherInputs(const GraphChain& made, TaskGraph& seen);
+
 // Makes gradients of weights that the iteration makes gradients like others, which take memory from
 // the task that writes them on. `seen` is a valid graph. O(data).
 void LetGradientsCome(TaskGraph& seen);

@@ -201,8 +201,10 @@ GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>&
   KeepInputs(seen);
   LetGradientsCome(seen);
   GraphChain made = ChainMaker(seen, algorithms, true).Make();
-  if (!KeepResultsOfOneRun(made, seen)) return made;
-  return ChainMaker(seen, algorithms, true).Make();
+  if (KeepResultsOfOneRun(made, seen)) made = ChainMaker(seen, algorithms, true).Make();
+  // Data that stays allows more cuts, and then x_0 may be less.
+  while (KeepOtherInputs(made, seen)) made = ChainMaker(seen, algorithms, true).Make();
+  return made;
 }
 
 absl::Status CheckOrder(const TaskGraph& graph) {
