@@ -85,6 +85,7 @@ class IterationSearch {
   void Choose();
   double Try(const Reruns& reruns);
   void TryOnce(const Reruns& reruns);
+  double SecondsWith(std::size_t task, std::size_t& left) const;
   void FindPrices();
   void TrySegments();
   Reruns InSegments(std::int64_t bytes, std::size_t part, std::size_t parts) const;
@@ -129,19 +130,31 @@ void IterationSearch::TryOnce(const Reruns& reruns) {
   if (tried_.insert(reruns).second) Try(reruns);
 }
 
+// Returns the time of all tasks that run again with a task, or infinity if none of `left` tasks is
+// left to look at.
+double IterationSearch::SecondsWith(std::size_t task, std::size_t& left) const {
+  if (left == 0) return kNever;
+  double seconds = 0;
+  const std::vector<std::size_t> all = order_.RunAgainWith(task);
+  for (const std::size_t again : all) seconds += SecondsOf(again);
+  left -= std::min(left, all.size());
+  return seconds;
+}
+
 void IterationSearch::FindPrices() {
+  // Where most tasks run again with each, full prices of all would take quadratic time.
+  constexpr std::size_t kTasksOfATask = 64;  // in the mean
+  std::size_t left = kTasksOfATask * graph_.tasks.size();
   for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
-    double seconds = 0;
     const bool may_run = order_.CanRunAgain(task) && order_.KeptBytes(task) > 0;
     if (!may_run) {
       prices_.of_task.push_back(kNever);
       full_prices_.of_task.push_back(kNever);
       continue;
     }
-    for (const std::size_t again : order_.RunAgainWith(task)) seconds += SecondsOf(again);
     const auto bytes = static_cast<double>(order_.KeptBytes(task));
     prices_.of_task.push_back(SecondsOf(task) / bytes);
-    full_prices_.of_task.push_back(seconds / bytes);
+    full_prices_.of_task.push_back(SecondsWith(task, left) / bytes);
   }
   prices_.Sort();
   full_prices_.Sort();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace tidepool::transfers {
 
 RerunOrder::RerunOrder(const TaskGraph& graph, std::vector<std::size_t> algorithms)
@@ -107,13 +109,12 @@ void RerunOrder::FindCuts() {
 
 std::vector<std::size_t> RerunOrder::RunAgainWith(std::size_t task) const {
   std::vector<std::size_t> again = {task};
+  absl::flat_hash_set<std::size_t> is_in = {task};
   const auto need = [&](const std::vector<std::size_t>& list) {
     for (const std::size_t data : list) {
       const std::size_t writer = writers_[data];
       const bool is_gone = can_run_again_[writer] && kept_bytes_[writer] == 0;
-      if (is_gone && std::find(again.begin(), again.end(), writer) == again.end()) {
-        again.push_back(writer);
-      }
+      if (is_gone && is_in.insert(writer).second) again.push_back(writer);
     }
   };
   for (std::size_t next = 0; next < again.size(); ++next) {
@@ -134,6 +135,10 @@ std::vector<TaskRun> RerunOrder::Make(const std::vector<bool>& runs_again) const
     stack.push_back(next);
     while (!stack.empty()) {
       const std::size_t task = stack.back();
+      if (task != next && !is_gone[task]) {  // it ran meanwhile
+        stack.pop_back();
+        continue;
+      }
       const std::size_t depth = stack.size();
       const auto need = [&](const std::vector<std::size_t>& list) {
         for (const std::size_t data : list) {
@@ -144,7 +149,6 @@ std::vector<TaskRun> RerunOrder::Make(const std::vector<bool>& runs_again) const
       need(graph_.tasks[task].updates);
       if (stack.size() > depth) continue;
       stack.pop_back();
-      if (task != next && !is_gone[task]) continue;  // it ran meanwhile
       is_gone[task] = false;
       runs.push_back({task, algorithms_[task]});
     }
