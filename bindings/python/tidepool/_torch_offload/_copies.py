@@ -4,7 +4,7 @@
 Copies of each direction have a stream of their own, and the host never waits. A tensor that was sent is freed once the
 current stream has waited for its copy. Tensors of the CPU are copied at once: then they play the part of the device, for tests.
 """
-from typing import Any, Collection, Dict, List, Optional, Set
+from typing import Any, Collection, Dict, Iterable, List, Optional, Set
 
 import torch
 
@@ -39,6 +39,11 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage:
 
 def bytes_of(tensor: torch.Tensor) -> int:
     return _storage(tensor).nbytes()
+
+
+def bytes_of_all(tensors: Iterable[torch.Tensor]) -> int:
+    """Returns the bytes of the storages of tensors, each storage once: gradients may lie in one bucket, or be parts of one result."""
+    return sum({storage.data_ptr(): storage.nbytes() for storage in map(_storage, tensors)}.values())
 
 
 def addresses_of(module: torch.nn.Module) -> Set[int]:

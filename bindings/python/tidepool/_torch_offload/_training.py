@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from .._torch_compile import _options, _private
 from .._torch_compile._link import link_rate
 from ._chain import AGAIN, AGAIN_FROM_HOST, LEAST, SEND, Chain, Phase, Prediction, Stage, predict, search
-from ._copies import Bundle, Streams, addresses_of, bytes_of
+from ._copies import Bundle, Streams, addresses_of, bytes_of, bytes_of_all
 
 __all__ = ["Prediction", "Training", "stages_of"]
 
@@ -382,7 +382,7 @@ class Training:
         return self._step.run(module, forward, arguments, keywords)
 
     def _gradient_bytes(self) -> int:
-        return sum(bytes_of(parameter.grad) for parameter in self.model.parameters() if parameter.grad is not None)
+        return bytes_of_all(parameter.grad for parameter in self.model.parameters() if parameter.grad is not None)
 
     def _finish_measure(self) -> None:
         """Takes the figures of a measured step, if its backward pass came to its end."""
@@ -399,7 +399,7 @@ class Training:
     def _start(self, plan: _Plan) -> Tuple[int, Chain]:
         """Returns the bytes at the start of a step, with no fewer gradients than the measured step had then, and its chain."""
         if self.device.type != "cuda":
-            return sum(map(bytes_of, (*self.model.parameters(), *self.model.buffers()))), plan.chain
+            return bytes_of_all((*self.model.parameters(), *self.model.buffers())), plan.chain
         more = self._gradient_bytes() - plan.gradients
         return self.clock.live() + max(0, -more), plan.chain.with_gradients(max(0, more))
 
