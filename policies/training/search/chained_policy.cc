@@ -36,7 +36,7 @@ TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
   return rounded;
 }
 
-// Returns the algorithm of each task with workspaces of at most so many bytes.
+// Returns, by task, the fastest algorithm with a workspace of at most `most_workspace` bytes.
 std::vector<std::size_t> AlgorithmsWithin(const TaskGraph& graph, std::int64_t most_workspace) {
   std::vector<std::size_t> algorithms;
   algorithms.reserve(graph.tasks.size());
@@ -46,8 +46,8 @@ std::vector<std::size_t> AlgorithmsWithin(const TaskGraph& graph, std::int64_t m
   return algorithms;
 }
 
-// Returns the limits of workspaces that a choice asks for. Without a choice: none, and the least
-// one if that makes a difference.
+// Returns the limits of workspaces to try, in bytes: those of the choice; without one no limit, and
+// the least workspaces if these are other algorithms.
 std::vector<std::int64_t> LimitsOf(const TaskGraph& graph,
                                    const std::optional<AlgorithmChoice>& choice) {
   constexpr std::int64_t kAny = layerwise::kAnyWorkspace;
@@ -126,7 +126,7 @@ absl::StatusOr<GraphChain> ChainOf(const chain::MicroBatches& micro_batches, std
   return made;
 }
 
-// The chains of all micro-batches.
+// The chains of all micro-batches, with workspaces of one limit.
 struct Chains {
   std::int64_t most_workspace = 0;
   std::vector<GraphChain> made;
@@ -176,7 +176,7 @@ absl::StatusOr<TimedSchedule> ScheduleAll(std::string_view policy, const TaskGra
   return TimedSchedule{*std::move(schedule), seconds};
 }
 
-// The searches of all chains divide the time limit.
+// Tries each limit of workspaces. All searches together take the time limit.
 absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request, bool recomputes) {
   const absl::StatusOr<GraphChainOptions> options = requests::OptionsOf<GraphChainOptions>(request);
