@@ -83,19 +83,13 @@ std::vector<std::size_t> ResultsOfOneRun(const TaskGraph& seen, const Part& part
 
 }  // namespace
 
-void KeepInputs(TaskGraph& seen) {
-  for (GraphData& data : seen.data) {
-    if (data.before == DataHome::kDevice && data.after == DataHome::kDevice) MakeResident(data);
-  }
-}
-
-bool KeepOtherInputs(const GraphChain& made, TaskGraph& seen) {
-  std::vector<bool> is_input(seen.data.size());
-  for (const std::size_t data : made.activations.front()) is_input[data] = true;
+bool KeepInputs(const GraphChain& made, TaskGraph& seen) {
+  std::vector<bool> is_first(seen.data.size());  // in x_0
+  for (const std::size_t data : made.activations.front()) is_first[data] = true;
   bool has_kept = false;
   for (std::size_t data = 0; data < seen.data.size(); ++data) {
     GraphData& one = seen.data[data];
-    if (IsResident(one) || !ExistsBefore(one) || is_input[data]) continue;
+    if (IsResident(one) || !ExistsBefore(one) || is_first[data]) continue;
     MakeResident(one);
     has_kept = true;
   }

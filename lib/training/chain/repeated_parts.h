@@ -16,14 +16,10 @@ namespace tidepool::chain {
 std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& walk,
                                       const std::vector<Cut>& cuts);
 
-// Makes the inputs resident that are on the device before the iteration and after it. `seen` is a
-// valid graph. O(data).
-void KeepInputs(TaskGraph& seen);
-
 // Makes the inputs outside x_0 resident to the end of the iteration: the last forward task that
 // runs again may need them. `made` has the activations of `seen`. Returns whether there are any.
 // O(data).
-bool KeepOtherInputs(const GraphChain& made, TaskGraph& seen);
+bool KeepInputs(const GraphChain& made, TaskGraph& seen);
 
 // Makes gradients of weights that the iteration makes gradients like others, which take memory from
 // the task that writes them on. `seen` is a valid graph. O(data).

@@ -198,12 +198,12 @@ GraphChain ChainMaker::Make() {
 
 // Returns the chain of a graph that may run parts again.
 GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>& algorithms) {
-  KeepInputs(seen);
   LetGradientsCome(seen);
   GraphChain made = ChainMaker(seen, algorithms, true).Make();
-  if (KeepResultsOfOneRun(made, seen)) made = ChainMaker(seen, algorithms, true).Make();
-  // Data that stays allows more cuts, and then x_0 may be less.
-  while (KeepOtherInputs(made, seen)) made = ChainMaker(seen, algorithms, true).Make();
+  // Data that stays allows more cuts.
+  while (KeepInputs(made, seen) || KeepResultsOfOneRun(made, seen)) {
+    made = ChainMaker(seen, algorithms, true).Make();
+  }
   return made;
 }
 

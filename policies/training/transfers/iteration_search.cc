@@ -130,8 +130,8 @@ void IterationSearch::TryOnce(const Reruns& reruns) {
   if (tried_.insert(reruns).second) Try(reruns);
 }
 
-// Returns the time of all tasks that run again with a task, or infinity if none of `left` tasks is
-// left to look at.
+// Returns the seconds of all tasks that run again with a task, and takes their number from `left`.
+// Infinity if none are left.
 double IterationSearch::SecondsWith(std::size_t task, std::size_t& left) const {
   if (left == 0) return kNever;
   double seconds = 0;
@@ -143,8 +143,8 @@ double IterationSearch::SecondsWith(std::size_t task, std::size_t& left) const {
 
 void IterationSearch::FindPrices() {
   // Where most tasks run again with each, full prices of all would take quadratic time.
-  constexpr std::size_t kTasksOfATask = 64;  // in the mean
-  std::size_t left = kTasksOfATask * graph_.tasks.size();
+  constexpr std::size_t kMostTasksOfAPrice = 64;  // in the mean
+  std::size_t left = kMostTasksOfAPrice * graph_.tasks.size();
   for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
     const bool may_run = order_.CanRunAgain(task) && order_.KeptBytes(task) > 0;
     if (!may_run) {

@@ -19,8 +19,8 @@ class RerunOrder {
   // `algorithms` has one number for each task. Keeps the graph by reference.
   RerunOrder(const TaskGraph& graph, std::vector<std::size_t> algorithms);
 
-  // Tasks [begin, end) of the forward phase with no other task among them: all of them, or those of
-  // a micro-batch. Its results are gone, or kept, when it has ended.
+  // A forward pass: the tasks [begin, end), all of the forward phase. Where gradients add up, each
+  // micro-batch has one.
   struct Pass {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -29,8 +29,8 @@ class RerunOrder {
   };
   const std::vector<Pass>& passes() const { return passes_; }
 
-  // Returns whether a task can run again: it may, and no task changes its results, or data that it
-  // reads before the last of its results is needed.
+  // Returns whether a task can run again: it may, no task changes its results, and none changes
+  // data that it reads before its results are needed for the last time.
   bool CanRunAgain(std::size_t task) const { return can_run_again_[task]; }
   // Returns the bytes that a task writes and that tasks after its pass use.
   std::int64_t KeptBytes(std::size_t task) const { return kept_bytes_[task]; }
