@@ -55,15 +55,15 @@ TEST(RegionNeeds, CountsRegionsThatAreAwakeTogether) {
   EXPECT_EQ(needs.regions[2].plan_bytes, 80);
   EXPECT_EQ(needs.needed_bytes, 110);
   EXPECT_EQ(needs.needed_event, 1);
-  EXPECT_EQ(needs.peak_live_bytes, 110);
-  EXPECT_EQ(needs.awake_bytes, 190);
+  EXPECT_EQ(needs.peak_awake_bytes, 110);
+  EXPECT_EQ(needs.sleepless_bytes, 190);
 }
 
 TEST(RegionNeeds, LeavesRegionsOut) {
   const RegionNeeds needs = NeedsOfRegions(Turns(), {"weights"});
   ASSERT_EQ(needs.regions.size(), 2);
   EXPECT_EQ(needs.needed_bytes, 90);
-  EXPECT_EQ(needs.awake_bytes, 90);
+  EXPECT_EQ(needs.sleepless_bytes, 90);
   const auto error = FindRegionNeeds(Turns(), {.without = {"kache"}});
   EXPECT_THAT(std::string(error.status().message()),
               HasSubstr("no region \"kache\", expected one of weights, cache"));

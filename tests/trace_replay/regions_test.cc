@@ -95,7 +95,7 @@ TEST_F(RegionCommands, InfoNamesPeaksSleepAndBytes) {
                   {"is_asleep", true}}));
   EXPECT_EQ(answer["regions"][1]["name"], "kv\"cache");
   const std::string text = Text({"info", Turns()});
-  EXPECT_THAT(text, HasSubstr("peak live, but for regions asleep"));
+  EXPECT_THAT(text, HasSubstr("peak live without sleeping regions"));
   EXPECT_THAT(text, ContainsRegex("weights +2 +6.0 MiB +host 2, discard 1, compressed 1, disk 1, "
                                   "store 1 +32.0 MiB +1.250 ms +asleep at the end"));
   EXPECT_THAT(Text({"info", File("plain.csv", kPaper)}), Not(HasSubstr("region")));
@@ -104,8 +104,8 @@ TEST_F(RegionCommands, InfoNamesPeaksSleepAndBytes) {
 TEST_F(RegionCommands, PlanReadsTheRecordedRegions) {
   const json answer = Json({"plan", Turns(), "--regions", "--capacity", "8MiB", "--block", "1MiB"});
   EXPECT_EQ(answer["needed_bytes"], 7 * kMiB);
-  EXPECT_EQ(answer["awake_bytes"], 12 * kMiB);
-  EXPECT_EQ(answer["peak_live_bytes"], 7 * kMiB);
+  EXPECT_EQ(answer["sleepless_bytes"], 12 * kMiB);
+  EXPECT_EQ(answer["peak_awake_bytes"], 7 * kMiB);
   EXPECT_EQ(answer["fits"], true);
   EXPECT_EQ(answer["blocks"], 1);
   ASSERT_EQ(answer["regions"].size(), 3);
@@ -114,7 +114,9 @@ TEST_F(RegionCommands, PlanReadsTheRecordedRegions) {
                                         {"peak_live_bytes", 6 * kMiB},
                                         {"plan_bytes", 6 * kMiB}}));
   const std::string text = Text({"plan", Turns(), "--regions", "--capacity", "4MiB"}, 2);
-  EXPECT_THAT(text, HasSubstr("awake together need up to 7.0 MiB, at event 1; all need 12.0 MiB"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("awake together need up to 7.0 MiB, at event 1; 12.0 MiB if none ever slept"));
   EXPECT_THAT(text, HasSubstr("does not fit into 4.0 MiB"));
   EXPECT_EQ(Json({"plan", Turns(), "--regions", "--without", "weights"})["needed_bytes"], 6 * kMiB);
   EXPECT_THAT(ErrorOf({"plan", Turns(), "--regions", "--without", "x"}),

@@ -258,7 +258,7 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
   }
   const RegionLoads regions = LoadsOfRegions(measured);
   if (!trace.pauses.empty()) {
-    rows.push_back({"peak live, but for regions asleep", SizeText(regions.peak_awake_bytes)});
+    rows.push_back({"peak live without sleeping regions", SizeText(regions.peak_awake_bytes)});
     rows.push_back({"  reached at event", CountText(regions.peak_awake_event)});
   }
   AddCountIfAny("most allocations live at once", load.peak_live_count, rows);

@@ -169,8 +169,8 @@ absl::StatusOr<Answer> RunPhases(const PlanCommandOptions& options, const Measur
 void PrintRegionNeedsJson(const PlanCommandOptions& options, const MeasuredTrace& measured,
                           const RegionNeeds& needs) {
   nlohmann::ordered_json json = {{"regions", nlohmann::ordered_json::array()},
-                                 {"peak_live_bytes", needs.peak_live_bytes},
-                                 {"awake_bytes", needs.awake_bytes},
+                                 {"peak_awake_bytes", needs.peak_awake_bytes},
+                                 {"sleepless_bytes", needs.sleepless_bytes},
                                  {"needed_event", RecordedEvent(measured, needs.needed_event)},
                                  {"needed_bytes", needs.needed_bytes}};
   for (const RegionNeed& region : needs.regions) {
@@ -194,8 +194,8 @@ void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& me
   }
   std::cout << TableText(rows);
   std::cout << "\n  regions that are awake together need up to " << SizeText(needs.needed_bytes)
-            << ", at event " << CountText(RecordedEvent(measured, needs.needed_event))
-            << "; all need " << SizeText(needs.awake_bytes) << "\n";
+            << ", at event " << CountText(RecordedEvent(measured, needs.needed_event)) << "; "
+            << SizeText(needs.sleepless_bytes) << " if none ever slept\n";
   PrintFit(options, needs.needed_bytes);
 }
 

@@ -35,15 +35,16 @@ struct RegionNeeds {
   // awake and have live allocations, and the event that reaches it.
   std::int64_t needed_bytes = 0;
   std::int64_t needed_event = 0;
-  std::int64_t awake_bytes = 0;      // the sum of all `plan_bytes`: the need if none ever slept
-  std::int64_t peak_live_bytes = 0;  // the most live bytes of regions that are awake: a lower bound
+  std::int64_t sleepless_bytes = 0;   // the sum of all `plan_bytes`: the need if none ever slept
+  std::int64_t peak_awake_bytes = 0;  // the most live bytes of regions awake: a lower bound
 };
 
 // Finds the memory that a trace with regions needs, if each region has addresses of its own and
 // gives its memory up while it sleeps or is empty. A pool hands memory over in whole granules, and
 // may need up to one more for each region. InvalidArgument for a trace without regions, a name in
 // `without` that no region has, and an invalid alignment; other errors are those of ToPlanProblem
-// and MakePlan. Thread-safe. O(n log n) without the plans.
+// and MakePlan. Thread-safe. O(n log n) without the plans; each plan of several streams reads all
+// waits of the trace.
 TIDEPOOL_EXPORT absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace,
                                                             const RegionNeedsOptions& options);
 

@@ -85,7 +85,7 @@ class AwakeSum {
   void Follow() {
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       Step(trace_.events[i]);
-      needs_.peak_live_bytes = std::max(needs_.peak_live_bytes, live_bytes_);
+      needs_.peak_awake_bytes = std::max(needs_.peak_awake_bytes, live_bytes_);
       if (planned_bytes_ <= needs_.needed_bytes) continue;
       needs_.needed_bytes = planned_bytes_;
       needs_.needed_event = static_cast<std::int64_t>(i);
@@ -145,7 +145,8 @@ absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace, const RegionNeed
     if (absl::Status status = PlanPart(*problem, options, seconds, part); !status.ok()) {
       return status;
     }
-    if (__builtin_add_overflow(needs.awake_bytes, part.need.plan_bytes, &needs.awake_bytes)) {
+    if (__builtin_add_overflow(needs.sleepless_bytes, part.need.plan_bytes,
+                               &needs.sleepless_bytes)) {
       return absl::InvalidArgumentError(
           "plans of regions of 2^63 bytes or more together, expected less");
     }

@@ -65,11 +65,11 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
     case Kind::kWait:
       encoder_.Wait(context, StreamNumber(record.subject));
       break;
-    case Kind::kMarkEnd:
     case Kind::kPause:
     case Kind::kResume:
       EncodeSleep(context, record);
       break;
+    case Kind::kMarkEnd:
     case Kind::kReserve:
       break;  // a recorder never records these
   }

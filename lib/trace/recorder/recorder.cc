@@ -21,8 +21,8 @@
 #include "lib/base/io/quote.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
-#include "lib/trace/native/mark_names.h"
 #include "lib/trace/native/native_format.h"
+#include "lib/trace/native/numbered_names.h"
 #include "lib/trace/recorder/fork_count.h"
 #include "lib/trace/recorder/record_encoder.h"
 #include "lib/trace/recorder/record_queue.h"
@@ -236,8 +236,8 @@ class Recorder::Writer {
   std::atomic<bool> has_unreported_loss_ = false;  // in a child
 
   recorder::RecordQueue queue_;
-  native::MarkNames marks_;
-  native::MarkNames regions_;
+  native::NumberedNames marks_;
+  native::NumberedNames regions_;
 
   // Used by the writer thread.
   recorder::TickClock clock_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of marks and regions: recording threads number them, and the writer thread writes them.
-#ifndef TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
-#define TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
+// NumberedNames: names of marks, or of regions. Recording threads number them, and the writer
+// thread writes them.
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
 
 #include <cstdint>
 #include <string>
@@ -16,7 +17,7 @@
 namespace tidepool::native {
 
 // Numbers names in the order of first use. Thread-safe.
-class MarkNames {
+class NumberedNames {
  public:
   // Returns the number of `name`, cut to the longest text of the format.
   std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -41,4 +42,4 @@ class MarkNames {
 
 }  // namespace tidepool::native
 
-#endif  // TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
