@@ -129,8 +129,9 @@ absl::StatusOr<GraphChain> ChainOf(const chain::MicroBatches& micro_batches, std
 // The chains of all micro-batches, with workspaces of one limit.
 struct Chains {
   std::int64_t most_workspace = 0;
-  std::vector<GraphChain> made;
-  std::vector<bool> is_like_last;  // by chain: it takes the schedule of the one before it
+  std::vector<GraphChain> made = {};
+  std::vector<bool> is_like_last = {};  // by chain: it takes the schedule of the one before it
+
   std::size_t searches() const {
     return static_cast<std::size_t>(std::count(is_like_last.begin(), is_like_last.end(), false));
   }

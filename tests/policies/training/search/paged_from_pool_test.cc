@@ -17,13 +17,13 @@ TaskGraph WithWorkspace(std::int64_t workspace_bytes) {
   TaskGraph graph;
   graph.name = "three tasks";
   graph.data = {{.name = "x", .bytes = 60}, {.name = "y", .bytes = 10}};
-  const auto task = [](const char* name, std::int64_t workspace) {
+  const auto task_of = [](const char* name, std::int64_t workspace) {
     GraphTask task;
     task.name = name;
     task.algorithms = {{.name = "a", .seconds = 1, .workspace_bytes = workspace}};
     return task;
   };
-  graph.tasks = {task("make", 0), task("work", workspace_bytes), task("use", 0)};
+  graph.tasks = {task_of("make", 0), task_of("work", workspace_bytes), task_of("use", 0)};
   graph.tasks[0].writes = {0};
   graph.tasks[1].writes = {1};
   graph.tasks[2].reads = {0, 1};
