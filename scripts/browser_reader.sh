@@ -5,9 +5,12 @@
 # Debian, which the script downloads into build/browser, or lie in folders that ABSEIL and ZLIB name.
 # usage: [ABSEIL=FOLDER ZLIB=FOLDER] scripts/browser_reader.sh [FOLDER]
 set -euo pipefail
+folder=${1:+$(realpath -m "$1")}
+ABSEIL=${ABSEIL:+$(realpath "$ABSEIL")}
+ZLIB=${ZLIB:+$(realpath "$ZLIB")}
 cd "$(dirname "$0")/.."
 build=build/browser
-folder=${1:-$build/page}
+folder=${folder:-$build/page}
 fail() { echo "browser_reader: $1" >&2; exit 1; }
 
 check_packages() {
@@ -34,7 +37,7 @@ download_sources() {
 }
 
 check_packages
-if [ -z "${ABSEIL:-}" ] || [ -z "${ZLIB:-}" ]; then
+if [ -z "$ABSEIL" ] || [ -z "$ZLIB" ]; then
   sources=$PWD/$build/sources
   if ! compgen -G "$sources/zlib-*" >/dev/null; then
     echo "browser_reader: downloading the sources of Abseil and zlib from Debian (3 MB) into $sources"

@@ -18,6 +18,7 @@ async function unpacked(id) {
 }
 
 const parts = Promise.all(["worker", "wasm"].map(unpacked));
+let newest = null;  // file
 let worker = null;
 let reportUrl = null;
 
@@ -72,7 +73,14 @@ async function read(file) {
     show("warning", `A page has at most 4 GiB of memory, and this file may need more: a CSV needs ${MEMORY_OF_A_BYTE} times its ` +
          "size, a snapshot up to 5. If the page fails, install tidepool, which has no such limit.");
   }
-  const [source, wasm] = await parts;
+  newest = file;
+  let source, wasm;
+  try {
+    [source, wasm] = await parts;
+  } catch (error) {
+    return answers.trouble(`The page could not be unpacked: ${error.message}. It needs a browser of 2023 or later.`);
+  }
+  if (newest !== file) return;  // another one came meanwhile
   const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const mine = worker = new Worker(url);
   worker.onmessage = ({ data: { kind, value } }) => mine === worker && answers[kind](value, file);
@@ -80,6 +88,7 @@ async function read(file) {
   worker.postMessage({ file, wasm });
 }
 
+element("file").onclick = (event) => { event.target.value = ""; };  // so that the same file can be chosen again
 element("file").onchange = (event) => event.target.files[0] && read(event.target.files[0]);
 window.ondragover = (event) => {
   event.preventDefault();

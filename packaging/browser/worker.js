@@ -7,9 +7,10 @@ function answer(kind, value) {
 }
 
 function stoppedText(error, reader) {
+  const stopped = `The reader stopped: ${String(error).split(". ")[0]}.`;
   const megabytes = reader ? Math.round(reader.HEAPU8.length / 1e6) : 0;
-  return `The reader stopped with ${megabytes} MB of memory, of the 4295 MB (4 GiB) that a page has at most. ` +
-         `tidepool, installed, has no such limit. (${String(error).split(". ")[0]})`;
+  if (megabytes < 1000) return stopped;
+  return `${stopped} It had ${megabytes} MB of memory, of the 4295 MB (4 GiB) that a page has at most; tidepool, installed, has no such limit.`;
 }
 
 function open(reader, file) {
