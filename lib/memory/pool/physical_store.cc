@@ -226,12 +226,18 @@ std::int64_t PhysicalStore::lent_bytes() const {
 absl::Status PhysicalStore::CheckInvariants() const {
   const locks::MutexLock lock(&mutex_);
   std::int64_t used = held_bytes_ - lent_bytes_;
+  std::int64_t known = lent_bytes_;
   for (const Taker* const taker : takers_) {
     used += taker->MissingBytes();
+    known += taker->held_;
     if (taker->held_ > taker->most_) {
       return absl::InternalError(absl::StrCat("a taker holds ", taker->held_bytes(),
                                               " bytes and may hold ", taker->most_bytes()));
     }
+  }
+  if (known != held_bytes_) {
+    return absl::InternalError(absl::StrCat("takers hold and lend ", known,
+                                            " bytes, and the store has ", held_bytes_));
   }
   if (limit_ == 0 || used <= limit_) return absl::OkStatus();
   return absl::InternalError(

@@ -102,7 +102,8 @@ class PhysicalStore {
 
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
-  // Internal when a bound or the limit is exceeded, with the room that is kept.
+  // Internal when a bound or the limit is exceeded, with the room that is kept, or when memory that
+  // no taker holds or lends counts.
   absl::Status CheckInvariants() const;
 
  private:

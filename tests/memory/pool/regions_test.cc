@@ -714,6 +714,21 @@ TEST_F(RegionsTest, WaitersGetTheMemoryOfARegionThatPauses) {
   EXPECT_TRUE(cache_->Free(kept, stream_).ok());
 }
 
+TEST_F(RegionsTest, InvariantsHoldWhileMemoryMoves) {
+  Make();
+  std::atomic<bool> has_ended = false;
+  std::thread mover([&] {
+    for (int i = 0; i < 100; ++i) {
+      Pool& pool = i % 2 == 0 ? *weights_ : *cache_;
+      EXPECT_TRUE(pool.Free(pool.Allocate(16 * kMiB, stream_).value(), stream_).ok());
+    }
+    has_ended = true;
+  });
+  do ExpectInvariants();
+  while (!has_ended);
+  mover.join();
+}
+
 TEST_F(RegionsTest, WaitersGetTheMemoryOfAHigherMost) {
   Make();
   ASSERT_TRUE(pool_->LimitRegion("weights", 0, kMiB).ok());
