@@ -121,6 +121,15 @@ TEST(Phases, NeedMarks) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no marks"));
   EXPECT_FALSE(FindPhaseNeeds(Parse("m,a,,\na,x,10,\n"), {.alignment = 3}).ok());
+  // What phases keep need not be live together.
+  std::string rows;
+  for (int i = 0; i < 8192; ++i) {
+    rows += "m,p,,\na,x,1125899906842624,\n";
+    for (int next = 0; next < 9; ++next) rows += "m,q,,\n";
+    rows += "f,x,,\n";
+  }
+  EXPECT_THAT(std::string(FindPhaseNeeds(Parse(rows), {}).status().message()),
+              ::testing::HasSubstr("phases need 2^63 bytes or more together"));
 }
 
 // The live bytes of random phases in random orders, beside the answer.

@@ -50,6 +50,9 @@ Answer PrintTooLarge(const PlanCommandOptions& options, const MeasuredTrace& mea
                {"lower_bound_bytes", std::max(measured.load.peak_live_bytes, bytes)},
                {"optimal", false},
                {"seconds", 0},
+               {"timed_out", false},
+               {"interrupted", false},
+               {"history", measured.trace->has_history},
                {"buffers", measured.trace->allocations.size()},
                {"fits", false},
                {"too_large", {{"id", id}, {"bytes", bytes}}}});
@@ -151,12 +154,16 @@ Answer FitAnswer(const PlanCommandOptions& options, std::int64_t needed) {
   return options.capacity < 0 || needed <= options.capacity ? Answer::kYes : Answer::kNo;
 }
 
+NeedsOptions NeedsOptionsOf(const PlanCommandOptions& options, const MeasuredTrace& measured) {
+  return {.alignment = measured.alignment,
+          .without = options.without,
+          .time_limit_seconds = options.time_limit_seconds,
+          .stop = StopAtInterrupt()};
+}
+
 absl::StatusOr<Answer> RunPhases(const PlanCommandOptions& options, const MeasuredTrace& measured) {
   const absl::StatusOr<PhaseNeeds> needs =
-      FindPhaseNeeds(*measured.trace, {.alignment = measured.alignment,
-                                       .without = options.without,
-                                       .time_limit_seconds = options.time_limit_seconds,
-                                       .stop = StopAtInterrupt()});
+      FindPhaseNeeds(*measured.trace, NeedsOptionsOf(options, measured));
   if (!needs.ok()) return AboutFile(options.trace, needs.status());
   if (options.json) {
     PrintPhasesJson(options, *needs);
@@ -202,10 +209,7 @@ void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& me
 absl::StatusOr<Answer> RunRecordedRegions(const PlanCommandOptions& options,
                                           const MeasuredTrace& measured) {
   const absl::StatusOr<RegionNeeds> needs =
-      FindRegionNeeds(*measured.trace, {.alignment = measured.alignment,
-                                        .without = options.without,
-                                        .time_limit_seconds = options.time_limit_seconds,
-                                        .stop = StopAtInterrupt()});
+      FindRegionNeeds(*measured.trace, NeedsOptionsOf(options, measured));
   if (!needs.ok()) return AboutFile(options.trace, needs.status());
   if (options.json) {
     PrintRegionNeedsJson(options, measured, *needs);

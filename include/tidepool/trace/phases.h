@@ -15,12 +15,14 @@
 
 namespace tidepool {
 
-struct PhaseOptions {
+// Options of FindPhaseNeeds, and of FindRegionNeeds (region_needs.h).
+struct NeedsOptions {
   std::int64_t alignment = 512;  // of sizes and offsets: a power of two up to 1 GiB
-  // Phases that are not counted, such as one that fills the rest of the memory with a cache.
+  // Phases or regions that are not counted, such as one that fills the rest of the memory with a
+  // cache.
   std::vector<std::string> without = {};
-  double time_limit_seconds = 10;  // for the plan of work; the first plan is always made
-  std::stop_token stop = {};       // ends the search with the best plan so far
+  double time_limit_seconds = 10;  // for all plans together; first plans are always made
+  std::stop_token stop = {};       // ends the search with the best plans so far
 };
 
 // The memory that a phase needs, in bytes. A phase may run several times: each run is a *time*.
@@ -56,7 +58,7 @@ struct PhaseNeeds {
 // has, and an invalid alignment; other errors are those of ToPlanProblem and MakePlan.
 // Thread-safe. O(n log n) without the plan.
 TIDEPOOL_EXPORT absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace,
-                                                          const PhaseOptions& options);
+                                                          const NeedsOptions& options);
 
 }  // namespace tidepool
 

@@ -4,23 +4,15 @@
 #define TIDEPOOL_TRACE_REGION_NEEDS_H_
 
 #include <cstdint>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
+#include "tidepool/trace/phases.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool {
-
-struct RegionNeedsOptions {
-  std::int64_t alignment = 512;  // of sizes and offsets: a power of two up to 1 GiB
-  // Regions that are not counted, such as one that fills the rest of the memory with a cache.
-  std::vector<std::string> without = {};
-  double time_limit_seconds = 10;  // for all plans together; first plans are always made
-  std::stop_token stop = {};       // ends the search with the best plans so far
-};
 
 struct RegionNeed {
   std::string name;             // "" for allocations of no region
@@ -46,7 +38,7 @@ struct RegionNeeds {
 // and MakePlan. Thread-safe. O(n log n) without the plans; each plan of several streams reads all
 // waits of the trace.
 TIDEPOOL_EXPORT absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace,
-                                                            const RegionNeedsOptions& options);
+                                                            const NeedsOptions& options);
 
 }  // namespace tidepool
 

@@ -124,9 +124,18 @@ absl::Status CheckNames(const std::vector<PhaseNeed>& phases,
   return absl::OkStatus();
 }
 
+// Adds bytes to a sum. Allocations that a phase keeps need not be live together, so that nothing
+// else limits their sum.
+absl::Status Add(std::int64_t bytes, std::int64_t& sum) {
+  if (!__builtin_add_overflow(sum, bytes, &sum)) return absl::OkStatus();
+  return absl::InvalidArgumentError("phases need 2^63 bytes or more together, expected less");
+}
+
 // Counts the bytes of the phases. Returns how long each allocation lives.
-std::vector<Stay> CountStays(const Trace& trace, const Phases& phases, const PlanProblem& problem,
-                             const std::vector<std::string>& without, PhaseNeeds& needs) {
+absl::StatusOr<std::vector<Stay>> CountStays(const Trace& trace, const Phases& phases,
+                                             const PlanProblem& problem,
+                                             const std::vector<std::string>& without,
+                                             PhaseNeeds& needs) {
   std::vector<Stay> stays(trace.allocations.size());
   std::vector<std::int64_t> work(phases.times());
   std::vector<std::int64_t> handed(phases.times());
@@ -143,7 +152,9 @@ std::vector<Stay> CountStays(const Trace& trace, const Phases& phases, const Pla
     }
     const bool is_counted = std::ranges::find(without, phase.name) == without.end();
     stays[i] = is_counted ? phases.StayOf(i) : Stay::kLeftOut;
-    if (stays[i] == Stay::kKept) phase.kept += bytes;
+    if (stays[i] == Stay::kKept) {
+      if (absl::Status status = Add(bytes, phase.kept); !status.ok()) return status;
+    }
     if (stays[i] == Stay::kWork) raise(phase.work, work[time] += bytes);
     if (stays[i] != Stay::kHanded) continue;
     raise(phase.handed, handed[time] += bytes);
@@ -152,10 +163,24 @@ std::vector<Stay> CountStays(const Trace& trace, const Phases& phases, const Pla
   return stays;
 }
 
+// Adds the phases up.
+absl::Status AddUp(PhaseNeeds& needs) {
+  for (const PhaseNeed& phase : needs.phases) {
+    if (absl::Status status = Add(phase.kept, needs.kept); !status.ok()) return status;
+    needs.handed = std::max(needs.handed, phase.handed);
+  }
+  needs.needed = needs.work;
+  absl::Status status = Add(needs.kept, needs.needed);
+  for (std::int64_t i = 0; status.ok() && i < needs.areas; ++i) {
+    status = Add(needs.handed, needs.needed);
+  }
+  return status;
+}
+
 // Returns the height of a plan for the work of all phases.
 absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem,
                                           const std::vector<Stay>& stays,
-                                          const PhaseOptions& options) {
+                                          const NeedsOptions& options) {
   PlanProblem work = {.buffers = {}, .waits = problem.waits};
   for (std::size_t i = 0; i < stays.size(); ++i) {
     if (stays[i] == Stay::kWork) work.buffers.push_back(problem.buffers[i]);
@@ -168,7 +193,7 @@ absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem,
 
 }  // namespace
 
-absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const PhaseOptions& options) {
+absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const NeedsOptions& options) {
   if (trace.mark_names.size() == 0) {
     return absl::InvalidArgumentError(
         "the trace has no marks, expected one where each phase begins");
@@ -180,15 +205,13 @@ absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const PhaseOptions
     return status;
   }
   PhaseNeeds needs = {.phases = phases.needs()};
-  const std::vector<Stay> stays = CountStays(trace, phases, *problem, options.without, needs);
-  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, stays, options);
+  const absl::StatusOr<std::vector<Stay>> stays =
+      CountStays(trace, phases, *problem, options.without, needs);
+  if (!stays.ok()) return stays.status();
+  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, *stays, options);
   if (!work.ok()) return work.status();
   needs.work = *work;
-  for (const PhaseNeed& phase : needs.phases) {
-    needs.kept += phase.kept;
-    needs.handed = std::max(needs.handed, phase.handed);
-  }
-  needs.needed = needs.kept + needs.areas * needs.handed + needs.work;
+  if (absl::Status status = AddUp(needs); !status.ok()) return status;
   std::erase_if(needs.phases, [&](const PhaseNeed& phase) {
     return std::ranges::find(options.without, phase.name) != options.without.end();
   });

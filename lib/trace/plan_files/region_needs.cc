@@ -64,7 +64,7 @@ bool HasSeveralStreams(const std::vector<PlanBuffer>& buffers) {
   });
 }
 
-absl::Status PlanPart(const PlanProblem& whole, const RegionNeedsOptions& options, double seconds,
+absl::Status PlanPart(const PlanProblem& whole, const NeedsOptions& options, double seconds,
                       Part& part) {
   if (part.buffers.empty()) return absl::OkStatus();
   PlanProblem problem = {.buffers = std::move(part.buffers)};
@@ -129,7 +129,7 @@ class AwakeSum {
 
 }  // namespace
 
-absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace, const RegionNeedsOptions& options) {
+absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace, const NeedsOptions& options) {
   if (trace.region_names.size() == 0) {
     return absl::InvalidArgumentError("the trace has no regions, expected at least one");
   }
