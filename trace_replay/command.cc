@@ -196,6 +196,9 @@ std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
         SizeText(measured.reserved->peak_reserved_bytes),
         " reserved: the figures contradict each other, the history lacks reservations"));
   }
+  if (!trace.pauses.empty()) {
+    notes.push_back("the live memory counts sleeping regions: `tidepool plan --regions` does not");
+  }
   return notes;
 }
 
@@ -266,16 +269,19 @@ FirstRefused FirstRefusedAt(const MeasuredTrace& requests, std::int64_t event) {
     first.line = request.line;
     first.frame = names.Name(request.tag);
     first.was_refused_before = true;
+  } else if (refused.kind == TraceEvent::Kind::kResume) {
+    first.frame = names.Name(0);
+    first.region = std::string(trace.region_names[trace.pauses[refused.index].region - 1U]);
   }
   return first;
 }
 
 nlohmann::ordered_json FirstRefusedJson(const FirstRefused& first) {
-  nlohmann::ordered_json json = {{"event", first.event},
-                                 {"line", nullptr},
-                                 {"stream", first.stream},
-                                 {"frame", first.frame},
-                                 {"recorded_refusal", first.was_refused_before}};
+  nlohmann::ordered_json json = {
+      {"event", first.event},      {"line", nullptr},
+      {"stream", first.stream},    {"frame", first.frame},
+      {"resumed_region", nullptr}, {"recorded_refusal", first.was_refused_before}};
+  if (!first.region.empty()) json["resumed_region"] = first.region;
   if (first.line > 0) json["line"] = first.line;
   return json;
 }
@@ -285,6 +291,8 @@ std::vector<std::vector<std::string>> FirstRefusedRows(const FirstRefused& first
   if (first.line > 0) rows.push_back({"  on line", CountText(first.line)});
   if (!first.stream.empty())
     rows.push_back({"  on", absl::StrCat("stream ", absl::CHexEscape(first.stream))});
+  if (!first.region.empty())
+    rows.push_back({"  to resume", absl::StrCat("region ", absl::CHexEscape(first.region))});
   if (first.frame != "(no stack)") rows.push_back({"  by", absl::CHexEscape(first.frame)});
   if (first.was_refused_before) rows.push_back({"  when recorded", "refused, too"});
   return rows;

@@ -122,6 +122,7 @@ struct FirstRefused {
   std::int64_t line = 0;   // of the file; 0 for files without lines
   std::string stream;
   std::string frame = {};           // "(no stack)" without one
+  std::string region = {};          // to be resumed; empty for a request
   bool was_refused_before = false;  // the recorded allocator had refused it, too
 };
 // `event` is that of the trace with requests.

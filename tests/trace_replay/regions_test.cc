@@ -96,6 +96,7 @@ TEST_F(RegionCommands, InfoNamesPeaksSleepAndBytes) {
   EXPECT_EQ(answer["regions"][1]["name"], "kv\"cache");
   const std::string text = Text({"info", Turns()});
   EXPECT_THAT(text, HasSubstr("peak live without sleeping regions"));
+  EXPECT_THAT(text, HasSubstr("the live memory counts sleeping regions"));
   EXPECT_THAT(text, ContainsRegex("weights +2 +6.0 MiB +host 2, discard 1, compressed 1, disk 1, "
                                   "store 1 +32.0 MiB +1.250 ms +asleep at the end"));
   EXPECT_THAT(Text({"info", File("plain.csv", kPaper)}), Not(HasSubstr("region")));
@@ -173,15 +174,31 @@ TEST_F(RegionCommands, ReplayRefusesWhatDoesNotFitBesideRegionsThatAreAwake) {
   EXPECT_EQ(Json({"replay", Turns(), "--device", "host", "--pool", "6MiB", "--initial", "1MiB"},
                  2)["first_refused"]["event"],
             2);
+}
+
+// The region sleeps on: its requests are refused, and its next pause finds it asleep.
+TEST_F(RegionCommands, ReplayRefusesAResumeWithoutRoom) {
   TraceBuilder builder(TraceFormat::kNative);
   Allocate(builder, "a", "x", 4 * kMiB, 0);
   EXPECT_TRUE(builder.Pause("a", SleepMode::kHost, "s", 0).ok());
   Allocate(builder, "b", "y", 4 * kMiB, 0);
   EXPECT_TRUE(builder.Resume("a", "s", 0).ok());
+  Allocate(builder, "a", "z", kMiB, 0);
+  EXPECT_TRUE(builder.Free("z", "s", 0));
+  EXPECT_TRUE(builder.Pause("a", SleepMode::kHost, "s", 0).ok());
+  EXPECT_TRUE(builder.Free("y", "s", 0));
+  EXPECT_TRUE(builder.Resume("a", "s", 0).ok());
+  EXPECT_TRUE(builder.Free("x", "s", 0));
   const std::string path = folder_ / "tight.tide";
   ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
-  EXPECT_THAT(Run({"replay", path, "--device", "host", "--pool", "6MiB"}).err,
-              HasSubstr("region \"a\" sleeps on"));
+  const std::vector<std::string> arguments = {"replay", path,   "--device", "host",
+                                              "--pool", "6MiB", "--verify"};
+  const json answer = Json(arguments, 2);
+  EXPECT_EQ(answer["refused"], 2);
+  EXPECT_EQ(answer["first_refused"]["event"], 3);
+  EXPECT_EQ(answer["first_refused"]["resumed_region"], "a");
+  EXPECT_EQ(answer["first_refused"]["bytes"], 4 * kMiB);
+  EXPECT_THAT(Run(arguments).out, HasSubstr("to resume  "));
 }
 
 // A plan has no regions, and neither has placement alone.

@@ -52,9 +52,9 @@ class LiveReplayer {
   void Mark(std::string_view name);
   absl::Status Allocate(std::size_t at);
   absl::Status Refused(std::size_t at, const absl::Status& status);
-  void CountRefused(std::size_t at);
+  void CountRefused(std::size_t at, std::int64_t bytes, const Pool& pool);
   absl::Status Pause(const TraceEvent& event);
-  absl::Status Resume(const TraceEvent& event);
+  absl::Status Resume(std::size_t at);
   absl::Status Free(const TraceEvent& event);
   absl::Status ReadLive();
   absl::Status ReadContents(std::uint32_t allocation, Stream stream);
@@ -163,7 +163,7 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     case TraceEvent::Kind::kPause:
       return Pause(event);
     case TraceEvent::Kind::kResume:
-      return Resume(event);
+      return Resume(at);
   }
   return absl::OkStatus();
 }
@@ -182,11 +182,11 @@ absl::Status LiveReplayer::Allocate(std::size_t at) {
   const TraceEvent& event = trace_.events[at];
   const TraceAllocation& allocation = trace_.allocations[event.index];
   const Stream stream = streams_[event.stream];
-  if (regions_->IsAsleep(event.index)) {  // it was refused in the recording, too
-    CountRefused(at);
+  Pool& pool = regions_->PoolOf(event.index);
+  if (regions_->IsAsleep(event.index)) {
+    CountRefused(at, allocation.bytes, pool);
     return absl::OkStatus();
   }
-  Pool& pool = regions_->PoolOf(event.index);
   const auto start = Clock::now();
   const absl::StatusOr<void*> address =
       pool.Allocate(static_cast<std::size_t>(allocation.bytes), stream, allocation.hint);
@@ -204,20 +204,19 @@ absl::Status LiveReplayer::Allocate(std::size_t at) {
 // Counts a request without room, which the pool counts as a failure too. Other errors end the
 // replay.
 absl::Status LiveReplayer::Refused(std::size_t at, const absl::Status& status) {
-  if (!regions_->CountRefusal(trace_.events[at].index)) return status;
-  CountRefused(at);
+  const std::uint32_t allocation = trace_.events[at].index;
+  if (!regions_->CountRefusal(allocation)) return status;
+  CountRefused(at, trace_.allocations[allocation].bytes, regions_->PoolOf(allocation));
   return absl::OkStatus();
 }
 
-void LiveReplayer::CountRefused(std::size_t at) {
+void LiveReplayer::CountRefused(std::size_t at, std::int64_t bytes, const Pool& pool) {
   ReplayResult& placement = result_.placement;
   if (++placement.refused > 1) return;
-  const std::uint32_t allocation = trace_.events[at].index;
   const std::int64_t alignment = options_.pool.alignment;
   placement.first_refused_event = static_cast<std::int64_t>(at);
-  placement.first_refused_bytes =
-      (trace_.allocations[allocation].bytes + alignment - 1) & -alignment;
-  placement.largest_free_bytes = regions_->PoolOf(allocation).Stats().largest_hole_bytes;
+  placement.first_refused_bytes = (bytes + alignment - 1) & -alignment;
+  placement.largest_free_bytes = pool.Stats().largest_hole_bytes;
 }
 
 // Contents are kept only where some were written. Work of all streams may have written them.
@@ -229,8 +228,14 @@ absl::Status LiveReplayer::Pause(const TraceEvent& event) {
 }
 
 // Work of any stream may read the contents.
-absl::Status LiveReplayer::Resume(const TraceEvent& event) {
-  absl::Status status = regions_->Resume(trace_.pauses[event.index], streams_[event.stream]);
+absl::Status LiveReplayer::Resume(std::size_t at) {
+  const TraceEvent& event = trace_.events[at];
+  const TracePause& pause = trace_.pauses[event.index];
+  absl::Status status = regions_->Resume(pause, streams_[event.stream]);
+  if (absl::IsResourceExhausted(status)) {
+    CountRefused(at, regions_->LiveBytes(pause.region), *pool_);
+    return absl::OkStatus();
+  }
   return status.ok() && contents_ != nullptr ? contents_->Await() : status;
 }
 

@@ -53,6 +53,7 @@ absl::Status ReplayRegions::PauseInto(const TracePause& pause, Stream stream) {
 absl::Status ReplayRegions::Pause(const TracePause& pause, bool keeps_contents, Stream stream) {
   if (!HasAny()) return absl::OkStatus();
   Part& part = parts_[pause.region];
+  if (part.is_asleep) return absl::OkStatus();  // its last resume was refused
   const bool is_lost = !keeps_contents || pause.mode == SleepMode::kDiscard;
   absl::Status status = is_lost ? main().PauseRegion(trace_.region_names[pause.region - 1U],
                                                      PauseMode::kDiscard, stream)

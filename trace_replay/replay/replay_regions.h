@@ -27,6 +27,10 @@ class ReplayRegions {
   // Returns the pool that serves an allocation of the trace, or frees it.
   Pool& PoolOf(std::uint32_t allocation) { return *PartOf(allocation).pool; }
   bool IsAsleep(std::uint32_t allocation) { return PartOf(allocation).is_asleep; }
+  // Returns the bytes that a region has live.
+  std::int64_t LiveBytes(TraceRegion region) const {
+    return parts_[region].pool->Stats().live_bytes;
+  }
   // Returns the number of times that the contents of an allocation's region were lost so far.
   std::int64_t LossesOf(std::uint32_t allocation) { return PartOf(allocation).losses; }
   // Counts a refusal of that pool, unless all refusals in its figures are counted.
@@ -34,7 +38,8 @@ class ReplayRegions {
 
   // Pauses a region as the trace tells, or without contents; resumes it. Stores that the trace does
   // not describe are page-locked memory, and files lie in the folder for temporary files. Errors
-  // are those of the pool and of the stores. Nothing without regions.
+  // are those of the pool and of the stores; ResourceExhausted, of a resume without room, leaves
+  // the region asleep, and its next pause does nothing. Nothing without regions.
   absl::Status Pause(const TracePause& pause, bool keeps_contents, Stream stream);
   absl::Status Resume(const TracePause& pause, Stream stream);
 
