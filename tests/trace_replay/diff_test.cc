@@ -119,6 +119,21 @@ TEST_F(SeveralFiles, DiffFindsTheLargestBatch) {
   EXPECT_THAT(Text(with("3MiB"), 2), EndsWith("in 3.0 MiB no batch fits\n"));
 }
 
+// Also where the bytes of a sample have no exact quotient.
+TEST_F(SeveralFiles, ABatchFitsInTheBytesThatItNeeded) {
+  const auto trace = [&](int bytes) {
+    return File(absl::StrCat(bytes, ".lifetime.csv"),
+                absl::StrCat("id,lower,upper,size\na,0,2,", bytes, "\n"));
+  };
+  const auto largest = [&](int least, int most, const std::string& batches, int memory) {
+    return Json({"diff", trace(least), trace(most), "--batch", batches, "--memory",
+                 absl::StrCat(memory)})["batch"]["largest_batch"];
+  };
+  EXPECT_EQ(largest(1024, 5632, "1,8", 5632), 8);
+  EXPECT_EQ(largest(1024, 5632, "1,8", 5631), 7);
+  EXPECT_EQ(largest(18, 1, "8,1", 1), 1);
+}
+
 TEST_F(SeveralFiles, DiffRefusesBatchesThatTellNothing) {
   EXPECT_THAT(ErrorOf({"diff", small_, large_, "--batch", "4,4"}),
               HasSubstr("--batch: 4,4, expected two different sizes from 1 on"));

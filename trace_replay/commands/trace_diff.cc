@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/composition.h"
@@ -146,11 +147,15 @@ double BatchLine::bytes_per_sample() const {
          (static_cast<double>(batch[1]) - static_cast<double>(batch[0]));
 }
 
+// Exact: a batch that was recorded fits in the bytes that it needed.
 std::int64_t BatchLine::LargestBatch(std::int64_t bytes) const {
-  const double more =
-      (static_cast<double>(bytes) - static_cast<double>(needs_bytes[0])) / bytes_per_sample();
-  const double largest = std::floor(static_cast<double>(batch[0]) + more);
-  return static_cast<std::int64_t>(std::clamp(largest, 0.0, 1e15));
+  constexpr absl::int128 kMost = 1'000'000'000'000'000;
+  const std::size_t small = batch[0] < batch[1] ? 0 : 1;
+  const absl::int128 samples = batch[1 - small] - batch[small];
+  const absl::int128 line = absl::int128{needs_bytes[1 - small]} - needs_bytes[small];
+  const absl::int128 more = (absl::int128{bytes} - needs_bytes[small]) * samples;
+  const absl::int128 rounded_down = more / line - (more % line < 0 ? 1 : 0);
+  return static_cast<std::int64_t>(std::clamp<absl::int128>(batch[small] + rounded_down, 0, kMost));
 }
 
 absl::StatusOr<BatchLine> LineOf(const TraceDiff& diff, const std::vector<std::int64_t>& batch) {
