@@ -198,6 +198,16 @@ absl::Status CheckJsonOutput(bool json, const std::string& output, const std::st
       "--json: the ", subject, " goes to standard output, expected another file for it"));
 }
 
+absl::Status Refuse(const CLI::App& app, absl::Span<const char* const> names,
+                    std::string_view why) {
+  for (const char* const name : names) {
+    const CLI::Option* const option = app.get_option_no_throw(name);
+    if (option == nullptr || option->count() == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(why)));
+  }
+  return absl::OkStatus();
+}
+
 void AddExamples(CLI::App& app, const std::vector<std::string>& examples) {
   app.footer(absl::StrCat("Examples:\n  ", absl::StrJoin(examples, "\n  ")));
 }

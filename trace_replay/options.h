@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "tidepool/trace/trace_files.h"
 
 namespace tidepool::tool {
@@ -68,6 +70,10 @@ CLI::Option* AddJsonOption(CLI::App& app, bool& json);
 // Refuses `--json` if the output file, which holds a `subject` such as "plan", is standard output
 // too.
 absl::Status CheckJsonOutput(bool json, const std::string& output, const std::string& subject);
+
+// Refuses the first of these options that was given: InvalidArgument, "--name: why". Options that
+// the command does not have were not given.
+absl::Status Refuse(const CLI::App& app, absl::Span<const char* const> names, std::string_view why);
 
 // Lists command lines below the help of `app`.
 void AddExamples(CLI::App& app, const std::vector<std::string>& examples);

@@ -163,9 +163,8 @@ TEST_F(FrontGpus, BadInputIsRefused) {
   const auto error_of_prices = [&](const std::string& line) {
     return error_of({"--gpus", "--prices", File("prices.csv", "t4,1\n" + line + "\n")});
   };
-  EXPECT_THAT(error_of({"--prices", "p.csv"}), HasSubstr("--prices is about the GPUs of --gpus"));
-  EXPECT_THAT(error_of({"--gpu-share", "0.5"}),
-              HasSubstr("--gpu-share is about the GPUs of --gpus"));
+  EXPECT_THAT(error_of({"--prices", "p.csv"}), HasSubstr("--prices: about the GPUs of --gpus"));
+  EXPECT_THAT(error_of({"--gpu-share", "0.5"}), HasSubstr("--gpu-share: about the GPUs of --gpus"));
   EXPECT_THAT(error_of({"--gpus", "--prices", folder_ / "none.csv"}),
               HasSubstr("none.csv: cannot be opened"));
   EXPECT_THAT(

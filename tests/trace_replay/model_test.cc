@@ -172,6 +172,8 @@ TEST_F(ModelCommand, ListsWhatIsKnown) {
 }
 
 TEST_F(ModelCommand, RefusesWhatItCannotDo) {
+  EXPECT_THAT(ErrorOf({"model", "--batch", "4", "-o", folder_ / "graph.json"}),
+              HasSubstr("a network without a name"));
   EXPECT_THAT(ErrorOf({"model", "vgg-17", "--batch", "1"}),
               HasSubstr("unknown model 'vgg-17', expected one of alexnet, "));
   EXPECT_THAT(ErrorOf({"model", "vgg-16"}),

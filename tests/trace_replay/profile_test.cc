@@ -102,6 +102,12 @@ TEST_F(ProfileCommand, RefusesWhatItCannotMeasure) {
   EXPECT_THAT(ErrorOf({"profile", graph_, "--batches", "1", "--store", store_}),
               HasSubstr("has one batch, expected a graph at any batch"));
   EXPECT_THAT(ErrorOf({"profile", graph_, "--runs", "0"}), HasSubstr("--runs: '0'"));
+  EXPECT_THAT(ErrorOf({"profile", "--merge", store_, "--output", graph_}),
+              HasSubstr("--output: --merge measures nothing"));
+  EXPECT_THAT(ErrorOf({"profile", "--merge", store_, "--device", "tpu"}),
+              HasSubstr("--device: --merge measures nothing"));
+  EXPECT_THAT(ErrorOf({"profile", graph_, "--layout", "NHWC"}),
+              HasSubstr("--layout: about the convolutions of --convolutions"));
 }
 
 }  // namespace

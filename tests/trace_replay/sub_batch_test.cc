@@ -120,7 +120,7 @@ TEST_F(SubBatchOptions, DevicesAddGradientsUp) {
       Refusal({"--batch", "8", "--devices", "2", "--policy", "none", "--reduction", "ring"}),
       HasSubstr("on a machine without links of peers"));
   EXPECT_THAT(Refusal({"--batch", "8", "--devices", "2", "--policy", "none", "--peer-bus"}),
-              HasSubstr("links of peers: a rate of 0"));
+              HasSubstr("--peer-bus: devices reach each other through the host"));
   EXPECT_THAT(Refusal({"--batch", "8", "--reduction", "tree"}),
               HasSubstr("'tree', expected auto, cpu, gpu0 or ring"));
   EXPECT_THAT(Refusal({"--batch", "8", "--peer-bandwidth", "0"}), HasSubstr("--peer-bandwidth"));
@@ -189,6 +189,11 @@ TEST_F(SubBatchOptions, SayThatBatchesAreNormalisedInParts) {
                 .status,
             0);
   EXPECT_EQ(ReadSchedule(file)->batch_normalization, BatchNormalization::kGhost);
+  const std::vector<std::string> front = {"front",       family, "--batch",      "4",
+                                          "--sub-batch", "2",    "--points",     "1",
+                                          "-o",          file,   "--time-limit", "0.3s"};
+  EXPECT_THAT(Run(front).out, HasSubstr("batch normalisation over the samples of each round"));
+  EXPECT_EQ(ReadSchedule(file)->batch_normalization, BatchNormalization::kGhost);
 }
 
 TEST_F(SubBatchOptions, NetworksHaveRoundsAndDevicesToo) {
@@ -227,6 +232,13 @@ TEST_F(SubBatchOptions, OptionsOfOtherPoliciesAreRefused) {
               HasSubstr("--seed: policy modnn has no such option"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "modnn", "--alpha", "0"}),
               HasSubstr("--alpha: '0', expected more than 0, up to 1"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--reduction", "ring"}),
+              HasSubstr("--reduction: there is one device, expected several with --devices"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--peer-bandwidth", "50GB/s"}),
+              HasSubstr("--peer-bandwidth: there is one device"));
+  EXPECT_THAT(
+      Refusal({"--batch", "8", "--policy", "none", "--sub-batch", "2", "--host-cores", "3"}),
+      HasSubstr("--host-cores: the host updates no weights"));
   const json m = Answer({"simulate", "alexnet", "--batch", "8", "--memory", "4GiB", "--policy",
                          "dynprog", "--slots", "100", "--algorithms", "m", "--json"});
   EXPECT_EQ(m["schedule"], "dynprog(m)");

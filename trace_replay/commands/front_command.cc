@@ -26,6 +26,7 @@
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/sweep_output.h"
+#include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/options.h"
 #include "trace_replay/report/sweep_drawing.h"
 #include "trace_replay/text.h"
@@ -70,6 +71,8 @@ absl::StatusOr<Question> QuestionOf(const FrontCommandOptions& options,
   question.options.best = std::get<BestOptions>(std::exchange(question.request.options, {}));
   question.request.batch = options.batch;
   question.request.devices = static_cast<std::size_t>(point.devices);
+  question.request.host_updates = point.host_updates;
+  question.request.reduction = point.reduction;
   const bool is_divided = options.app->count("--sub-batch") > 0;
   question.request.sub_batch = is_divided ? point.sub_batch : kLargestSubBatch;
   return question;
@@ -94,17 +97,19 @@ nlohmann::ordered_json FrontJson(const FrontAnswer& answer) {
       {"ideal_seconds", front.ideal_seconds},      {"complete", !front.stopped},
       {"points", nlohmann::ordered_json::array()}, {"memories", nlohmann::ordered_json::array()}};
   for (const FrontPoint& point : front.points) {
-    json["points"].push_back({{"memory_bytes", point.memory_bytes},
-                              {"seconds", point.seconds},
-                              {"overhead", SlowdownOf(point, front)},
-                              {"lower_bound_seconds", point.made.lower_bound_seconds},
-                              {"sub_batch", point.made.sub_batch},
-                              {"rounds", point.made.rounds},
-                              {"schedule", point.made.schedule.policy},
-                              {"recomputed_tasks", point.recomputed_tasks},
-                              {"workspace_bytes", point.workspace_bytes},
-                              {"bytes_out", point.bytes_out},
-                              {"bytes_in", point.bytes_in}});
+    json["points"].push_back(
+        {{"memory_bytes", point.memory_bytes},
+         {"seconds", point.seconds},
+         {"overhead", SlowdownOf(point, front)},
+         {"lower_bound_seconds", point.made.lower_bound_seconds},
+         {"sub_batch", point.made.sub_batch},
+         {"rounds", point.made.rounds},
+         {"batch_normalization", NormalizationJson(point.made.graphs.front(), point.made.schedule)},
+         {"schedule", point.made.schedule.policy},
+         {"recomputed_tasks", point.recomputed_tasks},
+         {"workspace_bytes", point.workspace_bytes},
+         {"bytes_out", point.bytes_out},
+         {"bytes_in", point.bytes_in}});
   }
   for (const FrontMemory& memory : front.memories) {
     const bool fits = std::isfinite(memory.lower_bound_seconds);
@@ -136,10 +141,15 @@ std::string FrontText(const FrontAnswer& answer) {
                     SizeText(point.workspace_bytes), SizeText(point.bytes_out),
                     point.made.schedule.policy});
   }
+  const bool is_ghost = std::ranges::any_of(front.points, [](const FrontPoint& point) {
+    return NormalizationOf(point.made.graphs.front(), point.made.schedule) ==
+           BatchNormalization::kGhost;
+  });
   return absl::StrCat(absl::CHexEscape(made.graphs.front().name), "\n  batch ",
                       CountText(made.batch), ", all data in memory ",
                       MillisecondsText(front.ideal_seconds),
                       front.stopped ? ",\n  the best before the interrupt or the time limit" : "",
+                      is_ghost ? ",\n  batch normalisation over the samples of each round" : "",
                       "\n\n", TableText(rows), CardsText(answer.cards));
 }
 
@@ -192,13 +202,13 @@ Answer PrintNothingFits(const OffloadCommandOptions& point, const GraphOrFamily&
 }
 
 absl::Status CheckFront(const FrontCommandOptions& options) {
-  for (const char* name : {"--prices", "--gpu-share"}) {
-    if (!options.gpus && options.app->count(name) > 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, " is about the GPUs of --gpus, expected that option too"));
-    }
+  if (!options.gpus) {
+    absl::Status status = Refuse(*options.app, {"--prices", "--gpu-share"},
+                                 "about the GPUs of --gpus, expected that option too");
+    if (!status.ok()) return status;
   }
-  absl::Status status = CheckScheduleOutput(options.point, options.output);
+  absl::Status status = CheckDivisionOptions(*options.app, options.point);
+  if (status.ok()) status = CheckScheduleOutput(options.point, options.output);
   if (status.ok()) status = CheckJsonOutput(options.point.json, options.drawing, "drawing");
   return status;
 }
@@ -241,7 +251,11 @@ absl::StatusOr<Answer> RunFront(const FrontCommandOptions& options) {
   if (!front.ok()) return front.status();
   if (!options.output.empty()) {
     const MadeSchedule& made = front->points.back().made;
-    const ScheduleFile file = {made.schedule, made.graphs.front().name, made.machine};
+    const ScheduleFile file = {
+        .schedule = made.schedule,
+        .graph = made.graphs.front().name,
+        .machine = made.machine,
+        .batch_normalization = NormalizationOf(made.graphs.front(), made.schedule)};
     if (absl::Status status = WriteSchedule(file, options.output); !status.ok()) return status;
   }
   const FrontAnswer answer = {*std::move(front), *std::move(cards)};

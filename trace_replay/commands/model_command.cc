@@ -35,6 +35,7 @@ struct ModelCommandOptions {
   bool is_family = false;
   std::string batches;        // of a family: a list or range
   std::string micro_batches;  // a policy of MicroBatchSizes; empty: none
+  const CLI::App* app = nullptr;
 };
 
 absl::StatusOr<Answer> ListModels(const ModelCommandOptions& options) {
@@ -198,8 +199,22 @@ absl::StatusOr<Answer> RunFamily(const ModelCommandOptions& options) {
   return Answer::kYes;
 }
 
+// Refuses options of a network without its name.
+absl::Status CheckOnlyLists(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || name == "--json") continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, ": a network without a name, expected one of those that `tidepool model` lists"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
-  if (options.name.empty()) return ListModels(options);
+  if (options.name.empty()) {
+    if (absl::Status status = CheckOnlyLists(*options.app); !status.ok()) return status;
+    return ListModels(options);
+  }
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "graph"); !status.ok()) {
     return status;
   }
@@ -238,6 +253,7 @@ Command AddModel(CLI::App& app) {
   auto options = std::make_shared<ModelCommandOptions>();
   CLI::App* model = app.add_subcommand(
       "model", "Makes the task graph of one training iteration of a known network");
+  options->app = model;
   model->group("Training iterations");
   model->add_option("NAME", options->name, "The network; without a name, the networks are listed")
       ->check(

@@ -38,6 +38,7 @@ struct ProfileOptions {
   int runs = 5;
   bool again = false;
   bool json = false;
+  const CLI::App* app = nullptr;
 };
 
 // The work of one call: its device, its file, and the results so far.
@@ -276,6 +277,22 @@ absl::StatusOr<Answer> ProfileConvolutions(const ProfileOptions& options,
   return Answer::kYes;
 }
 
+// Refuses options of measurements that are not made.
+absl::Status CheckTaken(const ProfileOptions& options) {
+  if (!options.merged.empty()) {
+    return Refuse(*options.app,
+                  {"--device", "--batches", "--convolutions", "--layout", "--type", "--runs",
+                   "--again", "--output"},
+                  "--merge measures nothing, expected GRAPH in its place");
+  }
+  if (options.convolutions.empty()) {
+    return Refuse(*options.app, {"--layout", "--type"},
+                  "about the convolutions of --convolutions, expected that option too");
+  }
+  return Refuse(*options.app, {"--output"},
+                "--convolutions writes no graph with times, expected one of both");
+}
+
 absl::Status CheckKind(const ProfileOptions& options) {
   if (options.merged.empty() == options.graph.empty()) {
     return absl::InvalidArgumentError(
@@ -290,9 +307,7 @@ absl::Status CheckKind(const ProfileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--type: '", absl::CHexEscape(options.type), "', expected float or half"));
   }
-  if (options.convolutions.empty() || options.output.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--convolutions: a graph with times to write, expected no --output");
+  return CheckTaken(options);
 }
 
 absl::StatusOr<Answer> RunProfile(const ProfileOptions& options) {
@@ -328,6 +343,7 @@ Command AddProfile(CLI::App& app) {
   auto options = std::make_shared<ProfileOptions>();
   CLI::App* profile = app.add_subcommand(
       "profile", "Measures the tasks of a graph and the link of a device, into one file");
+  options->app = profile;
   profile->group("Training iterations");
   profile->add_option("GRAPH", options->graph,
                       "The task graph, a file as `tidepool model -o` writes it");

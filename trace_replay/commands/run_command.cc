@@ -256,7 +256,7 @@ absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& opti
   absl::Status status = CheckScheduleFile(app, options.point);
   if (status.ok()) status = CheckRunOptions(options);
   if (status.ok() && options.point.schedule.empty()) {
-    status = CheckPolicyOptions(app, {options.point.policy});
+    status = CheckPolicyOptions(app, options.point, {options.point.policy});
   }
   if (!status.ok()) return status;
   const absl::StatusOr<Prepared> prepared = Prepare(options);

@@ -40,7 +40,7 @@ absl::Status CheckOptions(const ScheduleOptions& options) {
   const OffloadCommandOptions& point = options.point;
   absl::Status status = CheckScheduleFile(*options.app, point);
   if (status.ok() && point.schedule.empty()) {
-    status = CheckPolicyOptions(*options.app, {point.policy});
+    status = CheckPolicyOptions(*options.app, point, {point.policy});
   }
   if (status.ok()) status = CheckScheduleOutput(point, options.output);
   if (!status.ok() || options.language.empty() || !options.output.empty()) return status;

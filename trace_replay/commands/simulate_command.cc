@@ -147,7 +147,7 @@ absl::StatusOr<Answer> RunSimulate(const CLI::App& app, const SimulateOptions& o
   absl::Status status = CheckScheduleFile(app, options.point);
   if (status.ok()) status = CheckSweepOptions(app, options.sweep, options.point);
   if (status.ok() && options.point.schedule.empty()) {
-    status = CheckPolicyOptions(app, options.sweep.policies.values);
+    status = CheckPolicyOptions(app, options.point, options.sweep.policies.values);
   }
   if (status.ok() && !options.point.schedule.empty() && options.sweep.is_sweep()) {
     status = absl::InvalidArgumentError(

@@ -79,6 +79,21 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(kMoreOfDivision);
 }
 
+absl::Status CheckDivisionOptions(const CLI::App& app, const OffloadCommandOptions& options) {
+  if (!options.machine.peers.has_value()) {
+    absl::Status status = Refuse(app, {"--peer-bus"},
+                                 "devices reach each other through the host, expected the rate of "
+                                 "the bus with --peer-bandwidth");
+    if (!status.ok()) return status;
+  }
+  if (options.devices > 1) return absl::OkStatus();
+  absl::Status status = Refuse(app, {"--reduction", "--peer-bandwidth"},
+                               "there is one device, expected several with --devices");
+  if (!status.ok() || options.host_updates) return status;
+  return Refuse(app, {"--host-cores"},
+                "the host updates no weights, expected --host-updates, or several --devices");
+}
+
 bool DividesBatch(const OffloadCommandOptions& options) {
   return options.sub_batch != kWholeBatch || options.devices > 1 || options.host_updates;
 }

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/training/graph_family.h"
 #include "trace_replay/offload/offload_options.h"
@@ -14,6 +15,9 @@ namespace tidepool::tool {
 
 // Adds --sub-batch, --devices, --host-cores, --reduction and the links of peers.
 void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options);
+
+// Refuses options of several devices, and of updates on the host, without them.
+absl::Status CheckDivisionOptions(const CLI::App& app, const OffloadCommandOptions& options);
 
 // Whether options divide the batch, which needs a family.
 bool DividesBatch(const OffloadCommandOptions& options);

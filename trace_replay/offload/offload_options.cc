@@ -308,7 +308,9 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   return choice;
 }
 
-absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies) {
+absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
+                                const std::vector<std::string>& policies) {
+  if (absl::Status status = CheckDivisionOptions(app, options); !status.ok()) return status;
   bool any_layerwise = false;
   bool any_modnn = false;
   bool any_chain = false;
@@ -323,13 +325,10 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
   }
   const auto check = [&](bool is_taken, absl::Span<const char* const> names,
                          std::string_view takers) -> absl::Status {
-    for (const char* name : names) {
-      if (is_taken || app.count(name) == 0) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": policy ", absl::StrJoin(policies, ", "),
-                       " has no such option, expected it with ", std::string(takers)));
-    }
-    return absl::OkStatus();
+    if (is_taken) return absl::OkStatus();
+    return Refuse(app, names,
+                  absl::StrCat("policy ", absl::StrJoin(policies, ", "),
+                               " has no such option, expected it with ", std::string(takers)));
   };
   const std::string chains = "a policy of chains such as greedy or dynprog";
   absl::Status status = check(any_best || any_chain, {"--seed"}, absl::StrCat("best, or ", chains));
@@ -357,10 +356,13 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
                "vdnn, vdnn++, none or base, or with best and --compressor");
 }
 
-bool TakesSet(const std::string& name) {
+bool IsLayerwise(const std::string& name) {
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  return name != "none" && name != "base" && policy.has_value() &&
-         std::holds_alternative<LayerwiseOptions>(policy->options);
+  return policy.has_value() && std::holds_alternative<LayerwiseOptions>(policy->options);
+}
+
+bool TakesSet(const std::string& name) {
+  return name != "none" && name != "base" && IsLayerwise(name);
 }
 
 bool EndsAtStop(const std::string& name) {

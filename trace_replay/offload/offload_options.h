@@ -78,10 +78,13 @@ struct OffloadCommandOptions {
   PolicyChoice choice = {.placing = {.placement = "planned"}};
 };
 
-// Refuses options that none of the policies takes.
-absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies);
-// Return whether the policy offloads a set of layers, and the description of --policy.
+// Refuses options that none of the policies takes, and those of CheckDivisionOptions.
+absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
+                                const std::vector<std::string>& policies);
+// Return whether the policy offloads a set of layers, whether it chooses layer by layer, in an order
+// and a pool, and the description of --policy.
 bool TakesSet(const std::string& policy);
+bool IsLayerwise(const std::string& policy);
 std::string PolicyHelp();
 // Returns whether a stop ends the policy's search with the best schedule so far.
 bool EndsAtStop(const std::string& policy);

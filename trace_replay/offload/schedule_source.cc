@@ -81,19 +81,14 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
         absl::StrCat("--memory is missing, expected the memory of the device",
                      takes_file ? ", or a file with --schedule" : ""));
   }
-  std::vector<const char*> names = {"--policy",      "--offload",    "--algorithms", "--order",
-                                    "--memory-kind", "--align",      "--density",    "--sub-batch",
-                                    "--devices",     "--host-cores", "--reduction",  "--slots",
-                                    "--time-limit",  "--seed",       "--recompute",  "--part"};
+  std::vector<const char*> names = {
+      "--policy",     "--offload",   "--algorithms", "--order",      "--memory-kind", "--align",
+      "--density",    "--sub-batch", "--devices",    "--host-cores", "--reduction",   "--slots",
+      "--time-limit", "--seed",      "--recompute",  "--part",       "--host-updates"};
   names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
-  for (const char* name : names) {
-    if (app.count(name) == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        name,
-        ": a choice of the policy, but --schedule gives a schedule that is made already: remove "
-        "one of the two"));
-  }
-  return absl::OkStatus();
+  return Refuse(app, names,
+                "a choice of the policy, but --schedule gives a schedule that is made already: "
+                "remove one of the two");
 }
 
 absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std::string& output) {

@@ -63,13 +63,9 @@ absl::Status CheckGraphOptions(const CLI::App& app, const OffloadCommandOptions&
         absl::StrCat("--batch is missing, expected the samples of an iteration of ", options.graph,
                      ", 1 to ", kBatches.most));
   }
-  for (const char* name : {"--gpu", "--flops", "--bandwidth"}) {
-    if (app.count(name) == 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": ", absl::CHexEscape(options.graph),
-                     " has times of its own, expected the name of a network, and --batch"));
-  }
-  return absl::OkStatus();
+  return Refuse(app, {"--gpu", "--flops", "--bandwidth"},
+                absl::StrCat(absl::CHexEscape(options.graph),
+                             " has times of its own, expected the name of a network, and --batch"));
 }
 
 }  // namespace

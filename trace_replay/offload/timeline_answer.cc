@@ -163,13 +163,6 @@ std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph
              : std::string(AllocationOrderName(scheduled.choice.layerwise.order));
 }
 
-// Returns the name, and null for a graph without batch normalisation.
-nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule) {
-  const BatchNormalization normalization = NormalizationOf(graph, schedule);
-  if (normalization == BatchNormalization::kUnknown) return nullptr;
-  return BatchNormalizationName(normalization);
-}
-
 // Returns ", 4 rounds of 16 samples, 2 devices", or nothing for one round on one device.
 std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
   std::string text;
@@ -191,19 +184,25 @@ std::int64_t BatchOf(const ScheduledGraph& scheduled) {
   return scheduled.batch == 0 ? scheduled.graph().batch : scheduled.batch;
 }
 
+// The choices of a policy that makes them; null for other policies, and for a schedule of a file.
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
                                  const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph();
   const bool is_made = options.schedule.empty();
+  const bool is_layerwise = is_made && IsLayerwise(options.policy);
+  const auto or_null = [](bool is_given, std::string choice) {
+    return is_given ? nlohmann::ordered_json(std::move(choice)) : nullptr;
+  };
   return {{"graph", graph.name},
           {"batch", BatchOf(scheduled)},
           {"tasks", graph.tasks.size()},
           {"policy", is_made ? options.policy : scheduled.schedule->policy},
-          {"offload", is_made ? nlohmann::ordered_json(options.set) : nullptr},
-          {"algorithms", is_made ? nlohmann::ordered_json(options.algorithms) : nullptr},
-          {"order", is_made ? nlohmann::ordered_json(OrderText(options, scheduled)) : nullptr},
+          {"offload", or_null(is_made && TakesSet(options.policy), options.set)},
+          {"algorithms",
+           or_null(is_layerwise || (is_made && scheduled.choice.has_algorithms), options.algorithms)},
+          {"order", or_null(is_layerwise, OrderText(options, scheduled))},
           {"memory_bytes", MemoryOf(scheduled)},
-          {"placement", scheduled.choice.placing.placement},
+          {"placement", or_null(is_layerwise, scheduled.choice.placing.placement)},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
 }
@@ -310,6 +309,12 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
 BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule) {
   if (!NormalizesOverBatch(graph)) return BatchNormalization::kUnknown;
   return RoundsOf(schedule) > 1 ? BatchNormalization::kGhost : BatchNormalization::kBatch;
+}
+
+nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule) {
+  const BatchNormalization normalization = NormalizationOf(graph, schedule);
+  if (normalization == BatchNormalization::kUnknown) return nullptr;
+  return BatchNormalizationName(normalization);
 }
 
 double IdealSeconds(const ScheduledGraph& scheduled) {

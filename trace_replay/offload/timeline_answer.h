@@ -25,6 +25,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
                                           const nlohmann::ordered_json& more);
 
 // Returns the samples over which the schedule of a valid graph normalises.
+nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule);
 BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule);
 
 // Prints that the memory does not suffice, and the reason.
