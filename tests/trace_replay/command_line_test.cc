@@ -267,8 +267,49 @@ TEST_F(CommandLine, ConvertTakesTheNativeFormatBothWays) {
   EXPECT_EQ(left_out("rmm-csv"),
             json({"hints", "ids that are no addresses, and times below a microsecond", "marks",
                   "waits"}));
-  EXPECT_EQ(left_out("lifetime-csv"),
-            json({"hints", "marks", "failures", "waits", "threads", "streams and times"}));
+  EXPECT_EQ(left_out("lifetime-csv"), json({"the alignment", "hints", "marks", "failures", "waits",
+                                            "threads", "streams and times"}));
+}
+
+TEST_F(CommandLine, ConvertSaysThatAlignmentAndEndsAreLost) {
+  const std::string native = folder_ / "x.tide";
+  TraceBuilder builder(TraceFormat::kLifetimeCsv);
+  builder.Mark("step", 1);
+  ASSERT_TRUE(builder.Allocate("x", 100, Hint::kResident, "s", 2).ok());
+  ASSERT_TRUE(builder.Free("x", "s", 3));
+  builder.MarkEnd("step", 4);
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, native).ok());
+  const auto left_out = [&](const std::string& format) {
+    return json::parse(
+        Run({"convert", native, folder_ / "z", "--to", format, "--json"}).out)["left_out"];
+  };
+  EXPECT_THAT(left_out("native"), IsEmpty());
+  EXPECT_THAT(left_out("operation-csv"),
+              ::testing::IsSupersetOf({"the alignment", "ends of marks"}));
+  EXPECT_THAT(left_out("chrome-trace"), ::testing::Contains("the alignment"));
+  EXPECT_THAT(left_out("lifetime-csv"), ::testing::Not(::testing::Contains("the alignment")));
+  EXPECT_THAT(ErrorOf({"convert", native, folder_ / "z.csv", "--policy", "best-fit"}),
+              HasSubstr("--policy: a snapshot alone gets addresses"));
+  EXPECT_THAT(ErrorOf({"convert", native, folder_ / "z.pickle", "--policy", "worst"}),
+              HasSubstr("'worst'"));
+}
+
+// The error of a job stands at the end of its log, of any length.
+TEST_F(CommandLine, InfoReadsTheEndOfALog) {
+  std::string log;
+  while (log.size() < (std::size_t{17} << 20)) log += "step 1 loss 0.123456 tokens/s 12345\n";
+  log +=
+      "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
+      "of which 1.56 GiB is free.\n";
+  const json answer = json::parse(Run({"info", File("job.log", log), "--json"}).out);
+  EXPECT_EQ(answer["out_of_memory"]["requested_bytes"], std::int64_t{2} << 30);
+}
+
+TEST_F(CommandLine, AllPoliciesNeedNothingForATraceOfMarks) {
+  const std::string marks = File("marks.csv", "op,id,size,hint\nm,step,,\n");
+  const Outcome text = Run({"size", marks});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::Not(HasSubstr("not found")));
 }
 
 TEST_F(CommandLine, JsonHoldsNothingThatATerminalActsUpon) {

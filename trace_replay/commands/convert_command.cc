@@ -26,6 +26,7 @@ struct ConvertOptions {
   std::string policy = "best-fit";
   ReadOptions read;
   bool json = false;
+  const CLI::App* app = nullptr;
 };
 
 bool HasEnding(const std::string& path, const std::string& ending) {
@@ -81,6 +82,12 @@ bool HasEndsWithoutMarks(const Trace& trace) {
   return false;
 }
 
+bool HasEnds(const Trace& trace) {
+  return absl::c_any_of(trace.events, [](const TraceEvent& event) {
+    return event.kind == TraceEvent::Kind::kMarkEnd;
+  });
+}
+
 bool HasTimesThatGoBack(const Trace& trace) {
   return !std::is_sorted(trace.events.begin(), trace.events.end(),
                          [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; });
@@ -126,16 +133,25 @@ std::vector<std::string> SnapshotLosses(const Trace& trace) {
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasThreads(trace)) losses.emplace_back("threads");
   AppendRegionLoss(trace, losses);
-  if (trace.default_alignment != 512) losses.emplace_back("the alignment");
   AppendSegmentLosses(trace, HasAddresses(trace), losses);
   return losses;
 }
 
+// Returns the alignment that a reader assumes for a format without one.
+std::int64_t AssumedAlignment(TraceFormat format) {
+  return format == TraceFormat::kLifetimeCsv ? 1 : Trace().default_alignment;
+}
+
 // Returns the parts of the trace for which the new format has no place, as JSON names them.
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
-  if (to == TraceFormat::kPyTorchSnapshot) return SnapshotLosses(trace);
   std::vector<std::string> losses;
-  if (to == TraceFormat::kChromeTrace) losses = ChromeLosses(trace);
+  if (to == TraceFormat::kPyTorchSnapshot) losses = SnapshotLosses(trace);
+  if (to != TraceFormat::kNative && trace.default_alignment != AssumedAlignment(to)) {
+    losses.emplace_back("the alignment");
+  }
+  if (to == TraceFormat::kPyTorchSnapshot) return losses;
+  if (to == TraceFormat::kChromeTrace)
+    absl::c_move(ChromeLosses(trace), std::back_inserter(losses));
   AppendSegmentLosses(trace, false, losses);
   if (to == TraceFormat::kNative) return losses;
   if (!trace.has_history) losses.emplace_back("history");
@@ -148,6 +164,7 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
     losses.emplace_back("ids that are no addresses, and times below a microsecond");
   }
   if (!to_operations && trace.mark_names.size() > 0) losses.emplace_back("marks");
+  if (to_operations && HasEnds(trace)) losses.emplace_back("ends of marks");
   if (!to_rmm && !trace.failures.empty()) losses.emplace_back("failures");
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (!trace.frames.empty()) losses.emplace_back("tags");
@@ -210,6 +227,13 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "trace"); !status.ok()) {
     return status;
   }
+  if (*format != TraceFormat::kPyTorchSnapshot) {
+    absl::Status status = Refuse(*options.app, {"--policy"},
+                                 "a snapshot alone gets addresses, expected --to pytorch-snapshot");
+    if (!status.ok()) return status;
+  } else if (absl::Status status = MakePlacementPolicy(options.policy).status(); !status.ok()) {
+    return status;
+  }
   const auto read = ReadOrShare(options.input, options.read);
   if (!read.ok()) return read.status();
   const Trace& trace = **read;
@@ -237,6 +261,7 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
 Command AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* convert = app.add_subcommand("convert", "Converts a trace to another format");
+  options->app = convert;
   convert->group("Traces");
   convert->add_option("INPUT", options->input, "The trace file, of any format")->required();
   convert->add_option("OUTPUT", options->output, "The new file; compressed if the name ends in .gz")

@@ -221,6 +221,7 @@ absl::StatusOr<Answer> RunJob(const SizeOptions& options) {
     const auto& [measured, answer, lists_planned] = *sized;
     job.Add(RankOf(path, measured));
     for (const PolicySize& size : answer.sizes) job.AddPool(size.policy, KnownPool(size));
+    if (answer.plan.has_value() && !lists_planned) job.AddPool("a plan", answer.plan->height);
     nlohmann::ordered_json json = {{"file", path}};
     json.update(SizeJson(options, measured, answer.sizes, answer.plan));
     list.push_back(std::move(json));

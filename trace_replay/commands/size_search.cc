@@ -9,11 +9,11 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "trace_replay/caller.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/commands/stream_waits.h"
+#include "trace_replay/interrupt.h"
 #include "trace_replay/progress.h"
 
 namespace tidepool::tool {
@@ -36,7 +36,7 @@ class SizeSearch {
         limits_({.alignment = measured.alignment,
                  .time_limit_seconds = question.time_limit_seconds,
                  .most_restart_steps = kMostRestartSteps,
-                 .stop = CallerStop()}) {
+                 .stop = StopAtInterrupt()}) {
     absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kNone);
     if (problem.ok() && HasOrderedStreams(*problem)) streams_ = *std::move(problem);
   }
@@ -46,7 +46,7 @@ class SizeSearch {
     if (question_.plan && !plans_.without_waits.ok()) return plans_.without_waits.status();
     SizeAnswer answer;
     for (const std::string& name : question_.policies) {
-      if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
+      if (limits_.stop.stop_requested()) return absl::CancelledError("interrupted");
       progress_.Show(absl::StrCat("policy ", name, ", ", answer.sizes.size() + 1, " of ",
                                   question_.policies.size()),
                      Part(answer.sizes.size()));

@@ -210,6 +210,8 @@ absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolic
                                               const MinimumPoolOptions& options) {
   absl::StatusOr<TraceLoad> load = MeasureLoad(trace, options.alignment);
   if (!load.ok()) return load.status();
+  if (trace.allocations.empty())
+    return MinimumPoolResult{.exact_pool_bytes = 0, .serves_all_larger = true};
   // The load decides whether an arena can hold the trace; the largest pool needs the most bits.
   absl::StatusOr<ReplayResult> fits = sizing::ReplayWithLoad(trace, *load, policy,
                                                              {.pool_bytes = load->peak_live_bytes,
