@@ -121,7 +121,7 @@ TEST(Phases, NeedMarks) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no marks"));
   EXPECT_FALSE(FindPhaseNeeds(Parse("m,a,,\na,x,10,\n"), {.alignment = 3}).ok());
-  // What phases keep need not be live together.
+  // Kept allocations need not be live together.
   std::string rows;
   for (int i = 0; i < 8192; ++i) {
     rows += "m,p,,\na,x,1125899906842624,\n";
