@@ -55,6 +55,8 @@ def check_csv(text, points):
                 continue
             if key not in point:
                 assert cell == "" and not point["fits"], (key, cell)
+            elif point[key] is None:
+                assert cell == "", (key, cell)
             elif isinstance(point[key], str):
                 assert cell == point[key], (key, cell)
             else:

@@ -72,11 +72,16 @@ std::string CsvCell(const std::string& text) {
 // Returns the shortest text that is read as the same number.
 std::string NumberText(double number) { return nlohmann::json(number).dump(); }
 
+// Returns the set of layers that a policy offloads; empty for a policy without one.
+std::string SetOf(const SweepSeries& series) {
+  return TakesSet(series.policy) ? series.set : std::string();
+}
+
 std::string CsvLine(const SweepPoint& point) {
   std::string line =
       absl::StrCat(CsvCell(point.graph), ",", point.series.batch, ",", point.series.policy, ",",
-                   point.series.set, ",", point.memory_bytes, ",", NumberText(point.ideal_seconds),
-                   ",", point.fits ? "true" : "false", ",");
+                   SetOf(point.series), ",", point.memory_bytes, ",",
+                   NumberText(point.ideal_seconds), ",", point.fits ? "true" : "false", ",");
   if (!point.fits) return line + ",,,,,,,,";
   absl::StrAppend(&line, CsvCell(point.schedule), ",", NumberText(point.seconds), ",",
                   NumberText(point.slowdown()), ",", NumberText(point.compute_seconds));
@@ -88,7 +93,9 @@ std::string CsvLine(const SweepPoint& point) {
 }
 
 nlohmann::ordered_json AnswerJson(const SweepAnswer& answer) {
-  return {{"policy", answer.series.policy}, {"offload", answer.series.set}};
+  nlohmann::ordered_json json = {{"policy", answer.series.policy}, {"offload", nullptr}};
+  if (TakesSet(answer.series.policy)) json["offload"] = answer.series.set;
+  return json;
 }
 
 nlohmann::ordered_json MemoriesJson(const std::vector<SweepAnswer>& answers) {
