@@ -197,6 +197,10 @@ double BestMaker::SecondsOf(const Schedule& schedule) const {
 // Keeps a schedule if it is the fastest.
 void BestMaker::Keep(const Schedule& schedule) {
   const double seconds = SecondsOf(schedule);
+  for (Kind& kind : kinds_) {
+    const bool knows = advanced_ == nullptr || kind.Includes(*advanced_);
+    if (knows) kind.seconds_to_beat = std::min(kind.seconds_to_beat, seconds);
+  }
   if (seconds >= seconds_) return;
   fastest_ = schedule;
   seconds_ = seconds;
@@ -332,7 +336,7 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   return std::move(fastest_);
 }
 
-std::vector<BestMaker::Kind> BestMaker::Kinds() const {
+std::vector<BestMaker::Kind> BestMaker::Kinds() {
   // Parts that stay fragment the addresses, so iterations of whole data get more of the work.
   constexpr Shares kInParts = {.lead = 0.04, .reserve = 0.02};
   std::vector<Kind> kinds(4);
@@ -350,24 +354,23 @@ std::vector<BestMaker::Kind> BestMaker::Kinds() const {
 // smaller.
 void BestMaker::SearchOwn() {
   constexpr double kFirstWork = 2.0 / 15;  // four rounds have the work of the default limit
-  std::vector<Kind> kinds = Kinds();
   work_left_ = options_.work_seconds;
   const double first = std::min(kFirstWork, work_left_);
-  SearchRound(first, kinds);
+  SearchRound(first);
   if (!IsFastest()) AddModnn();
   for (double work = 2 * first; !HasEnded() && !IsFastest(); work *= 2) {
     ++search_.seed;
-    SearchRound(work, kinds);
+    SearchRound(work);
   }
 }
 
-// The share of a kind does not depend on which other kinds are searched. So allowing parts, or
-// tasks that run again, never makes the answer slower. Kinds with a lead that is much slower than
-// the fastest schedule leave their shares to the first of the others.
-void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
+// Neither the share of a kind nor the schedules that it must beat depend on kinds that may do more.
+// So allowing parts, or tasks that run again, hardly ever makes the answer slower. Kinds with a
+// lead that is much slower than the fastest schedule leave their shares to the first of the others.
+void BestMaker::SearchRound(double work) {
   std::vector<Kind*> searched;
   double left = 0;
-  for (Kind& kind : kinds) {
+  for (Kind& kind : kinds_) {
     if (!IsAsked(kind)) {
       TakeWork(work * kind.shares.Sum());
     } else if (IsMuchSlower(kind)) {
@@ -381,7 +384,9 @@ void BestMaker::SearchRound(double work, std::vector<Kind>& kinds) {
     if (HasEnded() || IsFastest()) {
       TakeWork(work * share);
     } else {
+      advanced_ = kind;
       Advance(*kind, work * share / kind->shares.Sum());
+      advanced_ = nullptr;
     }
   }
   TakeWork(work * left);
@@ -410,7 +415,7 @@ void BestMaker::Advance(Kind& kind, double work) {
   }
   if (!TakeWork(work * shares.reserve)) return;
   SearchReserve(kind, work * shares.reserve);
-  if (seconds_ == kNever && !kind.sends_for_short_times &&
+  if (kind.seconds_to_beat == kNever && !kind.sends_for_short_times &&
       TakeWork(work * (shares.lead / 4 + shares.reserve))) {
     // No plan fits yet. Data that also leaves for short times may make room for one.
     kind.lead = Iteration();
@@ -472,7 +477,7 @@ void BestMaker::SearchReserve(Kind& kind, double work) {
   constexpr double kOfATry = 0.1;
   constexpr double kFaster = 0.999;
   kind.planned = Iteration();
-  if (kind.lead.seconds * kFaster >= seconds_) return;
+  if (kind.lead.seconds * kFaster >= kind.seconds_to_beat) return;
   ReserveSearch reserve(memory_bytes(), kind.reserve_bytes);
   plan_work_ = work;
   const auto goes_on = [&](int tries) {
@@ -483,7 +488,7 @@ void BestMaker::SearchReserve(Kind& kind, double work) {
   for (int tries = 0; goes_on(tries); ++tries) {
     Iteration iteration = LeadWithReserve(kind, reserve.next(), work * kOfATry);
     plan_work_ -= work * kOfATry;
-    const bool may_be_faster = iteration.seconds * kFaster < seconds_;
+    const bool may_be_faster = iteration.seconds * kFaster < kind.seconds_to_beat;
     if (may_be_faster && !PlanWithReserve(kind, work * kOfATry, std::move(iteration), reserve))
       continue;
     if (reserve.next() == 0) return;
@@ -513,15 +518,16 @@ bool BestMaker::PlanWithReserve(Kind& kind, double work, Iteration iteration,
 void BestMaker::RepairLead(Kind& kind, double work) {
   constexpr double kOfAPlan = 1.0 / 16;
   constexpr double kFaster = 0.998;
-  if (kind.lead.seconds >= seconds_ || IsFastest()) return;
+  if (kind.lead.seconds >= kind.seconds_to_beat || IsFastest()) return;
   plan_work_ = work;
   const schedule::PlanEffort effort = {.work_seconds = work * kOfAPlan, .seed = search_.seed};
-  if (kind.lead.seconds < kind.repaired_from * kFaster || kind.repaired.seconds >= seconds_) {
+  if (kind.lead.seconds < kind.repaired_from * kFaster ||
+      kind.repaired.seconds >= kind.seconds_to_beat) {
     kind.repaired = kind.lead;
     kind.repaired_from = kind.lead.seconds;
     kind.repaired_offsets.clear();
   }
-  if (Repair(effort, kind.repaired, kind.repaired_offsets)) {
+  if (Repair(kind, effort, kind.repaired, kind.repaired_offsets)) {
     Tighten(effort, kind.repaired, kind.repaired_offsets);
   } else if (!kind.planned.runs.empty()) {
     Iteration iteration = kind.planned;
@@ -547,10 +553,10 @@ absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effo
 
 // Lets more data leave until the plan of an iteration fits. Returns false if the iteration gets as
 // slow as the fastest schedule first.
-bool BestMaker::Repair(const schedule::PlanEffort& effort, Iteration& iteration,
+bool BestMaker::Repair(const Kind& kind, const schedule::PlanEffort& effort, Iteration& iteration,
                        schedule::StayOffsets& near) {
   constexpr int kMostPlans = 12;
-  for (int plans = 0; plans < kMostPlans && iteration.seconds < seconds_; ++plans) {
+  for (int plans = 0; plans < kMostPlans && iteration.seconds < kind.seconds_to_beat; ++plans) {
     if (plan_work_ <= 0) return false;
     const bool is_first = near.empty();
     absl::StatusOr<Planned> planned = PlanNear(effort, iteration, near);

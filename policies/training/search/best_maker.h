@@ -80,6 +80,13 @@ class BestMaker {
     transfers::Iteration repaired;
     schedule::StayOffsets repaired_offsets;
     double repaired_from = kNever;
+    // The time of the fastest schedule of other policies, and of kinds that may do no more.
+    double seconds_to_beat = kNever;
+
+    // Whether it may do all that another kind may do.
+    bool Includes(const Kind& other) const {
+      return recomputes >= other.recomputes && in_parts >= other.in_parts;
+    }
   };
   struct Planned {
     Schedule late;
@@ -90,9 +97,9 @@ class BestMaker {
   void AddModnn();
   void AddWalk();
   bool AddOther(const Schedule& schedule);
-  std::vector<Kind> Kinds() const;
+  static std::vector<Kind> Kinds();
   void SearchOwn();
-  void SearchRound(double work, std::vector<Kind>& kinds);
+  void SearchRound(double work);
   bool IsAsked(const Kind& kind) const;
   bool IsMuchSlower(const Kind& kind) const;
   void Advance(Kind& kind, double work);
@@ -107,7 +114,7 @@ class BestMaker {
   absl::StatusOr<Planned> PlanNear(schedule::PlanEffort effort,
                                    const transfers::Iteration& iteration,
                                    const schedule::StayOffsets& near);
-  bool Repair(const schedule::PlanEffort& effort, transfers::Iteration& iteration,
+  bool Repair(const Kind& kind, const schedule::PlanEffort& effort, transfers::Iteration& iteration,
               schedule::StayOffsets& near);
   void Tighten(schedule::PlanEffort effort, transfers::Iteration iteration,
                schedule::StayOffsets near);
@@ -136,8 +143,10 @@ class BestMaker {
   budget::Budget& budget_;
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
-  Schedule fastest_;                       // with the kind of memory that the request asks for
-  double seconds_ = kNever;                // of the fastest schedule
+  Schedule fastest_;         // with the kind of memory that the request asks for
+  double seconds_ = kNever;  // of the fastest schedule
+  std::vector<Kind> kinds_ = Kinds();
+  const Kind* advanced_ = nullptr;         // null: other policies are asked
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double work_left_ = 0;                   // seconds of work for all rounds
   double plan_work_ = 0;                   // seconds of work left for plans of a kind in this round
