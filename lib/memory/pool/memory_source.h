@@ -33,7 +33,7 @@ class MemorySource {
   // Makes the source that resolved options ask for. The arena and the store outlive it.
   static std::unique_ptr<MemorySource> Create(Device& device, const PoolOptions& options,
                                               StreamArena& arena, PhysicalStore& store);
-  // Returns how many bytes of offsets a pool needs.
+  // Returns how many bytes of offsets a pool needs: whole granules of virtual memory.
   static std::int64_t AddressBytes(const PoolOptions& options, const Device& device);
 
   MemorySource(Device& device, const PoolOptions& options, StreamArena& arena)

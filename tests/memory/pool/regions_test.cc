@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 
 class RegionsTest : public PoolFixture {
  protected:
-  explicit RegionsTest() : PoolFixture({.memory_bytes = 64 * kMiB}) {}
+  explicit RegionsTest(const HostDeviceOptions& options = {.memory_bytes = 64 * kMiB})
+      : PoolFixture(options) {}
 
   void Make(PoolOptions options = {.max_bytes = 16 * kMiB}) {
     pool_ = NewPool(options);
@@ -770,6 +771,41 @@ TEST_F(RegionsTest, OneRegionSharesWithAPlannedPool) {
   }
   Resume("weights");
   ExpectFilled(p, 12 * kMiB, 2);
+}
+
+// The budget is no multiple of the granule.
+class RegionsInLargeGranulesTest : public RegionsTest {
+ protected:
+  RegionsInLargeGranulesTest()
+      : RegionsTest({.memory_bytes = 64 * kMiB, .granularity = 2 * kMiB}) {}
+};
+
+TEST_F(RegionsInLargeGranulesTest, AllOfTheLastGranuleBelongsToTheRegion) {
+  Make({.max_bytes = 7 * kMiB});
+  const auto free = [&](void* address) { EXPECT_TRUE(pool_->Free(address, stream_).ok()); };
+  void* const first = Take(*weights_, 2 * kMiB - 512);
+  void* const small = Take(*weights_, 512);
+  void* const hole = Take(*weights_, 2 * kMiB);
+  void* const before_end = Take(*weights_, 512);
+  free(first);
+  free(hole);
+  EXPECT_EQ(*weights_->Trim(), 2 * kMiB);
+  void* const large = Take(*weights_, 3 * kMiB);  // reaches beyond the budget by the hole
+  void* const last = Take(*weights_, kMiB / 2);
+  EXPECT_EQ(weights_->OffsetOf(last), 7 * kMiB + 512);
+  free(before_end);
+  free(large);
+  Fill(small, 512, 1);
+  Fill(last, kMiB / 2, 2);
+  Pause("weights");
+  EXPECT_EQ(StatsOf(0).copied_out_bytes, kMiB / 2 + 512);
+  free(Take(*cache_, 7 * kMiB));
+  Resume("weights");
+  ExpectFilled(small, 512, 1);
+  ExpectFilled(last, kMiB / 2, 2);
+  EXPECT_TRUE(pool_->AwaitContents(last, kMiB / 2, stream_).ok());
+  free(small);
+  free(last);
 }
 
 // The observer of a pool hears of its regions too.
