@@ -67,8 +67,8 @@ struct PoolOptions {
   // Bytes that are taken from the device at once.
   std::int64_t initial_bytes = 0;
   // The budget: the pool never has more bytes live, and never holds more of the device. Virtual
-  // memory is held up to the budget rounded up to the device's granularity. 0 is all of the
-  // device's memory.
+  // memory is held up to the budget rounded up to the device's granularity, and with regions all of
+  // that may be live together. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
   PoolMemory memory = PoolMemory::kAutomatic;
   // Sizes are rounded up to the alignment: a power of two up to the device's granularity, or up to

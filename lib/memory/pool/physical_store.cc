@@ -236,12 +236,12 @@ absl::Status PhysicalStore::CheckInvariants() const {
     }
   }
   if (known != held_bytes_) {
-    return absl::InternalError(absl::StrCat("takers hold and lend ", known,
-                                            " bytes, and the store has ", held_bytes_));
+    return absl::InternalError(
+        absl::StrCat("takers hold and lend ", known, " bytes, and the store has ", held_bytes_));
   }
   if (limit_ == 0 || used <= limit_) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("takers use or keep ", used, " bytes, and the limit is ", limit_));
+      absl::StrCat("takers use or keep ", used, " bytes, and the limit is ", limit_bytes()));
 }
 
 void PhysicalStore::Add(std::uint64_t name, Loan loan) {

@@ -464,8 +464,8 @@ void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   std::int64_t live_bytes = 0;
   const std::vector<PoolImpl*> pools = Pools();
   for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
-  const std::int64_t room =
-      live_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : options_.max_bytes - live_bytes;
+  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
+                                            : store_.limit_bytes() - live_bytes;
   for (PoolImpl* const pool : pools) {
     if (pool != &freeing) pool->CallWaiters(room);
   }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/memory/pool/pool_impl.h"
 #include "tests/memory/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -21,7 +22,9 @@ class RegionsWaitTest : public PoolFixture {
  protected:
   static constexpr std::int64_t kBudget = 16 * kMiB;
 
-  RegionsWaitTest() : PoolFixture({.memory_bytes = 4 * kBudget}) {}
+  explicit RegionsWaitTest(std::int64_t budget = kBudget, std::int64_t granule = 64 * kKiB)
+      : PoolFixture({.memory_bytes = 4 * kBudget, .granularity = granule}),
+        pool_(NewPool({.max_bytes = budget})) {}
 
   void* Take(Pool& pool, std::int64_t bytes) {
     return pool.Allocate(static_cast<std::size_t>(bytes), stream_).value();
@@ -50,9 +53,13 @@ class RegionsWaitTest : public PoolFixture {
   static void AwaitSleeper(const Pool& pool) {
     while (pool.Stats().blocked == 0) std::this_thread::yield();
   }
+  // Returns the requests of a region that sleep, and that no call woke.
+  static std::int64_t CountAsleep(const Pool& region) {
+    return static_cast<const pool::PoolImpl&>(region).CountAsleep();
+  }
 
   const Stream stream_ = NewStream();
-  const std::unique_ptr<Pool> pool_ = NewPool({.max_bytes = kBudget});
+  const std::unique_ptr<Pool> pool_;
   Pool* const weights_ = pool_->Region("weights").value();
   Pool* const cache_ = pool_->Region("cache").value();
 };
@@ -169,6 +176,26 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, 240);
   EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+// The budget is no multiple of the granule: all of the last granule serves regions.
+class RegionsWaitInLargeGranulesTest : public RegionsWaitTest {
+ protected:
+  RegionsWaitInLargeGranulesTest() : RegionsWaitTest(7 * kMiB, 2 * kMiB) {}
+};
+
+TEST_F(RegionsWaitInLargeGranulesTest, AFreeThatLeavesRoomInTheLastGranuleCounts) {
+  void* const kept = Take(*weights_, 6 * kMiB);
+  void* const freed = Take(*pool_, 2 * kMiB);
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, 2 * kMiB); });
+  AwaitSleeper(*cache_);
+  Free(freed);
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  waiter.join();
+  ASSERT_TRUE(served.ok()) << served.status();
+  Free(*served);
 }
 
 }  // namespace
