@@ -505,6 +505,17 @@ TEST_F(RegionsTest, UnusedMemoryMakesRoomForBounds) {
   ExpectInvariants();
 }
 
+TEST_F(RegionsTest, UnusedMemoryMakesRoomForBoundsOfAFullRegion) {
+  Make();
+  ASSERT_TRUE(pool_->LimitRegion("weights", 0, kMiB).ok());
+  Take(*weights_, kMiB);
+  EXPECT_FALSE(weights_->Allocate(kMiB, stream_).ok());
+  EXPECT_TRUE(pool_->Free(Take(*pool_, 15 * kMiB), stream_).ok());
+  const absl::Status limited = pool_->LimitRegion("weights", 4 * kMiB, 8 * kMiB);
+  EXPECT_TRUE(limited.ok()) << limited;
+  ExpectInvariants();
+}
+
 TEST_F(RegionsTest, BoundsThatCannotBeAreRefused) {
   Make();
   Take(*weights_, 10 * kMiB);
