@@ -428,8 +428,10 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
         absl::StrCat(not_limited, ": it sleeps: resume it before you limit it"));
   }
   PoolImpl& pool = *region.pool;
-  if (pool.taker().held_bytes() > most_bytes) {
-    if (absl::Status status = pool.TrimOwn(least_bytes).status(); !status.ok()) {
+  // Without a piece it may hold less than its least, and with it more than its most.
+  for (const std::int64_t kept_bytes : {least_bytes, std::int64_t{0}}) {
+    if (pool.taker().held_bytes() <= most_bytes) break;
+    if (absl::Status status = pool.TrimOwn(kept_bytes).status(); !status.ok()) {
       return Because(status, not_limited);
     }
   }

@@ -505,6 +505,14 @@ TEST_F(RegionsTest, UnusedMemoryMakesRoomForBounds) {
   ExpectInvariants();
 }
 
+TEST_F(RegionsTest, BoundsMayLieBetweenPieces) {
+  Make();
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 128 * kKiB), stream_).ok());  // two pieces
+  const absl::Status limited = pool_->LimitRegion("cache", 100 * kKiB, 100 * kKiB);
+  EXPECT_TRUE(limited.ok()) << limited;
+  ExpectInvariants();
+}
+
 TEST_F(RegionsTest, UnusedMemoryMakesRoomForBoundsOfAFullRegion) {
   Make();
   ASSERT_TRUE(pool_->LimitRegion("weights", 0, kMiB).ok());
