@@ -449,9 +449,16 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   return absl::OkStatus();
 }
 
+// Others may free memory during the wait.
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
   if (wanting.taker().is_full()) return false;
+  if (TrimOthers(wanting)) return true;
+  if (store_.lent_bytes() == 0) return false;
   store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
+  return TrimOthers(wanting);
+}
+
+bool PoolRegions::TrimOthers(const PoolImpl& wanting) {
   bool has_made = false;
   for (PoolImpl* const pool : Pools()) {
     if (pool == &wanting) continue;

@@ -86,9 +86,9 @@ class PoolRegions {
     PoolRegions& regions_;
   };
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
-  // unused memory above their least. In between it empties caches and slabs, waits for the work of
-  // lent memory and takes unused memory from the others. One thread at a time: two would take
-  // memory from each other.
+  // unused memory above their least. In between it empties caches and slabs, takes unused memory
+  // from the others, and waits for the work of lent memory at last. One thread at a time: two would
+  // take memory from each other.
   template <typename Take>
   void TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
@@ -169,8 +169,10 @@ class PoolRegions {
   absl::StatusOr<PoolImpl*> PoolWith(const void* address, std::int64_t bytes) const;
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
-  // Returns whether other pools gave back memory.
+  // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
+  // they have none at once.
   bool MakeRoom(const PoolImpl& wanting);
+  bool TrimOthers(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.

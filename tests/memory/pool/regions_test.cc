@@ -384,6 +384,17 @@ TEST_F(RegionsTest, WorkThatUsesThePausedMemoryComesBeforeItsNextOwner) {
   ExpectFilled(p, 16 * kMiB, 5);
 }
 
+TEST_F(RegionsTest, UnusedMemoryServesARequestBeforeAPauseHasCopied) {
+  Make();
+  Take(*weights_, 8 * kMiB);
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 8 * kMiB), stream_).ok());
+  const Stream copier = NewStream();
+  device_->HoldCopies();
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, copier).ok());
+  Take(*pool_, 8 * kMiB);
+  device_->ReleaseCopies();
+}
+
 TEST_F(RegionsTest, AnotherStreamResumesWhileThePauseCopies) {
   Make();
   void* const p = Take(*weights_, 8 * kMiB);
