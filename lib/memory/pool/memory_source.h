@@ -65,7 +65,8 @@ class MemorySource {
   // Returns the pieces of virtual memory, which `locks.memory` guards; null for segments.
   virtual Backing* backing() { return nullptr; }
   // Takes free memory that was lent, and that others have, out of the arena.
-  virtual void ExcludeGone() {}
+  virtual void ExcludeGone([[maybe_unused]] PoolLocks& locks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {}
   // Waits on the host until no memory is mapped at an old address too.
   virtual absl::Status AwaitMoves([[maybe_unused]] PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {

@@ -569,13 +569,16 @@ void PoolImpl::EndSleep() {
 void PoolImpl::Lend(std::shared_ptr<QueuedWork> work) {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
-  memory_->backing()->Lend(std::move(work));
+  locks_.WithoutBooks([&work, backing = memory_->backing()] {
+    backing->Lend(std::move(work));
+    return true;
+  });
 }
 
 absl::Status PoolImpl::TakeBack() {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
-  memory_->ExcludeGone();
+  memory_->ExcludeGone(locks_);
   return locks_.WithoutBooks([backing = memory_->backing()] { return backing->TakeBack(); });
 }
 
