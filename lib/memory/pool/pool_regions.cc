@@ -142,6 +142,11 @@ std::vector<PoolImpl*> PoolRegions::Pools() const {
   return pools;
 }
 
+PoolRegions::Transition::~Transition() {
+  regions_.EndGrowth();
+  regions_.CallAllWaiters();
+}
+
 absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
                                 std::unique_ptr<ContentsStore> store, Stream stream) {
   const locks::MutexLock control(&control_);
@@ -155,6 +160,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
+  const Transition transition(*this);
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
   if (mode == PauseMode::kHost && *bytes > 0) {
@@ -172,7 +178,6 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
     figures.is_asleep = true;
     ++figures.pauses;
   });
-  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
   return absl::OkStatus();
 }
 
@@ -223,6 +228,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
+  const Transition transition(*this);
   absl::Status status;
   TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
@@ -445,7 +451,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
   });
-  for (PoolImpl* const other : Pools()) other->CallWaiters();
+  CallAllWaiters();
   return absl::OkStatus();
 }
 
@@ -478,6 +484,10 @@ void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   for (PoolImpl* const pool : pools) {
     if (pool != &freeing) pool->CallWaiters(room);
   }
+}
+
+void PoolRegions::CallAllWaiters() {
+  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
 }
 
 bool PoolRegions::MayFree(const PoolImpl& pool) const {

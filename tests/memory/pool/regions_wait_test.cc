@@ -5,7 +5,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <random>
 #include <string>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "lib/memory/pool/pool_impl.h"
+#include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -58,10 +61,31 @@ class RegionsWaitTest : public PoolFixture {
     return static_cast<const pool::PoolImpl&>(region).CountAsleep();
   }
 
+  // Makes a request on a thread of its own. Returns when it sleeps or has ended.
+  void Ask(Pool& pool, std::int64_t bytes) {
+    const std::int64_t slept = pool.Stats().blocked;
+    asked_ = std::async(std::launch::async, [=, this, &pool] { return Wait(pool, bytes); });
+    while (pool.Stats().blocked == slept && !HasEnded()) std::this_thread::yield();
+  }
+  bool HasEnded() const {
+    return asked_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  void FreeAsked() {
+    const absl::StatusOr<void*> served = asked_.get();
+    ASSERT_TRUE(served.ok()) << served.status();
+    Free(*served);
+  }
+  absl::Status PauseWeights() {
+    return pool_->PauseRegionInto("weights", std::make_unique<MemoryStore>(kMiB, store_), stream_);
+  }
+  absl::Status ResumeWeights() { return pool_->ResumeRegion("weights", stream_); }
+
   const Stream stream_ = NewStream();
+  StoreFault store_;
   const std::unique_ptr<Pool> pool_;
   Pool* const weights_ = pool_->Region("weights").value();
   Pool* const cache_ = pool_->Region("cache").value();
+  std::future<absl::StatusOr<void*>> asked_;
 };
 
 TEST_F(RegionsWaitTest, ARequestGetsMemoryThatAnotherPoolFrees) {
@@ -130,6 +154,75 @@ TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
   ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Wait(*pool_, kBudget).status()));
   Free(held);
+}
+
+TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAPause) {
+  void* const held = Take(*weights_, kBudget);
+  store_.during_next = [&] { Ask(*cache_, kBudget); };
+  ASSERT_TRUE(PauseWeights().ok());
+  FreeAsked();
+  Free(held);
+}
+
+TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAResume) {
+  void* const held = Take(*weights_, kBudget);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget));
+  store_.during_next = [&] { Ask(*cache_, kBudget); };
+  ASSERT_TRUE(ResumeWeights().ok());
+  EXPECT_FALSE(HasEnded());
+  Free(held);
+  FreeAsked();
+}
+
+// A request may look in the middle of a pause or a resume, and must look again at the end.
+TEST_F(RegionsWaitTest, ARequestGetsMemoryThatWasFreedDuringAPauseThatFails) {
+  void* const freed = Take(*weights_, kBudget / 2);
+  void* const saved = Take(*weights_, kBudget / 4);
+  void* const kept = Take(*pool_, kBudget / 4);
+  Ask(*cache_, kBudget / 2);
+  store_.call = 1;
+  store_.during_next = [&] {
+    Free(freed);
+    while (CountAsleep(*cache_) == 0) std::this_thread::yield();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(PauseWeights()));
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
+}
+
+TEST_F(RegionsWaitTest, ARequestGetsMemoryThatWasFreedDuringAResume) {
+  void* const freed = Take(*weights_, kBudget / 2);
+  void* const saved = Take(*weights_, kBudget / 4);
+  void* const kept = Take(*pool_, kBudget / 4);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget / 4 * 3));
+  store_.during_next = [&] {
+    Ask(*cache_, kBudget / 2);
+    Free(freed);
+    while (CountAsleep(*cache_) == 0) std::this_thread::yield();
+  };
+  ASSERT_TRUE(ResumeWeights().ok());
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
+}
+
+TEST_F(RegionsWaitTest, ARequestGetsTheMemoryOfAResumeThatFails) {
+  void* const saved = Take(*weights_, kBudget / 2);
+  void* const kept = Take(*pool_, kBudget / 2);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget / 2));
+  store_.call = 1;
+  store_.during_next = [&] { Ask(*cache_, kBudget / 2); };
+  EXPECT_TRUE(absl::IsUnavailable(ResumeWeights()));
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
 }
 
 // Blocks that a stream's cache keeps are given to the pool before a request of a region is refused
