@@ -138,7 +138,7 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Allocates after the books were unlocked.
+  // Allocates while no other thread takes room (PoolRegions::TakeRoom).
   absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Allocates, with unused memory of the other pools of the budget where there is no other.

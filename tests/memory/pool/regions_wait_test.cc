@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/memory/pool/pool_impl.h"
@@ -128,6 +129,17 @@ TEST_F(RegionsWaitTest, ARequestThatNoFreeCanServeIsRefused) {
   EXPECT_TRUE(absl::IsResourceExhausted(served.status())) << served.status();
 }
 
+TEST_F(RegionsWaitTest, RequestsThatNoFreeCanServeAreRefusedTogether) {
+  ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  for (int i = 0; i < 100; ++i) {
+    absl::Status refused;
+    std::thread other([&] { refused = Wait(*pool_, kBudget).status(); });
+    EXPECT_TRUE(absl::IsResourceExhausted(Wait(*cache_, kBudget).status()));
+    other.join();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  }
+}
+
 TEST_F(RegionsWaitTest, ALowerLeastServesAWaiter) {
   ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
   Free(Take(*weights_, kBudget / 2));  // the region keeps the memory
@@ -146,6 +158,31 @@ TEST_F(RegionsWaitTest, ARequestAboveTheMostOfItsRegionDoesNotWaitForOthers) {
   void* const held = Take(*weights_, kMiB);
   EXPECT_TRUE(absl::IsResourceExhausted(Wait(*cache_, 2 * kMiB).status()));
   Free(held);
+}
+
+TEST_F(RegionsWaitTest, RequestsThatSleepDoNotWakeEachOther) {
+  std::vector<void*> held;
+  std::vector<std::future<absl::StatusOr<void*>>> asked;
+  for (Pool* const region : {weights_, cache_}) {
+    const std::string tag = region == weights_ ? "weights" : "cache";
+    ASSERT_TRUE(pool_->LimitRegion(tag, 0, kMiB).ok());
+    held.push_back(Take(*region, kMiB));
+  }
+  for (Pool* const region : {weights_, cache_}) {
+    Ask(*region, kMiB);
+    asked.push_back(std::move(asked_));
+  }
+  int times_awake = 0;
+  for (int i = 0; i < 1000; ++i) {
+    times_awake += CountAsleep(*weights_) + CountAsleep(*cache_) == 2 ? 0 : 1;
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(times_awake, 0);
+  for (void* const address : held) Free(address);
+  for (auto& each : asked) {
+    asked_ = std::move(each);
+    FreeAsked();
+  }
 }
 
 TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
