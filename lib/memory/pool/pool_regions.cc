@@ -210,6 +210,10 @@ absl::Status PoolRegions::CopyOut(Region& region, Stream stream) {
                         CopyDirection::kFromDevice, stream);
   });
   if (!status.ok() || region.store == nullptr) return status;
+  if (region.saved.empty()) {  // all was freed meanwhile
+    region.store = nullptr;
+    return status;
+  }
   return StagedCopies(device_, *region.store, memory, region.host, stream)
       .Save(region.saved, region.saved_bytes);
 }
