@@ -271,6 +271,16 @@ TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesARequest) {
   Free(*served);
 }
 
+TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAResumeAndBounds) {
+  void* const held = Take(*weights_, kMiB);
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kDiscard, stream_).ok());
+  FillCaches();
+  EXPECT_TRUE(ResumeWeights().ok());
+  Free(held);
+  FillCaches();
+  EXPECT_TRUE(pool_->LimitRegion("cache", kBudget, kBudget).ok());
+}
+
 TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
   FillCaches();
   void* const kept = Take(*weights_, kMiB);
