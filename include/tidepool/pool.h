@@ -259,7 +259,8 @@ class TIDEPOOL_EXPORT Pool {
   // last pieces first, as long as the pool keeps `keep_bytes`. The memory of regions that sleep,
   // and page-locked memory that they do not need, go back too. Returns the bytes given back. Waits
   // on the host for the work that last used the memory. Memory that another call needs meanwhile
-  // stays. After an error of that wait nothing was given back.
+  // stays. After an error of that wait nothing was given back, unless it was a wait for memory of
+  // regions, which comes after that of the pool itself.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the observer that a phase begins.
