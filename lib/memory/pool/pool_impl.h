@@ -116,7 +116,9 @@ class PoolImpl final : public Pool {
   absl::Status CopyLive(const std::vector<Range>& parts, Stream stream,
                         const std::function<absl::Status(const Range&)>& copy);
   // Returns the entry of the pool, which has virtual memory, in the store.
-  Taker& taker() const { return memory_->backing()->taker(); }
+  Taker& taker() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
+    return memory_->backing()->taker();
+  }
   // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
   // Lets waiters that want at most `most_bytes` look for memory of the other pools.
