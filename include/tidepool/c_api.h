@@ -346,8 +346,8 @@ TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool
 /* Regions. A region is the part of a pool that has a tag, such as "weights". It has addresses of
    its own, within the budget of the pool. A region can sleep: its memory is then free for the rest
    of the pool, and its addresses and allocations stay. A tag has 1 to 255 bytes. Regions need
-   virtual memory, which the option `memory` chooses. Traces do not record them, and owners do not
-   count them. */
+   virtual memory, which the option `memory` chooses. Traces record them, and owners do not count
+   them. */
 
 /* How a region that sleeps keeps its contents. */
 typedef enum tidepool_pause_mode TIDEPOOL_C_INT {

@@ -67,8 +67,8 @@ struct PoolOptions {
   // Bytes that are taken from the device at once.
   std::int64_t initial_bytes = 0;
   // The budget: the pool never has more bytes live, and never holds more of the device. Virtual
-  // memory is held up to the budget rounded up to the device's granularity. 0 is all of the
-  // device's memory.
+  // memory is held up to the budget rounded up to the device's granularity, and with regions all of
+  // that may be live together. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
   PoolMemory memory = PoolMemory::kAutomatic;
   // Sizes are rounded up to the alignment: a power of two up to the device's granularity, or up to
@@ -259,7 +259,8 @@ class TIDEPOOL_EXPORT Pool {
   // last pieces first, as long as the pool keeps `keep_bytes`. The memory of regions that sleep,
   // and page-locked memory that they do not need, go back too. Returns the bytes given back. Waits
   // on the host for the work that last used the memory. Memory that another call needs meanwhile
-  // stays. After an error of that wait nothing was given back.
+  // stays. After an error of that wait nothing was given back, unless it was a wait for memory of
+  // regions, which comes after that of the pool itself.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the observer that a phase begins.

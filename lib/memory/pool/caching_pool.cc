@@ -110,18 +110,6 @@ absl::StatusOr<std::int64_t> CachingPool::Trim(std::int64_t keep_bytes) {
   return pool_->Trim(keep_bytes);
 }
 
-// The region can have the memory of caches, here and below.
-absl::Status CachingPool::ResumeRegion(std::string_view tag, Stream stream) {
-  const Pause pause(*this);
-  return pool_->ResumeRegion(tag, stream);
-}
-
-absl::Status CachingPool::LimitRegion(std::string_view tag, std::int64_t least_bytes,
-                                      std::int64_t most_bytes) {
-  const Pause pause(*this);
-  return pool_->LimitRegion(tag, least_bytes, most_bytes);
-}
-
 PoolStats CachingPool::Stats() const {
   PoolStats stats = pool_->Stats();
   for (const StreamCache& cache : caches_) {

@@ -66,12 +66,16 @@ class CachingPool final : public Pool, public CacheLayer {
                                Stream stream) override {
     return pool_->PauseRegionInto(tag, std::move(store), stream);
   }
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
+    return pool_->ResumeRegion(tag, stream);
+  }
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override {
     return pool_->AwaitContents(address, bytes, stream);
   }
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
-                           std::int64_t most_bytes) override;
+                           std::int64_t most_bytes) override {
+    return pool_->LimitRegion(tag, least_bytes, most_bytes);
+  }
   absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
     return pool_->BeginRegistration(address, bytes);
   }

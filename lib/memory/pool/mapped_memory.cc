@@ -264,9 +264,9 @@ void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, const 
 }
 
 // The work that used such memory has finished, because others have taken it.
-void MappedMemory::ExcludeGone() {
+void MappedMemory::ExcludeGone(PoolLocks& locks) {
+  const std::vector<Range> gone = locks.WithoutBooks([this] { return backing_.GonePieces(); });
   const blocks::BlockMap& blocks = arena_.blocks();
-  const std::vector<Range> gone = backing_.GonePieces();
   for (auto piece = gone.rbegin(); piece != gone.rend(); ++piece) {
     const Range inside = {piece->begin, std::min(piece->end, blocks.capacity())};
     const BlockId block = BlockAt(blocks, inside.begin);

@@ -34,7 +34,7 @@ class MappedMemory : public MemorySource {
   std::int64_t held_bytes() const override { return backing_.held_bytes(); }
   void* base() const final { return backing_.base(); }
   Backing* backing() final { return &backing_; }
-  void ExcludeGone() final;
+  void ExcludeGone(PoolLocks& locks) final ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
 
  protected:
   // A range without memory in a site, and the tickets of work that may still use the memory that

@@ -31,8 +31,9 @@ std::int64_t MemorySource::AddressBytes(const PoolOptions& options, const Device
   if (options.memory == PoolMemory::kSegments) {
     return Segments::OffsetBytes(options.max_bytes, options.alignment);
   }
-  if (!options.remap) return MappedAddressBytes(options);
-  const auto granules = static_cast<std::uint64_t>(options.max_bytes / device.granularity());
+  const std::int64_t granule = device.granularity();
+  if (!options.remap) return (MappedAddressBytes(options) + granule - 1) & -granule;
+  const auto granules = static_cast<std::uint64_t>(options.max_bytes / granule);
   return options.max_bytes * (std::bit_width(granules) + 1);
 }
 

@@ -33,7 +33,7 @@ class MemorySource {
   // Makes the source that resolved options ask for. The arena and the store outlive it.
   static std::unique_ptr<MemorySource> Create(Device& device, const PoolOptions& options,
                                               StreamArena& arena, PhysicalStore& store);
-  // Returns how many bytes of offsets a pool needs.
+  // Returns how many bytes of offsets a pool needs: whole granules of virtual memory.
   static std::int64_t AddressBytes(const PoolOptions& options, const Device& device);
 
   MemorySource(Device& device, const PoolOptions& options, StreamArena& arena)
@@ -65,7 +65,8 @@ class MemorySource {
   // Returns the pieces of virtual memory, which `locks.memory` guards; null for segments.
   virtual Backing* backing() { return nullptr; }
   // Takes free memory that was lent, and that others have, out of the arena.
-  virtual void ExcludeGone() {}
+  virtual void ExcludeGone([[maybe_unused]] PoolLocks& locks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {}
   // Waits on the host until no memory is mapped at an old address too.
   virtual absl::Status AwaitMoves([[maybe_unused]] PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {

@@ -64,6 +64,7 @@ absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::i
         "it holds ", text::ExactSize(held), ", expected at most ", text::ExactSize(most_bytes),
         " before it may hold no more: free memory of it first"));
   }
+  taker.is_full_ = false;
   const std::int64_t missing = std::max<std::int64_t>(0, least_bytes - held);
   const std::int64_t room = limit_ - (held_bytes_ - lent_bytes_) - KeptBytes(taker);
   if (missing > room) return NoRoom(taker, missing);
@@ -236,12 +237,12 @@ absl::Status PhysicalStore::CheckInvariants() const {
     }
   }
   if (known != held_bytes_) {
-    return absl::InternalError(absl::StrCat("takers hold and lend ", known,
-                                            " bytes, and the store has ", held_bytes_));
+    return absl::InternalError(
+        absl::StrCat("takers hold and lend ", known, " bytes, and the store has ", held_bytes_));
   }
   if (limit_ == 0 || used <= limit_) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("takers use or keep ", used, " bytes, and the limit is ", limit_));
+      absl::StrCat("takers use or keep ", used, " bytes, and the limit is ", limit_bytes()));
 }
 
 void PhysicalStore::Add(std::uint64_t name, Loan loan) {

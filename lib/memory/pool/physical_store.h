@@ -74,6 +74,8 @@ class PhysicalStore {
   // Limits all memory together, and makes its pieces equal, so that one serves another's request.
   // Memory that exists already counts.
   void Limit(std::int64_t bytes);
+  // Returns the limit in whole granules; 0 without one. Waits for no other call.
+  std::int64_t limit_bytes() const { return limit_.load(std::memory_order_relaxed); }
   // Returns the bytes of a piece of new memory; 0 without a limit.
   std::int64_t piece_bytes() const;
 
@@ -132,7 +134,7 @@ class PhysicalStore {
 
   Device& device_;
   mutable locks::Mutex mutex_;
-  std::int64_t limit_ ABSL_GUARDED_BY(mutex_) = 0;  // 0: none
+  std::atomic<std::int64_t> limit_ = 0;  // 0: none; changed under the mutex
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

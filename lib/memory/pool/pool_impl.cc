@@ -145,10 +145,16 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
+// With regions all waiters look in such calls, one at a time. So this one hides no memory from
+// them, and they need not look again.
 absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const Waiter* waiter) {
-  if (!memory_->is_asleep()) return AllocateOrGrow(wanted, waiter);
-  if (waiter == nullptr) return Asleep();
-  return nullptr;
+  if (memory_->is_asleep() && waiter == nullptr) return Asleep();
+  if (memory_->is_asleep()) return nullptr;
+  const std::int64_t held = memory_->held_bytes();
+  absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
+  const bool is_served = address.ok() && *address != nullptr;
+  if (!is_served && memory_->held_bytes() != held) ServeWaiting();  // others may have room now
+  return address;
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
@@ -172,7 +178,8 @@ absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
     ++request.attempt;
     const auto ask = [&] { return options_.on_out_of_memory(request); };
     if (!locks_.WithoutBooks(ask)) break;
-    absl::StatusOr<void*> address = AllocateAgain(wanted, nullptr);
+    if (memory_->is_asleep()) return Asleep();
+    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
     if (!address.ok() || *address != nullptr) return address;
   }
   return Refuse(request.bytes, wanted.hint, wanted.stream);
@@ -369,8 +376,9 @@ absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherFrees();
   const bool had_live = MayFindRoom(waiter.wanted);
-  absl::StatusOr<void*> address = regions_.HasAny() ? AllocateFromOthers(waiter.wanted, &waiter)
-                                                    : AllocateOrGrow(waiter.wanted, &waiter);
+  absl::StatusOr<void*> address = nullptr;
+  if (!regions_.HasAny()) address = AllocateOrGrow(waiter.wanted, &waiter);
+  if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live) return address;
   const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
@@ -569,13 +577,16 @@ void PoolImpl::EndSleep() {
 void PoolImpl::Lend(std::shared_ptr<QueuedWork> work) {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
-  memory_->backing()->Lend(std::move(work));
+  locks_.WithoutBooks([&work, backing = memory_->backing()] {
+    backing->Lend(std::move(work));
+    return true;
+  });
 }
 
 absl::Status PoolImpl::TakeBack() {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
-  memory_->ExcludeGone();
+  memory_->ExcludeGone(locks_);
   return locks_.WithoutBooks([backing = memory_->backing()] { return backing->TakeBack(); });
 }
 

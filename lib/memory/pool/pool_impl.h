@@ -116,7 +116,9 @@ class PoolImpl final : public Pool {
   absl::Status CopyLive(const std::vector<Range>& parts, Stream stream,
                         const std::function<absl::Status(const Range&)>& copy);
   // Returns the entry of the pool, which has virtual memory, in the store.
-  Taker& taker() const { return memory_->backing()->taker(); }
+  Taker& taker() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
+    return memory_->backing()->taker();
+  }
   // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
   // Lets waiters that want at most `most_bytes` look for memory of the other pools.
@@ -138,7 +140,7 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Allocates after the books were unlocked.
+  // Allocates while no other thread takes room (PoolRegions::TakeRoom).
   absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Allocates, with unused memory of the other pools of the budget where there is no other.

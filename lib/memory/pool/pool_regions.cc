@@ -142,6 +142,11 @@ std::vector<PoolImpl*> PoolRegions::Pools() const {
   return pools;
 }
 
+PoolRegions::Transition::~Transition() {
+  regions_.EndGrowth();
+  regions_.CallAllWaiters();
+}
+
 absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
                                 std::unique_ptr<ContentsStore> store, Stream stream) {
   const locks::MutexLock control(&control_);
@@ -155,6 +160,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
+  const Transition transition(*this);
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
   if (mode == PauseMode::kHost && *bytes > 0) {
@@ -172,7 +178,6 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
     figures.is_asleep = true;
     ++figures.pauses;
   });
-  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
   return absl::OkStatus();
 }
 
@@ -205,6 +210,10 @@ absl::Status PoolRegions::CopyOut(Region& region, Stream stream) {
                         CopyDirection::kFromDevice, stream);
   });
   if (!status.ok() || region.store == nullptr) return status;
+  if (region.saved.empty()) {  // all was freed meanwhile
+    region.store = nullptr;
+    return status;
+  }
   return StagedCopies(device_, *region.store, memory, region.host, stream)
       .Save(region.saved, region.saved_bytes);
 }
@@ -223,6 +232,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
+  const Transition transition(*this);
   absl::Status status;
   TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
@@ -428,8 +438,10 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
         absl::StrCat(not_limited, ": it sleeps: resume it before you limit it"));
   }
   PoolImpl& pool = *region.pool;
-  if (pool.taker().held_bytes() > most_bytes) {
-    if (absl::Status status = pool.TrimOwn(least_bytes).status(); !status.ok()) {
+  // Without a piece it may hold less than its least, and with it more than its most.
+  for (const std::int64_t kept_bytes : {least_bytes, std::int64_t{0}}) {
+    if (pool.taker().held_bytes() <= most_bytes) break;
+    if (absl::Status status = pool.TrimOwn(kept_bytes).status(); !status.ok()) {
       return Because(status, not_limited);
     }
   }
@@ -443,13 +455,20 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
   });
-  for (PoolImpl* const other : Pools()) other->CallWaiters();
+  CallAllWaiters();
   return absl::OkStatus();
 }
 
+// Others may free memory during the wait.
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
   if (wanting.taker().is_full()) return false;
+  if (TrimOthers(wanting)) return true;
+  if (store_.lent_bytes() == 0) return false;
   store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
+  return TrimOthers(wanting);
+}
+
+bool PoolRegions::TrimOthers(const PoolImpl& wanting) {
   bool has_made = false;
   for (PoolImpl* const pool : Pools()) {
     if (pool == &wanting) continue;
@@ -464,11 +483,15 @@ void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   std::int64_t live_bytes = 0;
   const std::vector<PoolImpl*> pools = Pools();
   for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
-  const std::int64_t room =
-      live_bytes == 0 ? std::numeric_limits<std::int64_t>::max() : options_.max_bytes - live_bytes;
+  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
+                                            : store_.limit_bytes() - live_bytes;
   for (PoolImpl* const pool : pools) {
     if (pool != &freeing) pool->CallWaiters(room);
   }
+}
+
+void PoolRegions::CallAllWaiters() {
+  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
 }
 
 bool PoolRegions::MayFree(const PoolImpl& pool) const {

@@ -86,9 +86,9 @@ class PoolRegions {
     PoolRegions& regions_;
   };
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
-  // unused memory above their least. In between it empties caches and slabs, waits for the work of
-  // lent memory and takes unused memory from the others. One thread at a time: two would take
-  // memory from each other.
+  // unused memory above their least. In between it empties caches and slabs, takes unused memory
+  // from the others, and waits for the work of lent memory at last. One thread at a time: two would
+  // take memory from each other.
   template <typename Take>
   void TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
@@ -130,7 +130,7 @@ class PoolRegions {
   // Counts a free, or a growth that served no request, before a waiter can see its effect.
   void CountFree() { frees_.fetch_add(1); }
   std::uint64_t frees() const { return frees_.load(); }
-  // Around the growth of a pool, which may have memory meanwhile that is neither unused nor live.
+  // Around a change in which a pool may have memory that is neither unused nor live.
   void BeginGrowth() { growing_.fetch_add(1); }
   void EndGrowth() { growing_.fetch_sub(1); }
   // Whether a pool that is awake, other than `pool`, has live memory or will soon have some.
@@ -169,8 +169,11 @@ class PoolRegions {
   absl::StatusOr<PoolImpl*> PoolWith(const void* address, std::int64_t bytes) const;
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
-  // Returns whether other pools gave back memory.
+  void CallAllWaiters();
+  // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
+  // they have none at once.
   bool MakeRoom(const PoolImpl& wanting);
+  bool TrimOthers(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.
@@ -190,6 +193,21 @@ class PoolRegions {
   // Records the end of a piece of the copies on `stream`.
   absl::Status EndPiece(Region& region, std::int64_t end, Stream stream);
   void ForgetContents(Region& region);
+  // Stands for a pause or a resume. Meanwhile the region has memory that is neither live nor
+  // unused, and that others cannot take. So requests wait for the end, and then look again.
+  class Transition {
+   public:
+    explicit Transition(PoolRegions& regions) : regions_(regions) {
+      regions_.BeginGrowth();
+      regions_.CountFree();  // for requests that look already
+    }
+    ~Transition();
+    Transition(const Transition&) = delete;
+    Transition& operator=(const Transition&) = delete;
+
+   private:
+    PoolRegions& regions_;
+  };
   template <typename Change>
   void Note(Region& region, Change change) {
     const locks::MutexLock lock(&table_);

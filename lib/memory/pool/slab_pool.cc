@@ -142,18 +142,6 @@ absl::StatusOr<std::int64_t> SlabPool::Trim(std::int64_t keep_bytes) {
   return pool_->Trim(keep_bytes);
 }
 
-// The region can have the memory of slabs, here and below.
-absl::Status SlabPool::ResumeRegion(std::string_view tag, Stream stream) {
-  const Pause pause(*this);
-  return pool_->ResumeRegion(tag, stream);
-}
-
-absl::Status SlabPool::LimitRegion(std::string_view tag, std::int64_t least_bytes,
-                                   std::int64_t most_bytes) {
-  const Pause pause(*this);
-  return pool_->LimitRegion(tag, least_bytes, most_bytes);
-}
-
 PoolStats SlabPool::Stats() const {
   PoolStats stats = pool_->Stats();
   stats.allocations -= begun_.load();

@@ -20,12 +20,17 @@ class HookedDevice : public testing::ForwardingDevice {
     Run(before_create);
     return ForwardingDevice::CreatePhysical(bytes);
   }
+  absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) override {
+    Run(before_pin);
+    return ForwardingDevice::AllocatePinned(bytes);
+  }
   absl::Status FreeMemory(void* address) override {
     Run(before_free);
     return ForwardingDevice::FreeMemory(address);
   }
 
   std::function<void()> before_create;
+  std::function<void()> before_pin;
   std::function<void()> before_free;
 
  private:

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "tests/memory/pool/gate.h"
 #include "tests/memory/pool/hooked_device.h"
+#include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -226,6 +228,54 @@ TEST_F(CutOffEndTest, IsGivenBackAfterItsWork) {
   gate_.Open();
   EXPECT_EQ(*trim_.get(), 2 * granule_);
   for (void* const address : {first_block_, again_, middle_}) Free(address, second_);
+}
+
+// A store has no use for contents of no bytes.
+TEST_F(InterferenceTest, TheLastAllocationIsFreedDuringAPause) {
+  Make({.max_bytes = 8 * kMiB});
+  const Stream stream = NewStream();
+  Pool& region = *pool_->Region("weights").value();
+  void* const held = region.Allocate(kMiB, stream).value();
+  hooked_.before_pin = [&] { EXPECT_TRUE(region.Free(held, stream).ok()); };
+  StoreFault fault;
+  const absl::Status paused =
+      pool_->PauseRegionInto("weights", std::make_unique<MemoryStore>(kMiB, fault), stream);
+  EXPECT_TRUE(paused.ok()) << paused;
+  EXPECT_EQ(pool_->RegionStatistics().front().stored_bytes, 0);
+  Free(Take(8 * kMiB, stream), stream);
+  EXPECT_TRUE(pool_->ResumeRegion("weights", stream).ok());
+  ExpectInvariants();
+}
+
+// Work for which the device waits in such a call may depend on a free in the region.
+TEST_F(InterferenceTest, ARegionSleepsAndWakesDuringCallsForMemory) {
+  Make({.max_bytes = 8 * kMiB});
+  const Stream stream = NewStream();
+  Pool& region = *pool_->Region("weights").value();
+  const std::array held = {region.Allocate(kMiB, stream).value(),
+                           region.Allocate(kMiB, stream).value()};
+  std::vector<void*> taken;
+  for (const bool sleeps : {true, false}) {
+    std::future<absl::Status> call;
+    hooked_.before_create = [&] {
+      call = std::async(std::launch::async, [&] {
+        return sleeps ? pool_->PauseRegion("weights", PauseMode::kDiscard, stream)
+                      : pool_->ResumeRegion("weights", stream);
+      });
+      // A thread that waited for the device and held the books would have them after this time.
+      for (int i = 0; i < 10000; ++i) {
+        EXPECT_EQ(region.Stats().live_count, sleeps ? 2 : 1);
+        std::this_thread::yield();
+      }
+      EXPECT_TRUE(pool_->Free(held[sleeps ? 0 : 1], stream).ok());
+    };
+    taken.push_back(Take(kMiB, stream));
+    const absl::Status status = call.get();
+    EXPECT_TRUE(status.ok()) << status;
+    ExpectInvariants();
+    EXPECT_TRUE(pool_->Trim().ok());  // so that the next request calls the device
+  }
+  for (void* const address : taken) Free(address, stream);
 }
 
 }  // namespace

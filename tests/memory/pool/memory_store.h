@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "tidepool/contents_store.h"
@@ -17,9 +19,11 @@ namespace tidepool {
 // Which call fails next, of all stores that share it: 1 is the next one, 0 none.
 struct StoreFault {
   std::int64_t call = 0;
-  std::int64_t reads = 0;  // so far
+  std::int64_t reads = 0;             // so far
+  std::function<void()> during_next;  // runs in the next call, once
 
   absl::Status Count() {
+    if (const std::function<void()> run = std::exchange(during_next, nullptr)) run();
     return call > 0 && --call == 0 ? absl::UnavailableError("the store fails") : absl::OkStatus();
   }
 };

@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 
 class RegionsTest : public PoolFixture {
  protected:
-  explicit RegionsTest() : PoolFixture({.memory_bytes = 64 * kMiB}) {}
+  explicit RegionsTest(const HostDeviceOptions& options = {.memory_bytes = 64 * kMiB})
+      : PoolFixture(options) {}
 
   void Make(PoolOptions options = {.max_bytes = 16 * kMiB}) {
     pool_ = NewPool(options);
@@ -383,6 +384,17 @@ TEST_F(RegionsTest, WorkThatUsesThePausedMemoryComesBeforeItsNextOwner) {
   ExpectFilled(p, 16 * kMiB, 5);
 }
 
+TEST_F(RegionsTest, UnusedMemoryServesARequestBeforeAPauseHasCopied) {
+  Make();
+  Take(*weights_, 8 * kMiB);
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 8 * kMiB), stream_).ok());
+  const Stream copier = NewStream();
+  device_->HoldCopies();
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, copier).ok());
+  Take(*pool_, 8 * kMiB);
+  device_->ReleaseCopies();
+}
+
 TEST_F(RegionsTest, AnotherStreamResumesWhileThePauseCopies) {
   Make();
   void* const p = Take(*weights_, 8 * kMiB);
@@ -501,6 +513,25 @@ TEST_F(RegionsTest, UnusedMemoryMakesRoomForBounds) {
   EXPECT_TRUE(cache_->Free(Take(*cache_, 8 * kMiB), stream_).ok());
   ASSERT_TRUE(pool_->LimitRegion("cache", 0, kMiB).ok());
   EXPECT_LE(cache_->Stats().reserved_bytes, kMiB);
+  ExpectInvariants();
+}
+
+TEST_F(RegionsTest, BoundsMayLieBetweenPieces) {
+  Make();
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 128 * kKiB), stream_).ok());  // two pieces
+  const absl::Status limited = pool_->LimitRegion("cache", 100 * kKiB, 100 * kKiB);
+  EXPECT_TRUE(limited.ok()) << limited;
+  ExpectInvariants();
+}
+
+TEST_F(RegionsTest, UnusedMemoryMakesRoomForBoundsOfAFullRegion) {
+  Make();
+  ASSERT_TRUE(pool_->LimitRegion("weights", 0, kMiB).ok());
+  Take(*weights_, kMiB);
+  EXPECT_FALSE(weights_->Allocate(kMiB, stream_).ok());
+  EXPECT_TRUE(pool_->Free(Take(*pool_, 15 * kMiB), stream_).ok());
+  const absl::Status limited = pool_->LimitRegion("weights", 4 * kMiB, 8 * kMiB);
+  EXPECT_TRUE(limited.ok()) << limited;
   ExpectInvariants();
 }
 
@@ -770,6 +801,41 @@ TEST_F(RegionsTest, OneRegionSharesWithAPlannedPool) {
   }
   Resume("weights");
   ExpectFilled(p, 12 * kMiB, 2);
+}
+
+// The budget is no multiple of the granule.
+class RegionsInLargeGranulesTest : public RegionsTest {
+ protected:
+  RegionsInLargeGranulesTest()
+      : RegionsTest({.memory_bytes = 64 * kMiB, .granularity = 2 * kMiB}) {}
+};
+
+TEST_F(RegionsInLargeGranulesTest, AllOfTheLastGranuleBelongsToTheRegion) {
+  Make({.max_bytes = 7 * kMiB});
+  const auto free = [&](void* address) { EXPECT_TRUE(pool_->Free(address, stream_).ok()); };
+  void* const first = Take(*weights_, 2 * kMiB - 512);
+  void* const small = Take(*weights_, 512);
+  void* const hole = Take(*weights_, 2 * kMiB);
+  void* const before_end = Take(*weights_, 512);
+  free(first);
+  free(hole);
+  EXPECT_EQ(*weights_->Trim(), 2 * kMiB);
+  void* const large = Take(*weights_, 3 * kMiB);  // reaches beyond the budget by the hole
+  void* const last = Take(*weights_, kMiB / 2);
+  EXPECT_EQ(weights_->OffsetOf(last), 7 * kMiB + 512);
+  free(before_end);
+  free(large);
+  Fill(small, 512, 1);
+  Fill(last, kMiB / 2, 2);
+  Pause("weights");
+  EXPECT_EQ(StatsOf(0).copied_out_bytes, kMiB / 2 + 512);
+  free(Take(*cache_, 7 * kMiB));
+  Resume("weights");
+  ExpectFilled(small, 512, 1);
+  ExpectFilled(last, kMiB / 2, 2);
+  EXPECT_TRUE(pool_->AwaitContents(last, kMiB / 2, stream_).ok());
+  free(small);
+  free(last);
 }
 
 // The observer of a pool hears of its regions too.

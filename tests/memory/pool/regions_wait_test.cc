@@ -5,13 +5,18 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "lib/memory/pool/pool_impl.h"
+#include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -21,7 +26,9 @@ class RegionsWaitTest : public PoolFixture {
  protected:
   static constexpr std::int64_t kBudget = 16 * kMiB;
 
-  RegionsWaitTest() : PoolFixture({.memory_bytes = 4 * kBudget}) {}
+  explicit RegionsWaitTest(std::int64_t budget = kBudget, std::int64_t granule = 64 * kKiB)
+      : PoolFixture({.memory_bytes = 4 * kBudget, .granularity = granule}),
+        pool_(NewPool({.max_bytes = budget})) {}
 
   void* Take(Pool& pool, std::int64_t bytes) {
     return pool.Allocate(static_cast<std::size_t>(bytes), stream_).value();
@@ -50,11 +57,36 @@ class RegionsWaitTest : public PoolFixture {
   static void AwaitSleeper(const Pool& pool) {
     while (pool.Stats().blocked == 0) std::this_thread::yield();
   }
+  // Returns the requests of a region that sleep, and that no call woke.
+  static std::int64_t CountAsleep(const Pool& region) {
+    return static_cast<const pool::PoolImpl&>(region).CountAsleep();
+  }
+
+  // Makes a request on a thread of its own. Returns when it sleeps or has ended.
+  void Ask(Pool& pool, std::int64_t bytes) {
+    const std::int64_t slept = pool.Stats().blocked;
+    asked_ = std::async(std::launch::async, [=, this, &pool] { return Wait(pool, bytes); });
+    while (pool.Stats().blocked == slept && !HasEnded()) std::this_thread::yield();
+  }
+  bool HasEnded() const {
+    return asked_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+  void FreeAsked() {
+    const absl::StatusOr<void*> served = asked_.get();
+    ASSERT_TRUE(served.ok()) << served.status();
+    Free(*served);
+  }
+  absl::Status PauseWeights() {
+    return pool_->PauseRegionInto("weights", std::make_unique<MemoryStore>(kMiB, store_), stream_);
+  }
+  absl::Status ResumeWeights() { return pool_->ResumeRegion("weights", stream_); }
 
   const Stream stream_ = NewStream();
-  const std::unique_ptr<Pool> pool_ = NewPool({.max_bytes = kBudget});
+  StoreFault store_;
+  const std::unique_ptr<Pool> pool_;
   Pool* const weights_ = pool_->Region("weights").value();
   Pool* const cache_ = pool_->Region("cache").value();
+  std::future<absl::StatusOr<void*>> asked_;
 };
 
 TEST_F(RegionsWaitTest, ARequestGetsMemoryThatAnotherPoolFrees) {
@@ -97,6 +129,17 @@ TEST_F(RegionsWaitTest, ARequestThatNoFreeCanServeIsRefused) {
   EXPECT_TRUE(absl::IsResourceExhausted(served.status())) << served.status();
 }
 
+TEST_F(RegionsWaitTest, RequestsThatNoFreeCanServeAreRefusedTogether) {
+  ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  for (int i = 0; i < 100; ++i) {
+    absl::Status refused;
+    std::thread other([&] { refused = Wait(*pool_, kBudget).status(); });
+    EXPECT_TRUE(absl::IsResourceExhausted(Wait(*cache_, kBudget).status()));
+    other.join();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  }
+}
+
 TEST_F(RegionsWaitTest, ALowerLeastServesAWaiter) {
   ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
   Free(Take(*weights_, kBudget / 2));  // the region keeps the memory
@@ -117,12 +160,106 @@ TEST_F(RegionsWaitTest, ARequestAboveTheMostOfItsRegionDoesNotWaitForOthers) {
   Free(held);
 }
 
+TEST_F(RegionsWaitTest, RequestsThatSleepDoNotWakeEachOther) {
+  std::vector<void*> held;
+  std::vector<std::future<absl::StatusOr<void*>>> asked;
+  for (Pool* const region : {weights_, cache_}) {
+    const std::string tag = region == weights_ ? "weights" : "cache";
+    ASSERT_TRUE(pool_->LimitRegion(tag, 0, kMiB).ok());
+    held.push_back(Take(*region, kMiB));
+  }
+  for (Pool* const region : {weights_, cache_}) {
+    Ask(*region, kMiB);
+    asked.push_back(std::move(asked_));
+  }
+  int times_awake = 0;
+  for (int i = 0; i < 1000; ++i) {
+    times_awake += CountAsleep(*weights_) + CountAsleep(*cache_) == 2 ? 0 : 1;
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(times_awake, 0);
+  for (void* const address : held) Free(address);
+  for (auto& each : asked) {
+    asked_ = std::move(each);
+    FreeAsked();
+  }
+}
+
 TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
   void* const held = Take(*weights_, kMiB);
   ASSERT_TRUE(pool_->LimitRegion("cache", kBudget / 2, kBudget).ok());
   ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kHost, stream_).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(Wait(*pool_, kBudget).status()));
   Free(held);
+}
+
+TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAPause) {
+  void* const held = Take(*weights_, kBudget);
+  store_.during_next = [&] { Ask(*cache_, kBudget); };
+  ASSERT_TRUE(PauseWeights().ok());
+  FreeAsked();
+  Free(held);
+}
+
+TEST_F(RegionsWaitTest, ARequestWaitsForTheEndOfAResume) {
+  void* const held = Take(*weights_, kBudget);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget));
+  store_.during_next = [&] { Ask(*cache_, kBudget); };
+  ASSERT_TRUE(ResumeWeights().ok());
+  EXPECT_FALSE(HasEnded());
+  Free(held);
+  FreeAsked();
+}
+
+// A request may look in the middle of a pause or a resume, and must look again at the end.
+TEST_F(RegionsWaitTest, ARequestGetsMemoryThatWasFreedDuringAPauseThatFails) {
+  void* const freed = Take(*weights_, kBudget / 2);
+  void* const saved = Take(*weights_, kBudget / 4);
+  void* const kept = Take(*pool_, kBudget / 4);
+  Ask(*cache_, kBudget / 2);
+  store_.call = 1;
+  store_.during_next = [&] {
+    Free(freed);
+    while (CountAsleep(*cache_) == 0) std::this_thread::yield();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(PauseWeights()));
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
+}
+
+TEST_F(RegionsWaitTest, ARequestGetsMemoryThatWasFreedDuringAResume) {
+  void* const freed = Take(*weights_, kBudget / 2);
+  void* const saved = Take(*weights_, kBudget / 4);
+  void* const kept = Take(*pool_, kBudget / 4);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget / 4 * 3));
+  store_.during_next = [&] {
+    Ask(*cache_, kBudget / 2);
+    Free(freed);
+    while (CountAsleep(*cache_) == 0) std::this_thread::yield();
+  };
+  ASSERT_TRUE(ResumeWeights().ok());
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
+}
+
+TEST_F(RegionsWaitTest, ARequestGetsTheMemoryOfAResumeThatFails) {
+  void* const saved = Take(*weights_, kBudget / 2);
+  void* const kept = Take(*pool_, kBudget / 2);
+  ASSERT_TRUE(PauseWeights().ok());
+  Free(Take(*cache_, kBudget / 2));
+  store_.call = 1;
+  store_.during_next = [&] { Ask(*cache_, kBudget / 2); };
+  EXPECT_TRUE(absl::IsUnavailable(ResumeWeights()));
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  FreeAsked();
+  Free(saved);
 }
 
 // Blocks that a stream's cache keeps are given to the pool before a request of a region is refused
@@ -132,6 +269,16 @@ TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesARequest) {
   const absl::StatusOr<void*> served = cache_->Allocate(kBudget, stream_);
   ASSERT_TRUE(served.ok()) << served.status();
   Free(*served);
+}
+
+TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAResumeAndBounds) {
+  void* const held = Take(*weights_, kMiB);
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kDiscard, stream_).ok());
+  FillCaches();
+  EXPECT_TRUE(ResumeWeights().ok());
+  Free(held);
+  FillCaches();
+  EXPECT_TRUE(pool_->LimitRegion("cache", kBudget, kBudget).ok());
 }
 
 TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
@@ -169,6 +316,26 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, 240);
   EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+// The budget is no multiple of the granule: all of the last granule serves regions.
+class RegionsWaitInLargeGranulesTest : public RegionsWaitTest {
+ protected:
+  RegionsWaitInLargeGranulesTest() : RegionsWaitTest(7 * kMiB, 2 * kMiB) {}
+};
+
+TEST_F(RegionsWaitInLargeGranulesTest, AFreeThatLeavesRoomInTheLastGranuleCounts) {
+  void* const kept = Take(*weights_, 6 * kMiB);
+  void* const freed = Take(*pool_, 2 * kMiB);
+  absl::StatusOr<void*> served = nullptr;
+  std::thread waiter([&] { served = Wait(*cache_, 2 * kMiB); });
+  AwaitSleeper(*cache_);
+  Free(freed);
+  EXPECT_EQ(CountAsleep(*cache_), 0);
+  Free(kept);
+  waiter.join();
+  ASSERT_TRUE(served.ok()) << served.status();
+  Free(*served);
 }
 
 }  // namespace
