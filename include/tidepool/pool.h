@@ -10,8 +10,9 @@
 // slabs end before the pool grows, trims or refuses, and a pool with a recorder has none of them.
 //
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
-// waits for work of a stream delays only calls that give memory back to the device: Trim, and an
-// allocation that has to. So work may depend on any other call of the pool. A call that fails
+// waits for work of a stream delays only calls that give memory back to the device, Trim and an
+// allocation that has to, and one of a region those that pause, resume or limit the same region, or
+// wait for its contents. So work may depend on any other call of the pool. A call that fails
 // changes nothing but counters and, where the device failed half-way, how much memory the pool
 // holds.
 //
@@ -313,9 +314,11 @@ class TIDEPOOL_EXPORT Pool {
   // Puts a region to sleep after the work queued on `stream` so far; work of other streams that
   // writes to its memory comes before, as for Free. Copies of contents to the host are queued on
   // `stream`, and others take the memory when these and all other work queued so far have finished.
-  // A taker waits on the host for that only where nothing else is left in the budget. No work may
-  // use the memory until ResumeRegion. A sleeping region refuses requests with FailedPrecondition,
-  // and AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
+  // A taker waits on the host for that only where nothing else is left in the budget. The pause
+  // itself waits where the contents outgrew the page-locked memory of the last one, for the copies
+  // in that memory, and for a Trim of the region. No work may use the memory until ResumeRegion. A
+  // sleeping region refuses requests with FailedPrecondition, and AllocateBlocking waits on if it
+  // waited already. Allocations may be freed while it sleeps.
   // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;
   // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
   // region does not sleep, and its contents are as they were. O(blocks).

@@ -74,7 +74,7 @@ absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
         "with virtual memory, on a device that has it");
   }
   if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
-  const locks::MutexLock control(&control_);
+  const locks::MutexLock making(&making_);
   if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
   absl::StatusOr<std::unique_ptr<Region>> made = Make(tag);
   if (!made.ok()) return made.status();
@@ -149,10 +149,10 @@ PoolRegions::Transition::~Transition() {
 
 absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
                                 std::unique_ptr<ContentsStore> store, Stream stream) {
-  const locks::MutexLock control(&control_);
   const absl::StatusOr<Region*> found = Find(tag);
   if (!found.ok()) return found.status();
   Region& region = **found;
+  const locks::MutexLock control(&region.control);
   if (region.is_asleep) {
     return absl::FailedPreconditionError(
         absl::StrCat(Quoted(tag), " sleeps already: resume it before you pause it again"));
@@ -219,10 +219,10 @@ absl::Status PoolRegions::CopyOut(Region& region, Stream stream) {
 }
 
 absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
-  const locks::MutexLock control(&control_);
   const absl::StatusOr<Region*> found = Find(tag);
   if (!found.ok()) return found.status();
   Region& region = **found;
+  const locks::MutexLock control(&region.control);
   if (!region.is_asleep) {
     return absl::FailedPreconditionError(
         absl::StrCat(Quoted(tag), " does not sleep: pause it before you resume it"));
@@ -330,7 +330,7 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   Region* const region = FindByAddress(address);
   if (region == nullptr) return absl::OkStatus();
-  const locks::MutexLock control(&control_);
+  const locks::MutexLock control(&region->control);
   if (region->is_asleep) {
     return absl::FailedPreconditionError(
         absl::StrCat(Quoted(region->tag), " sleeps: resume it before you wait for its contents"));
@@ -428,10 +428,10 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
                                                    most_bytes,
                                                    " bytes, expected 0 <= least <= most"));
   }
-  const locks::MutexLock control(&control_);
   const absl::StatusOr<Region*> found = Find(tag);
   if (!found.ok()) return found.status();
   Region& region = **found;
+  const locks::MutexLock control(&region.control);
   const std::string not_limited = absl::StrCat(Quoted(tag), " was not limited");
   if (region.is_asleep) {
     return absl::FailedPreconditionError(
@@ -502,13 +502,13 @@ bool PoolRegions::MayFree(const PoolImpl& pool) const {
 
 absl::StatusOr<std::int64_t> PoolRegions::GiveBack() {
   if (!HasAny()) return 0;
-  const locks::MutexLock control(&control_);
   std::vector<Region*> regions;
   {
     const locks::MutexLock lock(&table_);
     for (const std::unique_ptr<Region>& region : regions_) regions.push_back(region.get());
   }
   for (Region* const region : regions) {
+    const locks::MutexLock control(&region->control);
     if (region->is_asleep && !region->saved.empty() && region->store == nullptr) continue;
     if (absl::Status status = FreeHost(*region); !status.ok()) return status;
   }

@@ -149,7 +149,8 @@ class PoolRegions {
     std::unique_ptr<PoolImpl> pool;
     const std::byte* begin = nullptr;  // of its addresses
     const std::byte* end = nullptr;
-    // `control_` guards the rest but for the figures.
+    locks::Mutex control;  // a thread that pauses, resumes or limits it holds this
+    // `control` guards the rest but for the figures.
     bool is_asleep = false;
     std::byte* host = nullptr;             // page-locked: the contents, or blocks of the store
     std::unique_ptr<ContentsStore> store;  // null: `host` has the contents
@@ -218,7 +219,7 @@ class PoolRegions {
   const PoolOptions& options_;
   PhysicalStore& store_;
   PoolImpl& untagged_;
-  locks::Mutex control_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that pauses or resumes holds it
+  locks::Mutex making_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that makes a region holds it
   mutable locks::Mutex table_;
   std::vector<std::unique_ptr<Region>> regions_ ABSL_GUARDED_BY(table_);  // none ever goes
   std::atomic<bool> has_any_ = false;

@@ -364,7 +364,7 @@ TEST_F(RegionThreads, UseAndPauseAtOnceBeforeAnObserver) {
   }
 }
 
-// Threads use regions while another lets them sleep. Users of contents hold a region awake.
+// Threads use regions while others let them sleep. Users of contents hold a region awake.
 void RegionThreads::UseAndPauseAtOnce(PoolObserver* observer) {
   const auto pool = NewPool({.max_bytes = 8 * kMiB, .recorder = observer});
   std::array<std::shared_mutex, kTags.size()> awake;
@@ -409,20 +409,23 @@ void RegionThreads::UseAndPauseAtOnce(PoolObserver* observer) {
   std::vector<std::thread> threads;
   running = static_cast<int>(kTags.size()) + 1;
   for (std::size_t i = 0; i <= kTags.size(); ++i) threads.emplace_back(use, i);
-  const Stream stream = NewStream();
-  std::mt19937_64 random(1);
-  while (running > 0) {
-    const std::size_t index = random() % kTags.size();
-    const std::unique_lock lock(awake[index]);
-    ASSERT_TRUE(pool->PauseRegion(kTags[index], PauseMode::kHost, stream).ok());
-    if (random() % 2 == 0) {
-      EXPECT_TRUE(pool->Trim().ok());
+  const auto pause = [&](std::uint64_t seed) {
+    const Stream stream = NewStream();
+    std::mt19937_64 random(seed);
+    while (running > 0) {
+      const std::size_t index = random() % kTags.size();
+      const std::unique_lock lock(awake[index]);
+      ASSERT_TRUE(pool->PauseRegion(kTags[index], PauseMode::kHost, stream).ok());
+      if (random() % 2 == 0) {
+        EXPECT_TRUE(pool->Trim().ok());
+      }
+      ASSERT_EQ(pool->RegionStatistics().size(), kTags.size());
+      const absl::Status status = pool->ResumeRegion(kTags[index], stream);
+      ASSERT_TRUE(status.ok()) << status;
+      ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
     }
-    ASSERT_EQ(pool->RegionStatistics().size(), kTags.size());
-    const absl::Status status = pool->ResumeRegion(kTags[index], stream);
-    ASSERT_TRUE(status.ok()) << status;
-    ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
-  }
+  };
+  for (const std::uint64_t seed : {1, 2}) threads.emplace_back(pause, seed);
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }

@@ -265,6 +265,24 @@ TEST_F(RegionsTest, AResumeFromAStoreEndsAfterItsCopies) {
   ExpectFilled(p, 1024, 9);
 }
 
+TEST_F(RegionsTest, AWaitForOneRegionHoldsUpNoOther) {
+  Make();
+  Fill(Take(*weights_, kMiB), kMiB, 9);
+  void* const q = Take(*cache_, kMiB);
+  device_->HoldCopies();
+  Pause("weights");
+  Resume("weights");
+  const std::int64_t waits = Calls(Call::kSynchronizeEvent) + 1;
+  std::thread trimmer([&] { EXPECT_TRUE(pool_->Trim().ok()); });  // waits for the copies
+  while (Calls(Call::kSynchronizeEvent) < waits) std::this_thread::yield();
+  EXPECT_TRUE(pool_->Region("new").ok());
+  EXPECT_TRUE(pool_->AwaitContents(q, kMiB, stream_).ok());
+  Pause("cache", PauseMode::kDiscard);
+  Resume("cache");
+  device_->ReleaseCopies();
+  trimmer.join();
+}
+
 TEST_F(RegionsTest, TrimTakesThePageLockedMemoryBesideAStore) {
   Make();
   void* const p = Take(*weights_, 3 * kMiB);
