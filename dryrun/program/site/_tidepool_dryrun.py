@@ -348,4 +348,5 @@ def train_in_budget(budget):
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
         run = Run()
+        imports.watch("multiprocessing.process", after=lambda process: ranks.watch_processes(run, process))
         imports.watch("torch", before=run.note_torch, after=run.enter)

@@ -175,6 +175,20 @@ class DryRunTest(unittest.TestCase):
         self.assertRegex(found["out_of_memory"]["frame"], r"train.py:\d+$")
         self.assertEqual(dry_run("--memory", "100MiB").returncode, 2)
 
+    # multiprocessing catches the errors of its processes itself.
+    def test_a_worker_out_of_memory_names_the_line(self):
+        command = self.program(
+            "import multiprocessing, torch\n"
+            "def work(gib):\n"
+            "    kept = torch.zeros(8, device='cuda')\n"
+            "    torch.empty(gib << 30, dtype=torch.uint8, device='cuda')\n"
+            "if __name__ == '__main__':\n"
+            "    worker = multiprocessing.get_context('spawn').Process(target=work, args=(200,))\n"
+            "    worker.start()\n"
+            "    worker.join()\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 200 << 30, "frame": f"{command[1]}:4"}))
+
     def test_the_largest_value_that_fits(self):
         done = dry_run("--json", "--memory", "400MiB", "--steps", "1", "--fit", "batch=1..8",
                        command=(PYTHON, TRAIN, "--steps", "1", "--batch", "{batch}000"))
