@@ -6,6 +6,8 @@ command, the answer from files of processes, and the texts.
 parts_test.py SOURCE
 """
 import ast
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -24,7 +26,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -134,6 +136,22 @@ class FitTest(unittest.TestCase):
 
                     expected = None if limit < least else min(limit, most)
                     self.assertEqual(fit.largest(least, most, fits), expected, (least, most, limit))
+
+    # A program that was stopped may need more memory later.
+    def test_a_run_that_was_stopped_ends_the_search(self):
+        def search(**changes):
+            stopped = {"fits": True, "interrupted": False, "ran_out_of_time": False, "peak_reserved_bytes": 1, **changes}
+            run = unittest.mock.Mock(command=["a", "{n}"], machine=program.Machine(gpus.GPUS["h100"], 1, 1))
+            run.answer = lambda command, folder: stopped
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+                return main.run_fit(run, main.Options(command=run.command, stand_in="", fit=("n=1..4",)))
+
+        self.assertEqual(search(), 0)
+        self.assertEqual(search(fits=False, ran_out_of_time=True), 2)
+        with self.assertRaisesRegex(DryRunError, "n 1: out of time, expected a longer --time-limit"):
+            search(ran_out_of_time=True)
+        with self.assertRaises(KeyboardInterrupt):
+            search(interrupted=True)
 
     def test_large_ranges_take_few_runs(self):
         tried = []
