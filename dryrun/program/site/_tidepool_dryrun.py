@@ -319,7 +319,7 @@ def enter(run, torch):
         run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), *steps.clocks_of(torch))
 
     if os.environ.get("TIDEPOOL_DRYRUN_BY") == "module":
-        run.modules = modules.Modules(torch, run.recording, run.steps_of)
+        run.modules = modules.Modules(torch, run.recording, run.steps_of, run.is_own)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))

@@ -128,6 +128,17 @@ class DryRunTest(unittest.TestCase):
         done = dry_run("--by", "module", command=command)
         self.assertRegex(done.stdout, r"\n    layers\.\*\.up +x 2 .*MiB")
 
+    def test_forked_workers_are_no_part_of_a_table(self):
+        found = answer("--steps", "0", "--by", "module", command=self.program(
+            "import torch\n"
+            "class Data(torch.utils.data.Dataset):\n"
+            "    layer = torch.nn.Linear(4, 4)\n"
+            "    def __len__(self): return 2\n"
+            "    def __getitem__(self, index): return self.layer(torch.zeros(4)).detach()\n"
+            "net = torch.nn.Linear(4, 1 << 20).cuda()\n"
+            "for batch in torch.utils.data.DataLoader(Data(), num_workers=1): net(batch.cuda())\n"))
+        self.assertEqual(found["ranks"][0]["modules"][0]["module"], "Linear")
+
     def test_a_table_by_line(self):
         done = dry_run("--by", "line")
         self.assertRegex(done.stdout, r"\n  by line\n    train.py:\d+ <module> +[0-9.]+ MiB\n")
