@@ -101,8 +101,8 @@ def send_objects_exactly(torch, world):
 
 
 def watch_processes(run, process):
-    """Notes the failure of a function that a process of multiprocessing runs: Python's hook is not called for it. `process` is the module
-    multiprocessing.process."""
+    """Notes the failure and the end of a function that a process of multiprocessing runs: Python's hook is not called for its errors, and a
+    forked process calls no functions at its exit. `process` is the module multiprocessing.process."""
     bootstrap = process.BaseProcess._bootstrap
 
     @functools.wraps(bootstrap)
@@ -116,6 +116,8 @@ def watch_processes(run, process):
                 if run.recording is not None:  # the process uses PyTorch
                     run.failed(error, error.__traceback__)
                 raise
+            finally:
+                run.write("end")
 
         self.run = noted
         return bootstrap(self, *args, **kwargs)

@@ -200,6 +200,39 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "0", command=command)
         self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 200 << 30, "frame": f"{command[1]}:4"}))
 
+    def forks(self):
+        return self.program(
+            "import multiprocessing, sys, torch\n"
+            "def train(device, steps, file=None):\n"
+            "    weight = torch.nn.Parameter(torch.zeros(1 << 20, device=device))\n"
+            "    weight.grad = torch.zeros_like(weight)\n"
+            "    optimizer = torch.optim.SGD([weight])\n"
+            "    for _ in range(steps): optimizer.step()\n"
+            "    if file: open(file, 'w').close()\n"
+            "    if steps == 0: torch.zeros(1 << 40, device=device)\n"
+            "if __name__ == '__main__':\n"
+            "    works = [('cuda', int(steps)) for steps in sys.argv[2:]] + [('cpu', 9, __file__ + '.end')]\n"
+            "    workers = [multiprocessing.get_context(sys.argv[1]).Process(target=train, args=work) for work in works]\n"
+            "    for worker in workers: worker.start()\n"
+            "    for worker in workers: worker.join()\n")
+
+    # Notebooks start their ranks so.
+    def test_forked_processes_that_use_a_gpu_count(self, method="fork"):
+        command = self.forks()
+        found = answer("--steps", "3", command=(*command, method, "1", "5"))
+        self.assertEqual(sorted((rank["steps"], rank["peak_live_bytes"]) for rank in found["ranks"]), [(1, 8 << 20), (3, 8 << 20)])
+        self.assertTrue(pathlib.Path(command[1] + ".end").exists(), "steps without a GPU do not end a process")
+
+    @slow
+    def test_processes_of_a_server_that_forks_count(self):
+        self.test_forked_processes_that_use_a_gpu_count("forkserver")
+
+    @slow
+    def test_a_forked_process_out_of_memory_names_the_line(self):
+        command = self.forks()
+        found = answer("--steps", "3", command=(*command, "fork", "0"))
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 4 << 40, "frame": f"{command[1]}:8"}))
+
     def test_the_largest_value_that_fits(self):
         done = dry_run("--json", "--memory", "400MiB", "--steps", "1", "--fit", "batch=1..8",
                        command=(PYTHON, TRAIN, "--steps", "1", "--batch", "{batch}000"))
