@@ -110,7 +110,8 @@ class Run:
         torch = sys.modules["torch"]
         line = line_of_program(stack_of_error(trace))
         if isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)):
-            self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": 0, "bytes": 0}), "frame": line}
+            device = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+            self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": device, "bytes": 0}), "frame": line}
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
             self.error_frame = line

@@ -515,7 +515,7 @@ class AnswerTest(unittest.TestCase):
         self.assertLess(found["bytes"], found["peak_bytes"])
 
     def test_out_of_memory_does_not_fit(self):
-        self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         found = self.collect()
         self.assertFalse(found["fits"])
         # The model of the allocator serves the refused request too.
@@ -525,14 +525,30 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(problem_of(text.lines(found, "x")[-1]), ("no: out of memory in 1000 bytes, 1.0 GiB asked for", "train.py", "7"))
 
     def test_the_first_request_may_be_refused(self):
-        self.write(allocations=0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(allocations=0, out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         found = self.collect()
         self.assertFalse(found["fits"])
         self.assertEqual(found["peak_live_bytes"], 0)
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
 
+    # The other device of a process may even have taken more.
+    def test_a_refusal_is_that_of_its_device(self):
+        refused = {"bytes": 1 << 30, "frame": "train.py:7"}
+        self.write(out_of_memory={"device": 1, **refused})
+        self.hold(0, (0, 0), (200, 0), (50, 0))
+        found = self.collect()
+        self.assertEqual([(rank["device"], rank["fits"], rank["out_of_memory"]) for rank in found["ranks"]], [(0, True, None), (1, False, refused)])
+        self.assertEqual((found["fits"], found["out_of_memory"], found["peak_reserved_bytes"]), (False, refused, 50))
+        # Its first request may be the one.
+        self.hold(0, (0, 0), (200, 0), (0, 0))
+        self.assertEqual([(rank["device"], rank["fits"]) for rank in self.collect()["ranks"]], [(0, True), (1, False)])
+        # Other code than PyTorch's allocator asked.
+        self.write(error="RuntimeError: CUDA out of memory", error_frame="train.py:7")
+        self.hold(0, (0, 0), (200, 0), (50, 1 << 30))
+        self.assertEqual([(rank["device"], rank["out_of_memory"]) for rank in self.collect()["ranks"]], [(0, None), (1, refused)])
+
     def test_a_rank_out_of_memory_is_the_answer(self):
-        self.write(0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(0, out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         self.write(1)
         found = self.collect()
         self.assertEqual(found["peak_reserved_bytes"], 100)
