@@ -3,7 +3,9 @@
 import contextlib
 import copy
 import gc
+import inspect
 import pathlib
+import pickle
 import subprocess
 import sys
 import warnings
@@ -119,6 +121,23 @@ def a_second_shape_is_measured_too():
     budget = smallest_of(model, batches[0]) * 2
     got, training = train(model, None, 6, budget, step=both(model))
     assert is_same(expected, got) and len(training._plans) == 2
+
+
+def copies_within_the_context_have_weights_of_their_own():
+    from torch.optim.swa_utils import AveragedModel
+
+    model, batch = models.GPT(layers=2, dropout=0.0), models.tokens(4)
+    expected = model(*batch)
+    with tidepool_torch.offload(model, budget="1GiB"):
+        copies = [copy.deepcopy(model), copy.deepcopy(copy.deepcopy(model)), AveragedModel(model).module, pickle.loads(pickle.dumps(model))]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+        for copied in copies:
+            assert torch.equal(copied(*batch), expected)
+            assert inspect.signature(model.forward) == inspect.signature(copied.forward)
+            _, training = train(copied, batch, budget="1GiB")
+            assert len(training.modes) == 2 and "forward" not in copied.__dict__, training.modes
 
 
 # Bad input and errors -----------------------------------------------------------------------------

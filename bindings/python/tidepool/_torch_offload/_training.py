@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import time
+import types
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -70,6 +71,30 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
     finally:
         for each, name, buffer in kept:
             each._buffers[name] = buffer
+
+
+class _Wrapped:
+    """The forward function of the model or of a stage within the context. Copies of the module, and those that
+    pickles load, have their own one in its place."""
+
+    def __init__(self, training: "Training", module: nn.Module, call: Callable[..., Any]):
+        self.training = training
+        self.module = module
+        self.forward = module.forward
+        self.call = call
+        functools.update_wrapper(self, self.forward)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call(self.module, self.forward, arguments, keywords)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return getattr, (self.module, "forward")
+
+
+def _is_replaced(module: nn.Module) -> bool:
+    """Returns whether a module has another forward function than that of its class, which copies from within a context have as theirs."""
+    forward = module.__dict__.get("forward")
+    return forward is not None and forward != types.MethodType(type(module).forward, module)
 
 
 class _Repeatable:
@@ -322,7 +347,7 @@ class Training:
         if len(devices) > 1:
             raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}): move it to one")
         self.device = next(iter(devices))
-        if "forward" in self.model.__dict__:
+        if _is_replaced(self.model):
             raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
         _private.watch_saved_tensors_hooks()
         self.streams = Streams(self.device)
@@ -330,26 +355,20 @@ class Training:
         self._link = self.link or link_rate(self.device)
         self._wrap(self.model, self._begin)
         for stage in self._stages:
-            if "forward" not in stage.__dict__:
+            if not _is_replaced(stage):
                 self._wrap(stage, self._run_stage)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         for module in [self.model, *self._stages]:
-            if getattr(module.__dict__.get("forward"), "tidepool_training", None) is self:
+            forward = module.__dict__.get("forward")
+            if isinstance(forward, _Wrapped) and forward.training is self:
                 del module.forward
         self.streams.join()
         self._step = self._measured = None
 
     def _wrap(self, module: nn.Module, call: Callable[..., Any]) -> None:
-        forward = module.forward
-
-        @functools.wraps(forward)
-        def wrapped(*arguments: Any, **keywords: Any) -> Any:
-            return call(module, forward, arguments, keywords)
-
-        wrapped.tidepool_training = self  # type: ignore[attr-defined]
-        module.forward = wrapped  # type: ignore[method-assign]
+        module.forward = _Wrapped(self, module, call)  # type: ignore[method-assign]
 
     # Steps ------------------------------------------------------------------------------------------
 
