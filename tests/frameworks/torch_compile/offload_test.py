@@ -123,6 +123,16 @@ def a_second_shape_is_measured_too():
     assert is_same(expected, got) and len(training._plans) == 2
 
 
+def steps_that_save_other_data_are_measured_too():
+    model, batch = GPT(), models.tokens(4)
+    with tidepool_torch.offload(model, budget="1GiB") as training:
+        for trains, dtype in ((False, None), (True, None), (True, torch.bfloat16), (True, torch.float16), (False, None)):
+            model.layers.requires_grad_(trains)
+            with torch.autocast("cpu", dtype, enabled=dtype is not None):
+                model(*batch).backward()
+    assert len(training._plans) == 4
+
+
 def copies_within_the_context_have_weights_of_their_own():
     from torch.optim.swa_utils import AveragedModel
 

@@ -379,8 +379,7 @@ class Training:
         # After an error in the last step, its copies still use memory that is free.
         self.streams.join()
         self.stays = addresses_of(self.model)
-        signature = _signature((arguments, keywords)), self.model.training
-        plan = self._plan = self._plans.setdefault(signature, _Plan())
+        plan = self._plan = self._plans.setdefault((_signature((arguments, keywords)), *self._state()), _Plan())
         measure = None
         self._finish_measure()
         if plan.chain is None:
@@ -394,6 +393,11 @@ class Training:
             return forward(*arguments, **keywords)
         finally:
             self._step = None
+
+    def _state(self) -> Tuple[Any, ...]:
+        """Returns the settings of a step that decide, beside its inputs, which data the stages save."""
+        autocast = torch.is_autocast_enabled(self.device.type) and torch.get_autocast_dtype(self.device.type)
+        return self.model.training, autocast, tuple(parameter.requires_grad for parameter in self.model.parameters())
 
     def _run_stage(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         if self._step is None or not torch.is_grad_enabled() or _private.has_saved_tensors_hooks():  # of others, such as a checkpoint around the stage
