@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import time
 import types
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -19,13 +20,14 @@ from ._copies import Bundle, Streams, addresses_of, bytes_of, bytes_of_all
 
 __all__ = ["Prediction", "Training", "stages_of"]
 
+_STAGES = "stages are the modules in its lists and sequences of two or more, or else its children"
 _MOST_CORRECTIONS = 4  # of a prediction, by steps with a plan
 
 
 def stages_of(model: nn.Module) -> List[nn.Module]:
     """Returns the modules that are stages: the members of the outermost lists and sequences of two or more modules.
 
-    A model without any has its children as stages.
+    A model without any has its children as stages, or those of the only model in it.
     """
     stages: List[nn.Module] = []
 
@@ -39,7 +41,10 @@ def stages_of(model: nn.Module) -> List[nn.Module]:
     if isinstance(model, (nn.ModuleList, nn.Sequential)):
         return list(model)
     visit(model)
-    return stages or list(model.children())
+    children = list(model.children())
+    while len(children) == 1 and list(children[0].children()):  # as in DistributedDataParallel
+        children = list(children[0].children())
+    return stages or children
 
 
 def _tensors(values: Any) -> List[torch.Tensor]:
@@ -321,6 +326,7 @@ class Training:
         self._step: Optional[_Step] = None  # whose forward pass runs
         self._measured: Optional[Tuple[_Plan, _Step]] = None
         self._watched: Optional[_Plan] = None  # whose peak counts from the start of its step
+        self._has_warned = False
 
     # Plans -------------------------------------------------------------------------------
 
@@ -347,6 +353,8 @@ class Training:
         if len(devices) > 1:
             raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}): move it to one")
         self.device = next(iter(devices))
+        if not self._stages:
+            raise ValueError(f"tidepool: the model has no stages: {_STAGES}")
         if _is_replaced(self.model):
             raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
         _private.watch_saved_tensors_hooks()
@@ -386,13 +394,17 @@ class Training:
             measure = _Measure(self.clock, self._gradient_bytes)
         else:
             self._fit(plan)
-        self._step = _Step(self, plan, measure)
+        step = self._step = _Step(self, plan, measure)
         if measure is not None:
-            self._measured = plan, self._step
+            self._measured = plan, step
         try:
-            return forward(*arguments, **keywords)
+            results = forward(*arguments, **keywords)
         finally:
             self._step = None
+        if not step.modules and not self._has_warned and any(tensor.requires_grad for tensor in _tensors(results)):
+            self._has_warned = True
+            warnings.warn(f"tidepool: no stage of the model ran, so the model is not kept within its budget: {_STAGES}", RuntimeWarning, stacklevel=2)
+        return results
 
     def _state(self) -> Tuple[Any, ...]:
         """Returns the settings of a step that decide, beside its inputs, which data the stages save."""
