@@ -41,6 +41,7 @@ class Options:
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
     budget: int = 0  # bytes of tensors in which a further run trains by tidepool.torch.offload; 0: none
+    is_function: bool = False  # whether the command calls a function of another process
 
     @property
     def records_steps(self):
