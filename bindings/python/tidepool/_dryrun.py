@@ -176,7 +176,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
                              devices=devices, world=world, ranks=_text_of_ranks(ranks), steps=steps, time_limit_seconds=_seconds_of(time_limit),
                              initializes=initialize, density=density, cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
                              report=os.fspath(report or ""), graph=os.fspath(graph or ""), front=os.fspath(front or ""), prices=os.fspath(prices or ""),
-                             by=by)
+                             by=by, is_function=True)
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(options, _Tool())

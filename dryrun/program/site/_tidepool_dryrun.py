@@ -35,7 +35,8 @@ HERE = os.path.dirname(__file__)
 
 
 class Run:
-    """The run of one process. Only the process that began writes: forked workers of data loaders share nothing with it."""
+    """The run of one process. Only the process that began writes, and one that it forked before either of them used a GPU, such as a rank,
+    from the first use on. Forked workers of data loaders share nothing with it."""
 
     def __init__(self):
         self.folder = os.environ["TIDEPOOL_DRYRUN_FOLDER"]
@@ -66,13 +67,23 @@ class Run:
     def is_own(self):
         return os.getpid() == self.process
 
+    def adopt(self, torch):
+        """Takes the process that runs, a forked one, for the own one."""
+        self.process = os.getpid()
+        self.begin = time.time()
+        self.lock = threading.Lock()
+        self.note_torch()
+        if self.graph_steps is not None:
+            self.graph_steps.path = os.path.join(self.folder, f"step-{self.process}")
+        answer_at_signals(self, torch)
+
     # PyTorch calls this before it raises OutOfMemoryError.
     def refused(self, device, bytes_, device_total, device_free):
         self.refusals.append({"device": device, "bytes": bytes_, "frame": line_of_program(stack_of_caller())})
 
     # One optimizer may consist of others, and a program that searches for a batch may make one for each.
     def stepped(self, optimizer, *_):
-        if any(SEARCH in frame for frame in stack_of_caller()):
+        if not self.is_own() or any(SEARCH in frame for frame in stack_of_caller()):
             return
         self.steps_of[optimizer] = self.steps_of.get(optimizer, 0) + 1
         self.note_step(self.steps_of[optimizer])
@@ -99,7 +110,8 @@ class Run:
         torch = sys.modules["torch"]
         line = line_of_program(stack_of_error(trace))
         if isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)):
-            self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": 0, "bytes": 0}), "frame": line}
+            device = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
+            self.out_of_memory = {**(self.refusals.pop() if self.refusals else {"device": device, "bytes": 0}), "frame": line}
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
             self.error_frame = line
@@ -111,9 +123,11 @@ class Run:
         leave(0)
 
     def write(self, reason):
+        if not self.is_own():  # a forked process may have inherited a lock that is held
+            return
         with self.lock:
             torch = sys.modules.get("torch")
-            if self.is_written or not self.is_own() or torch is None or (self.world and self.world.helps):
+            if self.is_written or torch is None or (self.world and self.world.helps):
                 return
             self.is_written = True
             try:
@@ -132,7 +146,7 @@ class Run:
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
         path = os.path.join(self.folder, f"process-{self.process}")
-        if torch.cuda.is_available() and torch.cuda.is_initialized() and self.recording.has_begun:
+        if torch.cuda.is_initialized() and self.recording is not None and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
             answer["snapshot"] = path + ".pickle"
             if self.modules:
@@ -234,8 +248,7 @@ def watch_errors(run):
 
 
 def watch_signals(run, torch):
-    """Answers with the memory so far at SIGTERM, which ends a run that takes too long. The main thread may be in a library,
-    where it waits for other ranks, so another thread answers."""
+    """Answers with the memory so far at SIGTERM, which ends a run that takes too long."""
     if threading.current_thread() is not threading.main_thread():
         return
 
@@ -244,10 +257,17 @@ def watch_signals(run, torch):
             sys.exit(1)
 
     signal.signal(signal.SIGTERM, end)
+    answer_at_signals(run, torch)
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+
+
+def answer_at_signals(run, torch):
+    """Starts a thread that answers at SIGTERM: the main thread may be in a library, where it waits for other ranks."""
+    if threading.current_thread() is not threading.main_thread():
+        return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
 
     def answer():
         while True:
@@ -270,8 +290,10 @@ def keep_loss_scale(torch):
 
 
 def record(run, torch):
-    """Begins to record the memory of PyTorch's caching allocator. An allocator that the program brings has no history, so the notes of
+    """Begins to record the memory of PyTorch's caching allocator, at the first use of a GPU. An allocator that the program brings has no history, so the notes of
     the CUDA runtime are the answer. That of CUDA frees memory when streams come to it, so its peak would be a matter of chance."""
+    if not run.is_own():
+        run.adopt(torch)
     backend = torch.cuda.get_allocator_backend()
     if backend == "cudaMallocAsync":
         run.refuse("the program takes its memory with cudaMallocAsync (PYTORCH_CUDA_ALLOC_CONF), of which the driver alone decides how "
@@ -302,7 +324,7 @@ def replace_attention_of_cudnn(torch):
 
 
 def enter(run, torch):
-    if not torch.cuda.is_available():
+    if torch.cuda.device_count() == 0:  # unlike is_available(), this leaves the GPU to processes that the program forks
         return
     if hasattr(torch._C, "_set_sdp_use_cudnn"):
         replace_attention_of_cudnn(torch)
@@ -319,7 +341,7 @@ def enter(run, torch):
         run.graph_steps = steps.Steps(torch, run.recording, os.path.join(run.folder, f"step-{run.process}"), *steps.clocks_of(torch))
 
     if os.environ.get("TIDEPOOL_DRYRUN_BY") == "module":
-        run.modules = modules.Modules(torch, run.recording, run.steps_of)
+        run.modules = modules.Modules(torch, run.recording, run.steps_of, run.is_own)
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     torch.cuda._lazy_call(lambda: record(run, torch))
@@ -348,4 +370,5 @@ def train_in_budget(budget):
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
         run = Run()
+        imports.watch("multiprocessing.process", after=lambda process: ranks.watch_processes(run, process))
         imports.watch("torch", before=run.note_torch, after=run.enter)

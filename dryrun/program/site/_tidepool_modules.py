@@ -35,12 +35,14 @@ def without_wrappers(path):
 
 
 class Modules:
-    """Notes of one process. `recording` knows the requests, and `optimizers` are those that made a step."""
+    """Notes of one process. `recording` knows the requests, and `optimizers` are those that made a step. `is_own` tells whether the process
+    that runs is that one: forked workers inherit the hooks, and may not use the GPU."""
 
-    def __init__(self, torch, recording, optimizers):
+    def __init__(self, torch, recording, optimizers, is_own):
         self.torch = torch
         self.recording = recording
         self.optimizers = optimizers
+        self.is_own = is_own
         self.thread = threading.local()  # `stack`: the modules that run, as pairs of an identity and a place
         self.roots = []
         self.places = {}  # by the identity of a module
@@ -59,7 +61,7 @@ class Modules:
         return self.thread.stack
 
     def _enter(self, module, arguments):
-        if self.torch.compiler.is_compiling():
+        if self.torch.compiler.is_compiling() or not self.is_own():
             return
         stack = self._stack()
         if not stack and id(module) not in self.places:
@@ -70,7 +72,7 @@ class Modules:
         self._mark(place)
 
     def _leave(self, module, arguments, result):
-        if self.torch.compiler.is_compiling():
+        if self.torch.compiler.is_compiling() or not self.is_own():
             return
         stack = self._stack()
         while stack and stack.pop()[0] != id(module):

@@ -100,6 +100,31 @@ def send_objects_exactly(torch, world):
     imports.watch(ZERO, lambda zero: setattr(zero, "_broadcast_object", exact(zero._broadcast_object, contextlib.nullcontext)))
 
 
+def watch_processes(run, process):
+    """Notes the failure and the end of a function that a process of multiprocessing runs: Python's hook is not called for its errors, and a
+    forked process calls no functions at its exit. `process` is the module multiprocessing.process."""
+    bootstrap = process.BaseProcess._bootstrap
+
+    @functools.wraps(bootstrap)
+    def watched(self, *args, **kwargs):
+        call = self.run
+
+        def noted():
+            try:
+                call()
+            except Exception as error:
+                if run.recording is not None:  # the process uses PyTorch
+                    run.failed(error, error.__traceback__)
+                raise
+            finally:
+                run.write("end")
+
+        self.run = noted
+        return bootstrap(self, *args, **kwargs)
+
+    process.BaseProcess._bootstrap = watched
+
+
 def watch_spawned(run):
     """Notes the index and the failure of a function that torch.multiprocessing.spawn runs."""
     spawn = importlib.import_module("torch.multiprocessing.spawn")  # the package has a function of that name

@@ -59,9 +59,12 @@ def of_rank(process, tool, around):
         if device["allocations"]:
             ranks.append(of_device(process, device, held.pop(device["device"], 0), tool))
     ranks += [without_pytorch(process, number, peak) for number, peak in held.items()]
-    ranks.sort(key=lambda rank: rank["device"])
-    if not ranks and (process["out_of_memory"] or process["pinned"]["rounded_bytes"]):
+    refused = process["out_of_memory"]
+    if refused and not any(rank["out_of_memory"] for rank in ranks):
+        ranks.append(without_pytorch(process, refused["device"], 0))
+    if not ranks and process["pinned"]["rounded_bytes"]:
         ranks.append(without_pytorch(process, 0, 0))
+    ranks.sort(key=lambda rank: rank["device"])
     for rank in ranks:
         rank["outside"] = outside.answer(process["communicators"], rank["device"], around, process["host_bytes"])
     return ranks
@@ -72,7 +75,7 @@ def without_pytorch(process, device, peak):
     process pinned memory of the host."""
     record = {"rank": process["rank"], "device": device, "peak": peak, "refused": 0}
     return {**plain.rank_answer(record, None), "steps": process["steps"], "allocations": 0,
-            "out_of_memory": refusal_of(process["out_of_memory"]), "limit_bytes": None}
+            "out_of_memory": refused_by(process, device), "limit_bytes": None}
 
 
 def of_device(process, device, held, tool):
@@ -98,14 +101,20 @@ def of_device(process, device, held, tool):
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]], "modules": None,
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
-            "categories": here["categories"], "out_of_memory": refusal_of(process["out_of_memory"]),
+            "categories": here["categories"], "out_of_memory": refused_by(process, number),
             "caught_out_of_memory": caught_by(process, number), "limit_bytes": device["limit_bytes"],
             "snapshot": process["snapshot"]}
 
 
 def refusal_of(refused):
     """Returns the refused request as answers have it."""
-    return refused and {"bytes": refused["bytes"], "frame": refused["frame"]}
+    return {"bytes": refused["bytes"], "frame": refused["frame"]}
+
+
+def refused_by(process, device):
+    """Returns the request that ended a process, if it was one for the device, or None."""
+    refused = process["out_of_memory"]
+    return refusal_of(refused) if refused and refused["device"] == device else None
 
 
 def caught_by(process, device):
@@ -159,10 +168,10 @@ def serves(rank, available, tool):
 
 def refused_outside(process):
     """Returns the request that ended a process where other code than PyTorch's caching allocator was refused it, or None."""
-    refused = max((bytes_ for _, bytes_ in process["held"]), default=0)
+    refused, device = max(((bytes_, device) for device, (_, bytes_) in enumerate(process["held"])), default=(0, 0))
     if not refused or not process["error"] or "out of memory" not in process["error"].lower():
         return None
-    return {"bytes": refused, "frame": process["error_frame"]}
+    return {"device": device, "bytes": refused, "frame": process["error_frame"]}
 
 
 def error_of(read, was_ended):

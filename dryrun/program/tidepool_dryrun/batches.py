@@ -17,14 +17,14 @@ FIXED = ("weights", "optimizer state")  # categories of memory that no batch cha
 
 
 def of(command):
-    """Returns the words before the batch of a command and the batch, or None where no word or more than one names it."""
+    """Returns the words that name the batch of a command, one or two, and the batch; None where no option or more than one names it."""
     found = []
     for word, following in zip(command, [*command[1:], ""]):
         match = BATCH.fullmatch(word)
         if match and match["value"]:
-            found.append((word, int(match["value"])))
+            found.append(([word], int(match["value"])))
         elif match and word.startswith("-") and following.isdecimal():
-            found.append((word, int(following)))
+            found.append(([word, following], int(following)))
     return found[0] if len(found) == 1 else None
 
 

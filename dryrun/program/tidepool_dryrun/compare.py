@@ -47,6 +47,8 @@ def run(make_run, options):
                     runs.append((one, one.answer(one.command, folder)))
                 except DryRunError as error:
                     raise DryRunError(f"{place.name}: {error}") from None
+            if runs[-1][1]["interrupted"]:
+                raise KeyboardInterrupt
         found = [answer for _, answer in runs]
         largest = [answers.largest_of(answer["ranks"]) for answer in found]
         difference = difference_of(runs[0][0].tool, largest)

@@ -94,6 +94,8 @@ def note(layout, done):
     status, out, errors = done
     if status in (0, 2):
         layout.found = json.loads(out)
+        if layout.fits and layout.found.get("ran_out_of_time"):
+            layout.found, layout.refused = None, "out of time, expected a longer --time-limit"
     else:
         own = [line for line in errors.splitlines() if line.startswith("tidepool: ")]
         layout.refused = own[-1].partition(": ")[2] if own else f"its dry run ended with status {status}"

@@ -41,6 +41,7 @@ class Options:
     json: bool = False
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
     budget: int = 0  # bytes of tensors in which a further run trains by tidepool.torch.offload; 0: none
+    is_function: bool = False  # whether the command calls a function of another process
 
     @property
     def records_steps(self):
@@ -166,6 +167,10 @@ def run_fit(run, options):
     def fits(value):
         with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
             answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+        if answer["interrupted"]:
+            raise KeyboardInterrupt
+        if answer["ran_out_of_time"] and answer["fits"]:
+            raise DryRunError(f"{name} {value}: out of time, expected a longer --time-limit")
         tried.append({"value": value, "fits": answer["fits"], "peak_reserved_bytes": answer["peak_reserved_bytes"]})
         verdict = "fits" if answer["fits"] else "does not fit"
         print(f"{name} {value}: {verdict}, {text.size(answer['peak_reserved_bytes'])} reserved", file=sys.stderr)

@@ -99,7 +99,7 @@ class Remedies:
         word = batches.of(self.run.command)
         if word is None or word[1] < 2:
             return None
-        (name, batch), found = word, {}
+        (words, batch), found = word, {}
         guess, *_ = batches.computed(self.needed, self.memory, self.graph, batch) or (batch // 2,)
         value = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, guess, self.memory, batch - 1)
         if value == 0:
@@ -109,7 +109,7 @@ class Remedies:
         if self.graph:
             with contextlib.suppress(DryRunError):
                 slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
-        how = " ".join(batches.with_value([name, str(batch)], value))
+        how = " ".join(batches.with_value(words, value))
         return {**self.row(f"batch {value} in place of {batch}", answer["peak_live_bytes"], slowdown, how, True), "fits": True}
 
     def larger_batch(self, step):
@@ -169,7 +169,8 @@ class Remedies:
             seconds = seconds_of(graph.step_of(rank)[0])
         except DryRunError:
             return None
-        how = f"TIDEPOOL_BUDGET={self.budget >> 20}MiB {shlex.join(map(str, self.run.command))}"
+        budget = f"{self.budget >> 20}MiB"
+        how = f'tidepool.torch.offload(model, budget="{budget}")' if self.run.options.is_function else f"TIDEPOOL_BUDGET={budget} {self.command()}"
         return {**self.row("offload and recompute modules", answer["peak_live_bytes"], seconds / seconds_of(self.graph.step), how, True),
                 "fits": True}
 
@@ -182,10 +183,21 @@ class Remedies:
         if not made["fits"]:
             return self.row(name, None, None, made["why"])
         budget = f"{self.budget >> 20}MiB"
-        how = f"tidepool dryrun --graph step.json; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
+        how = f"{self.of_graph()}; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
         if not self.is_integrated:
             how = f'tidepool.torch.compile(model, budget="{budget}")' + ("" if self.run.target.compiles else ", with tidepool beside PyTorch")
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
+
+    def command(self):
+        """Returns the command as it was given: that of a rank lacks its launcher."""
+        return shlex.join(self.run.options.command)
+
+    def of_graph(self):
+        """Returns how the task graph comes into the file step.json."""
+        gpu = self.run.options.gpu
+        if self.run.options.is_function:
+            return f'tidepool.dryrun(..., gpu="{gpu}", graph="step.json")'
+        return f"tidepool dryrun --gpu {gpu} --graph step.json -- {self.command()}"
 
     def eight_bits(self):
         peak = what_if.small_state(self.graph)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts ranks of a program, as torchrun would start them on their nodes: start_ranks.py OPTIONS COMMAND...
 
-OPTIONS is JSON: the size of the world, the ranks asked for, the ranks of each node, and a folder. There the ranks name others of
+OPTIONS is JSON: a World of world.py, and a folder. There the ranks name others of
 which they need a value (need-RANK): these are started too, to send it, and end with those asked for. ended-RANK tells that a rank
 has ended, so none waits for its values.
 """
@@ -15,7 +15,7 @@ import time
 SECONDS_BETWEEN_LOOKS = 0.05
 
 
-def environment(rank, size, per_node, is_asked):
+def environment(rank, size, per_node, one_device, is_asked):
     own = dict(os.environ)
     own.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank % per_node), LOCAL_WORLD_SIZE=str(per_node),
                GROUP_RANK=str(rank // per_node), GROUP_WORLD_SIZE=str(size // per_node), ROLE_NAME="default", ROLE_RANK=str(rank),
@@ -23,6 +23,8 @@ def environment(rank, size, per_node, is_asked):
                TIDEPOOL_DRYRUN_RANK=str(rank), TIDEPOOL_DRYRUN_WORLD=str(size))
     own.setdefault("MASTER_ADDR", "localhost")
     own.setdefault("OMP_NUM_THREADS", "1")
+    if one_device:
+        own.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=str(rank % per_node))
     if not is_asked:
         own["TIDEPOOL_DRYRUN_HELPS"] = "1"
     return own
@@ -35,6 +37,7 @@ class Ranks:
         self.size, self.per_node = options["size"], options["per_node"]
         self.folder = pathlib.Path(options["folder"])
         self.adds_stages = options["adds_stages"]
+        self.one_device, self.rank_option_at = options["one_device"], options["rank_option_at"]
         self.command = command
         self.asked = list(options["ranks"])
         self.running = {}  # by rank and whether it was asked for
@@ -43,8 +46,11 @@ class Ranks:
 
     def start(self, rank, is_asked):
         self.started.add((rank, is_asked))
-        own = environment(rank, self.size, self.per_node, is_asked)
-        self.running[rank, is_asked] = subprocess.Popen(self.command, env=own, stdin=subprocess.DEVNULL,
+        own = environment(rank, self.size, self.per_node, self.one_device, is_asked)
+        command, at = self.command, self.rank_option_at
+        if at is not None:
+            command = [*command[:at], f"--local-rank={own['LOCAL_RANK']}", *command[at:]]
+        self.running[rank, is_asked] = subprocess.Popen(command, env=own, stdin=subprocess.DEVNULL,
                                                         stdout=None if is_asked else subprocess.DEVNULL)
 
     def waiting(self):

@@ -12,9 +12,10 @@ from . import gpus, target
 STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
 REPRESENTATIVE = "representative"
 MOST_RANKS = 1 << 20
-LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
+OLD_LAUNCHER = "torch.distributed.launch"  # gives programs their rank as an option, unless it is told --use-env
+LAUNCHERS = ("torch.distributed.run", OLD_LAUNCHER)
 # Options of torchrun that no value follows.
-FLAGS = {"standalone", "no-python", "module", "m", "run-path", "use-env"}
+FLAGS = {"standalone", "no-python", "module", "m", "run-path", "use-env", "virtual-local-rank"}
 OTHER_LAUNCHERS = ("accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun")
 
 
@@ -24,6 +25,8 @@ class World:
     ranks: "tuple[int, ...]"  # those asked for
     per_node: int  # ranks, and GPUs
     adds_stages: bool = False  # whether one rank of each pipeline stage is asked for too, where the program makes stages
+    one_device: bool = False  # whether each rank sees its own GPU alone
+    rank_option_at: "int | None" = None  # the number of words of the program before --local-rank=N; None: no such option
 
     @property
     def nodes(self):
@@ -36,7 +39,8 @@ class World:
 
     def start(self, command, folder):
         """Returns the command that starts the ranks of the program."""
-        options = {"size": self.size, "ranks": self.ranks, "per_node": self.per_node, "folder": str(folder), "adds_stages": self.adds_stages}
+        options = {"size": self.size, "ranks": self.ranks, "per_node": self.per_node, "folder": str(folder), "adds_stages": self.adds_stages,
+                   "one_device": self.one_device, "rank_option_at": self.rank_option_at}
         return [sys.executable, "-I", str(STARTER), json.dumps(options), *command]
 
 
@@ -46,6 +50,8 @@ class Launch:
     nodes: str = "1"
     per_node: str = "1"
     program: list = dataclasses.field(default_factory=list)
+    one_device: bool = False  # as in World
+    rank_option_at: "int | None" = None
 
 
 def launch_of(command):
@@ -56,16 +62,20 @@ def launch_of(command):
     if re.match(r"python[0-9.]*$", own) and "-m" in command:
         at = command.index("-m")
         if command[at + 1:at + 2] and command[at + 1] in LAUNCHERS:
-            return read_launch(command[:at], command[at + 2:])
+            return read_launch(command[:at], command[at + 2:], command[at + 1] == OLD_LAUNCHER)
     return None
 
 
-def read_launch(python, words):
-    """Reads torchrun's own options, which end at the program. `python` begins the command of a script."""
+def read_launch(python, words, is_old=False):
+    """Reads torchrun's own options, which end at the program. `python` begins the command of a script, and `is_old` says if the launcher is
+    OLD_LAUNCHER."""
     found, flags = Launch(), set()
     words = list(words)
     while words and words[0].startswith("-"):
-        name, _, value = words.pop(0).lstrip("-").replace("_", "-").partition("=")
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, _, value = word.lstrip("-").replace("_", "-").partition("=")
         if name in FLAGS:
             flags.add(name)
             continue
@@ -82,6 +92,9 @@ def read_launch(python, words):
     if flags & {"module", "m"}:
         python = [*python, "-m"]
     found.program = words if "no-python" in flags else [*python, *words]
+    found.one_device = "virtual-local-rank" in flags
+    if is_old and not flags & {"use-env", "no-python"}:
+        found.rank_option_at = len(python) + 1
     return found
 
 
@@ -131,7 +144,9 @@ def find(options):
     if size % per_node != 0:
         raise ValueError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
     ranks, adds_stages = ranks_of(options.ranks or "0", size)
-    return World(size, ranks, per_node, adds_stages), launch.program if launch else options.command
+    if launch is None:
+        return World(size, ranks, per_node, adds_stages), options.command
+    return World(size, ranks, per_node, adds_stages, launch.one_device, launch.rank_option_at), launch.program
 
 
 def check_program(program):

@@ -105,6 +105,16 @@ class CompareTest(unittest.TestCase):
                 compare.check(main.Options(command=["a"], stand_in="", **{name: "x"}))
         compare.check(main.Options(command=["a"], stand_in=""))
 
+    def test_an_interrupt_ends_the_comparison(self):
+        ran = []
+
+        def make_run(options):
+            return unittest.mock.Mock(answer=lambda command, folder: ran.append(command) or {"interrupted": True, "ranks": []})
+
+        with self.assertRaises(KeyboardInterrupt):
+            compare.run(make_run, main.Options(command=[sys.executable], stand_in="", compare=(sys.executable, sys.executable)))
+        self.assertEqual(len(ran), 1)
+
     def test_lines_that_grew_come_first(self):
         class Tool:
             def ask(self, *arguments):

@@ -523,6 +523,7 @@ class BatchTest(unittest.TestCase):
             with self.subTest(words):
                 self.assertEqual(batches.of(words.split())[1], batch)
                 self.assertEqual(batches.with_value(words.split(), 7), changed.split())
+        self.assertEqual([batches.of(words.split())[0] for words in ("t.py --batch-size 48 x", "t.py batch_size=12")], [["--batch-size", "48"], ["batch_size=12"]])
         for words in ("t.py", "t.py --batches 4", "t.py --micro-batch 4 --batch 8", "t.py --batch auto", "t.py batch 4"):
             self.assertIsNone(batches.of(words.split()), words)
 
@@ -706,17 +707,30 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(self.blocks_again(5, 20), ([10], 20, False))  # there are no more
 
 
+    def test_the_row_of_a_smaller_batch_has_its_words(self):
+        def with_enough(command):
+            size = 10 * int(re.search(r"[0-9]+", " ".join(command))[0])
+            return {"reserved_range": [0, size], "peak_live_bytes": size}, {"reserved_range": [0, size], "snapshot": None}
+
+        for words, how in (("t.py --batch-size 32 x", "--batch-size 16"), ("t.py batch_size=32 x", "batch_size=16")):
+            one = object.__new__(remedies.Remedies)
+            one.run, one.memory, one.budget, one.graph = unittest.mock.Mock(command=words.split()), 160, 160, None
+            one.needed, one.with_enough = {"reserved_range": [0, 320]}, with_enough
+            with unittest.mock.patch.object(batches, "computed", lambda *_: None):
+                self.assertEqual(one.smaller_batch()["how"], how)
+
+
 class IntegratedTest(unittest.TestCase):
     """The remedies for a GPU that shares the memory of the host: nothing moves there."""
 
-    def names(self, gpu):
+    def names(self, gpu, **options):
         step = Program()
         step.begin()
         step.run("mm", makes=(1,))
         step.run("add", "backward", uses=(1,), makes=(3,))
         tool = Tool({"fits": True, "peak_device_bytes": 1, "seconds": 1.0, "ideal_seconds": 1.0})
-        run = unittest.mock.Mock(command=["t.py"], tool=tool, options=main.Options(command=[], stand_in=""),
-                                 machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
+        options = main.Options(command=["torchrun", "t.py", "a b"], stand_in="", gpu=gpu, **options)
+        run = unittest.mock.Mock(command=["python", "t.py", "a b"], tool=tool, options=options, machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 1 << 30,
                 "outside": {"counts": False, "host_bytes": [0, 0]}}
         with remedies.Remedies(run, {"ranks": [rank], "memory_bytes": 1 << 30}) as further:
@@ -732,7 +746,13 @@ class IntegratedTest(unittest.TestCase):
         self.assertEqual(self.names("h100")[0], ["offload and recompute modules", "offload and recompute, chosen by tidepool", "optimizer state on the host"])
         names, found = self.names("gb10")
         self.assertEqual(names, ["recompute, chosen by tidepool"])
-        self.assertIn("tidepool schedule step.json", found[0]["how"])
+
+    def test_rows_have_the_command_as_it_was_given(self):
+        how = [self.names(gpu, is_function=is_function)[1][0]["how"] for gpu in ("h100", "gb10") for is_function in (False, True)]
+        schedule = "; tidepool schedule step.json --memory 1MiB --policy best --memory-kind paged"
+        self.assertEqual(how, ["TIDEPOOL_BUDGET=1MiB torchrun t.py 'a b'", 'tidepool.torch.offload(model, budget="1MiB")',
+                               "tidepool dryrun --gpu gb10 --graph step.json -- torchrun t.py 'a b'" + schedule,
+                               'tidepool.dryrun(..., gpu="gb10", graph="step.json")' + schedule])
 
     def test_the_graph_has_the_rate_of_copies_in_one_memory(self):
         step = Program()

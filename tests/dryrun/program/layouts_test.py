@@ -148,6 +148,14 @@ class SearchTest(unittest.TestCase):
             self.search(16, "tensor=3,3", "data=1,1", "batch=1..3", world="tensor*data")
 
 
+    def test_a_run_that_was_stopped_does_not_fit(self):
+        found = {"fits": True, "ran_out_of_time": True, "peak_reserved_bytes": 1}
+        for layout, fits, refused in ((made(options_of("tensor=1,2", world="tensor"))[0], True, "out of time, expected a longer --time-limit"),
+                                      (made(options_of("tensor=1,2", world="tensor"))[0], False, None)):
+            layouts.note(layout, (0 if fits else 2, json.dumps({**found, "fits": fits}), ""))
+            self.assertEqual((layout.fits, layout.refused), (False, refused))
+
+
 class ProcessTest(unittest.TestCase):
     def test_the_output_and_the_status_of_a_process(self):
         words = [sys.executable, "-c", "import sys; print('out'); print('error', file=sys.stderr); sys.exit(5)"]

@@ -6,6 +6,8 @@ command, the answer from files of processes, and the texts.
 parts_test.py SOURCE
 """
 import ast
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -24,7 +26,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -134,6 +136,22 @@ class FitTest(unittest.TestCase):
 
                     expected = None if limit < least else min(limit, most)
                     self.assertEqual(fit.largest(least, most, fits), expected, (least, most, limit))
+
+    # A program that was stopped may need more memory later.
+    def test_a_run_that_was_stopped_ends_the_search(self):
+        def search(**changes):
+            stopped = {"fits": True, "interrupted": False, "ran_out_of_time": False, "peak_reserved_bytes": 1, **changes}
+            run = unittest.mock.Mock(command=["a", "{n}"], machine=program.Machine(gpus.GPUS["h100"], 1, 1))
+            run.answer = lambda command, folder: stopped
+            with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+                return main.run_fit(run, main.Options(command=run.command, stand_in="", fit=("n=1..4",)))
+
+        self.assertEqual(search(), 0)
+        self.assertEqual(search(fits=False, ran_out_of_time=True), 2)
+        with self.assertRaisesRegex(DryRunError, "n 1: out of time, expected a longer --time-limit"):
+            search(ran_out_of_time=True)
+        with self.assertRaises(KeyboardInterrupt):
+            search(interrupted=True)
 
     def test_large_ranges_take_few_runs(self):
         tried = []
@@ -497,7 +515,7 @@ class AnswerTest(unittest.TestCase):
         self.assertLess(found["bytes"], found["peak_bytes"])
 
     def test_out_of_memory_does_not_fit(self):
-        self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         found = self.collect()
         self.assertFalse(found["fits"])
         # The model of the allocator serves the refused request too.
@@ -507,14 +525,30 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(problem_of(text.lines(found, "x")[-1]), ("no: out of memory in 1000 bytes, 1.0 GiB asked for", "train.py", "7"))
 
     def test_the_first_request_may_be_refused(self):
-        self.write(allocations=0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(allocations=0, out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         found = self.collect()
         self.assertFalse(found["fits"])
         self.assertEqual(found["peak_live_bytes"], 0)
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
 
+    # The other device of a process may even have taken more.
+    def test_a_refusal_is_that_of_its_device(self):
+        refused = {"bytes": 1 << 30, "frame": "train.py:7"}
+        self.write(out_of_memory={"device": 1, **refused})
+        self.hold(0, (0, 0), (200, 0), (50, 0))
+        found = self.collect()
+        self.assertEqual([(rank["device"], rank["fits"], rank["out_of_memory"]) for rank in found["ranks"]], [(0, True, None), (1, False, refused)])
+        self.assertEqual((found["fits"], found["out_of_memory"], found["peak_reserved_bytes"]), (False, refused, 50))
+        # Its first request may be the one.
+        self.hold(0, (0, 0), (200, 0), (0, 0))
+        self.assertEqual([(rank["device"], rank["fits"]) for rank in self.collect()["ranks"]], [(0, True), (1, False)])
+        # Other code than PyTorch's allocator asked.
+        self.write(error="RuntimeError: CUDA out of memory", error_frame="train.py:7")
+        self.hold(0, (0, 0), (200, 0), (50, 1 << 30))
+        self.assertEqual([(rank["device"], rank["out_of_memory"]) for rank in self.collect()["ranks"]], [(0, None), (1, refused)])
+
     def test_a_rank_out_of_memory_is_the_answer(self):
-        self.write(0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(0, out_of_memory={"device": 0, "bytes": 1 << 30, "frame": "train.py:7"})
         self.write(1)
         found = self.collect()
         self.assertEqual(found["peak_reserved_bytes"], 100)

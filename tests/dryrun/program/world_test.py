@@ -60,6 +60,26 @@ class FindTest(unittest.TestCase):
         self.assertEqual(found([PYTHON, *run, "--no-python", *words, "./train.sh"], ranks="0")[1], ["./train.sh"])
         self.assertEqual(found([PYTHON, *run, "--nproc-per-node=gpu", "train.py"], ranks="0", devices=6)[0].size, 6)
 
+    def test_the_options_of_torchrun_end_at_two_dashes(self):
+        run = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node=2"]
+        self.assertEqual(found([*run, "--", "train.py", "--", "x"], ranks="0")[1], [PYTHON, "train.py", "--", "x"])
+
+    def test_ranks_may_see_one_device(self):
+        run = [PYTHON, "-m", "torch.distributed.run", "--virtual-local-rank", "--nproc-per-node=2", "train.py"]
+        one, command = found(run, ranks="0")
+        self.assertEqual((one.one_device, command), (True, [PYTHON, "train.py"]))
+        self.assertFalse(found(["train.py"], world=2)[0].one_device)
+
+    def test_the_older_launcher_gives_the_rank_as_an_option(self):
+        def option_of(*words):
+            one, command = found([PYTHON, "-u", "-m", *words], ranks="0")
+            return one.rank_option_at and command[:one.rank_option_at]
+
+        self.assertEqual(option_of("torch.distributed.launch", "train.py", "-x"), [PYTHON, "-u", "train.py"])
+        self.assertEqual(option_of("torch.distributed.launch", "-m", "train", "-x"), [PYTHON, "-u", "-m", "train"])
+        self.assertIsNone(option_of("torch.distributed.launch", "--use_env", "train.py"))
+        self.assertIsNone(option_of("torch.distributed.run", "train.py"))
+
     def test_the_script_torchrun_names_its_interpreter(self):
         with tempfile.TemporaryDirectory() as folder:
             script = pathlib.Path(folder, "torchrun")
@@ -91,7 +111,7 @@ import os, pathlib, sys, time
 folder, rank = pathlib.Path(sys.argv[1]), os.environ["RANK"]
 role = "helps" if "TIDEPOOL_DRYRUN_HELPS" in os.environ else "asked"
 names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-(folder / f"ran-{role}-{rank}").write_text(" ".join(os.environ[name] for name in names))
+(folder / f"ran-{role}-{rank}").write_text(" ".join([*(os.environ[name] for name in names), *sys.argv[2:]]))
 """
 
     def setUp(self):
@@ -99,9 +119,9 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def start(self, program, ranks, size=16, per_node=8, adds_stages=False):
-        one = world.World(size, ranks, per_node, adds_stages)
-        command = one.start([PYTHON, "-c", self.PROGRAM + program, str(self.folder)], self.folder)
+    def start(self, program, ranks, size=16, per_node=8, *of_world):
+        one = world.World(size, ranks, per_node, *of_world)
+        command = one.start([PYTHON, "-c", self.PROGRAM + program, str(self.folder), "x"], self.folder)
         return subprocess.run(command, check=False, timeout=60).returncode
 
     def ran(self):
@@ -110,7 +130,16 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     def test_each_rank_has_its_environment(self):
         self.assertEqual(self.start("", (0, 11)), 0)
         self.assertEqual(self.ran(), ["ran-asked-0", "ran-asked-11"])
-        self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1")
+        self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1 x")
+
+    def test_a_rank_has_the_option_of_its_launcher(self):
+        self.start("", (11,), 16, 8, False, False, 4)
+        self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1 --local-rank=3 x")
+
+    def test_a_rank_may_see_its_device_alone(self):
+        self.start("(folder / 'seen').write_text(os.environ['CUDA_VISIBLE_DEVICES'])", (11,), 16, 8, False, True)
+        self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 0 8 1 x")
+        self.assertEqual((self.folder / "seen").read_text(), "3")
 
     def test_a_rank_whose_value_is_needed_runs_until_it_has_sent_it(self):
         status = self.start("""
@@ -138,7 +167,7 @@ sys.exit(3)
     def test_stages_of_a_pipeline_are_added(self):
         self.start("""
 if rank == "0": (folder / "stages").write_text("[0, 4, 8, 12]")
-""", (0, 15), adds_stages=True)
+""", (0, 15), 16, 8, True)
         self.assertEqual(self.ran(), [f"ran-asked-{rank}" for rank in sorted(map(str, (0, 4, 8, 12, 15)))])
 
 

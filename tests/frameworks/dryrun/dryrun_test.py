@@ -128,6 +128,17 @@ class DryRunTest(unittest.TestCase):
         done = dry_run("--by", "module", command=command)
         self.assertRegex(done.stdout, r"\n    layers\.\*\.up +x 2 .*MiB")
 
+    def test_forked_workers_are_no_part_of_a_table(self):
+        found = answer("--steps", "0", "--by", "module", command=self.program(
+            "import torch\n"
+            "class Data(torch.utils.data.Dataset):\n"
+            "    layer = torch.nn.Linear(4, 4)\n"
+            "    def __len__(self): return 2\n"
+            "    def __getitem__(self, index): return self.layer(torch.zeros(4)).detach()\n"
+            "net = torch.nn.Linear(4, 1 << 20).cuda()\n"
+            "for batch in torch.utils.data.DataLoader(Data(), num_workers=1): net(batch.cuda())\n"))
+        self.assertEqual(found["ranks"][0]["modules"][0]["module"], "Linear")
+
     def test_a_table_by_line(self):
         done = dry_run("--by", "line")
         self.assertRegex(done.stdout, r"\n  by line\n    train.py:\d+ <module> +[0-9.]+ MiB\n")
@@ -174,6 +185,53 @@ class DryRunTest(unittest.TestCase):
         self.assertGreater(found["out_of_memory"]["bytes"], 0)
         self.assertRegex(found["out_of_memory"]["frame"], r"train.py:\d+$")
         self.assertEqual(dry_run("--memory", "100MiB").returncode, 2)
+
+    # multiprocessing catches the errors of its processes itself.
+    def test_a_worker_out_of_memory_names_the_line(self):
+        command = self.program(
+            "import multiprocessing, torch\n"
+            "def work(gib):\n"
+            "    kept = torch.zeros(8, device='cuda')\n"
+            "    torch.empty(gib << 30, dtype=torch.uint8, device='cuda')\n"
+            "if __name__ == '__main__':\n"
+            "    worker = multiprocessing.get_context('spawn').Process(target=work, args=(200,))\n"
+            "    worker.start()\n"
+            "    worker.join()\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 200 << 30, "frame": f"{command[1]}:4"}))
+
+    def forks(self):
+        return self.program(
+            "import multiprocessing, sys, torch\n"
+            "def train(device, steps, file=None):\n"
+            "    weight = torch.nn.Parameter(torch.zeros(1 << 20, device=device))\n"
+            "    weight.grad = torch.zeros_like(weight)\n"
+            "    optimizer = torch.optim.SGD([weight])\n"
+            "    for _ in range(steps): optimizer.step()\n"
+            "    if file: open(file, 'w').close()\n"
+            "    if steps == 0: torch.zeros(1 << 40, device=device)\n"
+            "if __name__ == '__main__':\n"
+            "    works = [('cuda', int(steps)) for steps in sys.argv[2:]] + [('cpu', 9, __file__ + '.end')]\n"
+            "    workers = [multiprocessing.get_context(sys.argv[1]).Process(target=train, args=work) for work in works]\n"
+            "    for worker in workers: worker.start()\n"
+            "    for worker in workers: worker.join()\n")
+
+    # Notebooks start their ranks so.
+    def test_forked_processes_that_use_a_gpu_count(self, method="fork"):
+        command = self.forks()
+        found = answer("--steps", "3", command=(*command, method, "1", "5"))
+        self.assertEqual(sorted((rank["steps"], rank["peak_live_bytes"]) for rank in found["ranks"]), [(1, 8 << 20), (3, 8 << 20)])
+        self.assertTrue(pathlib.Path(command[1] + ".end").exists(), "steps without a GPU do not end a process")
+
+    @slow
+    def test_processes_of_a_server_that_forks_count(self):
+        self.test_forked_processes_that_use_a_gpu_count("forkserver")
+
+    @slow
+    def test_a_forked_process_out_of_memory_names_the_line(self):
+        command = self.forks()
+        found = answer("--steps", "3", command=(*command, "fork", "0"))
+        self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 4 << 40, "frame": f"{command[1]}:8"}))
 
     def test_the_largest_value_that_fits(self):
         done = dry_run("--json", "--memory", "400MiB", "--steps", "1", "--fit", "batch=1..8",

@@ -3,7 +3,9 @@
 import contextlib
 import copy
 import gc
+import inspect
 import pathlib
+import pickle
 import subprocess
 import sys
 import warnings
@@ -119,6 +121,80 @@ def a_second_shape_is_measured_too():
     budget = smallest_of(model, batches[0]) * 2
     got, training = train(model, None, 6, budget, step=both(model))
     assert is_same(expected, got) and len(training._plans) == 2
+
+
+def steps_that_save_other_data_are_measured_too():
+    model, batch = GPT(), models.tokens(4)
+    with tidepool_torch.offload(model, budget="1GiB") as training:
+        for trains, dtype in ((False, None), (True, None), (True, torch.bfloat16), (True, torch.float16), (False, None)):
+            model.layers.requires_grad_(trains)
+            with torch.autocast("cpu", dtype, enabled=dtype is not None):
+                model(*batch).backward()
+    assert len(training._plans) == 4
+
+
+class Wrapper(torch.nn.Module):
+    """A model around another one, as DistributedDataParallel is."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *arguments):
+        return self.module(*arguments)
+
+
+def wrappers_have_the_stages_of_their_model():
+    class Plain(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.up, self.down = torch.nn.Linear(64, 256), torch.nn.Linear(256, 64)
+
+        def forward(self, x):
+            return self.down(torch.relu(self.up(x)))
+
+    model = Wrapper(Wrapper(Plain()))
+    _, training = train(model, None, budget="1GiB", step=lambda: model(torch.randn(4, 64)).sum())
+    assert [name for name, _ in training.modes] == ["module.module.up", "module.module.down"], training.modes
+
+
+def models_of_which_no_stage_runs_are_told():
+    class Functional(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(2))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = torch.nn.functional.linear(x, layer.weight)
+            return x
+
+    def warnings_of(model, step):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(model, None, budget="1GiB", step=step)
+        return sum("no stage of the model ran" in str(one.message) for one in caught)
+
+    functional, model = Functional(), GPT()
+    assert warnings_of(functional, lambda: functional(torch.randn(4, 64)).sum()) == 1
+    assert warnings_of(model, lambda: model(*models.tokens(4))) == 0
+
+
+def copies_within_the_context_have_weights_of_their_own():
+    from torch.optim.swa_utils import AveragedModel
+
+    model, batch = models.GPT(layers=2, dropout=0.0), models.tokens(4)
+    expected = model(*batch)
+    with tidepool_torch.offload(model, budget="1GiB"):
+        copies = [copy.deepcopy(model), copy.deepcopy(copy.deepcopy(model)), AveragedModel(model).module, pickle.loads(pickle.dumps(model))]
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+        for copied in copies:
+            assert torch.equal(copied(*batch), expected)
+            assert inspect.signature(model.forward) == inspect.signature(copied.forward)
+            _, training = train(copied, batch, budget="1GiB")
+            assert len(training.modes) == 2 and "forward" not in copied.__dict__, training.modes
 
 
 # Bad input and errors -----------------------------------------------------------------------------
@@ -245,7 +321,8 @@ def wrong_arguments_are_refused():
     model = GPT()
     for arguments, error, part in (((model, "some"), ValueError, "budget: 'some' is not a size"),
                                    ((model, 0), ValueError, "budget 0"), ((1, 1), TypeError, "not int"),
-                                   ((torch.nn.ReLU(), 1), ValueError, "no parameters")):
+                                   ((torch.nn.ReLU(), 1), ValueError, "no parameters"),
+                                   ((torch.nn.LSTM(4, 4), 1), ValueError, "no stages")):
         try:
             with tidepool_torch.offload(arguments[0], budget=arguments[1]):
                 pass

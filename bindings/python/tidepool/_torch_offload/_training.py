@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import functools
 import time
+import types
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -18,13 +20,14 @@ from ._copies import Bundle, Streams, addresses_of, bytes_of, bytes_of_all
 
 __all__ = ["Prediction", "Training", "stages_of"]
 
+_STAGES = "stages are the modules in its lists and sequences of two or more, or else its children"
 _MOST_CORRECTIONS = 4  # of a prediction, by steps with a plan
 
 
 def stages_of(model: nn.Module) -> List[nn.Module]:
     """Returns the modules that are stages: the members of the outermost lists and sequences of two or more modules.
 
-    A model without any has its children as stages.
+    A model without any has its children as stages, or those of the only model in it.
     """
     stages: List[nn.Module] = []
 
@@ -38,7 +41,10 @@ def stages_of(model: nn.Module) -> List[nn.Module]:
     if isinstance(model, (nn.ModuleList, nn.Sequential)):
         return list(model)
     visit(model)
-    return stages or list(model.children())
+    children = list(model.children())
+    while len(children) == 1 and list(children[0].children()):  # as in DistributedDataParallel
+        children = list(children[0].children())
+    return stages or children
 
 
 def _tensors(values: Any) -> List[torch.Tensor]:
@@ -70,6 +76,30 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
     finally:
         for each, name, buffer in kept:
             each._buffers[name] = buffer
+
+
+class _Wrapped:
+    """The forward function of the model or of a stage within the context. Copies of the module, and those that
+    pickles load, have their own one in its place."""
+
+    def __init__(self, training: "Training", module: nn.Module, call: Callable[..., Any]):
+        self.training = training
+        self.module = module
+        self.forward = module.forward
+        self.call = call
+        functools.update_wrapper(self, self.forward)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return self.call(self.module, self.forward, arguments, keywords)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return getattr, (self.module, "forward")
+
+
+def _is_replaced(module: nn.Module) -> bool:
+    """Returns whether a module has another forward function than that of its class, which copies from within a context have as theirs."""
+    forward = module.__dict__.get("forward")
+    return forward is not None and forward != types.MethodType(type(module).forward, module)
 
 
 class _Repeatable:
@@ -296,6 +326,7 @@ class Training:
         self._step: Optional[_Step] = None  # whose forward pass runs
         self._measured: Optional[Tuple[_Plan, _Step]] = None
         self._watched: Optional[_Plan] = None  # whose peak counts from the start of its step
+        self._has_warned = False
 
     # Plans -------------------------------------------------------------------------------
 
@@ -322,7 +353,9 @@ class Training:
         if len(devices) > 1:
             raise ValueError(f"tidepool: the model is on several devices ({', '.join(sorted(map(str, devices)))}): move it to one")
         self.device = next(iter(devices))
-        if "forward" in self.model.__dict__:
+        if not self._stages:
+            raise ValueError(f"tidepool: the model has no stages: {_STAGES}")
+        if _is_replaced(self.model):
             raise RuntimeError("tidepool: the model's forward is replaced already, by another offload() or another library")
         _private.watch_saved_tensors_hooks()
         self.streams = Streams(self.device)
@@ -330,26 +363,20 @@ class Training:
         self._link = self.link or link_rate(self.device)
         self._wrap(self.model, self._begin)
         for stage in self._stages:
-            if "forward" not in stage.__dict__:
+            if not _is_replaced(stage):
                 self._wrap(stage, self._run_stage)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         for module in [self.model, *self._stages]:
-            if getattr(module.__dict__.get("forward"), "tidepool_training", None) is self:
+            forward = module.__dict__.get("forward")
+            if isinstance(forward, _Wrapped) and forward.training is self:
                 del module.forward
         self.streams.join()
         self._step = self._measured = None
 
     def _wrap(self, module: nn.Module, call: Callable[..., Any]) -> None:
-        forward = module.forward
-
-        @functools.wraps(forward)
-        def wrapped(*arguments: Any, **keywords: Any) -> Any:
-            return call(module, forward, arguments, keywords)
-
-        wrapped.tidepool_training = self  # type: ignore[attr-defined]
-        module.forward = wrapped  # type: ignore[method-assign]
+        module.forward = _Wrapped(self, module, call)  # type: ignore[method-assign]
 
     # Steps ------------------------------------------------------------------------------------------
 
@@ -360,21 +387,29 @@ class Training:
         # After an error in the last step, its copies still use memory that is free.
         self.streams.join()
         self.stays = addresses_of(self.model)
-        signature = _signature((arguments, keywords)), self.model.training
-        plan = self._plan = self._plans.setdefault(signature, _Plan())
+        plan = self._plan = self._plans.setdefault((_signature((arguments, keywords)), *self._state()), _Plan())
         measure = None
         self._finish_measure()
         if plan.chain is None:
             measure = _Measure(self.clock, self._gradient_bytes)
         else:
             self._fit(plan)
-        self._step = _Step(self, plan, measure)
+        step = self._step = _Step(self, plan, measure)
         if measure is not None:
-            self._measured = plan, self._step
+            self._measured = plan, step
         try:
-            return forward(*arguments, **keywords)
+            results = forward(*arguments, **keywords)
         finally:
             self._step = None
+        if not step.modules and not self._has_warned and any(tensor.requires_grad for tensor in _tensors(results)):
+            self._has_warned = True
+            warnings.warn(f"tidepool: no stage of the model ran, so the model is not kept within its budget: {_STAGES}", RuntimeWarning, stacklevel=2)
+        return results
+
+    def _state(self) -> Tuple[Any, ...]:
+        """Returns the settings of a step that decide, beside its inputs, which data the stages save."""
+        autocast = torch.is_autocast_enabled(self.device.type) and torch.get_autocast_dtype(self.device.type)
+        return self.model.training, autocast, tuple(parameter.requires_grad for parameter in self.model.parameters())
 
     def _run_stage(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         if self._step is None or not torch.is_grad_enabled() or _private.has_saved_tensors_hooks():  # of others, such as a checkpoint around the stage
