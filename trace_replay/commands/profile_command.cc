@@ -290,7 +290,7 @@ absl::Status CheckTaken(const ProfileOptions& options) {
                   "about the convolutions of --convolutions, expected that option too");
   }
   return Refuse(*options.app, {"--output"},
-                "--convolutions writes no graph with times, expected one of both");
+                "--convolutions writes no graph with times, expected no --output");
 }
 
 absl::Status CheckKind(const ProfileOptions& options) {

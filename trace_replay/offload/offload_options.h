@@ -81,8 +81,8 @@ struct OffloadCommandOptions {
 // Refuses options that none of the policies takes, and those of CheckDivisionOptions.
 absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
                                 const std::vector<std::string>& policies);
-// Return whether the policy offloads a set of layers, whether it chooses layer by layer, in an order
-// and a pool, and the description of --policy.
+// Return whether the policy offloads a set of layers, whether it chooses layer by layer, in an
+// order and a pool, and the description of --policy.
 bool TakesSet(const std::string& policy);
 bool IsLayerwise(const std::string& policy);
 std::string PolicyHelp();

@@ -104,11 +104,13 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
     return expect("max_bytes", ExactSize(options.max_bytes), ExactSize(alignment), " to ",
                   ExactSize(device.memory_bytes()), ", the memory of ", device.name());
   }
-  if (const std::int64_t addresses = MemorySource::AddressBytes(options, device);
-      addresses > blocks::MaxArenaBytes(alignment)) {
-    return expect("max_bytes", ExactSize(options.max_bytes), "at most ",
-                  ExactSize(blocks::MaxArenaBytes(alignment)), " of addresses at alignment ",
-                  alignment, ", which takes ", ExactSize(addresses));
+  const std::int64_t most = blocks::MaxArenaBytes(alignment);
+  // Whole granules and several times the budget are numbers only for budgets within that.
+  const std::int64_t addresses =
+      options.max_bytes > most ? options.max_bytes : MemorySource::AddressBytes(options, device);
+  if (addresses > most) {
+    return expect("max_bytes", ExactSize(options.max_bytes), "at most ", ExactSize(most),
+                  " of addresses at alignment ", alignment, ", which takes ", ExactSize(addresses));
   }
   if (absl::Status status = CheckPlan(options); !status.ok()) return status;
   if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
