@@ -229,14 +229,15 @@ class RoundsMaker {
                                        : schedule::InPages(*std::move(schedule)));
       if (rounds.size() == 1) first = *std::move(round);
     }
-    made.schedule = ComposeRounds(
-        made.graphs.front(), first, rounds,
-        {.division = division,
-         .devices = request_.devices,
-         .cores = requests::UpdatesOnHost(request_) ? request_.machine.host.cores : 0,
-         .reduction = request_.reduction,
-         .buffer_offset =
-             keeps_addresses ? round_request.machine.devices.front().memory_bytes : -1});
+    made.schedule =
+        ComposeRounds(made.graphs.front(), first, rounds,
+                      {.division = division,
+                       .devices = request_.devices,
+                       .cores = requests::UpdatesOnHost(request_) ? request_.machine.host.cores : 0,
+                       .reduction = request_.reduction,
+                       .buffer_offset = keeps_addresses && !WantsPages(request_)
+                                            ? round_request.machine.devices.front().memory_bytes
+                                            : -1});
     return absl::OkStatus();
   }
 

@@ -55,6 +55,13 @@ bool StaysAcrossRounds(const GraphData& data) {
          data.kind == DataKind::kOptimizerState;
 }
 
+// Lets data that stays across rounds be at home on the device: no task of a round need read it.
+static void StayOnDevice(TaskGraph& round) {
+  for (GraphData& data : round.data) {
+    if (StaysAcrossRounds(data)) data.before = data.after = DataHome::kDevice;
+  }
+}
+
 absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph, bool updates_on_host) {
   if (absl::Status status = CheckHomes(graph); !status.ok()) return status;
   RoundGraph round;
@@ -71,9 +78,7 @@ absl::StatusOr<RoundGraph> RoundGraphOf(const TaskGraph& graph, bool updates_on_
     }
   }
   if (updates_on_host) LeaveHostDataOut(round.graph);
-  for (GraphData& data : round.graph.data) {
-    if (StaysAcrossRounds(data)) data.before = data.after = DataHome::kDevice;
-  }
+  StayOnDevice(round.graph);
   if (absl::Status status = ValidateGraph(round.graph); !status.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("without its updates the graph is not valid: ", status.message()));
@@ -91,6 +96,7 @@ GraphFamily WithoutUpdates(const GraphFamily& family) {
     if (!family.costs.empty()) rounds.costs.push_back(family.costs[i]);
   }
   LeaveHostDataOut(rounds.graph);
+  StayOnDevice(rounds.graph);
   return rounds;
 }
 

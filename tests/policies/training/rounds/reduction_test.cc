@@ -138,11 +138,14 @@ TEST(Reduction, PoliciesWithAddressesOfTheirOwnLeaveRoomForTheBuffer) {
   const GraphFamily family =
       ReducedFamily("alexnet", DataHome::kDevice, Optimizer::kGradientDescent);
   for (const GradientReduction reduction : kExchanges) {
-    ScheduleRequest request = ReducedRequest(3, kLargestSubBatch, reduction);
-    for (MachineDevice& device : request.machine.devices) device.memory_bytes = 768 << 20;
-    const absl::StatusOr<MadeSchedule> made = MakeSchedule("modnn", family, request);
-    ASSERT_TRUE(made.ok()) << made.status();
-    ExpectValid(*made);
+    for (const ScheduleMemory memory : {ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+      ScheduleRequest request = ReducedRequest(3, kLargestSubBatch, reduction);
+      request.memory = memory;
+      for (MachineDevice& device : request.machine.devices) device.memory_bytes = 768 << 20;
+      const absl::StatusOr<MadeSchedule> made = MakeSchedule("modnn", family, request);
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectValid(*made);
+    }
   }
 }
 

@@ -193,6 +193,31 @@ TEST(SubBatch, LargestIsTheLargestThatFits) {
   }
 }
 
+// Without its updates, no task reads the gradient of the weight.
+TEST(SubBatch, OneTaskMayWriteGradientsOfBothKinds) {
+  GraphFamily family = FamilyOf("alexnet");
+  TaskGraph& graph = family.graph;
+  const auto task = [&](std::string_view name) {
+    return std::ranges::find(graph.tasks, name, &GraphTask::name) - graph.tasks.begin();
+  };
+  const std::ptrdiff_t weight = task("fc8.backward-weights");
+  const std::ptrdiff_t data = task("fc8.backward-data");
+  ASSERT_LT(std::max(weight, data), std::ssize(graph.tasks));
+  for (const std::size_t written : graph.tasks[weight].writes) {
+    graph.tasks[data].writes.push_back(written);
+  }
+  for (const std::size_t read : graph.tasks[weight].reads) {
+    std::vector<std::size_t>& reads = graph.tasks[data].reads;
+    if (std::ranges::find(reads, read) == reads.end()) reads.push_back(read);
+  }
+  graph.tasks.erase(graph.tasks.begin() + weight);
+  if (!family.costs.empty()) family.costs.erase(family.costs.begin() + weight);
+  const absl::StatusOr<MadeSchedule> made =
+      MakeSchedule("modnn", family, RequestOf(8, kLargestSubBatch, 2));
+  ASSERT_TRUE(made.ok()) << made.status();
+  ExpectValid(*made);
+}
+
 TEST(SubBatch, LargestHasCostsInTheFamilysTable) {
   GraphFamily family = FamilyOf("alexnet");
   ASSERT_EQ(TabulateCosts(std::vector<std::int64_t>{4, 8}, family), absl::OkStatus());
