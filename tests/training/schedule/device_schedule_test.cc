@@ -325,6 +325,16 @@ TEST(DeviceSchedule, RoundsMayHaveOtherBatches) {
             "of one family");
 }
 
+TEST(DeviceSchedule, TheHostRunsUpdatesAlone) {
+  const TaskGraph graph = RoundGraph();
+  Schedule schedule = RoundSchedule();
+  ASSERT_EQ(schedule.steps[4].kind, StepKind::kRun);
+  schedule.steps[4].device = kHostDevice;
+  EXPECT_EQ(
+      ValidateSchedule(graph, schedule).message(),
+      "step 4, run 'conv': the host runs it, expected a device: only updates run on the host");
+}
+
 TEST(DeviceSchedule, SeveralDevicesUpdateOnTheHost) {
   const TaskGraph graph = RoundGraph();
   Schedule schedule = RoundSchedule();
