@@ -24,11 +24,11 @@ namespace tidepool {
 // the longest path through these windows and the tasks. It is never below that of chain.h,
 // ChainOperationBound: its windows begin or end with the iteration. Data that begins on the host
 // arrives before its first use and needs no copy out, and data that ends there leaves after its
-// last change. A link with one transfer at a time carries the sum of both directions. Where tasks
-// run on several compute streams, the bound is the ideal time of these streams alone, and the time
-// of the longest path of tasks that need each other's data. The schedule
-// is valid for `graphs`, with one for each batch of its rounds, and the machine is valid.
-// Thread-safe. O(steps + uses + tasks x min(tasks, 4096)).
+// last change. A link with one transfer at a time carries the sum of both directions. Where the
+// device has several compute streams, the bound is the ideal time of these streams alone, and the
+// time of the longest path of tasks that need each other's data. The schedule is valid for
+// `graphs`, with one for each batch of its rounds, and the machine is valid. Thread-safe. O(steps +
+// uses + tasks x min(tasks, 4096)).
 TIDEPOOL_EXPORT double LowerBoundSeconds(absl::Span<const TaskGraph> graphs,
                                          const Schedule& schedule, const Machine& machine);
 

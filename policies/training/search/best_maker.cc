@@ -37,8 +37,9 @@ constexpr double kShareOfOther = 0.25;   // of the time limit, for a policy of c
 
 // Returns a lower bound on the time of any schedule of the graph. It is lower if tasks may run
 // again.
-double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes,
+double BoundOf(const TaskGraph& graph, Machine machine, bool recomputes,
                const std::vector<double>& densities) {
+  machine.devices.front().compute_streams = 1;  // tasks that run at once come later
   Schedule order;
   order.memory = ScheduleMemory::kPaged;
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {

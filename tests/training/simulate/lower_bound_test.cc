@@ -84,6 +84,18 @@ TEST(LowerBound, CountsHomesOnTheHost) {
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, MachineWith(180)), 2 + 1 + 5 + 8 + 12 + 4 + 4);
 }
 
+// The memory of an input may be allocated before its first use.
+TEST(LowerBound, AllowsInputsToComeLate) {
+  TaskGraph graph = FourTasks();
+  graph.tasks[0].reads.clear();
+  graph.tasks[3].reads.push_back(0);
+  graph.data[0].bytes = 100;
+  const Schedule schedule = InOrder(graph);
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, MachineWith(251)), 1 + 2 + 8 + 4);
+  graph.data[0] = {"weight", 100, DataKind::kWeight};
+  EXPECT_GT(LowerBoundSeconds({&graph, 1}, schedule, MachineWith(251)), 1 + 2 + 8 + 4);
+}
+
 TEST(LowerBound, AllowsWhatTheScheduleDoes) {
   TaskGraph graph = FourTasks();
   graph.tasks[0].may_rerun = true;
@@ -108,6 +120,8 @@ TEST(LowerBound, AllowsWhatTheScheduleDoes) {
   machine.devices[0].compute_streams = 2;
   // "apart" runs beside the others, and they take 1 + 2 + 4 seconds one after the other.
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, machine), 8);
+  // Another schedule may use both streams.
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, InOrder(graph), machine), 8);
   machine.devices[0].compute_streams = 1;
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, machine), 15);
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, Schedule(), machine), 0);

@@ -45,7 +45,7 @@ class BoundFinder {
   }
 
   double Find() {
-    if (choices_.has_streams) {
+    if (choices_.has_streams || device_.compute_streams > 1) {
       return std::max(choices_.round_seconds / static_cast<double>(device_.compute_streams),
                       LongestPath());
     }
@@ -130,7 +130,9 @@ class BoundFinder {
     Absence absence = {.bytes = datum.bytes, .is_clean = is_given && BeginsOnHost(datum)};
     const bool is_shared = schedule_.devices > 1 && schedule::IsShared(datum);
     if (is_shared) absence.is_clean = true;
-    absence.begin = is_given ? 0 : uses_[data].front().position;
+    // An input may come to its memory as late as a schedule allocates that.
+    const bool may_come_late = !BeginsOnHost(datum) && datum.after == DataHome::kNowhere;
+    absence.begin = is_given && !may_come_late ? 0 : uses_[data].front().position;
     for (const UseAt& use : uses_[data]) {
       AddAbsence(absence, use.position);
       absence.begin = use.position + 1;
