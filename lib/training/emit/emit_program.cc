@@ -416,6 +416,10 @@ absl::StatusOr<std::string> EmitProgram(absl::Span<const TaskGraph> graphs,
     return absl::InvalidArgumentError(
         absl::StrCat("the schedule has ", schedule.devices, " devices, expected 1 for a program"));
   }
+  const std::int64_t memory = machine.devices.front().memory_bytes;
+  if (absl::Status status = ValidateAddresses(graphs, schedule, {&memory, 1}); !status.ok()) {
+    return status;
+  }
   const auto on_host = std::ranges::find(schedule.steps, kHostDevice, &ScheduleStep::device);
   if (on_host != schedule.steps.end()) {
     return emit::AboutTask(graphs.front().tasks[on_host->index],

@@ -90,6 +90,11 @@ TEST(RefusedTest, TheScheduleIsOfThisGraphOneDeviceAndFixedAddresses) {
   EXPECT_THAT(
       std::string(EmitProgram(pool->graphs, pool->schedule, pool->machine).status().message()),
       HasSubstr("memory of the kind pool, expected fixed addresses"));
+  for (ScheduleStep& step : made.schedule.steps) {
+    if (step.kind == StepKind::kAllocate) step.offset = 0;
+  }
+  EXPECT_THAT(std::string(EmitProgram({&graph, 1}, made.schedule, made.machine).status().message()),
+              HasSubstr("expected addresses that are free"));
 }
 
 TEST(RefusedTest, NamesTheTaskThatTheHostRuns) {
