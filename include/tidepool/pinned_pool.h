@@ -9,7 +9,8 @@
 // Free a buffer only when no work of the device uses it any more: the next allocation may get its
 // memory at once. All functions are thread-safe. A call that fails changes nothing but counters
 // and, when the device failed half-way, how much memory the pool holds. Calls that pin or unpin
-// memory run one after the other. Other calls do not wait for them.
+// memory run one after the other. Other calls do not wait for them, except AllocateBlocking while
+// nothing is live.
 #ifndef TIDEPOOL_PINNED_POOL_H_
 #define TIDEPOOL_PINNED_POOL_H_
 

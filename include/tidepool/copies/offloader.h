@@ -188,9 +188,9 @@ class TIDEPOOL_EXPORT Offloader {
   virtual absl::StatusOr<BufferState> State(BufferId buffer) const = 0;
   // Estimates the density of a buffer that is out, from its copy on the host. A raw copy is probed
   // (ProbeDensity); other calls do not wait meanwhile. The words of a compressed copy were counted
-  // when it was made. Errors: NotFound; FailedPrecondition in any other state; InvalidArgument for
-  // options out of range, and for words of another size than those of the compressed copy.
-  // O(options.lines).
+  // when it was made, and of the options only the word matters. Errors: NotFound;
+  // FailedPrecondition in any other state; InvalidArgument for options out of range of a raw copy,
+  // and for words of another size than those of the compressed copy. O(options.lines).
   virtual absl::StatusOr<DensityEstimate> ProbeDensity(
       BufferId buffer, const DensityProbeOptions& options = {}) const = 0;
   virtual OffloaderStats Stats() const = 0;

@@ -32,6 +32,7 @@ absl::Status Books::TakeOffloadError(Buffer& buffer) {
 }
 
 absl::Status Books::CheckIsOnDevice(Buffer& buffer) {
+  SettleFailedArrival(buffer);
   if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
     return errors_.Take(buffer);
   }
@@ -186,6 +187,13 @@ void Books::SettleIn(Buffer& buffer, const CopyPointer& copy) {
   if (is_coming && copy->has_given_address) copy->kept_device = std::move(buffer.device);
   buffer.device = nullptr;
   SetState(buffer, BufferState::kOut);
+}
+
+// The ends of raw copies are not known before a call has waited for them.
+void Books::SettleFailedArrival(Buffer& buffer) {
+  if (buffer.state != BufferState::kComingBack) return;
+  const CopyPointer copy = buffer.copy;
+  if (copy->has_ended && !copy->result.ok()) Settle(copy, copy->result);
 }
 
 void Books::SettleUnawaited() {

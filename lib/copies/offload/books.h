@@ -64,6 +64,8 @@ class Books {
  private:
   void SettleOut(Buffer& buffer, const CopyPointer& copy);
   void SettleIn(Buffer& buffer, const CopyPointer& copy);
+  // Settles the copy back of the buffer if it is known to have failed.
+  void SettleFailedArrival(Buffer& buffer);
   void CountEnd(const BufferCopy& copy);
   void NoteCancelled(const CopyPointer& copy);
   void SettleCancelled();

@@ -19,7 +19,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -85,12 +84,12 @@ class CompressionPipelineImpl final : public CompressionPipeline {
   enum class Role : std::uint8_t { kNone, kDecompress, kCompress, kWaitOut, kWaitIn };
 
   absl::Status StartLanes(PinnedPool& staging) ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<std::optional<Event>> GateAfter(Stream after);
+  absl::Status SetGate(Transfer& transfer, Stream after) ABSL_LOCKS_EXCLUDED(mutex_);
   std::int64_t ChunkBytes(std::int64_t bytes) const;
   absl::Status CheckWorks() const;
   template <typename TransferType>
-  absl::Status Enqueue(Direction<TransferType>& direction, std::shared_ptr<TransferType> transfer,
-                       Stream after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(Direction<TransferType>& direction, std::shared_ptr<TransferType> transfer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void Work() ABSL_LOCKS_EXCLUDED(mutex_);
   Role NextRole() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -189,15 +188,19 @@ CompressionPipelineImpl::~CompressionPipelineImpl() {
 
 // Requests. ---------------------------------------------------------------------------------------
 
-// Returns an event of the transfer's own: the caller may queue further work on `after`, or destroy
-// it.
-absl::StatusOr<std::optional<Event>> CompressionPipelineImpl::GateAfter(Stream after) {
-  if (after == Stream()) return std::nullopt;
+// Gives the transfer an event of its own: the caller may queue further work on `after`, or destroy
+// it. The device may hold the record up until work of the stream has ended, and that work may wait
+// for this pipeline's threads. They need the mutex, so it must be free (deadlock).
+absl::Status CompressionPipelineImpl::SetGate(Transfer& transfer, Stream after) {
+  if (after == Stream()) return absl::OkStatus();
   const absl::StatusOr<Event> gate = device_.CreateEvent();
   if (!gate.ok()) return gate.status();
-  const absl::Status status = device_.RecordEvent(*gate, after);
-  if (status.ok()) return *gate;
-  device_.DestroyEvent(*gate).IgnoreError();
+  absl::Status status = device_.RecordEvent(*gate, after);
+  if (status.ok()) {
+    transfer.gate = *gate;
+  } else {
+    device_.DestroyEvent(*gate).IgnoreError();
+  }
   return status;
 }
 
@@ -216,18 +219,13 @@ absl::Status CompressionPipelineImpl::CheckWorks() const {
 
 // Under the mutex, so that transfers reach the device in the order of the calls.
 template <typename TransferType>
-absl::Status CompressionPipelineImpl::Enqueue(Direction<TransferType>& direction,
-                                              std::shared_ptr<TransferType> transfer,
-                                              Stream after) {
-  absl::StatusOr<std::optional<Event>> gate = GateAfter(after);
-  if (!gate.ok()) return gate.status();
-  transfer->gate = *gate;
+void CompressionPipelineImpl::Enqueue(Direction<TransferType>& direction,
+                                      std::shared_ptr<TransferType> transfer) {
   ++unfinished_;
   direction.Add(std::move(transfer));
   QueueCopiesOut();
   in_.DropBegun();
   WakeThread();
-  return absl::OkStatus();
 }
 
 absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t bytes,
@@ -252,8 +250,10 @@ absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t byt
   transfer->pieces = transfer->stored->pieces();
   transfer->done = std::move(done);
   if (absl::Status status = CheckWorks(); !status.ok()) return status;
+  if (absl::Status status = SetGate(*transfer, after); !status.ok()) return status;
   const locks::MutexLock lock(&mutex_);
-  return Enqueue(out_, std::move(transfer), after);
+  Enqueue(out_, std::move(transfer));
+  return absl::OkStatus();
 }
 
 absl::Status CompressionPipelineImpl::Prefetch(std::shared_ptr<const StoredBuffer> stored, void* to,
@@ -276,8 +276,10 @@ absl::Status CompressionPipelineImpl::Prefetch(std::shared_ptr<const StoredBuffe
   transfer->pieces = transfer->stored->pieces();
   transfer->done = std::move(done);
   if (absl::Status status = CheckWorks(); !status.ok()) return status;
+  if (absl::Status status = SetGate(*transfer, after); !status.ok()) return status;
   const locks::MutexLock lock(&mutex_);
-  return Enqueue(in_, std::move(transfer), after);
+  Enqueue(in_, std::move(transfer));
+  return absl::OkStatus();
 }
 
 CompressionPipelineStats CompressionPipelineImpl::Stats() const {

@@ -64,6 +64,10 @@ void PinnedPoolImpl::Serve(pool::Waiter& waiter) {
 absl::StatusOr<void*> PinnedPoolImpl::AllocateOrGrow(std::int64_t bytes,
                                                      const pool::Waiter* waiter) {
   if (void* const address = TryAllocate(bytes)) return address;
+  // A thread that pins memory holds the lock for long. A request that may not grow the pool needs
+  // it only as a waiter while nothing is live: no free, but that thread, can still make room then.
+  const bool is_last_hope = waiter != nullptr && stats_.live_count == 0;
+  if (!MayGrow(arena_.Rounded(bytes)) && !is_last_hope) return nullptr;
   const pool::MemoryLock memory(locks_);
   const std::int64_t held = regions_.held_bytes();
   absl::StatusOr<void*> address = GrowAndAllocate(bytes, waiter);

@@ -174,20 +174,29 @@ class PagePoolImpl final : public PagePool {
     return true;
   }
 
+  // Returns an error when growth may not, or cannot, make so many pages ready.
+  absl::Status CheckMayGrow(std::size_t wanted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    const bool has_budget =
+        wanted <= static_cast<std::size_t>(stats_.max_pages - stats_.used_pages);
+    if (options_.may_grow && has_budget) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of pages: ", wanted, " of ", ExactSize(options_.page_bytes),
+                     " requested, ", stats_.used_pages, " of ", stats_.max_pages,
+                     " are in use and ", free_.size(), " are ready; ",
+                     has_budget ? "set may_grow, or call Reserve"
+                                : "take fewer, return pages, or raise max_bytes"));
+  }
+
   // The two release the books while pages are touched, which takes long: other threads take and
   // return pages meanwhile.
   absl::Status GrowFor(std::size_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    // A thread that holds the lock of the memory may keep it for long.
+    if (absl::Status status = CheckMayGrow(wanted); !status.ok()) return status;
     const pool::MemoryLock memory(locks_);
     while (wanted > free_.size()) {
+      // Other threads may have taken pages meanwhile.
+      if (absl::Status status = CheckMayGrow(wanted); !status.ok()) return status;
       const std::size_t missing = wanted - free_.size();
-      if (missing > untouched_.size() || !options_.may_grow) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "out of pages: ", wanted, " of ", ExactSize(options_.page_bytes), " requested, ",
-            stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
-            " are ready; ",
-            missing > untouched_.size() ? "take fewer, return pages, or raise max_bytes"
-                                        : "set may_grow, or call Reserve"));
-      }
       const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
       const std::size_t count = std::max(missing, std::min(step, untouched_.size()));
       if (absl::Status status = Touch(count); !status.ok()) return status;

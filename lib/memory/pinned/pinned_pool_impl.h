@@ -63,7 +63,7 @@ class PinnedPoolImpl final : public PinnedPool {
   // that was found before such a call is not valid after it.
 
   // The four return null when there is no room, or when free memory is kept for a waiter that comes
-  // before `waiter`. AllocateOrGrow takes the lock of the memory if growth may help.
+  // before `waiter`. AllocateOrGrow waits for the lock of the memory only if that may help.
   absl::StatusOr<void*> AllocateOrGrow(std::int64_t bytes, const pool::Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(std::int64_t bytes, const pool::Waiter* waiter)
@@ -79,6 +79,8 @@ class PinnedPoolImpl final : public PinnedPool {
   // Pins regions until the pool holds `bytes`.
   absl::Status PinUntil(std::int64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  // Returns whether the options let an allocation pin memory; growth_error_ then says why not.
+  bool MayGrow(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Pins a region for a buffer. Returns no block when options, budget or host do not allow it:
   // growth_error_ then says why.
   absl::StatusOr<Placement> Grow(std::int64_t bytes)

@@ -44,17 +44,22 @@ absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
+bool PinnedPoolImpl::MayGrow(std::int64_t bytes) {
   growth_error_.clear();
+  if (options_.may_grow) return true;
   const std::int64_t page = PageBytes(options_.pages);
   const std::int64_t needed = (bytes + page - 1) & -page;
-  if (!options_.may_grow) {
-    if (needed <= options_.max_bytes - regions_.held_bytes()) {
-      growth_error_ =
-          "an allocation may not grow it; set may_grow, or call Reserve when pinning does no harm";
-    }
-    return Placement::None();
+  if (needed <= options_.max_bytes - regions_.held_bytes()) {
+    growth_error_ =
+        "an allocation may not grow it; set may_grow, or call Reserve when pinning does no harm";
   }
+  return false;
+}
+
+absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
+  if (!MayGrow(bytes)) return Placement::None();
+  const std::int64_t page = PageBytes(options_.pages);
+  const std::int64_t needed = (bytes + page - 1) & -page;
   if (!arena_.blocks().HasNames(2)) {
     growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
     return Placement::None();

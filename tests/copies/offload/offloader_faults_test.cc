@@ -7,9 +7,11 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/copies/offload/offloader_fixture.h"
@@ -527,6 +529,32 @@ class BrokenPromiseTest : public ::testing::Test {
     while (offloader.Stats().failures == failures) std::this_thread::yield();
   }
 };
+
+// Its end is known before any call has taken it.
+TEST_F(BrokenPromiseTest, IsNotMadeAfterTheCopyHasFailed) {
+  for (const auto release : {kWhenOut, kWhenAwaited}) {
+    OffloaderFixtureOptions options = Options();
+    options.release = release;
+    OffloaderFixture fixture(options);
+    Offloader& offloader = fixture.offloader();
+    const BufferId buffer = NewOutside(fixture);
+    // Breaks when the pipeline has reported the end and dropped its function.
+    auto ended = std::make_shared<std::promise<void>>();
+    const std::future<void> is_reported = ended->get_future();
+    fixture.device().FailCall(Call::kCopy, 1);
+    ASSERT_TRUE(offloader
+                    .Prefetch(buffer, fixture.stream(), Hint::kResident, absl::InfiniteFuture(),
+                              {.ended = [owned = std::move(ended)] {}})
+                    .ok());
+    is_reported.wait();
+    const absl::Status told = offloader.Use(buffer, fixture.stream()).status();
+    EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable) << told;
+    EXPECT_EQ(fixture.State(buffer), BufferState::kOut);
+    EXPECT_TRUE(offloader.Synchronize().ok());
+    ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+    EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
+  }
+}
 
 // Regression: memory was freed after the offloader's streams, on a stream that was destroyed.
 TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughItsStreamIsGone) {

@@ -18,14 +18,14 @@
 namespace tidepool {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class CompressionPipelineTest : public testing::TestWithParam<Memory> {
+class CompressionPipelineTest : public ::testing::TestWithParam<Memory> {
  protected:
   PipelineFixture fixture_{{.memory = GetParam()}};
 };
 INSTANTIATE_TEST_SUITE_P(, CompressionPipelineTest,
-                         testing::Values(Memory::kPages, Memory::kPinned), [](const auto& test) {
+                         ::testing::Values(Memory::kPages, Memory::kPinned), [](const auto& test) {
                            return test.param == Memory::kPages ? "pages" : "pinned";
                          });
 

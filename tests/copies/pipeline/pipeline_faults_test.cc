@@ -12,11 +12,11 @@ namespace {
 
 using Call = HostDevice::Call;
 
-class PipelineFaultsTest : public testing::TestWithParam<Call> {};
+class PipelineFaultsTest : public ::testing::TestWithParam<Call> {};
 INSTANTIATE_TEST_SUITE_P(EachCall, PipelineFaultsTest,
-                         testing::Values(Call::kCopy, Call::kRecordEvent, Call::kWaitEvent,
-                                         Call::kSynchronizeEvent, Call::kCreateEvent,
-                                         Call::kDestroyEvent));
+                         ::testing::Values(Call::kCopy, Call::kRecordEvent, Call::kWaitEvent,
+                                           Call::kSynchronizeEvent, Call::kCreateEvent,
+                                           Call::kDestroyEvent));
 
 // Sends two buffers out and two in, all at once and after the work of a stream.
 struct Result {

@@ -80,10 +80,10 @@ struct PropertyCase {
 };
 void PrintTo(const PropertyCase& property_case, std::ostream* out) { *out << property_case.name; }
 
-class PipelinePropertyTest : public testing::TestWithParam<PropertyCase> {};
+class PipelinePropertyTest : public ::testing::TestWithParam<PropertyCase> {};
 INSTANTIATE_TEST_SUITE_P(
     , PipelinePropertyTest,
-    testing::Values(
+    ::testing::Values(
         PropertyCase{"usual", {}},
         PropertyCase{"one_slot_one_thread",
                      {.pipeline = {.ring = {.slots = 1, .slot_bytes = 8 * kKiB}, .threads = 1}}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // While a thread pins, unpins or touches memory, calls that need nothing of that go on. Memory that
 // the device or the system refuses to give or take is not lost.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <future>
 #include <latch>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -122,6 +124,39 @@ TEST_F(PinnedInterferenceTest, ATrimHoldsUpNoOtherCall) {
   ExpectThatOthersReturn(live);
   device_.barrier.Open();
   EXPECT_TRUE(trim.get().ok());
+  ExpectThatAllIsThere();
+}
+
+// Memory may still come, so a waiter sleeps until its deadline or until the call has pinned it.
+TEST_F(PinnedInterferenceTest, AReserveHoldsUpNoAllocationThatMayNotGrow) {
+  Make(256 * kKiB, false);
+  void* const live = Take(64 * kKiB);
+  auto reserve = device_.barrier.Stop([&] { return pool_->Reserve(512 * kKiB); });
+  const absl::Status refused = pool_->Allocate(256 * kKiB).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("set may_grow"));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(pool_->AllocateBlocking(256 * kKiB, absl::InfinitePast()).status()));
+  auto waits = std::async(std::launch::async, [&] { return pool_->AllocateBlocking(256 * kKiB); });
+  while (pool_->Stats().blocked < 2) std::this_thread::yield();
+  device_.barrier.Open();
+  EXPECT_TRUE(reserve.get().ok());
+  Free(waits.get().value());
+  Free(live);
+  ExpectThatAllIsThere();
+}
+
+TEST_F(PinnedInterferenceTest, ATrimHoldsUpNoAllocationThatMayNotGrow) {
+  Make(256 * kKiB, false);
+  ASSERT_TRUE(pool_->Reserve(512 * kKiB).ok());
+  void* const live = Take(64 * kKiB);
+  auto trim = device_.barrier.Stop([&] { return pool_->Trim(); });
+  EXPECT_TRUE(absl::IsResourceExhausted(pool_->Allocate(256 * kKiB).status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(pool_->AllocateBlocking(256 * kKiB, absl::InfinitePast()).status()));
+  device_.barrier.Open();
+  EXPECT_EQ(trim.get().value(), 256 * kKiB);
+  Free(live);
   ExpectThatAllIsThere();
 }
 
@@ -253,6 +288,48 @@ TEST_F(PageInterferenceTest, ATrimHoldsUpNoOtherCall) {
   barrier_.Open();
   EXPECT_EQ(trim.get().value(), 128 * kKiB);
   ExpectThatAllIsThere();
+}
+
+// Requests that may not grow, and those for more pages than are unused.
+TEST_F(PageInterferenceTest, AReserveHoldsUpNoRequestThatIsRefused) {
+  for (const bool may_grow : {false, true}) {
+    pool_ = *PagePool::Create({.max_bytes = kMiB,
+                               .initial_bytes = 256 * kKiB,
+                               .may_grow = may_grow,
+                               .growth_bytes = 0,
+                               .pages = {.threads = 1}});
+    Barrier barrier;
+    stop = &barrier;
+    const std::vector<void*> pages = Take(2);
+    before_madvise = StopAtBarrier;
+    auto reserve = barrier.Stop([&] { return pool_->Reserve(512 * kKiB); });
+    std::vector<void*> more(may_grow ? 15 : 3);
+    const absl::Status refused = pool_->Take(absl::MakeSpan(more));
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::HasSubstr(may_grow ? "raise max_bytes" : "set may_grow"));
+    barrier.Open();
+    EXPECT_TRUE(reserve.get().ok());
+    Return(pages);
+    EXPECT_TRUE(pool_->Reserve(kMiB).ok());
+    Return(Take(16));
+  }
+}
+
+// Pages that leave are within the budget.
+TEST_F(PageInterferenceTest, ATrimHoldsUpNoRequestThatIsRefused) {
+  pool_ = *PagePool::Create(
+      {.max_bytes = kMiB, .initial_bytes = kMiB, .may_grow = false, .pages = {.threads = 1}});
+  const std::vector<void*> pages = Take(2);
+  before_madvise = StopAtBarrier;
+  auto trim = barrier_.Stop([&] { return pool_->Trim(); });
+  std::vector<void*> more(3);
+  const absl::Status refused = pool_->Take(absl::MakeSpan(more));
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("or call Reserve"));
+  barrier_.Open();
+  EXPECT_EQ(trim.get().value(), kMiB - 128 * kKiB);
+  Return(pages);
 }
 
 TEST_F(PageInterferenceTest, PagesThatTheHostLacksAreNotLost) {
