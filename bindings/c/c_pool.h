@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/c/c_device.h"
@@ -76,7 +77,7 @@ class CPool {
   bool Owns(const void* address) const;
   absl::Status Free(void* address, void* native) {
     if (owners_.HasLive()) [[unlikely]]
-      return FreeOwned(address, native);
+      return FreeOwned(address, [&] { return FreeInPool(address, native); });
     return FreeInPool(address, native);
   }
   absl::Status RecordUse(void* address, void* native);
@@ -169,7 +170,9 @@ class CPool {
   // Notes the work of the thread that allocated, where another frees on its own stream: to callers
   // the two streams are one handle.
   void NoteOtherThread(void* address, Stream stream);
-  absl::Status FreeOwned(void* address, void* native);
+  absl::Status FreeLateInPool(void* address);
+  // Frees an allocation that may have an owner, and counts that.
+  absl::Status FreeOwned(void* address, absl::FunctionRef<absl::Status()> free);
   absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
   std::string DeviceName() const;
   void EndPinned();

@@ -320,9 +320,9 @@ TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);
    at most 255 bytes, and a pool at most 1,024 owners. */
 TIDEPOOL_C_API tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name,
                                                   size_t* owner);
-/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free. Both then
-   take a lock and a look-up more; other allocations of the pool take the look-up at their free as
-   long as memory with an owner is live. */
+/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free or
+   tidepool_free_late. Both calls then take a lock and a look-up more; other allocations of the pool
+   take the look-up at their free as long as memory with an owner is live. */
 TIDEPOOL_C_API tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner,
                                                      size_t bytes, tidepool_stream stream,
                                                      tidepool_hint hint, void** address);
