@@ -4,6 +4,7 @@
 The library libtidepool_c.so is looked for in TIDEPOOL_C_LIBRARY (a file or its folder), beside this package, and where
 the system looks for libraries.
 """
+import contextlib
 import ctypes
 import ctypes.util
 import os
@@ -548,6 +549,17 @@ def shared_pool(device, **options):
             raise ValueError(f"the pool of device {device} exists already, so the options {sorted(given)} cannot be "
                              "changed: give them in the first call")
         return pool
+
+
+def end_shared_pool(device):
+    """Closes the pool of shared_pool before the device destroys its memory; the next call makes another one. A pool of
+    share_pools_of is left to its framework.
+    """
+    with _shared_lock:
+        pool = _shared.pop(device, None)
+    if pool is not None and pool._ending is None:
+        with contextlib.suppress(PoolError):  # the device may have failed
+            pool.close()
 
 
 def share(device, pool):
