@@ -420,6 +420,25 @@ def pinned_memory_waits_for_copies():
     assert target.cpu()[0] == 9
 
 
+def pinned_memory_waits_for_copies_of_other_devices():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    os.environ["CUDART_HOST_COPY_BYTES_PER_SECOND"] = "1e7"
+    tidepool_torch.enable(pinned=True)
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stream = torch.cuda.Stream("cuda:1")
+    for faulty in (None, b"cudaEventCreateWithFlags", b"cudaEventRecord"):
+        for current in (stream, torch.cuda.default_stream("cuda:1")):
+            source = torch.full((MIB,), 7, dtype=torch.uint8).pin_memory()
+            with torch.cuda.device(1), torch.cuda.stream(current):
+                target = source.to("cuda:1", non_blocking=True)  # takes a tenth of a second
+            stand_in.cudartHostFailCall(faulty, ctypes.c_longlong(0 if faulty is None else 1), 2)
+            del source
+            other = torch.full((MIB,), 9, dtype=torch.uint8).pin_memory()
+            torch.cuda.synchronize(1)
+            assert (target.cpu() == 7).all(), (faulty, current)
+            del other
+
+
 # Out of memory ------------------------------------------------------------------------------------
 
 
