@@ -21,6 +21,27 @@ std::string Size(std::size_t bytes) {
   return text;
 }
 
+// Returns whether other streams have finished with memory of a named pool. The device's pool waits
+// for them itself.
+bool HavePassed(HeldFree& held) {
+  if (held.allocation.owner == nullptr) return true;
+  std::vector<c10::cuda::CUDAStream>& uses = held.allocation.details->uses;
+  for (; !uses.empty(); uses.pop_back()) {
+    const c10::cuda::CUDAGuard guard(uses.back().device_index());
+    cudaEvent_t event = nullptr;
+    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    held.events.push_back(event);
+    C10_CUDA_CHECK(cudaEventRecord(event, uses.back()));
+  }
+  const bool have_passed =
+      std::all_of(held.events.begin(), held.events.end(),
+                  [](cudaEvent_t event) { return cudaEventQuery(event) == cudaSuccess; });
+  static_cast<void>(cudaGetLastError());  // not ready is no error
+  if (!have_passed) return false;
+  for (cudaEvent_t event : held.events) static_cast<void>(cudaEventDestroy(event));
+  return true;
+}
+
 }  // namespace
 
 DeviceState& Allocator::StateOf(DeviceIndex device) {
@@ -273,43 +294,32 @@ void Allocator::recordStream(const c10::DataPtr& memory, c10::cuda::CUDAStream s
     is_told = allocation.owner == nullptr && !is_captured;
     if (is_told) return;
     if (allocation.details == nullptr) allocation.details = std::make_unique<Details>();
-    allocation.details->uses.push_back(stream.stream());
+    allocation.details->uses.push_back(stream);
   });
   TORCH_CHECK(is_ours, "tidepool: no allocation at ", memory.get());
   if (is_told) Check(tidepool_record_use(StateOf(device).pool, memory.get(), stream.stream()));
 }
 
-// Frees memory that captures held, as far as other streams have finished with it.
-void Allocator::FreeHeld(DeviceState& state) {
-  std::vector<HeldFree> held;
-  std::swap(held, state.held);
-  for (HeldFree& each : held) {
-    if (IsAnyCapturing(each.allocation)) {
-      state.held.push_back(std::move(each));
+// Frees memory that captures held, as far as other streams have finished with it. After an error
+// the rest stays held. Returns the bytes that the device's pool got.
+std::size_t Allocator::FreeHeld(DeviceState& state) {
+  std::size_t freed = 0;
+  for (std::size_t i = 0; i < state.held.size();) {
+    HeldFree& each = state.held[i];
+    if (IsAnyCapturing(each.allocation) || !HavePassed(each)) {
+      ++i;
       continue;
     }
     if (each.allocation.owner == nullptr) {
       FreeInPool(state, each.address, each.allocation);
-      continue;
+      freed += each.allocation.bytes();
+    } else {
+      each.allocation.owner->pool.Free(each.address);
     }
-    for (cudaStream_t stream : each.allocation.details->uses) {
-      cudaEvent_t event = nullptr;
-      C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-      C10_CUDA_CHECK(cudaEventRecord(event, stream));
-      each.events.push_back(event);
-    }
-    each.allocation.details->uses.clear();
-    const bool is_done = std::all_of(each.events.begin(), each.events.end(), [](cudaEvent_t event) {
-      return cudaEventQuery(event) == cudaSuccess;
-    });
-    static_cast<void>(cudaGetLastError());  // not ready is no error
-    if (!is_done) {
-      state.held.push_back(std::move(each));
-      continue;
-    }
-    for (cudaEvent_t event : each.events) C10_CUDA_CHECK(cudaEventDestroy(event));
-    each.allocation.owner->pool.Free(each.address);
+    std::swap(each, state.held.back());
+    state.held.pop_back();
   }
+  return freed;
 }
 
 }  // namespace tidepool::torch_binding

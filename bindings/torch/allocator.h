@@ -172,7 +172,7 @@ class Allocator final : public CUDAAllocator {
   void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
   void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);
-  void FreeHeld(DeviceState& state);
+  std::size_t FreeHeld(DeviceState& state);
   std::size_t GiveBackIdle(DeviceState& state, const MempoolId_t* only);
   tidepool_statistics StatisticsOf(tidepool_pool* pool) const;
   void AddSegments(const DeviceState& state, DeviceIndex device, SnapshotInfo& info);

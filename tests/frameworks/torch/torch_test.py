@@ -586,6 +586,33 @@ def mem_pools_keep_their_memory():
     assert torch.cuda.memory_reserved() < reserved
 
 
+def mem_pools_of_other_devices_keep_their_memory():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    tidepool_torch.enable()
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stream = torch.cuda.Stream("cuda:1")
+    pool = torch.cuda.MemPool()
+
+    def use():
+        with torch.cuda.use_mem_pool(pool, device="cuda:1"):
+            tensors = [torch.empty(MIB, dtype=torch.uint8, device="cuda:1") for _ in range(4)]
+            for tensor in tensors:
+                tensor.record_stream(stream)
+            addresses = {tensor.data_ptr() for tensor in tensors}
+            del tensors, tensor
+        torch.cuda.synchronize(1)
+        return addresses
+
+    addresses = use()
+    assert use() == addresses, "the memory is given out again"
+    # An event cannot be recorded: a later call frees the memory.
+    stand_in.cudartHostFailCall(b"cudaEventRecord", ctypes.c_longlong(2), 2)
+    raises(Exception, "", lambda: use())
+    torch.cuda.synchronize(1)
+    use()
+    assert use() == addresses, "nothing is lost"
+
+
 def benchmarks_of_cudnn_ask_for_the_largest_block():
     tidepool_torch.enable(budget="1GiB")
     torch.backends.cudnn.benchmark = True
