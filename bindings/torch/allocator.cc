@@ -21,6 +21,13 @@ std::string Size(std::size_t bytes) {
   return text;
 }
 
+// Returns the text of a pool's answer that has no memory. Throws after any other error.
+std::string RefusalOf(tidepool_status status) {
+  TORCH_CHECK(status == TIDEPOOL_OUT_OF_MEMORY || status == TIDEPOOL_DEADLINE_EXCEEDED,
+              "tidepool: ", tidepool_last_error());
+  return tidepool_last_error();
+}
+
 // Returns whether other streams have finished with memory of a named pool. The device's pool waits
 // for them itself.
 bool HavePassed(HeldFree& held) {
@@ -127,13 +134,17 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
     }
   }
-  if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0 &&
-      tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address) != TIDEPOOL_OK) {
-    address = nullptr;
+  std::string refusal;
+  if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0) {
+    const tidepool_status status =
+        tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address);
+    if (status != TIDEPOOL_OK) [[unlikely]]
+      refusal = RefusalOf(status);
   }
   if (address == nullptr && region == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
-  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, region);
+  if (address == nullptr)
+    address = TakeFromPool(state, bytes, device, stream, region, std::move(refusal));
   Note(address, std::move(allocation), region);
   return address;
 }
@@ -155,35 +166,43 @@ void Allocator::EndRegion() {
   --routes_;
 }
 
-// Asks the pool, or a region of it, until nothing is left that could make room.
+// Asks the pool, or a region of it, and again if something made room. With option `wait` each
+// question may take that time, so the one of which the caller has the refusal is not repeated.
 void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                              cudaStream_t stream, const RegionOfThread* region) {
+                              cudaStream_t stream, const RegionOfThread* region,
+                              std::string refusal) {
   tidepool_pool* const pool = PoolOf(device);
   const AllowInCapture allow(routes_ != 0);
-  std::string cause;
-  for (int attempt = 0;; ++attempt) {
+  const auto ask = [&] {
     void* address = nullptr;
-    tidepool_status status = TIDEPOOL_OUT_OF_MEMORY;
     if (IsBeyondLimit(state, bytes)) {
-      cause = Size(state.limit) + " are allowed by the memory fraction " +
-              std::to_string(state.fraction);
-    } else {
-      status = region == nullptr
-                   ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
-                   : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority,
-                                                   bytes, stream, TIDEPOOL_RESIDENT, &address);
-      if (status == TIDEPOOL_OK) return address;
-      cause = tidepool_last_error();
+      refusal = Size(state.limit) + " are allowed by the memory fraction " +
+                std::to_string(state.fraction);
+      return address;
     }
-    TORCH_CHECK(status == TIDEPOOL_OUT_OF_MEMORY || status == TIDEPOOL_DEADLINE_EXCEEDED,
-                "tidepool: ", cause);
-    if (attempt == 1) ThrowOutOfMemory(state, bytes, device, cause);
-    for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
-      c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
-    }
-    GiveBackIdle(state, nullptr);
-    ledger_.WithCounts(device, [](Counts& counts) { counts.Retried(); });
+    const tidepool_status status =
+        region == nullptr
+            ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
+            : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority, bytes,
+                                            stream, TIDEPOOL_RESIDENT, &address);
+    if (status != TIDEPOOL_OK) refusal = RefusalOf(status);
+    return address;
+  };
+  void* address = refusal.empty() ? ask() : nullptr;
+  if (address == nullptr && MakeRoom(state, device)) address = ask();
+  if (address == nullptr) ThrowOutOfMemory(state, bytes, device, refusal);
+  return address;
+}
+
+// Gives the pool all memory that it can get back. Returns whether it got some.
+bool Allocator::MakeRoom(DeviceState& state, DeviceIndex device) {
+  bool has_room = false;
+  for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
+    has_room |= c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
   }
+  has_room |= GiveBackIdle(state, nullptr) > 0;
+  ledger_.WithCounts(device, [](Counts& counts) { counts.Retried(); });
+  return has_room;
 }
 
 void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,

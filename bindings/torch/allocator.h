@@ -156,7 +156,8 @@ class Allocator final : public CUDAAllocator {
   DeviceIndex CurrentDevice() const;
   void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
   void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device, cudaStream_t stream,
-                     const RegionOfThread* region = nullptr);
+                     const RegionOfThread* region = nullptr, std::string refusal = {});
+  bool MakeRoom(DeviceState& state, DeviceIndex device);
   [[noreturn]] void ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,
                                      const std::string& cause);
   bool IsBeyondLimit(const DeviceState& state, std::size_t bytes) const;

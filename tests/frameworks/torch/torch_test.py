@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 
@@ -456,6 +457,22 @@ def memory_runs_out_and_comes_back():
     kept.clear()
     kept.append(empty(200 * MIB))
     assert torch.cuda.memory_allocated() == 200 * MIB
+
+
+def memory_is_awaited_once():
+    tidepool_torch.enable(budget="64MiB", wait="1s")
+    kept = [empty(40 * MIB)]
+    begin = time.monotonic()
+    raises(torch.OutOfMemoryError, "CUDA out of memory", lambda: empty(40 * MIB))
+    assert 0.9 < time.monotonic() - begin < 1.9
+    assert tidepool_torch.statistics()["failures"] == 1 and torch.cuda.memory_stats()["num_ooms"] == 1
+    # There is a second try with the memory that a MemPool gives back.
+    kept.clear()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        empty(40 * MIB)
+    del pool
+    assert empty(40 * MIB).numel() == 40 * MIB
 
 
 def a_step_that_runs_out_can_be_repeated_smaller():
