@@ -650,6 +650,18 @@ def regions_have_a_pool_of_their_own():
     assert tidepool_torch.MemPool(budget="256MiB").id != pool.id
 
 
+def errors_of_regions_are_told():
+    pool = tidepool_torch.MemPool(budget="256MiB")
+    empty(1)
+    graph = torch.cuda.CUDAGraph()
+
+    def capture():
+        with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
+            empty(MIB)
+
+    raises(RuntimeError, "tidepool: the stream captures a graph", capture)
+
+
 # Memory that sleeps -------------------------------------------------------------------------------
 
 
