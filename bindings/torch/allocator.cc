@@ -96,8 +96,7 @@ DeviceIndex Allocator::CurrentDevice() const {
 
 c10::DataPtr Allocator::allocate(std::size_t bytes) {
   const DeviceIndex device = CurrentDevice();
-  void* const address =
-      bytes == 0 ? nullptr : Take(bytes, device, c10::cuda::getCurrentCUDAStream(device));
+  void* const address = bytes == 0 ? nullptr : TakeOnCurrent(bytes, device);
   return {address, address, &Delete, c10::Device(c10::DeviceType::CUDA, device)};
 }
 
@@ -108,16 +107,23 @@ void Allocator::copy_data(void* to, const void* from, std::size_t bytes) const {
 }
 
 void* Allocator::raw_alloc(std::size_t bytes) {
+  return bytes == 0 ? nullptr : TakeOnCurrent(bytes, CurrentDevice());
+}
+
+// A stream that is not the current one may be of others.
+void* Allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return nullptr;
   const DeviceIndex device = CurrentDevice();
-  return Take(bytes, device, c10::cuda::getCurrentCUDAStream(device));
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+  return Take(bytes, device, stream, stream != current.stream() || MayEnd(current));
 }
 
-void* Allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
-  return bytes == 0 ? nullptr : Take(bytes, CurrentDevice(), stream);
+void* Allocator::TakeOnCurrent(std::size_t bytes, DeviceIndex device) {
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
+  return Take(bytes, device, stream, MayEnd(stream));
 }
 
-void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream) {
+void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool may_end) {
   DeviceState& state = StateOf(device);
   Allocation allocation;
   allocation.requested = bytes;
@@ -133,6 +139,10 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
     if (allocation.owner != nullptr) {
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
     }
+  }
+  if (may_end && address == nullptr) [[unlikely]] {
+    const AllowInCapture allow(routes_ != 0);
+    Check(tidepool_stream_may_end(PoolOf(device), stream));
   }
   std::string refusal;
   if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0) {
@@ -316,7 +326,10 @@ void Allocator::recordStream(const c10::DataPtr& memory, c10::cuda::CUDAStream s
     allocation.details->uses.push_back(stream);
   });
   TORCH_CHECK(is_ours, "tidepool: no allocation at ", memory.get());
-  if (is_told) Check(tidepool_record_use(StateOf(device).pool, memory.get(), stream.stream()));
+  if (!is_told) return;
+  tidepool_pool* const pool = StateOf(device).pool;
+  if (MayEnd(stream)) Check(tidepool_stream_may_end(pool, stream.stream()));
+  Check(tidepool_record_use(pool, memory.get(), stream.stream()));
 }
 
 // Frees memory that captures held, as far as other streams have finished with it. After an error

@@ -154,7 +154,9 @@ class Allocator final : public CUDAAllocator {
 
   DeviceState& StateOf(DeviceIndex device);
   DeviceIndex CurrentDevice() const;
-  void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
+  void* TakeOnCurrent(std::size_t bytes, DeviceIndex device);
+  // `may_end`: the stream may be destroyed when no memory of it is live.
+  void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool may_end);
   void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device, cudaStream_t stream,
                      const RegionOfThread* region = nullptr, std::string refusal = {});
   bool MakeRoom(DeviceState& state, DeviceIndex device);

@@ -297,7 +297,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     if torch.cuda.device_count() > 1:
         # A device reads memory of another only where that was not mapped piece by piece.
         options.setdefault("memory", "segments")
-    options.setdefault("streams", "stay")  # PyTorch never destroys its streams
+    options.setdefault("streams", "stay")  # PyTorch never destroys its streams, and the allocator tells those of others
     values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
               "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
     _check_options(_options(values))

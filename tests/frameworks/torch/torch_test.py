@@ -338,6 +338,37 @@ def threads_share_the_pool():
     assert torch.cuda.memory_allocated() == tidepool_torch.statistics()["live_bytes"] == 0
 
 
+def streams_of_others_may_end():
+    tidepool_torch.enable(budget="64MiB")
+    stand_in = ctypes.CDLL("libcudart.so.13")
+
+    def new_stream():
+        stream = ctypes.c_void_p()
+        assert stand_in.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+        return torch.cuda.ExternalStream(stream.value)
+
+    def allocate_and_free(stream):
+        with torch.cuda.stream(stream):
+            return empty(40 * MIB).data_ptr()
+
+    def allocate_raw(stream):
+        torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(40 * MIB, 0, stream))
+
+    def allocate_raw_by_number(stream):
+        torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(40 * MIB, 0, stream.cuda_stream))
+
+    def record(stream):
+        empty(40 * MIB).record_stream(stream)
+
+    for use in (allocate_and_free, allocate_raw, allocate_raw_by_number, record):
+        stream = new_stream()
+        use(stream)
+        assert stand_in.cudaStreamDestroy(ctypes.c_void_p(stream.cuda_stream)) == 0
+        assert empty(40 * MIB).numel() == 40 * MIB
+        with torch.cuda.stream(torch.cuda.Stream()):
+            assert empty(40 * MIB).numel() == 40 * MIB
+
+
 def two_devices():
     os.environ["CUDART_HOST_DEVICES"] = "2"
     tidepool_torch.enable()
