@@ -28,16 +28,29 @@ std::int64_t HostBytes() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
+absl::StatusOr<std::unique_ptr<CPool>> CPool::Make(std::string_view options) {
   const char* const variable = std::getenv(bindings::kOptionsVariable);
   absl::StatusOr<bindings::Settings> settings =
       bindings::ParseOptions(options, variable == nullptr ? "" : variable);
   if (!settings.ok()) return settings.status();
   absl::StatusOr<std::unique_ptr<CDevice>> device = MakeCDevice(*settings);
   if (!device.ok()) return device.status();
-  std::unique_ptr<CPool> pool(new CPool(*std::move(settings), *std::move(device)));
-  if (absl::Status status = pool->Start(); !status.ok()) return status;
+  return std::unique_ptr<CPool>(new CPool(*std::move(settings), *std::move(device)));
+}
+
+absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
+  absl::StatusOr<std::unique_ptr<CPool>> pool = Make(options);
+  if (!pool.ok()) return pool.status();
+  if (absl::Status status = (*pool)->Start(); !status.ok()) return status;
   return pool;
+}
+
+absl::Status CPool::Check(std::string_view options) {
+  const absl::StatusOr<std::unique_ptr<CPool>> pool = Make(options);
+  if (!pool.ok()) return pool.status();
+  Device& device = (*pool)->device_->device();
+  const absl::StatusOr<PoolOptions> checked = PoolOptionsOf((*pool)->settings_, device);
+  return checked.ok() ? Pool::Create(&device, *checked).status() : checked.status();
 }
 
 absl::Status CPool::Start() {

@@ -41,6 +41,8 @@ inline std::int64_t Clamped(std::size_t bytes) {
 class CPool {
  public:
   static absl::StatusOr<std::unique_ptr<CPool>> Create(std::string_view options);
+  // Returns the error of Create for wrong options.
+  static absl::Status Check(std::string_view options);
   CPool(const CPool&) = delete;
   CPool& operator=(const CPool&) = delete;
 
@@ -123,6 +125,8 @@ class CPool {
   CPool(bindings::Settings settings, std::unique_ptr<CDevice> device)
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
+  // Returns a pool that has a device and no memory.
+  static absl::StatusOr<std::unique_ptr<CPool>> Make(std::string_view options);
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);

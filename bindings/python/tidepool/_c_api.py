@@ -74,6 +74,7 @@ _NO_LIMIT = c_size_t(-1).value
 
 # The functions that return a status, with the types of their arguments.
 _FUNCTIONS = {
+    "tidepool_check_options": [c_char_p],
     "tidepool_pool_create": [c_char_p, POINTER(c_void_p)],
     "tidepool_pool_destroy": [c_void_p],
     "tidepool_allocate": [c_void_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],

@@ -1165,6 +1165,19 @@ def wrong_options_are_errors():
     tidepool_torch.enable(budget="1GiB")
 
 
+def options_are_checked_without_a_pool():
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"statistics=True, trace='{folder}/given'"
+        for call, variable in ((f"enable({options})", ""), (f"MemPool({options})", ""), ("enable()", f"statistics=1,trace={folder}/named")):
+            script = f"import torch, tidepool.torch; pool = tidepool.torch.{call}; torch.empty(9, device='cuda')"
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "TIDEPOOL_OPTIONS": variable},
+                                  capture_output=True, text=True)
+            assert done.returncode == 0 and "pool on host" not in done.stderr, done.stderr
+        assert sorted(os.listdir(folder)) == ["given.0.tide", "named.0.tide"], os.listdir(folder)
+    os.environ["TIDEPOOL_OPTIONS"] = "budgett=1GiB"
+    raises(ValueError, "TIDEPOOL_OPTIONS", tidepool_torch.enable)
+
+
 def recording_without_the_option_fails():
     tidepool_torch.enable()
 
