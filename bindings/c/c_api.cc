@@ -184,6 +184,10 @@ tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) 
   });
 }
 
+tidepool_status tidepool_check_options(const char* options) {
+  return Guarded(__func__, false, [&] { return CPool::Check(options == nullptr ? "" : options); });
+}
+
 tidepool_status tidepool_pool_destroy(tidepool_pool* pool) {
   if (pool == nullptr) return TIDEPOOL_OK;
   return Guarded(__func__, false, [&] {

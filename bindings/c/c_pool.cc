@@ -28,16 +28,29 @@ std::int64_t HostBytes() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
+absl::StatusOr<std::unique_ptr<CPool>> CPool::Make(std::string_view options) {
   const char* const variable = std::getenv(bindings::kOptionsVariable);
   absl::StatusOr<bindings::Settings> settings =
       bindings::ParseOptions(options, variable == nullptr ? "" : variable);
   if (!settings.ok()) return settings.status();
   absl::StatusOr<std::unique_ptr<CDevice>> device = MakeCDevice(*settings);
   if (!device.ok()) return device.status();
-  std::unique_ptr<CPool> pool(new CPool(*std::move(settings), *std::move(device)));
-  if (absl::Status status = pool->Start(); !status.ok()) return status;
+  return std::unique_ptr<CPool>(new CPool(*std::move(settings), *std::move(device)));
+}
+
+absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
+  absl::StatusOr<std::unique_ptr<CPool>> pool = Make(options);
+  if (!pool.ok()) return pool.status();
+  if (absl::Status status = (*pool)->Start(); !status.ok()) return status;
   return pool;
+}
+
+absl::Status CPool::Check(std::string_view options) {
+  const absl::StatusOr<std::unique_ptr<CPool>> pool = Make(options);
+  if (!pool.ok()) return pool.status();
+  Device& device = (*pool)->device_->device();
+  const absl::StatusOr<PoolOptions> checked = PoolOptionsOf((*pool)->settings_, device);
+  return checked.ok() ? Pool::Create(&device, *checked).status() : checked.status();
 }
 
 absl::Status CPool::Start() {
@@ -148,11 +161,15 @@ absl::StatusOr<void*> CPool::AllocateFor(std::size_t owner, std::size_t bytes, v
   return address;
 }
 
-absl::Status CPool::FreeOwned(void* address, void* native) {
+absl::Status CPool::FreeOwned(void* address, absl::FunctionRef<absl::Status()> free) {
   const std::optional<Owners::Owned> owned = owners_.Take(address);
-  absl::Status status = FreeInPool(address, native);
+  absl::Status status = free();
   if (!status.ok() && owned.has_value()) owners_.PutBack(address, *owned);
   return status;
+}
+
+absl::Status CPool::FreeLate(void* address) {
+  return FreeOwned(address, [&] { return FreeLateInPool(address); });
 }
 
 absl::StatusOr<std::optional<void*>> CPool::AllocateInGraph(std::size_t bytes, void* native) {
@@ -234,7 +251,7 @@ absl::Status CPool::EndGraph(void* native, std::size_t& number) {
 }
 
 // The work of the stream is noted, or the default stream waits for its end where it was forgotten.
-absl::Status CPool::FreeLate(void* address) {
+absl::Status CPool::FreeLateInPool(void* address) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
   if (!stream.ok()) return stream.status();
   if (graphs_->MayConcern(address) && graphs_->RecordUse(address))
@@ -340,7 +357,7 @@ absl::Status CPool::Abandon(void* native) {
   absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
   if (!ended.ok()) return ended.status();
   absl::Status status;
-  for (void* const address : ended->held) status.Update(FreeLate(address));
+  for (void* const address : ended->held) status.Update(FreeLateInPool(address));
   status.Update(graphs_->Release(ended->number));
   return status;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/c/c_device.h"
@@ -40,6 +41,8 @@ inline std::int64_t Clamped(std::size_t bytes) {
 class CPool {
  public:
   static absl::StatusOr<std::unique_ptr<CPool>> Create(std::string_view options);
+  // Returns the error of Create for wrong options.
+  static absl::Status Check(std::string_view options);
   CPool(const CPool&) = delete;
   CPool& operator=(const CPool&) = delete;
 
@@ -76,7 +79,7 @@ class CPool {
   bool Owns(const void* address) const;
   absl::Status Free(void* address, void* native) {
     if (owners_.HasLive()) [[unlikely]]
-      return FreeOwned(address, native);
+      return FreeOwned(address, [&] { return FreeInPool(address, native); });
     return FreeInPool(address, native);
   }
   absl::Status RecordUse(void* address, void* native);
@@ -122,6 +125,8 @@ class CPool {
   CPool(bindings::Settings settings, std::unique_ptr<CDevice> device)
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
+  // Returns a pool that has a device and no memory.
+  static absl::StatusOr<std::unique_ptr<CPool>> Make(std::string_view options);
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
@@ -169,7 +174,9 @@ class CPool {
   // Notes the work of the thread that allocated, where another frees on its own stream: to callers
   // the two streams are one handle.
   void NoteOtherThread(void* address, Stream stream);
-  absl::Status FreeOwned(void* address, void* native);
+  absl::Status FreeLateInPool(void* address);
+  // Frees an allocation that may have an owner, and counts that.
+  absl::Status FreeOwned(void* address, absl::FunctionRef<absl::Status()> free);
   absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
   std::string DeviceName() const;
   void EndPinned();

@@ -21,6 +21,34 @@ std::string Size(std::size_t bytes) {
   return text;
 }
 
+// Returns the text of a pool's answer that has no memory. Throws after any other error.
+std::string RefusalOf(tidepool_status status) {
+  TORCH_CHECK(status == TIDEPOOL_OUT_OF_MEMORY || status == TIDEPOOL_DEADLINE_EXCEEDED,
+              "tidepool: ", tidepool_last_error());
+  return tidepool_last_error();
+}
+
+// Returns whether other streams have finished with memory of a named pool. The device's pool waits
+// for them itself.
+bool HavePassed(HeldFree& held) {
+  if (held.allocation.owner == nullptr) return true;
+  std::vector<c10::cuda::CUDAStream>& uses = held.allocation.details->uses;
+  for (; !uses.empty(); uses.pop_back()) {
+    const c10::cuda::CUDAGuard guard(uses.back().device_index());
+    cudaEvent_t event = nullptr;
+    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    held.events.push_back(event);
+    C10_CUDA_CHECK(cudaEventRecord(event, uses.back()));
+  }
+  const bool have_passed =
+      std::all_of(held.events.begin(), held.events.end(),
+                  [](cudaEvent_t event) { return cudaEventQuery(event) == cudaSuccess; });
+  static_cast<void>(cudaGetLastError());  // not ready is no error
+  if (!have_passed) return false;
+  for (cudaEvent_t event : held.events) static_cast<void>(cudaEventDestroy(event));
+  return true;
+}
+
 }  // namespace
 
 DeviceState& Allocator::StateOf(DeviceIndex device) {
@@ -68,8 +96,7 @@ DeviceIndex Allocator::CurrentDevice() const {
 
 c10::DataPtr Allocator::allocate(std::size_t bytes) {
   const DeviceIndex device = CurrentDevice();
-  void* const address =
-      bytes == 0 ? nullptr : Take(bytes, device, c10::cuda::getCurrentCUDAStream(device));
+  void* const address = bytes == 0 ? nullptr : TakeOnCurrent(bytes, device);
   return {address, address, &Delete, c10::Device(c10::DeviceType::CUDA, device)};
 }
 
@@ -80,16 +107,23 @@ void Allocator::copy_data(void* to, const void* from, std::size_t bytes) const {
 }
 
 void* Allocator::raw_alloc(std::size_t bytes) {
+  return bytes == 0 ? nullptr : TakeOnCurrent(bytes, CurrentDevice());
+}
+
+// A stream that is not the current one may be of others.
+void* Allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return nullptr;
   const DeviceIndex device = CurrentDevice();
-  return Take(bytes, device, c10::cuda::getCurrentCUDAStream(device));
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+  return Take(bytes, device, stream, stream != current.stream() || MayEnd(current));
 }
 
-void* Allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
-  return bytes == 0 ? nullptr : Take(bytes, CurrentDevice(), stream);
+void* Allocator::TakeOnCurrent(std::size_t bytes, DeviceIndex device) {
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
+  return Take(bytes, device, stream, MayEnd(stream));
 }
 
-void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream) {
+void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool may_end) {
   DeviceState& state = StateOf(device);
   Allocation allocation;
   allocation.requested = bytes;
@@ -106,13 +140,21 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
       address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
     }
   }
-  if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0 &&
-      tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address) != TIDEPOOL_OK) {
-    address = nullptr;
+  if (may_end && address == nullptr) [[unlikely]] {
+    const AllowInCapture allow(routes_ != 0);
+    Check(tidepool_stream_may_end(PoolOf(device), stream));
+  }
+  std::string refusal;
+  if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0) {
+    const tidepool_status status =
+        tidepool_allocate(state.pool, bytes, stream, TIDEPOOL_RESIDENT, &address);
+    if (status != TIDEPOOL_OK) [[unlikely]]
+      refusal = RefusalOf(status);
   }
   if (address == nullptr && region == nullptr)
     address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
-  if (address == nullptr) address = TakeFromPool(state, bytes, device, stream, region);
+  if (address == nullptr)
+    address = TakeFromPool(state, bytes, device, stream, region, std::move(refusal));
   Note(address, std::move(allocation), region);
   return address;
 }
@@ -134,35 +176,43 @@ void Allocator::EndRegion() {
   --routes_;
 }
 
-// Asks the pool, or a region of it, until nothing is left that could make room.
+// Asks the pool, or a region of it, and again if something made room. With option `wait` each
+// question may take that time, so the one of which the caller has the refusal is not repeated.
 void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
-                              cudaStream_t stream, const RegionOfThread* region) {
+                              cudaStream_t stream, const RegionOfThread* region,
+                              std::string refusal) {
   tidepool_pool* const pool = PoolOf(device);
   const AllowInCapture allow(routes_ != 0);
-  std::string cause;
-  for (int attempt = 0;; ++attempt) {
+  const auto ask = [&] {
     void* address = nullptr;
-    tidepool_status status = TIDEPOOL_OUT_OF_MEMORY;
     if (IsBeyondLimit(state, bytes)) {
-      cause = Size(state.limit) + " are allowed by the memory fraction " +
-              std::to_string(state.fraction);
-    } else {
-      status = region == nullptr
-                   ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
-                   : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority,
-                                                   bytes, stream, TIDEPOOL_RESIDENT, &address);
-      if (status == TIDEPOOL_OK) return address;
-      cause = tidepool_last_error();
+      refusal = Size(state.limit) + " are allowed by the memory fraction " +
+                std::to_string(state.fraction);
+      return address;
     }
-    TORCH_CHECK(status == TIDEPOOL_OUT_OF_MEMORY || status == TIDEPOOL_DEADLINE_EXCEEDED,
-                "tidepool: ", cause);
-    if (attempt == 1) ThrowOutOfMemory(state, bytes, device, cause);
-    for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
-      c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
-    }
-    GiveBackIdle(state, nullptr);
-    ledger_.WithCounts(device, [](Counts& counts) { counts.Retried(); });
+    const tidepool_status status =
+        region == nullptr
+            ? tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address)
+            : tidepool_allocate_by_priority(pool, region->tag.c_str(), region->priority, bytes,
+                                            stream, TIDEPOOL_RESIDENT, &address);
+    if (status != TIDEPOOL_OK) refusal = RefusalOf(status);
+    return address;
+  };
+  void* address = refusal.empty() ? ask() : nullptr;
+  if (address == nullptr && MakeRoom(state, device)) address = ask();
+  if (address == nullptr) ThrowOutOfMemory(state, bytes, device, refusal);
+  return address;
+}
+
+// Gives the pool all memory that it can get back. Returns whether it got some.
+bool Allocator::MakeRoom(DeviceState& state, DeviceIndex device) {
+  bool has_room = false;
+  for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys()) {
+    has_room |= c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
   }
+  has_room |= GiveBackIdle(state, nullptr) > 0;
+  ledger_.WithCounts(device, [](Counts& counts) { counts.Retried(); });
+  return has_room;
 }
 
 void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,
@@ -273,43 +323,35 @@ void Allocator::recordStream(const c10::DataPtr& memory, c10::cuda::CUDAStream s
     is_told = allocation.owner == nullptr && !is_captured;
     if (is_told) return;
     if (allocation.details == nullptr) allocation.details = std::make_unique<Details>();
-    allocation.details->uses.push_back(stream.stream());
+    allocation.details->uses.push_back(stream);
   });
   TORCH_CHECK(is_ours, "tidepool: no allocation at ", memory.get());
-  if (is_told) Check(tidepool_record_use(StateOf(device).pool, memory.get(), stream.stream()));
+  if (!is_told) return;
+  tidepool_pool* const pool = StateOf(device).pool;
+  if (MayEnd(stream)) Check(tidepool_stream_may_end(pool, stream.stream()));
+  Check(tidepool_record_use(pool, memory.get(), stream.stream()));
 }
 
-// Frees memory that captures held, as far as other streams have finished with it.
-void Allocator::FreeHeld(DeviceState& state) {
-  std::vector<HeldFree> held;
-  std::swap(held, state.held);
-  for (HeldFree& each : held) {
-    if (IsAnyCapturing(each.allocation)) {
-      state.held.push_back(std::move(each));
+// Frees memory that captures held, as far as other streams have finished with it. After an error
+// the rest stays held. Returns the bytes that the device's pool got.
+std::size_t Allocator::FreeHeld(DeviceState& state) {
+  std::size_t freed = 0;
+  for (std::size_t i = 0; i < state.held.size();) {
+    HeldFree& each = state.held[i];
+    if (IsAnyCapturing(each.allocation) || !HavePassed(each)) {
+      ++i;
       continue;
     }
     if (each.allocation.owner == nullptr) {
       FreeInPool(state, each.address, each.allocation);
-      continue;
+      freed += each.allocation.bytes();
+    } else {
+      each.allocation.owner->pool.Free(each.address);
     }
-    for (cudaStream_t stream : each.allocation.details->uses) {
-      cudaEvent_t event = nullptr;
-      C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-      C10_CUDA_CHECK(cudaEventRecord(event, stream));
-      each.events.push_back(event);
-    }
-    each.allocation.details->uses.clear();
-    const bool is_done = std::all_of(each.events.begin(), each.events.end(), [](cudaEvent_t event) {
-      return cudaEventQuery(event) == cudaSuccess;
-    });
-    static_cast<void>(cudaGetLastError());  // not ready is no error
-    if (!is_done) {
-      state.held.push_back(std::move(each));
-      continue;
-    }
-    for (cudaEvent_t event : each.events) C10_CUDA_CHECK(cudaEventDestroy(event));
-    each.allocation.owner->pool.Free(each.address);
+    std::swap(each, state.held.back());
+    state.held.pop_back();
   }
+  return freed;
 }
 
 }  // namespace tidepool::torch_binding

@@ -154,9 +154,12 @@ class Allocator final : public CUDAAllocator {
 
   DeviceState& StateOf(DeviceIndex device);
   DeviceIndex CurrentDevice() const;
-  void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
+  void* TakeOnCurrent(std::size_t bytes, DeviceIndex device);
+  // `may_end`: the stream may be destroyed when no memory of it is live.
+  void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream, bool may_end);
   void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device, cudaStream_t stream,
-                     const RegionOfThread* region = nullptr);
+                     const RegionOfThread* region = nullptr, std::string refusal = {});
+  bool MakeRoom(DeviceState& state, DeviceIndex device);
   [[noreturn]] void ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIndex device,
                                      const std::string& cause);
   bool IsBeyondLimit(const DeviceState& state, std::size_t bytes) const;
@@ -172,7 +175,7 @@ class Allocator final : public CUDAAllocator {
   void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
   void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);
-  void FreeHeld(DeviceState& state);
+  std::size_t FreeHeld(DeviceState& state);
   std::size_t GiveBackIdle(DeviceState& state, const MempoolId_t* only);
   tidepool_statistics StatisticsOf(tidepool_pool* pool) const;
   void AddSegments(const DeviceState& state, DeviceIndex device, SnapshotInfo& info);

@@ -6,6 +6,7 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <algorithm>
@@ -78,12 +79,7 @@ class PinnedAllocator final : public at::HostAllocator {
       kept_[buffer.graph].push_back({address, std::move(buffer)});
       return;
     }
-    for (const c10::cuda::CUDAStream& stream : buffer.streams) {
-      cudaEvent_t event = nullptr;
-      if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) continue;
-      static_cast<void>(cudaEventRecord(event, stream));
-      buffer.events.push_back(event);
-    }
+    for (const c10::cuda::CUDAStream& stream : buffer.streams) FollowStream(stream, buffer);
     waiting_.emplace_back(address, std::move(buffer));
     FreePassed();
   }
@@ -200,6 +196,22 @@ class PinnedAllocator final : public at::HostAllocator {
     if (above == buffers_.begin()) return nullptr;
     const auto below = std::prev(above);
     return address < below->first + below->second.bytes ? &below->second : nullptr;
+  }
+
+  // Lets a buffer wait for the work of a stream, or waits for it here where CUDA makes no event.
+  static void FollowStream(const c10::cuda::CUDAStream& stream, Buffer& buffer) {
+    try {
+      const c10::cuda::CUDAGuard guard(stream.device_index());
+      cudaEvent_t event = nullptr;
+      if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess) {
+        buffer.events.push_back(event);
+        if (cudaEventRecord(event, stream) == cudaSuccess) return;
+      }
+      static_cast<void>(cudaStreamSynchronize(stream));
+      static_cast<void>(cudaGetLastError());
+    } catch (const c10::Error&) {
+      // The process ends, and CUDA has no devices any more.
+    }
   }
 
   void GiveBack(void* address, const Buffer& buffer) {

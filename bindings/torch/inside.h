@@ -34,6 +34,12 @@ inline bool IsAnyCapturing(const Allocation& allocation) {
          std::any_of(allocation.details->uses.begin(), allocation.details->uses.end(), IsCapturing);
 }
 
+// Returns whether others made a stream: they may destroy it, and PyTorch never destroys its own.
+// c10 gives the default stream the number 0 and its other streams odd ones.
+inline bool MayEnd(const c10::cuda::CUDAStream& stream) {
+  return stream.id() != 0 && stream.id() % 2 == 0;
+}
+
 // Lets this thread query events and allocate while a stream of any thread is captured: the pool
 // does neither on that stream.
 class AllowInCapture {

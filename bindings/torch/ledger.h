@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_BINDINGS_TORCH_LEDGER_H_
 #define TIDEPOOL_BINDINGS_TORCH_LEDGER_H_
 
+#include <c10/cuda/CUDAStream.h>
 #include <c10/util/flat_hash_map.h>
 
 #include <atomic>
@@ -25,7 +26,7 @@ struct NamedPool;
 
 // The parts of an allocation that few have.
 struct Details {
-  std::vector<cudaStream_t> uses;  // other streams, where the pool was not told of them
+  std::vector<c10::cuda::CUDAStream> uses;  // others, where the pool was not told of them
   Context context;
 };
 

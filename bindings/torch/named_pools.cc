@@ -138,13 +138,13 @@ void Allocator::setNoSplit(DeviceIndex device, MempoolId_t id) {
   state.named.at(id).pool.KeepWhole();
 }
 
-// Gives segments of pools that are no longer used back to the device's pool. A graph that is still
-// running may use them, so the device finishes its work before.
+// Gives segments of pools that are no longer used, and memory that captures held, back to the
+// device's pool. Returns the bytes. A graph that is still running may use segments, so the device
+// finishes its work before.
 std::size_t Allocator::GiveBackIdle(DeviceState& state, const MempoolId_t* only) {
   const Lock lock(mutex_);
   const AllowInCapture allow(routes_ != 0);
-  FreeHeld(state);
-  std::size_t given_back = 0;
+  std::size_t given_back = FreeHeld(state);
   for (auto entry = state.named.begin(); entry != state.named.end();) {
     const auto current = entry++;
     NamedPool& named = current->second;

@@ -112,7 +112,11 @@ EXPORTED void* tidepool_pluggable_segment(std::size_t bytes, int device, void* s
   tidepool_pool* const pool = ThePools().Of(device);
   const tidepool_status status =
       tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address);
-  return status == TIDEPOOL_OK ? address : nullptr;
+  if (status == TIDEPOOL_OUT_OF_MEMORY || status == TIDEPOOL_DEADLINE_EXCEEDED) return nullptr;
+  if (status != TIDEPOOL_OK) {
+    throw std::runtime_error(std::string("tidepool: ") + tidepool_last_error());
+  }
+  return address;
 }
 
 EXPORTED void tidepool_pluggable_free(void* address, std::size_t /*bytes*/, int device,

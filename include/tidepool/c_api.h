@@ -149,6 +149,10 @@ TIDEPOOL_C_API tidepool_status tidepool_set_log(tidepool_log log, void* data,
    streams. They take the place of the program's, in each pool that is made while it is set. */
 TIDEPOOL_C_API tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool);
 
+/* Returns the error of tidepool_pool_create for these options and TIDEPOOL_OPTIONS. The pool ends
+   in this call: it writes no trace and prints no statistics. */
+TIDEPOOL_C_API tidepool_status tidepool_check_options(const char* options);
+
 /* Waits for the work of all streams that used the pool, gives its memory back, and ends its trace.
    Reports live allocations on stderr; they are gone afterwards. Streams may have been destroyed
    before. A second call returns TIDEPOOL_FAILED_PRECONDITION, and so does every later call: of a
@@ -320,9 +324,9 @@ TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);
    at most 255 bytes, and a pool at most 1,024 owners. */
 TIDEPOOL_C_API tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name,
                                                   size_t* owner);
-/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free. Both then
-   take a lock and a look-up more; other allocations of the pool take the look-up at their free as
-   long as memory with an owner is live. */
+/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free or
+   tidepool_free_late. Both calls then take a lock and a look-up more; other allocations of the pool
+   take the look-up at their free as long as memory with an owner is live. */
 TIDEPOOL_C_API tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner,
                                                      size_t bytes, tidepool_stream stream,
                                                      tidepool_hint hint, void** address);

@@ -20,6 +20,13 @@ assert resource.pool.owns(int(buffer.handle))
 assert resource.pool.blocks()[0]["stream"] == int(stream.handle)
 buffer.close(stream)
 assert resource.pool.statistics().live_count == 0
+# Versions before 0.5 pass the stream by its position.
+by_position = resource.allocate(1000, stream)
+assert resource.pool.blocks()[0]["stream"] == int(stream.handle)
+by_position.close(stream)
+raw = resource.pool.allocate(1000, int(stream.handle))
+resource.deallocate(raw, 1000, stream)
+assert resource.pool.statistics().live_count == 0
 left_to_the_collector = resource.allocate(1000, stream=stream)
 del left_to_the_collector
 assert resource.pool.statistics().live_count == 0

@@ -148,6 +148,17 @@ try:
     raise AssertionError("no error")
 except NotImplementedError as error:
     assert "pool" in str(error), error
+# The end of the context is the end of the pool, and the next context has another one with the same options.
+pool, left = shared_pool(0), cuda.device_array(10)
+cuda.get_current_device().reset()  # which cuda.close() calls for each device
+after = cuda.to_device(numbers)
+assert shared_pool(0) is not pool and cuda.current_context().get_memory_info().total == 64 << 20
+del left
+cuda.current_context().deallocations.clear()
+assert live() == 1 and (after.copy_to_host() == numbers).all()
+another = cuda.device_array(1000)
+assert another.device_ctypes_pointer.value != after.device_ctypes_pointer.value
+del after, another
 # Left alive: the interpreter ends with live memory.
 left = cuda.device_array(10)
 print("numba-cuda", numba_cuda.__version__, "OK")

@@ -4,6 +4,7 @@
 The library libtidepool_c.so is looked for in TIDEPOOL_C_LIBRARY (a file or its folder), beside this package, and where
 the system looks for libraries.
 """
+import contextlib
 import ctypes
 import ctypes.util
 import os
@@ -73,6 +74,7 @@ _NO_LIMIT = c_size_t(-1).value
 
 # The functions that return a status, with the types of their arguments.
 _FUNCTIONS = {
+    "tidepool_check_options": [c_char_p],
     "tidepool_pool_create": [c_char_p, POINTER(c_void_p)],
     "tidepool_pool_destroy": [c_void_p],
     "tidepool_allocate": [c_void_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
@@ -548,6 +550,17 @@ def shared_pool(device, **options):
             raise ValueError(f"the pool of device {device} exists already, so the options {sorted(given)} cannot be "
                              "changed: give them in the first call")
         return pool
+
+
+def end_shared_pool(device):
+    """Closes the pool of shared_pool before the device destroys its memory; the next call makes another one. A pool of
+    share_pools_of is left to its framework.
+    """
+    with _shared_lock:
+        pool = _shared.pop(device, None)
+    if pool is not None and pool._ending is None:
+        with contextlib.suppress(PoolError):  # the device may have failed
+            pool.close()
 
 
 def share(device, pool):

@@ -26,7 +26,7 @@ class MemoryResource(_Base):
         self._owner = self.pool.owner("cuda.core")
         self._device = device
 
-    def allocate(self, size, *, stream=None):
+    def allocate(self, size, stream=None):
         """Returns a Buffer for work on `stream`. Raises MemoryError when memory is short."""
         address = self.pool.allocate(size, stream_handle(stream), self._owner)
         try:
@@ -34,7 +34,7 @@ class MemoryResource(_Base):
         except TypeError:  # versions in which a buffer has no stream
             return Buffer.from_handle(address, size, mr=self)
 
-    def deallocate(self, ptr, size, *, stream=None):
+    def deallocate(self, ptr, size, stream=None):  # cuda.core.experimental passes it by position
         self.pool.free(int(ptr), stream_handle(stream))
 
     def capture(self, stream):

@@ -20,7 +20,7 @@ from cuda.bindings import driver
 from numba import cuda
 from numba.cuda import HostOnlyCUDAMemoryManager, MemoryInfo, MemoryPointer
 
-from ._c_api import PoolError, GraphMemory, shared_pool, stream_handle
+from ._c_api import PoolError, GraphMemory, end_shared_pool, shared_pool, stream_handle
 
 __all__ = ["MemoryManager", "capture", "enable"]
 
@@ -40,6 +40,13 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
     def initialize(self):
         super().initialize()
         self.pool
+
+    def reset(self):
+        """Ends the pool: Numba destroys the device's context next, and with it the memory of all frameworks."""
+        super().reset()
+        end_shared_pool(self.context.device.id)
+        for name in ("pool", "_fence", "_held", "_has_freed"):
+            self.__dict__.pop(name, None)
 
     @functools.cached_property
     def pool(self):
@@ -82,18 +89,21 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
     def memalloc(self, size):
         graph = getattr(_thread, "graph", None)
-        if graph is None or graph.has_ended or graph.pool is not self.pool:
+        pool = self.pool
+        if graph is None or graph.has_ended or graph.pool is not pool:
             graph = None
             address = self._allocate(max(size, 1))
         else:
-            address = self.pool.allocate(max(size, 1), stream_handle(graph.stream), self.pool.owner("numba"))
+            address = pool.allocate(max(size, 1), stream_handle(graph.stream), pool.owner("numba"))
 
         def finalizer():
+            if self.__dict__.get("pool") is not pool:
+                return  # the memory ended with its pool
             stream = None if graph is None else graph.stream
             if stream is None:
                 self._free(address)
             else:  # for later requests of the capture
-                self.pool.free(address, stream_handle(stream))
+                pool.free(address, stream_handle(stream))
 
         return MemoryPointer(self.context, address, size, finalizer=finalizer)
 

@@ -69,12 +69,10 @@ def _check(status):
 
 def _check_options(options):
     """Raises ValueError for options that no pool accepts, before PyTorch's allocator is replaced."""
-    pool = ctypes.c_void_p()
-    # A device that is large enough for any budget. Its memory is never touched.
+    # A device that is large enough for any budget.
     trial = ",".join(filter(None, [options, "device=host,device_memory=1TiB"]))
-    if _c().tidepool_pool_create(trial.encode(), ctypes.byref(pool)) != 0:
+    if _c().tidepool_check_options(trial.encode()) != 0:
         raise ValueError("tidepool: " + _c().tidepool_last_error().decode(errors="replace"))
-    _check(_c().tidepool_pool_destroy(pool))
 
 
 # The compiled allocator ---------------------------------------------------------------------------
@@ -297,13 +295,14 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     if torch.cuda.device_count() > 1:
         # A device reads memory of another only where that was not mapped piece by piece.
         options.setdefault("memory", "segments")
-    options.setdefault("streams", "stay")  # PyTorch never destroys its streams
-    values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
+    options.setdefault("streams", "stay")  # PyTorch never destroys its streams, and the allocator tells those of others
+    values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan, "trace": trace,
               "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
-    _check_options(_options(values))
+    given = _options(values)
+    _check_options(given)
     _c_api.share_pools_of(pool)
     try:
-        _backend = _make_backend(method, _options({**values, "trace": trace}))
+        _backend = _make_backend(method, given)
     except BaseException:
         _c_api.share_pools_of(None)
         raise

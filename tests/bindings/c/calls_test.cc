@@ -315,6 +315,14 @@ TEST(CApiTest, CountsAllocationsByOwner) {
   EXPECT_EQ(figures(1).peak_live_bytes, 512U);
   for (void* const address : {without, b, c}) pool.Free(address);
   EXPECT_EQ(figures(1).live_count + figures(2).live_count, 0U);
+  // A late free counts as any other.
+  void* const late = allocate(2, 3000);
+  EXPECT_EQ(tidepool_free_late(pool.get(), static_cast<char*>(late) + 512),
+            TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(figures(2).live_count, 1U);
+  EXPECT_EQ(tidepool_free_late(pool.get(), late), TIDEPOOL_OK);
+  EXPECT_EQ(figures(2).live_count, 0U);
+  EXPECT_EQ(figures(2).frees, 2U);
 }
 
 TEST(CApiTest, RefusesOwnersThatAreNone) {

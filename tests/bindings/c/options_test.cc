@@ -2,6 +2,8 @@
 // Option strings: how they are parsed, and their errors.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "bindings/support/option_string.h"
 #include "tests/bindings/c/fixture.h"
 
@@ -189,6 +191,27 @@ TEST(OptionStringTest, AreChangedByTheVariable) {
   const CPool other("device=host,budget=8MiB");
   EXPECT_EQ(limited.Statistics().max_bytes, std::size_t{1} << 20);
   EXPECT_EQ(other.Statistics().max_bytes, std::size_t{8} << 20);
+}
+
+TEST(OptionStringTest, AreCheckedWithoutTraces) {
+  const std::string trace = TemporaryFile("checked");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(tidepool_check_options(("device=host,statistics=1,trace=" + trace).c_str()),
+            TIDEPOOL_OK);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_FALSE(std::filesystem::exists(trace + ".host.tide"));
+  EXPECT_EQ(tidepool_check_options(nullptr), TIDEPOOL_OK);
+  for (const std::string wrong :
+       {"budgett=1GiB", "device=host,alignment=3", "device=host,plan=/no/plan",
+        "device=host,budget=1MiB,initial=2MiB"}) {
+    const tidepool_status status = tidepool_check_options(wrong.c_str());
+    const std::string error = tidepool_last_error();
+    EXPECT_NE(status, TIDEPOOL_OK) << wrong;
+    EXPECT_EQ(error, CreationError(wrong, status));
+  }
+  setenv("TIDEPOOL_OPTIONS", "budget=x", 1);
+  EXPECT_EQ(tidepool_check_options("device=host"), TIDEPOOL_INVALID_ARGUMENT);
+  unsetenv("TIDEPOOL_OPTIONS");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 
@@ -337,6 +338,37 @@ def threads_share_the_pool():
     assert torch.cuda.memory_allocated() == tidepool_torch.statistics()["live_bytes"] == 0
 
 
+def streams_of_others_may_end():
+    tidepool_torch.enable(budget="64MiB")
+    stand_in = ctypes.CDLL("libcudart.so.13")
+
+    def new_stream():
+        stream = ctypes.c_void_p()
+        assert stand_in.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+        return torch.cuda.ExternalStream(stream.value)
+
+    def allocate_and_free(stream):
+        with torch.cuda.stream(stream):
+            return empty(40 * MIB).data_ptr()
+
+    def allocate_raw(stream):
+        torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(40 * MIB, 0, stream))
+
+    def allocate_raw_by_number(stream):
+        torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(40 * MIB, 0, stream.cuda_stream))
+
+    def record(stream):
+        empty(40 * MIB).record_stream(stream)
+
+    for use in (allocate_and_free, allocate_raw, allocate_raw_by_number, record):
+        stream = new_stream()
+        use(stream)
+        assert stand_in.cudaStreamDestroy(ctypes.c_void_p(stream.cuda_stream)) == 0
+        assert empty(40 * MIB).numel() == 40 * MIB
+        with torch.cuda.stream(torch.cuda.Stream()):
+            assert empty(40 * MIB).numel() == 40 * MIB
+
+
 def two_devices():
     os.environ["CUDART_HOST_DEVICES"] = "2"
     tidepool_torch.enable()
@@ -420,6 +452,25 @@ def pinned_memory_waits_for_copies():
     assert target.cpu()[0] == 9
 
 
+def pinned_memory_waits_for_copies_of_other_devices():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    os.environ["CUDART_HOST_COPY_BYTES_PER_SECOND"] = "1e7"
+    tidepool_torch.enable(pinned=True)
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stream = torch.cuda.Stream("cuda:1")
+    for faulty in (None, b"cudaEventCreateWithFlags", b"cudaEventRecord"):
+        for current in (stream, torch.cuda.default_stream("cuda:1")):
+            source = torch.full((MIB,), 7, dtype=torch.uint8).pin_memory()
+            with torch.cuda.device(1), torch.cuda.stream(current):
+                target = source.to("cuda:1", non_blocking=True)  # takes a tenth of a second
+            stand_in.cudartHostFailCall(faulty, ctypes.c_longlong(0 if faulty is None else 1), 2)
+            del source
+            other = torch.full((MIB,), 9, dtype=torch.uint8).pin_memory()
+            torch.cuda.synchronize(1)
+            assert (target.cpu() == 7).all(), (faulty, current)
+            del other
+
+
 # Out of memory ------------------------------------------------------------------------------------
 
 
@@ -437,6 +488,22 @@ def memory_runs_out_and_comes_back():
     kept.clear()
     kept.append(empty(200 * MIB))
     assert torch.cuda.memory_allocated() == 200 * MIB
+
+
+def memory_is_awaited_once():
+    tidepool_torch.enable(budget="64MiB", wait="1s")
+    kept = [empty(40 * MIB)]
+    begin = time.monotonic()
+    raises(torch.OutOfMemoryError, "CUDA out of memory", lambda: empty(40 * MIB))
+    assert 0.9 < time.monotonic() - begin < 1.9
+    assert tidepool_torch.statistics()["failures"] == 1 and torch.cuda.memory_stats()["num_ooms"] == 1
+    # There is a second try with the memory that a MemPool gives back.
+    kept.clear()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        empty(40 * MIB)
+    del pool
+    assert empty(40 * MIB).numel() == 40 * MIB
 
 
 def a_step_that_runs_out_can_be_repeated_smaller():
@@ -567,6 +634,33 @@ def mem_pools_keep_their_memory():
     assert torch.cuda.memory_reserved() < reserved
 
 
+def mem_pools_of_other_devices_keep_their_memory():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    tidepool_torch.enable()
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stream = torch.cuda.Stream("cuda:1")
+    pool = torch.cuda.MemPool()
+
+    def use():
+        with torch.cuda.use_mem_pool(pool, device="cuda:1"):
+            tensors = [torch.empty(MIB, dtype=torch.uint8, device="cuda:1") for _ in range(4)]
+            for tensor in tensors:
+                tensor.record_stream(stream)
+            addresses = {tensor.data_ptr() for tensor in tensors}
+            del tensors, tensor
+        torch.cuda.synchronize(1)
+        return addresses
+
+    addresses = use()
+    assert use() == addresses, "the memory is given out again"
+    # An event cannot be recorded: a later call frees the memory.
+    stand_in.cudartHostFailCall(b"cudaEventRecord", ctypes.c_longlong(2), 2)
+    raises(Exception, "", lambda: use())
+    torch.cuda.synchronize(1)
+    use()
+    assert use() == addresses, "nothing is lost"
+
+
 def benchmarks_of_cudnn_ask_for_the_largest_block():
     tidepool_torch.enable(budget="1GiB")
     torch.backends.cudnn.benchmark = True
@@ -585,6 +679,18 @@ def regions_have_a_pool_of_their_own():
     assert outside.numel() == 400 * MIB and not tidepool_torch.is_enabled()
     raises(RuntimeError, "was called before", lambda: tidepool_torch.MemPool(budget="1GiB"))
     assert tidepool_torch.MemPool(budget="256MiB").id != pool.id
+
+
+def errors_of_regions_are_told():
+    pool = tidepool_torch.MemPool(budget="256MiB")
+    empty(1)
+    graph = torch.cuda.CUDAGraph()
+
+    def capture():
+        with torch.cuda.graph(graph), torch.cuda.use_mem_pool(pool):
+            empty(MIB)
+
+    raises(RuntimeError, "tidepool: the stream captures a graph", capture)
 
 
 # Memory that sleeps -------------------------------------------------------------------------------
@@ -1057,6 +1163,19 @@ def wrong_options_are_errors():
     raises(ValueError, "expected 'compiled'", lambda: tidepool_torch.enable(method="other"))
     assert not tidepool_torch.is_enabled()
     tidepool_torch.enable(budget="1GiB")
+
+
+def options_are_checked_without_a_pool():
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"statistics=True, trace='{folder}/given'"
+        for call, variable in ((f"enable({options})", ""), (f"MemPool({options})", ""), ("enable()", f"statistics=1,trace={folder}/named")):
+            script = f"import torch, tidepool.torch; pool = tidepool.torch.{call}; torch.empty(9, device='cuda')"
+            done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "TIDEPOOL_OPTIONS": variable},
+                                  capture_output=True, text=True)
+            assert done.returncode == 0 and "pool on host" not in done.stderr, done.stderr
+        assert sorted(os.listdir(folder)) == ["given.0.tide", "named.0.tide"], os.listdir(folder)
+    os.environ["TIDEPOOL_OPTIONS"] = "budgett=1GiB"
+    raises(ValueError, "TIDEPOOL_OPTIONS", tidepool_torch.enable)
 
 
 def recording_without_the_option_fails():
