@@ -67,12 +67,22 @@ absl::Status CheckApplication(Database& database, bool is_empty) {
       absl::StrCat("a profile of version ", *version, ", expected version ", kVersion));
 }
 
+// Another process may make the tables meanwhile, so all is read in one transaction.
+absl::StatusOr<bool> IsEmptyProfile(Database& database) {
+  if (absl::Status status = database.Run("BEGIN"); !status.ok()) return status;
+  absl::StatusOr<bool> is_empty = IsEmpty(database);
+  absl::Status status = is_empty.status();
+  if (status.ok()) status = CheckApplication(database, *is_empty);
+  status.Update(database.Run("COMMIT"));
+  if (!status.ok()) return status;
+  return is_empty;
+}
+
 absl::Status Prepare(Database& database) {
-  const absl::StatusOr<bool> is_empty = IsEmpty(database);
+  const absl::StatusOr<bool> is_empty = IsEmptyProfile(database);
   if (!is_empty.ok()) return is_empty.status();
-  absl::Status status = CheckApplication(database, *is_empty);
   // The rollback journal: a write-ahead log does not work on network file systems.
-  if (status.ok()) status = database.Run("PRAGMA journal_mode = DELETE");
+  absl::Status status = database.Run("PRAGMA journal_mode = DELETE");
   return status.ok() && *is_empty ? database.Run(kMakeTables) : status;
 }
 

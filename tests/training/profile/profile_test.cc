@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/virtual_clock_device.h"
@@ -109,6 +111,22 @@ TEST(ProfileKeys, OfUnknownLayersHaveNameAndSizes) {
   EXPECT_EQ(key.samples, 8);
   graph.tasks[0].parameters = ElementwiseParameters{.elements = 7};
   EXPECT_EQ(KeyOf(graph, 0, 0, kMachine).samples, 0);
+}
+
+// One of them makes the tables.
+TEST_F(Profiles, ManyMayOpenANewFileAtOnce) {
+  for (int round = 0; round < 100; ++round) {
+    std::filesystem::remove(path_);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        const absl::Status status = ProfileStore::Open(path_).status();
+        EXPECT_TRUE(status.ok()) << status;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (HasFailure()) return;
+  }
 }
 
 TEST_F(Profiles, AreKeptInTheFile) {
