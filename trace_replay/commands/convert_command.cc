@@ -115,6 +115,9 @@ std::vector<std::string> ChromeLosses(const Trace& trace) {
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasEndsWithoutMarks(trace)) losses.emplace_back("ends of marks that did not begin");
   if (HasTimesThatGoBack(trace)) losses.emplace_back("times that go back");
+  if (trace.earlier_allocations > 0) {
+    losses.emplace_back("which allocations were made before the recording");
+  }
   AppendRegionLoss(trace, losses);
   return losses;
 }
@@ -150,6 +153,9 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
     losses.emplace_back("the alignment");
   }
   if (to == TraceFormat::kPyTorchSnapshot) return losses;
+  if (to != TraceFormat::kNative && !trace.allocator_settings.empty()) {
+    losses.emplace_back("the allocator's settings");
+  }
   if (to == TraceFormat::kChromeTrace)
     absl::c_move(ChromeLosses(trace), std::back_inserter(losses));
   AppendSegmentLosses(trace, false, losses);

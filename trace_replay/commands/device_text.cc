@@ -98,9 +98,9 @@ std::string ReservedText(const DeviceAnswer& answer) {
                       SizeText(answer.lost_bytes.value_or(0)), ExpandableText(answer));
 }
 
-// "29.7 GiB models.py:174 update_nodes · 24.7 GiB models.py:181". A function is named once in a
-// row.
-std::string PartsText(const std::vector<NamedBytes>& parts) {
+// "29.7 GiB models.py:174 update_nodes · 24.7 GiB models.py:181". Of frames, a function is named
+// once in a row.
+std::string PartsText(const std::vector<NamedBytes>& parts, bool are_frames = false) {
   std::string text;
   std::string_view last_function;
   for (std::size_t i = 0; i < std::min(kShownParts, parts.size()); ++i) {
@@ -108,7 +108,7 @@ std::string PartsText(const std::vector<NamedBytes>& parts) {
     const std::size_t space = name.find(' ');
     const std::string_view function =
         space == std::string_view::npos ? std::string_view() : name.substr(space);
-    const bool is_same = !function.empty() && function == last_function;
+    const bool is_same = are_frames && !function.empty() && function == last_function;
     const std::string shown(is_same ? name.substr(0, space) : name);
     absl::StrAppend(&text, i == 0 ? "" : " \xC2\xB7 ", SizeText(parts[i].bytes), " ",
                     absl::CHexEscape(shown));
@@ -296,7 +296,7 @@ std::string DeviceText(const DeviceAnswer& answer) {
     rows.emplace_back("unused", WholeText(*answer.free));
     rows.emplace_back("expandable", SavesText(answer));
   }
-  rows.emplace_back("where", PartsText(answer.by_frame));
+  rows.emplace_back("where", PartsText(answer.by_frame, true));
   rows.emplace_back("purpose", PartsText(LargestFirst(answer.by_category)));
   rows.emplace_back("marks", PartsText(answer.by_mark));
   rows.emplace_back("settings", SettingsText(answer.settings));

@@ -56,6 +56,9 @@ absl::Status ReadShare(std::string_view key, std::string_view value, double* sha
   if (!absl::SimpleAtod({value.data(), value.size()}, &number) || !(number > 0 && number <= 1)) {
     return Wrong(key, value, "a number from 0 to 1, not 0");
   }
+  if (number == 1 && key == "garbage_collection_threshold") {
+    return Wrong(key, value, "a number between 0 and 1, as PyTorch does");
+  }
   *share = number;
   return absl::OkStatus();
 }

@@ -99,7 +99,6 @@ class Phases {
   explicit Phases(const Trace& trace) : of_tags_(PhasesOfTags(trace)) {
     for (std::size_t i = 0; i < trace.mark_names.size(); ++i)
       of_marks_.push_back(PhaseOfMark(trace.mark_names[i]));
-    open_.resize(trace.mark_names.size());
     const auto begin = trace.allocations.begin() + trace.earlier_allocations;
     has_stacks_ = std::any_of(begin, trace.allocations.end(),
                               [](const TraceAllocation& a) { return a.tag != 0; });
@@ -110,28 +109,25 @@ class Phases {
     const Phase phase = of_marks_[event.index];
     if (phase == Phase::kUnknown) return;
     if (event.kind == TraceEvent::Kind::kMark) {
-      ++open_[event.index];
-      mark_ = event.index;
-    } else if (open_[event.index] > 0 && --open_[event.index] == 0 && mark_ == event.index) {
-      mark_ = kNoMark;
+      open_.push_back(event.index);
+      return;
     }
+    const auto last = std::find(open_.rbegin(), open_.rend(), event.index);
+    if (last != open_.rend()) open_.erase(std::next(last).base());
   }
 
   // Returns the phase of an allocation that is made now.
   Phase Of(const TraceAllocation& allocation) const {
     const Phase phase = of_tags_[allocation.tag];
     if (phase != Phase::kUnknown) return phase;
-    if (mark_ != kNoMark) return of_marks_[mark_];
+    if (!open_.empty()) return of_marks_[open_.back()];
     return allocation.tag == 0 && has_stacks_ ? Phase::kBackward : Phase::kUnknown;
   }
 
  private:
-  static constexpr std::uint32_t kNoMark = UINT32_MAX;
-
   std::vector<Phase> of_tags_;
   std::vector<Phase> of_marks_;
-  std::vector<std::int64_t> open_;  // by mark
-  std::uint32_t mark_ = kNoMark;    // the last one that tells a phase and is open
+  std::vector<std::uint32_t> open_;  // marks that tell a phase, in the order of their begin
   bool has_stacks_ = false;
 };
 

@@ -310,6 +310,7 @@ TEST_F(PageInterferenceTest, AReserveHoldsUpNoRequestThatIsRefused) {
                 ::testing::HasSubstr(may_grow ? "raise max_bytes" : "set may_grow"));
     barrier.Open();
     EXPECT_TRUE(reserve.get().ok());
+    before_madvise = nullptr;
     Return(pages);
     EXPECT_TRUE(pool_->Reserve(kMiB).ok());
     Return(Take(16));

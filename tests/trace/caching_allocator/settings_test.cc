@@ -88,6 +88,7 @@ TEST(CachingAllocatorSettings, NameTheKeyAndTheValueInErrors) {
   EXPECT_THAT(ErrorOf("max_non_split_rounding_mb:2"), HasSubstr("expected 20 to"));
   EXPECT_THAT(ErrorOf("large_segment_size_mb:1"), HasSubstr("expected 10 to 1024 MiB"));
   EXPECT_THAT(ErrorOf("garbage_collection_threshold:1.5"), HasSubstr("'1.5'"));
+  EXPECT_THAT(ErrorOf("garbage_collection_threshold:1.0"), HasSubstr("between 0 and 1"));
   EXPECT_THAT(ErrorOf("garbage_collection_threshold:nan"), HasSubstr("'nan'"));
   EXPECT_THAT(ErrorOf("per_process_memory_fraction:0"), HasSubstr("'0'"));
   EXPECT_THAT(ErrorOf("expandable_segments:true"), HasSubstr("expected True or False"));

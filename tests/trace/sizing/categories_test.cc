@@ -90,6 +90,20 @@ TEST(Categories, FollowMarksWhereStacksTellNothing) {
                           Pair("gradient", "gradients"), Pair("state", "optimizer state")));
 }
 
+TEST(Categories, FollowTheOuterMarkAfterANestedOne) {
+  Step step;
+  TraceBuilder& builder = step.builder();
+  builder.Mark("## forward ##", 0);
+  builder.Mark("encoder.forward", 0);
+  step.Allocate("inner");
+  builder.MarkEnd("encoder.forward", 0);
+  step.Allocate("outer");
+  builder.MarkEnd("## forward ##", 0);
+  step.Allocate("after");
+  EXPECT_THAT(step.Categories(), ElementsAre(Pair("after", "unknown"), Pair("inner", "activations"),
+                                             Pair("outer", "activations")));
+}
+
 TEST(Categories, OfTheUserComeFirst) {
   Step step;
   const TraceTag outer = *step.builder().Frame(0, "attention", "/u/model.py", 7);
