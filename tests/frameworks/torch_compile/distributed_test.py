@@ -9,6 +9,7 @@ import tempfile
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import torch
 import torch.distributed as dist
+from torch.distributed._functional_collectives import all_reduce
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -177,6 +178,34 @@ def check_offload(rank, wrap, link, **options):
     return [stage.saved for stage in trainings[0]._plan.chain.stages]
 
 
+class Summed(torch.nn.Module):
+    """Adds the results of all ranks up after each layer, as tensor parallelism does."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = all_reduce(layer(x), "sum", dist.group.WORLD).sin()
+        return x
+
+
+def collectives_run_once_in_one_order():
+    def body(rank):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, x = Summed(), torch.randn(512, 64)
+        model(x).square().sum().backward()
+        expected = [parameter.grad.clone() for parameter in model.parameters()]
+        model.zero_grad()
+        # Ranks measure links of their own, so their schedules differ.
+        tidepool_torch.compile(model, budget=1500000, link=[1e3, 1e12][rank], time_limit=1)(x).square().sum().backward()
+        assert all(torch.equal(parameter.grad, one) for parameter, one in zip(model.parameters(), expected))
+
+    on_ranks(body)
+
+
 def ddp_without_compilation():
     on_ranks(lambda rank: [check_offload(rank, parallel, link) for link in (1e6, 1e12)])
 
@@ -194,6 +223,6 @@ def fully_sharded_layers_without_compilation():
 
 
 if __name__ == "__main__":
-    isolated.run([ddp_around_a_compiled_model, a_compiled_ddp, ddp_with_accumulated_gradients, ddp_of_one_graph, fully_sharded_layers,
+    isolated.run([ddp_around_a_compiled_model, a_compiled_ddp, ddp_with_accumulated_gradients, ddp_of_one_graph, fully_sharded_layers, collectives_run_once_in_one_order,
                   a_compiled_model_of_sharded_layers, ddp_without_compilation, accumulated_gradients_of_ddp_without_compilation,
                   fully_sharded_layers_without_compilation])

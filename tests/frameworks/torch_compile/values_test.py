@@ -176,6 +176,16 @@ def parts_of_a_tensor_leave_with_their_storage():
     check(Program(Parts, lambda: (torch.randn(256, 64),)), [RERUNS, COPIES])
 
 
+class Fourier(torch.nn.Module):
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x.view(8, 64, 64), dim=1)
+        return torch.fft.irfft(spectrum * spectrum.abs(), n=64, dim=1).reshape(512, 64) * 0.1
+
+
+def real_layouts_count_where_fake_tensors_have_others():
+    check(chain_of(Fourier), [COPIES])
+
+
 def chain_of(make_layer):
     """Returns a program of wide layers with results that are cheaper to make again than to copy."""
     return Program(lambda: Chain(make_layer), lambda: (torch.randn(512, 64),))
@@ -299,8 +309,78 @@ def buffers_are_read_before_they_change():
     check(chain_of(Moving), [(1e6, 0.7, True, False)])
 
 
+class MovingParts(Moving):
+    """Has its buffer in a tensor of two tensors."""
+
+    def __init__(self):
+        super().__init__()
+        from torch.testing._internal.two_tensor import TwoTensor
+
+        self.offset = TwoTensor(torch.ones(64), torch.ones(64))
+
+    def forward(self, x):
+        y = x * (self.offset * 2).sin().a
+        with torch.no_grad():
+            self.offset.add_(1)
+        return y
+
+
+def parts_of_buffers_are_read_before_they_change():
+    program = chain_of(MovingParts)
+    budget = share_of(plan_of(program), 0.4)
+    expected, got = program.train(), program.train(within(budget, link=1e3, time_limit=2))
+    assert is_same(expected[:2], got[:2])
+    assert tidepool_torch.plans()[-1].runs_again > 0
+
+
 def random_operators_do_not_run_again():
     check(chain_of(lambda: torch.nn.Dropout(0.5)), [(1e6, 0.75, False, True)])  # though copies take far longer
+
+
+@torch.library.custom_op("tidepool_test::drop", mutates_args={"x"}, tags=(torch.Tag.nondeterministic_seeded,))
+def _drop(x: torch.Tensor) -> None:
+    x.mul_((torch.rand(x.shape) > 0.5).to(x.dtype))
+
+
+class Hidden(torch.nn.Module):
+    """Has a random operator within another operator."""
+
+    def forward(self, x):
+        kept = torch.ones_like(x)
+        _drop(kept)
+        return x * kept
+
+
+def random_operators_within_others_do_not_run_again():
+    program = chain_of(lambda: torch.nn.Sequential(torch.nn.Linear(64, 64), Hidden()))
+    budget = share_of(plan_of(program), 0.4)
+    assert is_same(program.train(), program.train(within(budget, link=1e3, time_limit=2)))
+
+
+def graphs_without_operators_in_the_backward_pass():
+    a, b = (torch.randn(8, 8, requires_grad=True) for _ in range(2))
+    add = tidepool_torch.compile(lambda x, y: x + y, budget=UNLIMITED)
+    add(a, b).square().sum().backward()
+    assert torch.equal(a.grad, 2 * (a + b).detach())
+    assert not tidepool_torch.fallbacks()
+
+
+def operators_with_graphs_of_their_own_run_without_a_schedule():
+    class Branches(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(16, 16)
+
+        def forward(self, x):
+            x = self.layer(x)
+            return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,))
+
+    model, x = Branches(), torch.randn(8, 16)
+    expected = model(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(tidepool_torch.compile(model, budget=UNLIMITED)(x), expected)
+    assert any("graphs of its own" in reason for reason in tidepool_torch.fallbacks()), tidepool_torch.fallbacks()
 
 
 # Addresses ------------------------------------------------------------------------------------------

@@ -76,6 +76,9 @@ def device_of(graph):
     return device
 
 
+_COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
+
+
 def check(graph):
     """Raises Unsupported for graphs with operators that cannot be put into another order, or without fixed sizes."""
     for node in graph.nodes:
@@ -87,6 +90,8 @@ def check(graph):
         if node.op == "call_function" and node.target is not operator.getitem:
             if _private.is_in_place(node.target):
                 raise Unsupported(f"{node.target} changes a tensor in place")
+            if any(argument.op == "get_attr" and "val" not in argument.meta for argument in node.all_input_nodes):
+                raise Unsupported(f"{node.target} has graphs of its own")
             if not tensors_of(node.meta.get("val")) and node.is_impure():
                 raise Unsupported(f"{node.target} has an effect besides its result")
     others = _private.other_inputs(graph)
@@ -182,8 +187,11 @@ def _divide(operators, forward_results):
 # Tasks ----------------------------------------------------------------------------------------------
 
 
-def _is_random(node):
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+def _runs_once(node):
+    """Returns whether an operator is random, may hide one that is, or is a collective, of which all ranks run the same in one order."""
+    tags = getattr(node.target, "tags", ())
+    return (torch.Tag.nondeterministic_seeded in tags or isinstance(node.target, torch._ops.HigherOrderOperator) or
+            getattr(node.target, "namespace", "") in _COLLECTIVES)
 
 
 class _Maker:
@@ -222,7 +230,7 @@ class _Maker:
         for key in kept:
             self.names[key] = self.storages.maker[key].name
             self.data.append(_datum(self.names[key], self._bytes(key), self._kind(key, phase)))
-        may_rerun = phase == "forward" and not _is_random(node)
+        may_rerun = phase == "forward" and not _runs_once(node)
         small = self._small(kept) if may_rerun else []
         seconds, workspace = self.costs.of(node, sum(self.storages.bytes[key] for key in made))
         workspace += sum(self.storages.bytes[key] for key in made if key not in kept or key in small)

@@ -81,7 +81,12 @@ def _host_tensor(x):
         return None
 
 
+# The size, the strides and the storage offset of copies on the host, by their keys. Fake tensors have others for some operators.
+_layouts = {}
+
+
 def _offload(x, key):
+    _layouts[key] = x.size(), x.stride(), x.storage_offset()
     host = _host_tensor(x)
     if host is None:
         return _all_of(x).clone()  # an operator returns none of its arguments
@@ -103,6 +108,7 @@ def _release(x, key):
 
 
 def _prefetch(host, size, stride, offset, device, key):
+    size, stride, offset = _layouts.get(key, (size, stride, offset))
     if host.device.type != "cpu":
         return host.clone().as_strided(size, stride, offset)
     statistics["bytes_in"] += host.untyped_storage().nbytes()

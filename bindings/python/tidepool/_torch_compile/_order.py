@@ -225,7 +225,7 @@ def _without_idle_runs(actions: List[Action], problem: Problem) -> List[Action]:
     for kind, number in reversed(actions):
         if kind == "run":
             writes = problem.writes[number]
-            if writes and wanted.isdisjoint(writes):
+            if writes and wanted.isdisjoint(writes) and number != problem.border:
                 continue
             wanted.difference_update(writes)
             wanted.update(problem.reads[number])

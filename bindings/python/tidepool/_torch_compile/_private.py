@@ -137,9 +137,21 @@ def mutations(graph, forward_count):
     described = next(node for node in graph.nodes if node.op == "output").meta.get("desc")
     if described is None:
         return {node for node in inputs if not node.meta["val"].requires_grad}, set()
-    found = {i: one.mutated_input for i, one in enumerate(described[:forward_count])
-             if type(one).__name__ == "InputMutationAOTOutput"}
-    return {node for node in inputs if node.meta.get("desc") in found.values()}, set(found)
+    found = {}
+    for i, one in enumerate(described[:forward_count]):
+        one, attributes = _without_subclasses(one)
+        if type(one).__name__ == "InputMutationAOTOutput":
+            found[i] = one.mutated_input, attributes
+    return {node for node in inputs if _without_subclasses(node.meta.get("desc")) in found.values()}, set(found)
+
+
+def _without_subclasses(described):
+    """Returns the description of a tensor, or of the subclass that it is a part of, and the attributes that lead from there to it."""
+    attributes = []
+    while type(described).__name__ in ("SubclassGetAttrAOTInput", "SubclassGetAttrAOTOutput"):
+        attributes.append(described.attr)
+        described = described.base
+    return described, attributes
 
 
 def describe_outputs(joint, forward, backward, results):
