@@ -47,6 +47,11 @@ def is_in_place(target):
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
+def is_of_higher_order(target):
+    """Returns whether an operator calls other operators or graphs."""
+    return isinstance(target, torch._ops.HigherOrderOperator)
+
+
 def flops_of(target, arguments, keywords, result):
     """Returns the floating point operations of an operator; 0 where PyTorch has no formula."""
     formula = flop_registry.get(getattr(target, "_overloadpacket", None))
