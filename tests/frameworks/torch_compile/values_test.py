@@ -380,6 +380,13 @@ def operators_with_graphs_of_their_own_run_without_a_schedule():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.equal(tidepool_torch.compile(model, budget=UNLIMITED)(x), expected)
+        if hasattr(torch.compiler, "nested_compile_region"):  # from PyTorch 2.8 on
+            region = torch.compiler.nested_compile_region(lambda y: y.sin().cos())
+            y = torch.randn(8, 16, requires_grad=True)
+            tidepool_torch.compile(lambda z: region(region(z)).sin(), budget=UNLIMITED)(y).sum().backward()
+            z = y.detach().clone().requires_grad_()
+            z.sin().cos().sin().cos().sin().sum().backward()
+            assert torch.equal(y.grad, z.grad)
     assert any("graphs of its own" in reason for reason in tidepool_torch.fallbacks()), tidepool_torch.fallbacks()
 
 

@@ -347,17 +347,16 @@ class _Planner:
     def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
         joint.graph.eliminate_dead_code()
         try:
+            # AOTAutograd asks for the parts of such graphs, too.
+            if any(isinstance(child, torch.fx.GraphModule) for child in self.region.module.children()):
+                raise _capture.Unsupported("it has graphs of its own, as torch.cond makes them")
             return self._scheduled(joint, num_fwd_outputs)
         except _capture.Unsupported as reason:
             fallbacks[str(reason)] += 1
             if fallbacks[str(reason)] == 1:
                 warnings.warn(f"tidepool: a graph runs without a schedule, so the budget may be exceeded: {reason}",
                               RuntimeWarning, stacklevel=2)
-            forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
-            for module in (forward, backward):
-                module.graph.set_codegen(_private.BoxedCode())
-                module.recompile()
-            return forward, backward
+            return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
 
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
@@ -659,6 +658,9 @@ def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin
              end: Optional[Callable[[], None]],
              context: Callable[[], ContextManager[None]] = contextlib.nullcontext) -> Callable[[List[Any]], Any]:
     """Returns a function of a list of arguments. After an error no copy writes to memory that is free."""
+    module.graph.set_codegen(_private.BoxedCode())
+    module.recompile()
+
     def run(arguments: List[Any]) -> Any:
         if begin is not None:
             begin()
@@ -679,8 +681,6 @@ def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin
 
 def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
     """Returns a function for a graph without a backward pass, which runs as it is."""
-    module.graph.set_codegen(_private.BoxedCode())
-    module.recompile()
     return _guarded(module, None, None, None)
 
 

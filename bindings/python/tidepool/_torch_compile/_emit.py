@@ -170,7 +170,6 @@ class _Writer:
         for graph in (self.forward, self.backward):
             graph.eliminate_dead_code(_has_effect)
             graph.lint()
-            graph.set_codegen(_private.BoxedCode())
             modules.append(fx.GraphModule(self.joint, graph))
         return Written(*modules, self.counts["again"], self.counts["out"], self.counts["in"])
 
