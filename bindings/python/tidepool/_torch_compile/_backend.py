@@ -347,9 +347,8 @@ class _Planner:
     def partition(self, joint: torch.fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **keywords: Any) -> Any:
         joint.graph.eliminate_dead_code()
         try:
-            # AOTAutograd asks for the parts of such graphs, too.
-            if any(isinstance(child, torch.fx.GraphModule) for child in self.region.module.children()):
-                raise _capture.Unsupported("it has graphs of its own, as torch.cond makes them")
+            if _private.has_nested_regions(self.region.module):  # AOTAutograd asks for their parts, too
+                raise _capture.Unsupported("it has graphs of its own, of nested_compile_region")
             return self._scheduled(joint, num_fwd_outputs)
         except _capture.Unsupported as reason:
             fallbacks[str(reason)] += 1

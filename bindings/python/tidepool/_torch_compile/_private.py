@@ -52,6 +52,13 @@ def is_of_higher_order(target):
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
+def has_nested_regions(module):
+    """Returns whether a graph of Dynamo calls regions of torch.compiler.nested_compile_region."""
+    return any(is_of_higher_order(node.target) and node.target.name() == "invoke_subgraph"
+               for part in module.modules() if isinstance(part, fx.GraphModule)
+               for node in part.graph.nodes if node.op == "call_function")
+
+
 def flops_of(target, arguments, keywords, result):
     """Returns the floating point operations of an operator; 0 where PyTorch has no formula."""
     formula = flop_registry.get(getattr(target, "_overloadpacket", None))
