@@ -110,7 +110,7 @@ void* Allocator::raw_alloc(std::size_t bytes) {
   return bytes == 0 ? nullptr : TakeOnCurrent(bytes, CurrentDevice());
 }
 
-// A stream that is not the current one may be of others.
+// The caller names the stream, which may be one that others made and may destroy.
 void* Allocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return nullptr;
   const DeviceIndex device = CurrentDevice();

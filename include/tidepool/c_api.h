@@ -149,8 +149,8 @@ TIDEPOOL_C_API tidepool_status tidepool_set_log(tidepool_log log, void* data,
    streams. They take the place of the program's, in each pool that is made while it is set. */
 TIDEPOOL_C_API tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool);
 
-/* Returns the error of tidepool_pool_create for these options and TIDEPOOL_OPTIONS. The pool ends
-   in this call: it writes no trace and prints no statistics. */
+/* Checks options as tidepool_pool_create does, TIDEPOOL_OPTIONS included, and returns its error.
+   Makes a pool for the time of the call, which writes no trace and prints no statistics. */
 TIDEPOOL_C_API tidepool_status tidepool_check_options(const char* options);
 
 /* Waits for the work of all streams that used the pool, gives its memory back, and ends its trace.

@@ -10,9 +10,10 @@
 // slabs end before the pool grows, trims or refuses, and a pool with a recorder has none of them.
 //
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
-// waits for work of a stream delays only calls that give memory back to the device, Trim and an
-// allocation that has to, and one of a region those that pause, resume or limit the same region, or
-// wait for its contents. So work may depend on any other call of the pool. A call that fails
+// waits for work of a stream delays only calls that give memory back to the device: Trim, and an
+// allocation that has to. One that pauses, resumes, limits or trims a region also delays these
+// calls for the same region, and AwaitContents. So work may depend on any other call of the pool. A
+// call that fails
 // changes nothing but counters and, where the device failed half-way, how much memory the pool
 // holds.
 //
@@ -260,8 +261,8 @@ class TIDEPOOL_EXPORT Pool {
   // last pieces first, as long as the pool keeps `keep_bytes`. The memory of regions that sleep,
   // and page-locked memory that they do not need, go back too. Returns the bytes given back. Waits
   // on the host for the work that last used the memory. Memory that another call needs meanwhile
-  // stays. After an error of that wait nothing was given back, unless it was a wait for memory of
-  // regions, which comes after that of the pool itself.
+  // stays. After an error of that wait nothing was given back, but an error about the memory of
+  // regions comes after that of the pool itself went back.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the observer that a phase begins.
@@ -314,11 +315,11 @@ class TIDEPOOL_EXPORT Pool {
   // Puts a region to sleep after the work queued on `stream` so far; work of other streams that
   // writes to its memory comes before, as for Free. Copies of contents to the host are queued on
   // `stream`, and others take the memory when these and all other work queued so far have finished.
-  // A taker waits on the host for that only where nothing else is left in the budget. The pause
-  // itself waits where the contents outgrew the page-locked memory of the last one, for the copies
-  // in that memory, and for a Trim of the region. No work may use the memory until ResumeRegion. A
-  // sleeping region refuses requests with FailedPrecondition, and AllocateBlocking waits on if it
-  // waited already. Allocations may be freed while it sleeps.
+  // A taker waits on the host for that only where nothing else is left in the budget. The call
+  // itself waits for a Trim of the region under way and, where the contents need more page-locked
+  // memory than the last pause kept, for the last copies from that. No work may use the memory
+  // until ResumeRegion. A sleeping region refuses requests with FailedPrecondition, and
+  // AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
   // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;
   // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
   // region does not sleep, and its contents are as they were. O(blocks).

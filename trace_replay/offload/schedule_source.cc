@@ -113,13 +113,13 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
       GraphsFor(options, file->schedule, std::move(read), batch);
   if (!graphs.ok()) return graphs.status();
   absl::Status status = ValidateScheduleFile(*graphs, *file);
-  if (status.ok() && file->schedule.memory == ScheduleMemory::kFixed) {
-    // Whether all fits is a question to the machine.
+  if (!status.ok()) return status;
+  if (file->schedule.memory == ScheduleMemory::kFixed) {
+    // Addresses must not overlap. Whether they fit is a question to the machine.
     const std::vector<std::int64_t> unlimited(file->schedule.devices, INT64_MAX);
     status = ValidateAddresses(*graphs, file->schedule, unlimited);
     if (!status.ok()) return AboutSchedule(options, std::string(status.message()));
   }
-  if (!status.ok()) return status;
   absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, graphs->front());
   if (!choice.ok()) return choice.status();
   if (file->machine.has_value()) {

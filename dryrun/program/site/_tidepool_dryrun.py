@@ -68,7 +68,7 @@ class Run:
         return os.getpid() == self.process
 
     def adopt(self, torch):
-        """Takes the process that runs, a forked one, for the own one."""
+        """Makes this the run of the forked process that calls."""
         self.process = os.getpid()
         self.begin = time.time()
         self.lock = threading.Lock()

@@ -23,7 +23,8 @@ namespace tidepool {
 // later one, the link carries the part of each D_k for which no other time is left. The bound is
 // the longest path through these windows and the tasks. It is never below that of chain.h,
 // ChainOperationBound: its windows begin or end with the iteration. Data that begins on the host
-// arrives before its first use and needs no copy out, and data that ends there leaves after its
+// arrives before its first use and needs no copy out, an input that begins on the device needs
+// memory from its first use on, and data that ends there leaves after its
 // last change. A link with one transfer at a time carries the sum of both directions. Where the
 // device has several compute streams, the bound is the ideal time of these streams alone, and the
 // time of the longest path of tasks that need each other's data. The schedule is valid for

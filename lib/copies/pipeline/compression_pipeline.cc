@@ -189,8 +189,8 @@ CompressionPipelineImpl::~CompressionPipelineImpl() {
 // Requests. ---------------------------------------------------------------------------------------
 
 // Gives the transfer an event of its own: the caller may queue further work on `after`, or destroy
-// it. The device may hold the record up until work of the stream has ended, and that work may wait
-// for this pipeline's threads. They need the mutex, so it must be free (deadlock).
+// it. The device may delay the record until work of the stream has ended, and that work may wait
+// for this pipeline's threads, which need the mutex: holding it here would be a deadlock.
 absl::Status CompressionPipelineImpl::SetGate(Transfer& transfer, Stream after) {
   if (after == Stream()) return absl::OkStatus();
   const absl::StatusOr<Event> gate = device_.CreateEvent();

@@ -64,10 +64,11 @@ void PinnedPoolImpl::Serve(pool::Waiter& waiter) {
 absl::StatusOr<void*> PinnedPoolImpl::AllocateOrGrow(std::int64_t bytes,
                                                      const pool::Waiter* waiter) {
   if (void* const address = TryAllocate(bytes)) return address;
-  // A thread that pins memory holds the lock for long. A request that may not grow the pool needs
-  // it only as a waiter while nothing is live: no free, but that thread, can still make room then.
-  const bool is_last_hope = waiter != nullptr && stats_.live_count == 0;
-  if (!MayGrow(arena_.Rounded(bytes)) && !is_last_hope) return nullptr;
+  // A thread that pins memory holds the lock of the memory for long, so a request that may not grow
+  // the pool does not wait for it. While nothing is live a waiter does: no free can make room then,
+  // and that thread can.
+  const bool awaits_pins = waiter != nullptr && stats_.live_count == 0;
+  if (!MayGrow(arena_.Rounded(bytes)) && !awaits_pins) return nullptr;
   const pool::MemoryLock memory(locks_);
   const std::int64_t held = regions_.held_bytes();
   absl::StatusOr<void*> address = GrowAndAllocate(bytes, waiter);

@@ -174,7 +174,8 @@ class PagePoolImpl final : public PagePool {
     return true;
   }
 
-  // Returns an error when growth may not, or cannot, make so many pages ready.
+  // ResourceExhausted, with the remedy, when the options let no request touch memory, or when the
+  // budget has fewer pages than wanted that are not in use.
   absl::Status CheckMayGrow(std::size_t wanted) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     const bool has_budget =
         wanted <= static_cast<std::size_t>(stats_.max_pages - stats_.used_pages);

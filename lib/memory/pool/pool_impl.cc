@@ -145,8 +145,9 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
-// With regions all waiters look in such calls, one at a time. So this one hides no memory from
-// them, and they need not look again.
+// All waiters of a pool with regions look for memory in such calls, one at a time. None can miss
+// memory that another one holds for a moment. So this calls no waiters of other pools, as
+// AllocateOrGrow has to.
 absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const Waiter* waiter) {
   if (memory_->is_asleep() && waiter == nullptr) return Asleep();
   if (memory_->is_asleep()) return nullptr;

@@ -105,7 +105,7 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
                   ExactSize(device.memory_bytes()), ", the memory of ", device.name());
   }
   const std::int64_t most = blocks::MaxArenaBytes(alignment);
-  // Whole granules and several times the budget are numbers only for budgets within that.
+  // AddressBytes rounds up and multiplies, which would overflow for a larger budget.
   const std::int64_t addresses =
       options.max_bytes > most ? options.max_bytes : MemorySource::AddressBytes(options, device);
   if (addresses > most) {

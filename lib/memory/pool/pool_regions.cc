@@ -459,7 +459,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   return absl::OkStatus();
 }
 
-// Others may free memory during the wait.
+// Trims again after the wait: others may have freed memory meanwhile.
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
   if (wanting.taker().is_full()) return false;
   if (TrimOthers(wanting)) return true;

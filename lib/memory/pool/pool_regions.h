@@ -194,13 +194,13 @@ class PoolRegions {
   // Records the end of a piece of the copies on `stream`.
   absl::Status EndPiece(Region& region, std::int64_t end, Stream stream);
   void ForgetContents(Region& region);
-  // Stands for a pause or a resume. Meanwhile the region has memory that is neither live nor
-  // unused, and that others cannot take. So requests wait for the end, and then look again.
+  // A pause or a resume under way. Meanwhile the region has memory that is neither live nor unused,
+  // and that others cannot take. So requests wait for the end, and then look again.
   class Transition {
    public:
     explicit Transition(PoolRegions& regions) : regions_(regions) {
       regions_.BeginGrowth();
-      regions_.CountFree();  // for requests that look already
+      regions_.CountFree();  // so that a request that looks now is not refused
     }
     ~Transition();
     Transition(const Transition&) = delete;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace tidepool {
@@ -99,6 +100,7 @@ class Phases {
   explicit Phases(const Trace& trace) : of_tags_(PhasesOfTags(trace)) {
     for (std::size_t i = 0; i < trace.mark_names.size(); ++i)
       of_marks_.push_back(PhaseOfMark(trace.mark_names[i]));
+    begun_.resize(trace.mark_names.size());
     const auto begin = trace.allocations.begin() + trace.earlier_allocations;
     has_stacks_ = std::any_of(begin, trace.allocations.end(),
                               [](const TraceAllocation& a) { return a.tag != 0; });
@@ -108,26 +110,31 @@ class Phases {
   void Follow(const TraceEvent& event) {
     const Phase phase = of_marks_[event.index];
     if (phase == Phase::kUnknown) return;
+    std::vector<std::int64_t>& begun = begun_[event.index];
     if (event.kind == TraceEvent::Kind::kMark) {
-      open_.push_back(event.index);
-      return;
+      begun.push_back(++marks_);
+      open_.emplace(marks_, event.index);
+    } else if (!begun.empty()) {
+      open_.erase(begun.back());
+      begun.pop_back();
     }
-    const auto last = std::find(open_.rbegin(), open_.rend(), event.index);
-    if (last != open_.rend()) open_.erase(std::next(last).base());
   }
 
   // Returns the phase of an allocation that is made now.
   Phase Of(const TraceAllocation& allocation) const {
     const Phase phase = of_tags_[allocation.tag];
     if (phase != Phase::kUnknown) return phase;
-    if (!open_.empty()) return of_marks_[open_.back()];
+    if (!open_.empty()) return of_marks_[open_.rbegin()->second];
     return allocation.tag == 0 && has_stacks_ ? Phase::kBackward : Phase::kUnknown;
   }
 
  private:
   std::vector<Phase> of_tags_;
   std::vector<Phase> of_marks_;
-  std::vector<std::uint32_t> open_;  // marks that tell a phase, in the order of their begin
+  std::int64_t marks_ = 0;  // that tell a phase, so far
+  // The open ones: by number, and for each mark their numbers.
+  absl::btree_map<std::int64_t, std::uint32_t> open_;
+  std::vector<std::vector<std::int64_t>> begun_;
   bool has_stacks_ = false;
 };
 

@@ -146,7 +146,7 @@ class BestMaker {
   Schedule fastest_;         // with the kind of memory that the request asks for
   double seconds_ = kNever;  // of the fastest schedule
   std::vector<Kind> kinds_ = Kinds();
-  const Kind* advanced_ = nullptr;         // null: other policies are asked
+  const Kind* advanced_ = nullptr;  // the kind that is searched; null: another policy is asked
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double work_left_ = 0;                   // seconds of work for all rounds
   double plan_work_ = 0;                   // seconds of work left for plans of a kind in this round

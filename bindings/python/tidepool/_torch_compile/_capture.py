@@ -188,7 +188,8 @@ def _divide(operators, forward_results):
 
 
 def _runs_once(node):
-    """Returns whether an operator is random, may hide one that is, or is a collective, of which all ranks run the same in one order."""
+    """Returns whether an operator must not run again: it is random, it calls others that may be, or it is a collective, since ranks have
+    schedules of their own and must run collectives in one order."""
     tags = getattr(node.target, "tags", ())
     return (torch.Tag.nondeterministic_seeded in tags or _private.is_of_higher_order(node.target) or
             getattr(node.target, "namespace", "") in _COLLECTIVES)

@@ -97,7 +97,7 @@ class _Wrapped:
 
 
 def _is_replaced(module: nn.Module) -> bool:
-    """Returns whether a module has another forward function than that of its class, which copies from within a context have as theirs."""
+    """Returns whether the forward function of a module was replaced. A copy from within a context has that of its class as its own."""
     forward = module.__dict__.get("forward")
     return forward is not None and forward != types.MethodType(type(module).forward, module)
 

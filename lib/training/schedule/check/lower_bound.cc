@@ -130,7 +130,7 @@ class BoundFinder {
     Absence absence = {.bytes = datum.bytes, .is_clean = is_given && BeginsOnHost(datum)};
     const bool is_shared = schedule_.devices > 1 && schedule::IsShared(datum);
     if (is_shared) absence.is_clean = true;
-    // An input may come to its memory as late as a schedule allocates that.
+    // A schedule may allocate an input that begins on the device just before its first use.
     const bool may_come_late = !BeginsOnHost(datum) && datum.after == DataHome::kNowhere;
     absence.begin = is_given && !may_come_late ? 0 : uses_[data].front().position;
     for (const UseAt& use : uses_[data]) {
