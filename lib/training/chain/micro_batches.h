@@ -18,6 +18,9 @@ class MicroBatches {
   explicit MicroBatches(const TaskGraph& graph);
 
   std::size_t count() const { return begins_.size() - 1; }
+  // Return the first task of a micro-batch, and the one after its last.
+  std::size_t begin(std::size_t number) const { return begins_[number]; }
+  std::size_t end(std::size_t number) const { return begins_[number + 1]; }
   // Returns the graph of a micro-batch: its tasks, and all data with its numbers. Data that other
   // micro-batches make or need is on the device before it or after it, inputs of later ones too.
   // O(tasks of the micro-batch + data).

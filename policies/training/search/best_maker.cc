@@ -97,7 +97,9 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
       request_(request),
       options_(options),
       budget_(budget),
-      machine_(request.machine) {
+      machine_(request.machine),
+      repeated_(graph),
+      kinds_(Kinds()) {
   machine_.devices.resize(1);
   search_ = {.problem = {.memory_bytes = memory_bytes(),
                          .granule = request.placing.alignment,
@@ -124,12 +126,13 @@ bool BestMaker::TakeWork(double work) {
   return is_left;
 }
 
-Iteration BestMaker::SearchWith(const Algorithms& algorithms, double work) {
+// Calls `search` with functions that end it after these seconds of work.
+template <typename Search>
+Iteration BestMaker::SearchFor(double work, const Search& search) {
   budget::Budget choosing(budget_, transfers::WorkOf(work) / 2, budget_.SecondsLeft() / 2);
   budget::Budget sending(budget_, TransferWork(work));
-  return transfers::SearchIteration(
-      graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
-      [&](std::size_t done) { return sending.Take(done); });
+  return search([&](std::size_t done) { return choosing.Take(done); },
+                [&](std::size_t done) { return sending.Take(done); });
 }
 
 // Changes the data that is sent in an iteration, and the tasks that run again.
@@ -337,7 +340,7 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   return std::move(fastest_);
 }
 
-std::vector<BestMaker::Kind> BestMaker::Kinds() {
+std::vector<BestMaker::Kind> BestMaker::Kinds() const {
   // Parts that stay fragment the addresses, so iterations of whole data get more of the work.
   constexpr Shares kInParts = {.lead = 0.04, .reserve = 0.02};
   std::vector<Kind> kinds(4);
@@ -346,6 +349,7 @@ std::vector<BestMaker::Kind> BestMaker::Kinds() {
   kinds[1].shares = kinds[3].shares = kInParts;
   kinds[1].in_parts = kinds[3].in_parts = true;
   kinds[0].recomputes = kinds[1].recomputes = true;
+  for (Kind& kind : kinds) kind.repeats = repeated_.is_useful();
   return kinds;
 }
 
@@ -451,12 +455,26 @@ void BestMaker::FindLead(Kind& kind, bool sends_for_short_times, double work) {
   search_.problem.sends_for_short_times = sends_for_short_times;
   std::vector<Algorithms>& choices = kind.choices[sends_for_short_times ? 1 : 0];
   if (choices.empty()) choices = PromisingAlgorithms(graph_, search_);
-  for (const Algorithms& algorithms : choices) {
-    Iteration next = SearchWith(algorithms, work / static_cast<double>(choices.size()));
-    if (next.seconds >= kind.lead.seconds) continue;
+  work /= static_cast<double>(choices.size());
+  if (kind.repeats) work /= 2;
+  double repeated = kNever;
+  double whole = kNever;
+  const auto take = [&](double& fastest, Iteration next) {
+    fastest = std::min(fastest, next.seconds);
+    if (next.seconds >= kind.lead.seconds) return;
     kind.lead = std::move(next);
     kind.sends_for_short_times = sends_for_short_times;
+  };
+  for (const Algorithms& algorithms : choices) {
+    take(whole, SearchFor(work, [&](const auto& go_on, const auto& go_on_sending) {
+           return transfers::SearchIteration(graph_, algorithms, search_, go_on, go_on_sending);
+         }));
+    if (!kind.repeats) continue;
+    take(repeated, SearchFor(work, [&](const auto& go_on, const auto& go_on_sending) {
+           return repeated_.Search(algorithms, search_, go_on, go_on_sending);
+         }));
   }
+  kind.repeats = kind.repeats && repeated <= whole;
 }
 
 // Returns the lead with `bytes` of memory left free.

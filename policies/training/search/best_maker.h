@@ -20,6 +20,7 @@
 #include "lib/base/budget/budget.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "policies/training/search/algorithm_choices.h"
+#include "policies/training/search/repeated_search.h"
 #include "policies/training/search/reserve_search.h"
 #include "policies/training/transfers/iteration_search.h"
 #include "tidepool/training/graph.h"
@@ -63,6 +64,7 @@ class BestMaker {
   struct Kind {
     bool recomputes = false;
     bool in_parts = false;
+    bool repeats = false;  // one micro-batch is searched beside the whole graph, and is no slower
     Shares shares;
 
     // Choices of algorithms to search with: [0] where no data leaves for a short time, [1] where it
@@ -97,7 +99,7 @@ class BestMaker {
   void AddModnn();
   void AddWalk();
   bool AddOther(const Schedule& schedule);
-  static std::vector<Kind> Kinds();
+  std::vector<Kind> Kinds() const;
   void SearchOwn();
   void SearchRound(double work);
   bool IsAsked(const Kind& kind) const;
@@ -129,7 +131,8 @@ class BestMaker {
   double TransferWork(double seconds) const;
   bool TakeWork(double work);
   bool HasEnded() { return work_left_ < 1e-9 || budget_.HasEnded(); }
-  transfers::Iteration SearchWith(const Algorithms& algorithms, double work);
+  template <typename Search>
+  transfers::Iteration SearchFor(double work, const Search& search);
   void Improve(double work, transfers::Iteration& iteration);
   std::string MemoryText() const;
   absl::Status DoesNotFit() const;
@@ -142,10 +145,11 @@ class BestMaker {
   const BestOptions& options_;
   budget::Budget& budget_;
   Machine machine_;  // with one device
+  const RepeatedSearch repeated_;
   transfers::IterationOptions search_;
   Schedule fastest_;         // with the kind of memory that the request asks for
   double seconds_ = kNever;  // of the fastest schedule
-  std::vector<Kind> kinds_ = Kinds();
+  std::vector<Kind> kinds_;
   const Kind* advanced_ = nullptr;  // the kind that is searched; null: another policy is asked
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double work_left_ = 0;                   // seconds of work for all rounds
