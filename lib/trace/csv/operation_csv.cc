@@ -65,8 +65,8 @@ absl::Status AddRow(const io::CsvReader& reader, const OperationColumns& columns
   const std::string_view id = reader.field(columns.id);
   if (op == "a") return AddAllocation(reader, columns, time, builder);
   if (op == "f") {
-    if (builder.Free(id, reader.field(columns.stream), time)) return absl::OkStatus();
-    return reader.Error(absl::StrCat("id ", io::Quoted(id), " is freed but not live"));
+    if (!builder.Free(id, reader.field(columns.stream), time)) builder.CountUnmatchedFree();
+    return absl::OkStatus();
   }
   if (op == "m") {
     builder.Mark(id, time);
