@@ -80,8 +80,10 @@ nlohmann::ordered_json PartsJson(const std::vector<NamedBytes>& parts, const cha
 // Adds the free memory by pool, stream and kind, and its sums; nulls where it is not known.
 void AddFreeJson(const std::optional<FreeParts>& free, nlohmann::ordered_json& json) {
   json["free_by"] = nlohmann::ordered_json::array();
-  for (const char* name : {"stranded_bytes", "pending_free_bytes", "whole_segment_bytes"})
+  for (const char* name :
+       {"allocated_bytes", "stranded_bytes", "pending_free_bytes", "whole_segment_bytes"}) {
     json[name] = nullptr;
+  }
   if (!free.has_value()) return;
   for (const FreeMemory& part : free->parts) {
     json["free_by"].push_back({{"pool", part.pool},
@@ -90,6 +92,8 @@ void AddFreeJson(const std::optional<FreeParts>& free, nlohmann::ordered_json& j
                                {"bytes", part.bytes},
                                {"segments", part.segments}});
   }
+  // Whole blocks, as torch.cuda.memory_allocated() counts them at the end.
+  json["allocated_bytes"] = free->reserved_bytes - free->free_bytes - free->pending_bytes;
   json["stranded_bytes"] = free->stranded_bytes;
   json["pending_free_bytes"] = free->pending_bytes;
   json["whole_segment_bytes"] = free->whole_bytes;
