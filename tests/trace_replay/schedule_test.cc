@@ -398,6 +398,18 @@ TEST_F(ScheduleCommand, RefusesSchedulesOfOtherGraphsAndBrokenFiles) {
               HasSubstr("graph.json:1: the unknown key 'tidepool_graph' in a schedule, expected"));
 }
 
+TEST_F(ScheduleCommand, HasTheSameKeysWhereItDoesNotFit) {
+  const json fits = Json({"schedule", path_, "--memory", "8GiB", "--policy", "best"});
+  const json none = Json({"schedule", path_, "--memory", "1MiB", "--policy", "best"}, 2);
+  for (const auto& [key, value] : fits.items()) {
+    if (key == "steps" || key == "output") continue;
+    EXPECT_TRUE(none.contains(key)) << key;
+  }
+  EXPECT_EQ(none["seconds"], nullptr);
+  EXPECT_EQ(none["ideal_seconds"], fits["ideal_seconds"]);
+  EXPECT_EQ(none["proved"], false);
+}
+
 TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {
   EXPECT_THAT(ErrorOf({"simulate", path_}), HasSubstr("--memory is missing, expected"));
   EXPECT_THAT(ErrorOf({"run", path_}), HasSubstr("--memory is missing, expected"));

@@ -138,8 +138,12 @@ absl::StatusOr<Answer> RunSchedule(const ScheduleOptions& options) {
   if (absl::Status status = CheckTakenByChains(*options.app, options.point.graph); !status.ok()) {
     return status;
   }
-  const absl::StatusOr<ChainCommandOptions> chain = ChainOptionsOf(*options.app, options.point);
+  absl::StatusOr<ChainCommandOptions> chain = ChainOptionsOf(*options.app, options.point);
   if (!chain.ok()) return chain.status();
+  if (absl::Status status = CheckScheduleOutput(options.point, options.output); !status.ok()) {
+    return status;
+  }
+  chain->answer = options.output;
   return PrintChainSchedule(*chain);
 }
 
@@ -172,8 +176,10 @@ Command AddSchedule(CLI::App& app) {
   schedule->group("Training iterations");
   AddGraph(*schedule, *options);
   schedule
-      ->add_option("-o,--output", options->output,
-                   "Write the schedule to this file; compressed if the name ends in .gz")
+      ->add_option(
+          "-o,--output", options->output,
+          "Write the schedule to this file, that of a chain as --json prints it; compressed "
+          "if the name ends in .gz")
       ->type_name("FILE");
   schedule
       ->add_option("--emit", options->language,

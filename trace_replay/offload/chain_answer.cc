@@ -235,16 +235,31 @@ absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
   return chain;
 }
 
+absl::Status WriteAnswer(const ChainCommandOptions& options, const MadeChainSchedule& made) {
+  if (options.answer.empty()) return absl::OkStatus();
+  return WriteFile(options.answer, [&](std::ostream& out) {
+    out << ChainAnswerJson(options, made) << '\n';
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 Answer PrintChainDoesNotFit(const ChainCommandOptions& options, std::int64_t memory_bytes,
                             const std::string& why, const nlohmann::ordered_json& more) {
   if (options.json) {
-    Json json = {{"policy", options.policy},
-                 {"fits", false},
-                 {"why", why},
-                 {"makespan", nullptr},
-                 {"memory_bytes", memory_bytes}};
+    Json json = {{"policy", options.policy}, {"fits", false}, {"why", why}};
+    for (const char* key : {"offloaded", "recomputed", "makespan", "lower_bound", "ratio"}) {
+      json[key] = nullptr;
+    }
+    json["proved"] = json["interrupted"] = false;
+    for (const char* key :
+         {"ended_by", "seconds", "F_start", "B_start", "offload_start", "prefetch_start", "steps",
+          "duplex", "latency_seconds", "compressed", "part_bytes"}) {
+      json[key] = nullptr;
+    }
+    json["memory_bytes"] = memory_bytes;
+    for (const char* key : {"M_peak", "min_memory", "paper_lower_bound"}) json[key] = nullptr;
     json.update(more);
     PrintJson(json);
   } else {
@@ -255,10 +270,10 @@ Answer PrintChainDoesNotFit(const ChainCommandOptions& options, std::int64_t mem
 }
 
 absl::Status CheckTakenByChains(const CLI::App& app, const std::string& path) {
-  constexpr std::array<std::string_view, 13> kTaken = {
-      "GRAPH",          "--memory",    "--policy",  "--json",    "--slots",
-      "--time-limit",   "--seed",      "--latency", "--density", "--compressor",
-      "--decompressor", "--recompute", "--part"};
+  constexpr std::array<std::string_view, 14> kTaken = {
+      "GRAPH",        "--output",       "--memory",    "--policy",  "--json",
+      "--slots",      "--time-limit",   "--seed",      "--latency", "--density",
+      "--compressor", "--decompressor", "--recompute", "--part"};
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || absl::c_linear_search(kTaken, name)) continue;
@@ -314,6 +329,8 @@ absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
     return AboutFile(options.path, status);
   }
   const MadeChainSchedule made = {*chain, *schedule, passed.count()};
+  if (absl::Status status = WriteAnswer(options, made); !status.ok()) return status;
+  if (options.answer == "/dev/stdout") return Answer::kYes;
   if (options.json) {
     PrintJson(ChainAnswerJson(options, made));
   } else {

@@ -27,6 +27,7 @@ struct ChainCommandOptions {
   std::optional<std::int64_t> memory_bytes = std::nullopt;  // empty: the file's
   ChainPolicyOptions choices = {};
   std::string output = {};       // a file for the chain; empty: none is written
+  std::string answer = {};       // one for the object of --json
   bool is_output_rotor = false;  // its format
   bool json = false;
 };

@@ -377,6 +377,36 @@ nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
   nlohmann::ordered_json json = BeginJson(options, scheduled);
   json["fits"] = false;
   json["why"] = std::string(why.message());
+  for (const char* key : {"schedule",
+                          "memory_kind",
+                          "seconds",
+                          "lower_bound_seconds",
+                          "rerun_lower_bound_seconds",
+                          "ratio",
+                          "overhead",
+                          "compute_seconds",
+                          "recomputed_seconds",
+                          "sub_batch",
+                          "rounds",
+                          "batch_normalization",
+                          "devices",
+                          "stall_seconds",
+                          "stalls",
+                          "offloads",
+                          "compressed",
+                          "stayed",
+                          "bytes_out",
+                          "bytes_in",
+                          "peak_device_bytes",
+                          "peak_host_bytes",
+                          "pool_bytes",
+                          "fragmentation"}) {
+    json[key] = nullptr;
+  }
+  json["ideal_seconds"] = IdealSeconds(scheduled);
+  json["proved"] = false;
+  json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;
+  json["ended_by"] = EndedByJson(options, scheduled, /*is_proved=*/false);
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) json["advice"] = advice;
   return json;
