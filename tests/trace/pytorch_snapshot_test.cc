@@ -227,6 +227,19 @@ TEST(PyTorchSnapshot, CountsFreesOfWhatIsNotLive) {
   EXPECT_EQ(trace.unmatched_frees, 1);
 }
 
+// The blocks at 0x200 and 0x600 were freed and joined before the request that was served there.
+TEST(PyTorchSnapshot, FreesAllThatAnAllocationOverlaps) {
+  const Trace trace = ReadSnapshot(Snapshot(
+      json::array(),
+      List({Event("alloc", 0x200, 1024), Event("alloc", 0x600, 512), Event("alloc", 0x800, 512),
+            Event("alloc", 0x400, 1024), Event("free_completed", 0x600, 512)})));
+  EXPECT_THAT(LinesOf(trace),
+              ElementsAre("0 allocate 0x200 1024 [] on 0", "0 allocate 0x600 512 [] on 0",
+                          "0 allocate 0x800 512 [] on 0", "0 free 0x200 on 0", "0 free 0x600 on 0",
+                          "0 allocate 0x400 1024 [] on 0"));
+  EXPECT_EQ(trace.unmatched_frees, 3);
+}
+
 TEST(PyTorchSnapshot, FreesWhatMustHaveBeenFreed) {
   const Trace trace = ReadSnapshot(
       Snapshot(json::array(), List({Event("alloc", 512, 1), Event("alloc", 512, 2),

@@ -4,14 +4,17 @@
 // last allocations from after its end.
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "lib/base/io/quote.h"
 #include "lib/trace/model/address_text.h"
 #include "lib/trace/pytorch/pickle.h"
@@ -41,6 +44,31 @@ bool TellsPeak(const std::vector<SnapshotEvent>& events, bool begins_late) {
   }
   return begins_late ? has_request && of_memory >= kFewEvents : of_memory > 0;
 }
+
+// Addresses of live allocations.
+class LiveRanges {
+ public:
+  void Remove(std::uint64_t address) { ends_.erase(address); }
+  // Removes the allocations that overlap the new one, and returns their addresses. The next call
+  // changes them.
+  absl::Span<const std::uint64_t> Add(std::uint64_t address, std::int64_t bytes) {
+    const std::uint64_t size = std::max<std::uint64_t>(static_cast<std::uint64_t>(bytes), 1);
+    const std::uint64_t end = address + std::min(size, ~address);
+    overlapped_.clear();
+    auto next = ends_.lower_bound(address);
+    if (next != ends_.begin() && std::prev(next)->second > address) --next;
+    while (next != ends_.end() && next->first < end) {
+      overlapped_.push_back(next->first);
+      next = ends_.erase(next);
+    }
+    ends_.insert(next, {address, end});
+    return overlapped_;
+  }
+
+ private:
+  absl::btree_map<std::uint64_t, std::uint64_t> ends_;  // by address
+  std::vector<std::uint64_t> overlapped_;
+};
 
 // Tags of stacks. Most stacks share most of their frames, and shared frames are the same objects of
 // the pickle. So tags are cached by the numbers of these objects.
@@ -312,6 +340,7 @@ class SnapshotReader {
   absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {
     for (const EarlierAllocation& allocation : allocations) {
       const trace::AddressText id(allocation.address);
+      live_.Add(allocation.address, allocation.bytes);
       absl::StatusOr<TraceTag> tag = tags_.Tag(0, allocation.frames);
       absl::Status status = tag.status();
       if (status.ok()) {
@@ -358,6 +387,7 @@ class SnapshotReader {
     if (event.action == Word::kAlloc || event.action == Word::kOom)
       return AddRequest(event, stream);
     if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
+      live_.Remove(event.address);
       if (!builder_.Free(trace::AddressText(event.address).text(), stream, last_time_))
         builder_.CountUnmatchedFree();
     } else if (Reserves(event.action)) {
@@ -381,9 +411,12 @@ class SnapshotReader {
     builder_.SetTag(*tag);
     if (event.action == Word::kOom) return AddRefusal(event.size, request->device_free, stream);
     const trace::AddressText id(event.address);
-    // An allocation at a live address means that a free was missed, for example while recording was
+    // An allocation at live addresses means that a free was missed, for example while recording was
     // paused.
-    if (builder_.Free(id.text(), stream, last_time_)) builder_.CountUnmatchedFree();
+    for (const std::uint64_t address : live_.Add(event.address, event.size)) {
+      builder_.Free(trace::AddressText(address).text(), stream, last_time_);
+      builder_.CountUnmatchedFree();
+    }
     return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
   }
 
@@ -401,6 +434,7 @@ class SnapshotReader {
   std::vector<SnapshotEvent> events_;
   std::vector<SnapshotAnnotation> annotations_;
   UnrecordedAllocations unrecorded_;
+  LiveRanges live_;
   bool has_times_ = false;
   std::int64_t start_ = 0;
   std::int64_t last_time_ = 0;
