@@ -36,6 +36,7 @@ bytes=$(stat -c %s "$wheel")
 [ -z "$(find "$out/unpacked" -name '*.libs')" ] || fail "it carries libraries of this machine: $(ls "$out"/unpacked/*.libs)"
 # Every file that the loader reads needs libraries that each machine has, or others of the wheel.
 find "$out/unpacked" -type f \( -name '*.so*' -o -path '*/scripts/tidepool' \) | while read -r file; do
+  readelf -h "$file" >/dev/null 2>&1 || continue  # a name for the linker
   readelf -d "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | while read -r needed; do
     case $needed in
       libc.so.6 | libm.so.6 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux-*) ;;
