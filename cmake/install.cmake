@@ -42,7 +42,7 @@ if(TARGET cnmem)
   set(TIDEPOOL_HAS_CNMEM ON)
   list(APPEND TIDEPOOL_COMPONENTS cnmem)
   install(FILES bindings/cnmem/include/cnmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(TARGETS cnmem EXPORT tidepoolCnmemTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  tidepool_install_library(cnmem tidepoolCnmemTargets)
   install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
@@ -64,7 +64,7 @@ if(TARGET tidepool_c)
   list(APPEND TIDEPOOL_COMPONENTS c)
   install(DIRECTORY bindings/cuda_mr/include/tidepool bindings/ort/include/tidepool
     bindings/tensorrt/include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-  install(TARGETS tidepool_c EXPORT tidepoolCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  tidepool_install_library(tidepool_c tidepoolCTargets)
   install(EXPORT tidepoolCTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()

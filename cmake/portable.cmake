@@ -4,8 +4,8 @@
 set(TIDEPOOL_LINK_PATHS ON)
 set(TIDEPOOL_JEMALLOC_LIBRARY PkgConfig::jemalloc)
 
-# Sets the version of a shared library, and that of its interface, which programs ask for. A wheel holds no links, so each further
-# name is a copy: it has the name for the linker and, of an interface that stays, the name for programs.
+# Sets the version of a shared library, and that of its interface, which programs ask for. A wheel holds no links, so there a
+# library has one name: that for programs, of an interface that stays, or else that for the linker.
 function(tidepool_number target version interface)
   if(SKBUILD AND interface MATCHES "[.]")
     return()
@@ -13,6 +13,18 @@ function(tidepool_number target version interface)
     set(version ${interface})
   endif()
   set_target_properties(${target} PROPERTIES VERSION ${version} SOVERSION ${interface})
+endfunction()
+
+# Installs a shared library with an interface that stays. In a wheel, the name for the linker is a script that leads to it.
+function(tidepool_install_library target export)
+  if(NOT SKBUILD)
+    install(TARGETS ${target} EXPORT ${export} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    return()
+  endif()
+  install(TARGETS ${target} EXPORT ${export} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_SKIP)
+  set(script ${PROJECT_BINARY_DIR}/names/$<TARGET_LINKER_FILE_NAME:${target}>)
+  file(GENERATE OUTPUT ${script} CONTENT "INPUT($<TARGET_SONAME_FILE_NAME:${target}>)\n")
+  install(FILES ${script} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
 if(NOT TIDEPOOL_PORTABLE)

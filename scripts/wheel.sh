@@ -4,7 +4,8 @@
 # the oldest glibc that it runs with. Checks its size and its libraries. The wheel lies in build/wheels afterwards.
 # usage: scripts/wheel.sh FOLDER_WITH_SOURCES_OF_ABSEIL [PYTHON]
 #   FOLDER  such as that of `git clone --branch 20240722.0 https://github.com/abseil/abseil-cpp`
-#   PYTHON  the interpreter that the wheel is for, with the packages of bindings/python/requirements.txt; default build/python
+#   PYTHON  the interpreter that the wheel is for, with nanobind and scikit-build-core of bindings/python/requirements.txt;
+#           default build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ fail() { echo "wheel: $1" >&2; exit 1; }
 rm -rf "$out"
 mkdir -p "$out/built"
 # The build tree stays, so that a second wheel takes a minute.
-CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out/built" \
+CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --check-build-dependencies --no-deps -w "$out/built" \
   --config-settings=cmake.define.TIDEPOOL_PORTABLE=ON --config-settings=cmake.define.TIDEPOOL_ABSEIL="$(realpath "$abseil")" \
   --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || fail "it could not be built"
 
@@ -35,6 +36,7 @@ bytes=$(stat -c %s "$wheel")
 [ -z "$(find "$out/unpacked" -name '*.libs')" ] || fail "it carries libraries of this machine: $(ls "$out"/unpacked/*.libs)"
 # Every file that the loader reads needs libraries that each machine has, or others of the wheel.
 find "$out/unpacked" -type f \( -name '*.so*' -o -path '*/scripts/tidepool' \) | while read -r file; do
+  readelf -h "$file" >/dev/null 2>&1 || continue  # a name for the linker
   readelf -d "$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | while read -r needed; do
     case $needed in
       libc.so.6 | libm.so.6 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux-*) ;;

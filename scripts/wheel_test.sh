@@ -67,4 +67,9 @@ if [ $# -gt 0 ] && ! grep -q "absl_DIR:PATH=$out/venv/" "$out/user/build/CMakeCa
 fi
 cmake --build "$out/user/build" -- --quiet
 "$out/user/build/use_a_pool"
+# The linker finds the C interface by one name, programs by the other.
+package=$("$out/venv/bin/python" -c 'import pathlib, tidepool; print(pathlib.Path(tidepool.__file__).parent)')
+printf '#include <stdio.h>\n#include "tidepool/c_api.h"\nint main(void) { return puts(tidepool_version()) < 0; }\n' >"$out/user/program.c"
+cc "$out/user/program.c" -I"$package/include" -L"$package/lib" -ltidepool_c -Wl,-rpath,"$package/lib" -o "$out/user/program"
+"$out/user/program"
 echo "the wheel works"

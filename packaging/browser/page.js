@@ -60,6 +60,7 @@ const answers = {
     showReport(html, file.name);
     end(`${file.name}, ${bytesText(file.size)}`);
   },
+  text: (_, file) => end(`${file.name}, ${bytesText(file.size)}, is the text of an error: a report needs a snapshot or a trace.`),
   trouble: (text) => {
     show("trouble", text);
     end("");

@@ -23,18 +23,25 @@ onmessage = async ({ data: { file, wasm } }) => {
   const lines = [];
   const errors = [];
   let reader = null;
-  const run = (...words) => {
-    if (reader.callMain([...words, "--", file.name]) === 0) return true;
-    answer("trouble", errors.join("\n"));
-    return false;
+  const run = (...words) => reader.callMain([...words, "--", file.name]) === 0;
+  const trouble = () => answer("trouble", errors.join("\n"));
+  // Info answers for the text of an error too, which has no events to draw.
+  const isErrorText = () => {
+    lines.length = 0;
+    return run("info", "--json") && "out_of_memory" in JSON.parse(lines.join("\n"));
   };
   try {
     reader = await makeReader({ wasmBinary: wasm, print: (line) => lines.push(line), printErr: (line) => errors.push(line) });
     open(reader, file);
-    if (!run("info")) return;
+    if (!run("info")) return trouble();
     answer("info", lines.join("\n") + "\n");
-    if (!run("report", "-o", "/report.html")) return;
-    answer("report", new Blob([reader.FS.readFile("/report.html")], { type: "text/html" }));
+    if (run("report", "-o", "/report.html")) {
+      answer("report", new Blob([reader.FS.readFile("/report.html")], { type: "text/html" }));
+    } else if (isErrorText()) {
+      answer("text");
+    } else {
+      trouble();
+    }
   } catch (error) {
     answer("trouble", stoppedText(error, reader));
   }

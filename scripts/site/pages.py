@@ -42,10 +42,9 @@ def purpose(header):
 
 
 def links_of(page):
-    for _, line in links_test.text_lines(page):
-        for found in links_test.LINK.finditer(line):
-            if not links_test.OUTSIDE.match(found[1]):
-                yield found[1].partition("#")[0]
+    for _, target in links_test.links(page):
+        if not links_test.OUTSIDE.match(target):
+            yield target.partition("#")[0]
 
 
 def page_of_code(name, text):

@@ -82,7 +82,9 @@ class BrowserReaderTest(unittest.TestCase):
         self.wait()
 
     def wait(self):
-        self.browser.wait_until("!document.getElementById('picture').hidden || !document.getElementById('trouble').hidden", SECONDS)
+        """Waits until the page shows a report or trouble, or says that the file has no report."""
+        self.browser.wait_until("!document.getElementById('picture').hidden || !document.getElementById('trouble').hidden || "
+                                "document.getElementById('state').textContent.includes('a report needs')", SECONDS)
 
     def text(self, element):
         return self.browser.evaluate(f"document.getElementById('{element}').textContent")
@@ -112,6 +114,17 @@ class BrowserReaderTest(unittest.TestCase):
                 expected = os.path.join(self.folder.name, "expected.html")
                 self.assertEqual(self.tool("report", path, "-o", expected).returncode, 0)
                 self.assertEqual(self.headline(self.file("page.html", page)), self.headline(expected))
+
+    def test_the_text_of_an_error_gives_the_text_of_info_alone(self):
+        for name in ("error_1.txt", "error_2.txt"):
+            with self.subTest(name):
+                path = os.path.join(ROOT, "tests", "trace_replay", "cases", name)
+                self.setUp()
+                self.choose(path)
+                self.assertEqual(self.text("trouble"), "")
+                self.assertEqual(self.text("info"), self.tool("info", path).stdout)
+                self.assertTrue(self.browser.evaluate("document.getElementById('picture').hidden"))
+                self.assertIn(f"{name}, 1 kB, is the text of an error", self.text("state"))
 
     def test_a_dropped_file_is_read(self):
         self.drop(READABLE[0])

@@ -27,6 +27,17 @@ def text_lines(page):
             yield number, re.sub(r"`[^`]*\]\([^`]*`", " ", line)
 
 
+def links(page):
+    """Yields the targets of the links outside code, with their lines. The text of a link may go on in the next line."""
+    lines = list(text_lines(page))
+    text = "\n".join(line for _, line in lines)
+    for found in LINK.finditer(text):
+        yield lines[text.count("\n", 0, found.start(1))][0], found[1]
+    for number, line in lines:
+        for target in REFERENCE.findall(line):
+            yield number, target
+
+
 def anchor(heading):
     """Returns the anchor that GitHub makes of a heading."""
     heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
@@ -66,13 +77,13 @@ def main(root):
     names = [name for name in listed if name and os.path.exists(os.path.join(root, name))]
     count, faults = 0, []
     for name in names:
+        for number, target in links(page_of(name)):
+            if OUTSIDE.match(target):
+                continue
+            count += 1
+            if fault := fault_of(root, name, target, page_of):
+                faults.append(f"{name}:{number}: {target}: {fault}")
         for number, line in text_lines(page_of(name)):
-            for target in LINK.findall(line) + REFERENCE.findall(line):
-                if OUTSIDE.match(target):
-                    continue
-                count += 1
-                if fault := fault_of(root, name, target, page_of):
-                    faults.append(f"{name}:{number}: {target}: {fault}")
             if name != "CHANGELOG.md":
                 faults += [f"{name}:{number}: {path}: no such file, folder or program" for path in NAMED.findall(line)
                            if not path.startswith(INSTALLED)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the site (scripts/site.sh) in a headless Chromium: its pages load nothing from elsewhere, its search finds headers, modules
-and guides, and its report opens.
+"""Tests the site (scripts/site.sh): its links lead to files. In a headless Chromium: its pages load nothing from elsewhere, its search
+finds headers, modules and guides, and its report opens.
 
 usage: site_test.py ROOT
 """
 import functools
 import http.server
 import os
+import pathlib
+import re
 import sys
 import threading
 import unittest
@@ -18,6 +20,9 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 from chromium import Chromium  # noqa: E402
 
 PAGES = ["index", "reference", "report", "python/tidepool", "python/tidepool.torch", "include/tidepool/pool.h", "docs/guide/dryrun", "docs/cli"]
+
+# Links within the site; those of its page for wrong addresses begin at the root.
+LINK = re.compile(r'<a\b[^>]*?\bhref="?(?![a-z]+:|[/#])([^"#? >]+)', re.I)
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -41,6 +46,12 @@ class SiteTest(unittest.TestCase):
 
     def open(self, page, ready="true"):
         self.browser.open(f"{self.address}{page}.html", ready)
+
+    def test_links_lead_to_files(self):
+        pages = list(pathlib.Path(SITE).rglob("*.html"))
+        links = {(page, link) for page in pages for link in LINK.findall(page.read_text())}
+        self.assertGreater(len(links), 1000)
+        self.assertEqual([f"{page}: {link}" for page, link in sorted(links) if not (page.parent / link).exists()], [])
 
     def test_pages_load_nothing_from_elsewhere(self):
         for page in PAGES:

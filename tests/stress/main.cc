@@ -6,6 +6,7 @@
 // draws another seed.
 // Exit status: 0 success, 1 a check failed, 2 the command line is wrong, 3 no operation made
 // progress.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -71,14 +72,15 @@ void PrintSummary(const Running& running) {
     absl::StrAppend(&errors, ", ", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)),
                     " ", counts.errors[code].load());
   }
+  const double seconds = std::max(running.seconds, 1e-9);  // a part without a round took no time
   std::printf(
       "%-9s %6lld rounds, %9lld operations (%.0f a second), %8lld contents checked, "
       "%7lld faults (%.0f a minute)%s\n",
       std::string(running.part.name).c_str(), static_cast<long long>(counts.rounds.load()),
       static_cast<long long>(counts.operations.load()),
-      static_cast<double>(counts.operations.load()) / running.seconds,
+      static_cast<double>(counts.operations.load()) / seconds,
       static_cast<long long>(counts.checks.load()), static_cast<long long>(counts.faults.load()),
-      static_cast<double>(counts.faults.load()) / running.seconds * 60, errors.c_str());
+      static_cast<double>(counts.faults.load()) / seconds * 60, errors.c_str());
 }
 
 void Run(const Options& options) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/dividing_trace.h"
@@ -302,6 +303,15 @@ TEST_F(CommandLine, InfoReadsTheEndOfALog) {
       "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
       "of which 1.56 GiB is free.\n";
   const json answer = json::parse(Run({"info", File("job.log", log), "--json"}).out);
+  EXPECT_EQ(answer["out_of_memory"]["requested_bytes"], std::int64_t{2} << 30);
+}
+
+// A damaged trace may be large: a terabyte takes minutes to read.
+TEST_F(CommandLine, InfoReadsNoMoreThanTheEndOfALog) {
+  const std::string path = File("job.log", "step 1\n");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40);  // a hole, which takes no disk
+  std::ofstream(path, std::ios::app) << "\nCUDA out of memory. Tried to allocate 2.00 GiB.\n";
+  const json answer = json::parse(Run({"info", path, "--json"}).out);
   EXPECT_EQ(answer["out_of_memory"]["requested_bytes"], std::int64_t{2} << 30);
 }
 

@@ -362,6 +362,8 @@ std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
+  if (std::filesystem::file_size(path, error) > kMostText)
+    file.seekg(-static_cast<std::streamoff>(kMostText), std::ios::end);
   return ParseOutOfMemoryText(ReadEnd(file));
 }
 
