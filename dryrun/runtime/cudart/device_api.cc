@@ -234,8 +234,11 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) -> cudaError_t {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+    // No mode allows it: the device encompasses the streams that capture.
+    const cudaError_t refusal = runtime.captures.RefuseContext(*device);
+    if (refusal != cudaSuccess) return refusal;
     if (!device->SynchronizeAll().ok()) return cudaErrorUnknown;
     device->FreeDueMemory();
     return static_cast<cudaError_t>(device->broken_with());
