@@ -1279,3 +1279,20 @@ if __name__ == "__main__":
                   if callable(value) and getattr(value, "__module__", "") == "__main__"
                   and name not in ("raises", "empty", "train_all", "in_child", "make_plan", "check_no_overlap",
                                    "sleeping_request", "train_gpt")])
+def memory_of_other_processes_is_opened():
+    """PyTorch's own allocator sends a version and a kind before CUDA's handle, and once sent the handle alone."""
+    tidepool_torch.enable()
+    torch.cuda.init()
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stand_in.cudartHostCountCalls.restype = ctypes.c_longlong
+
+    def receive(handle):
+        torch.UntypedStorage._new_shared_cuda(0, handle, 512, 0, b"", 0, b"", False)
+
+    for count, handle in enumerate((bytes(64), b"\x01c" + bytes(64), b"\x02c" + bytes(64)), 1):
+        raises(RuntimeError, "operation not supported", lambda: receive(handle))  # by the stand-in
+        assert stand_in.cudartHostCountCalls(b"cudaIpcOpenMemHandle") == count
+    raises(RuntimeError, "expandable segments, expected one of cudaMalloc", lambda: receive(b"\x02e" + bytes(80)))
+    raises(RuntimeError, "the handle has 40 bytes, expected 66", lambda: receive(b"\x02c" + bytes(38)))
+
+
