@@ -6,6 +6,7 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -47,6 +48,7 @@ class PinnedAllocator final : public at::HostAllocator {
     for (const auto& [id, filter] : routes_) {
       if (filter(c10::cuda::getCurrentCUDAStream(device))) buffer.graph = id;
     }
+    const AllowPinning allow(cudaStreamCaptureModeRelaxed);
     void* address = nullptr;
     const tidepool_status status = tidepool_pinned_allocate(buffer.pool, bytes, &address);
     TORCH_CHECK(status == TIDEPOOL_OK, "tidepool: ", tidepool_last_error());
@@ -99,6 +101,7 @@ class PinnedAllocator final : public at::HostAllocator {
   void empty_cache() override {
     const std::lock_guard lock(mutex_);
     FreePassed();
+    const AllowPinning allow(cudaStreamCaptureModeRelaxed);
     for (tidepool_pool* pool : pools_) tidepool_pinned_trim(pool, nullptr);
   }
 
@@ -179,6 +182,8 @@ class PinnedAllocator final : public at::HostAllocator {
     Context context;                             // of the request, while there is a history
   };
   static constexpr c10::MempoolId_t kNoGraph = {0, 0};
+  // Page-locking ends the captures of other threads that do not allow it.
+  using AllowPinning = c10::cuda::CUDAStreamCaptureModeGuard;
   static constexpr c10::DeviceIndex kHost = -1;
 
   void AddEntry(TraceEntry::Action action, const void* address, const Buffer& buffer) {
