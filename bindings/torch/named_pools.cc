@@ -42,16 +42,21 @@ void* Allocator::TakeFromNamed(DeviceState& state, NamedPool& named, std::size_t
     if (address == nullptr)
       ThrowOutOfMemory(state, bytes, device, "its MemPool's allocator has no memory");
   } else {
-    if (state.service == nullptr) {
-      C10_CUDA_CHECK(cudaStreamCreateWithFlags(&state.service, cudaStreamNonBlocking));
-    }
-    address = TakeFromPool(state, segment, device, state.service);
+    address = TakeFromPool(state, segment, device, ServiceOf(state, device));
     // A capture must not wait for the streams that used the memory before.
     C10_CUDA_CHECK(cudaStreamSynchronize(state.service));
   }
   const Lock lock(mutex_);
   named.pool.AddSegment(address, segment, stream);
   return named.pool.Take(bytes, stream);
+}
+
+cudaStream_t Allocator::ServiceOf(DeviceState& state, DeviceIndex device) {
+  if (state.service == nullptr) {
+    const c10::cuda::CUDAGuard guard(device);
+    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&state.service, cudaStreamNonBlocking));
+  }
+  return state.service;
 }
 
 // Takes memory of a MemPool that serves others before memory runs out.
