@@ -48,6 +48,7 @@ struct NamedPool {
 struct Route {
   MempoolId_t id;
   StreamFilter filter;
+  bool is_capture = false;
 };
 
 // Memory that was freed while a capture forbade to free it, or while other streams used memory of a
@@ -72,6 +73,7 @@ struct DeviceState {
   std::size_t limit = 0;  // on live bytes; 0: no limit but the pool's budget
   std::map<MempoolId_t, NamedPool> named;
   std::vector<Route> routes;
+  int captures = 0;  // of the routes
   std::vector<HeldFree> held;
 };
 
