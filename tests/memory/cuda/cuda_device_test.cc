@@ -349,6 +349,29 @@ TEST_F(CudaDeviceTest, ABrokenDeviceIsReported) {
   EXPECT_TRUE(device_->DestroyStream(stream).code() == absl::StatusCode::kInternal);
 }
 
+// A context takes hundreds of MB of a GPU that the process may not use at all.
+TEST_F(CudaDeviceTest, MakesNoContextOnOtherDevices) {
+  device_.reset();
+  ConfigureStandIn({.devices = 2});
+  std::thread([] {
+    const auto device = *CudaDevice::Create({.ordinal = 1});
+    void* const memory = *device->AllocateMemory(512);
+    const Stream stream = *device->CreateStream();
+    EXPECT_TRUE(device->Fill(memory, 1, 512, stream).ok());
+    const Event event = *device->CreateEvent();
+    EXPECT_TRUE(device->RecordAll(event).ok());
+    EXPECT_TRUE(device->SynchronizeEvent(event).ok());
+    EXPECT_TRUE(device->FreeMemory(memory).ok());
+    int current = -1;
+    EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+    EXPECT_EQ(current, 0) << "what the thread uses next";
+  }).join();
+  EXPECT_EQ(cudartHostHasContext(0), 0);
+  EXPECT_EQ(cudartHostHasContext(1), 1);
+  device_ = *CudaDevice::Create({});
+  EXPECT_EQ(cudartHostHasContext(0), 1);
+}
+
 TEST_F(CudaDeviceTest, KeepsTheCallersDeviceCurrent) {
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   const auto is_kept = [] {
