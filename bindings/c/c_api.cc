@@ -384,6 +384,11 @@ tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_stream stream, 
                     [&](CPool& c_pool) { return c_pool.EndGraph(stream, *graph); });
 }
 
+tidepool_status tidepool_note_capture(tidepool_pool* pool, int begins) {
+  return OnPool(__func__, pool,
+                [&](CPool& c_pool) { return c_pool.graphs().NoteForeign(begins != 0); });
+}
+
 tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph) {
   return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.graphs().Release(graph); });
 }

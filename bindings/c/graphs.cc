@@ -15,18 +15,35 @@ absl::Status Graphs::Begin(void* native) {
     return absl::FailedPreconditionError(
         "the stream has begun a graph: call tidepool_end_graph first");
   }
+  if (absl::Status status = RecordBefore(); !status.ok()) return status;
+  Graph graph;
   // The first segment comes before the capture: the pool then records the work of the stream so
   // far, which it could not do later.
-  if (begun_.empty()) {
-    if (absl::Status status = pool_.RecordWork(); !status.ok()) return status;
-  }
-  Graph graph;
   if (absl::Status status = AddSegment(graph, 1, native); !status.ok()) return status;
   begun_[native] = ++last_;
   graphs_[last_] = std::move(graph);
   NoteExtent();
   device_.NoteCapture(true);
   return absl::OkStatus();
+}
+
+absl::Status Graphs::NoteForeign(bool begins) {
+  const locks::MutexLock lock(&mutex_);
+  if (begins) {
+    if (absl::Status status = RecordBefore(); !status.ok()) return status;
+    ++foreign_;
+  } else if (foreign_ > 0) {
+    --foreign_;
+  } else {
+    return absl::FailedPreconditionError("no capture has begun that could end");
+  }
+  device_.NoteCapture(begins);
+  if (!begins) GiveBackReleased();
+  return absl::OkStatus();
+}
+
+absl::Status Graphs::RecordBefore() {
+  return begun_.empty() && foreign_ == 0 ? pool_.RecordWork() : absl::OkStatus();
 }
 
 bool Graphs::HasBegun(void* native) const {
@@ -131,8 +148,9 @@ std::map<const void*, Graphs::Segment> Graphs::Segments() const {
 
 void Graphs::Clear() {
   const locks::MutexLock lock(&mutex_);
-  for (std::size_t i = 0; i < begun_.size(); ++i) device_.NoteCapture(false);
+  for (std::size_t i = 0; i < begun_.size() + foreign_; ++i) device_.NoteCapture(false);
   begun_.clear();
+  foreign_ = 0;
   graphs_.clear();
   NoteExtent();
 }

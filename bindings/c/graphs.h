@@ -58,6 +58,10 @@ class Graphs {
   // NotFound for a graph that is not there.
   absl::Status Release(std::size_t number);
 
+  // Notes that a capture with memory of others begins, or has ended. FailedPrecondition for an end
+  // without a beginning.
+  absl::Status NoteForeign(bool begins);
+
   // Allocates in the graph that the stream has begun; returns nothing for other streams.
   absl::StatusOr<std::optional<void*>> Allocate(std::size_t bytes, void* native);
   // Frees memory of a graph, and keeps a free on a stream with a graph until the graph ends.
@@ -88,6 +92,8 @@ class Graphs {
 
   absl::Status AddSegment(Graph& graph, std::size_t bytes, void* native)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Records the work of all streams before the first capture, which could not do that later.
+  absl::Status RecordBefore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Notes the graphs that have begun and the addresses of all, after a change.
   void NoteExtent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void GiveBackReleased() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,6 +109,7 @@ class Graphs {
   mutable locks::Mutex mutex_;
   std::map<std::size_t, Graph> graphs_ ABSL_GUARDED_BY(mutex_);
   std::map<void*, std::size_t> begun_ ABSL_GUARDED_BY(mutex_);  // graphs by stream
+  std::size_t foreign_ ABSL_GUARDED_BY(mutex_) = 0;             // captures of NoteForeign
   std::size_t last_ ABSL_GUARDED_BY(mutex_) = 0;
   Stream service_ ABSL_GUARDED_BY(mutex_);  // hands segments over; none before the first
 };

@@ -28,18 +28,28 @@ std::string RefusalOf(tidepool_status status) {
   return tidepool_last_error();
 }
 
+// Records the work of a stream. A destructor calls it, and at the end of the process CUDA has no
+// devices: returns false after an error.
+bool Record(cudaStream_t stream, DeviceIndex device, std::vector<cudaEvent_t>& events) {
+  try {
+    const c10::cuda::CUDAGuard guard(device);
+    cudaEvent_t event = nullptr;
+    if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess) {
+      if (cudaEventRecord(event, stream) == cudaSuccess) {
+        events.push_back(event);
+        return true;
+      }
+      static_cast<void>(cudaEventDestroy(event));
+    }
+    static_cast<void>(cudaGetLastError());
+  } catch (const c10::Error&) {
+  }
+  return false;
+}
+
 // Returns whether other streams have finished with memory of a named pool. The device's pool waits
 // for them itself.
 bool HavePassed(HeldFree& held) {
-  if (held.allocation.owner == nullptr) return true;
-  std::vector<c10::cuda::CUDAStream>& uses = held.allocation.details->uses;
-  for (; !uses.empty(); uses.pop_back()) {
-    const c10::cuda::CUDAGuard guard(uses.back().device_index());
-    cudaEvent_t event = nullptr;
-    C10_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    held.events.push_back(event);
-    C10_CUDA_CHECK(cudaEventRecord(event, uses.back()));
-  }
   const bool have_passed =
       std::all_of(held.events.begin(), held.events.end(),
                   [](cudaEvent_t event) { return cudaEventQuery(event) == cudaSuccess; });
@@ -275,11 +285,10 @@ void Allocator::raw_delete(void* address) {
   if (allocation.owner != nullptr) return FreeInNamed(state, address, allocation);
   if (routes_ != 0 && IsAnyCapturing(allocation)) {
     const Lock lock(mutex_);
-    state.held.push_back({address, std::move(allocation), {}});
-    return;
+    return Hold(state, address, allocation);
   }
   const AllowInCapture allow(routes_ != 0);
-  FreeInPool(state, address, allocation);
+  FreeInPool(state, address, allocation, allocation.stream);
 }
 
 // The pool orders streams, so a free is complete when it is requested.
@@ -291,13 +300,14 @@ void Allocator::AddFree(const Allocation& allocation, const void* address) {
 }
 
 // A destructor calls it, and at the end of the process CUDA may be gone: errors are warnings.
-void Allocator::FreeInPool(DeviceState& state, void* address, const Allocation& allocation) {
+void Allocator::FreeInPool(DeviceState& state, void* address, const Allocation& allocation,
+                           cudaStream_t stream) {
   if (allocation.details != nullptr) {
-    for (cudaStream_t stream : allocation.details->uses) {
-      tidepool_record_use(state.pool, address, stream);
+    for (cudaStream_t use : allocation.details->uses) {
+      tidepool_record_use(state.pool, address, use);
     }
   }
-  if (tidepool_free(state.pool, address, allocation.stream) != TIDEPOOL_OK) {
+  if (tidepool_free(state.pool, address, stream) != TIDEPOOL_OK) {
     TORCH_WARN("tidepool: memory was not freed: ", tidepool_last_error());
   }
 }
@@ -308,7 +318,41 @@ void Allocator::FreeInNamed(DeviceState& state, void* address, Allocation& alloc
     allocation.owner->pool.Free(address);
     return;
   }
-  state.held.push_back({address, std::move(allocation), {}});
+  Hold(state, address, allocation);
+}
+
+void Allocator::Hold(DeviceState& state, void* address, Allocation& allocation) {
+  HeldFree held{address, std::move(allocation)};
+  NoteStreams(state, held);
+  state.held.push_back(std::move(held));
+}
+
+bool Allocator::NoteUse(const DeviceState& state, HeldFree& held, cudaStream_t stream,
+                        DeviceIndex device) {
+  if (held.allocation.owner != nullptr) return Record(stream, device, held.events);
+  return tidepool_record_use(state.pool, held.address, stream) == TIDEPOOL_OK;
+}
+
+// Notes the work of each stream that does not capture. This names it for the last time: it exists
+// at the free, and FreeHeld comes again when its capture ends. Returns whether all are noted; where
+// only the stream of the allocation is left, it is free to take the memory back.
+bool Allocator::NoteStreams(const DeviceState& state, HeldFree& held) {
+  Allocation& its = held.allocation;
+  bool has_uses = false;
+  if (its.details != nullptr) {
+    std::erase_if(its.details->uses, [&](const c10::cuda::CUDAStream& use) {
+      return !MayCapture(use) && NoteUse(state, held, use, use.device_index());
+    });
+    has_uses = !its.details->uses.empty();
+  }
+  if (held.is_noted) return !has_uses;
+  if (MayCapture(its.stream)) return false;
+  if (its.owner != nullptr) {
+    held.is_noted = true;
+  } else if (has_uses) {
+    held.is_noted = NoteUse(state, held, its.stream, its.device);
+  }
+  return !has_uses;
 }
 
 void Allocator::recordStream(const c10::DataPtr& memory, c10::cuda::CUDAStream stream) {
@@ -338,12 +382,14 @@ std::size_t Allocator::FreeHeld(DeviceState& state) {
   std::size_t freed = 0;
   for (std::size_t i = 0; i < state.held.size();) {
     HeldFree& each = state.held[i];
-    if (IsAnyCapturing(each.allocation) || !HavePassed(each)) {
+    if (!NoteStreams(state, each) || !HavePassed(each)) {
       ++i;
       continue;
     }
     if (each.allocation.owner == nullptr) {
-      FreeInPool(state, each.address, each.allocation);
+      const Allocation& its = each.allocation;
+      FreeInPool(state, each.address, its,
+                 each.is_noted ? ServiceOf(state, its.device) : its.stream);
       freed += each.allocation.bytes();
     } else {
       each.allocation.owner->pool.Free(each.address);

@@ -48,13 +48,16 @@ struct NamedPool {
 struct Route {
   MempoolId_t id;
   StreamFilter filter;
+  bool is_capture = false;
 };
 
-// Memory that was freed while a capture forbade to free it.
+// Memory that was freed while a capture forbade to free it, or while other streams used memory of a
+// named pool. A stream may be destroyed after the free, or after its capture.
 struct HeldFree {
   void* address = nullptr;
-  Allocation allocation;
-  std::vector<cudaEvent_t> events;  // work of other streams; recorded after the capture
+  Allocation allocation;                 // its uses: streams with work that is not noted yet
+  bool is_noted = false;                 // the work of its own stream, which is not named any more
+  std::vector<cudaEvent_t> events = {};  // work of other streams, of memory of a named pool
 };
 
 // A region that a thread has begun.
@@ -70,6 +73,7 @@ struct DeviceState {
   std::size_t limit = 0;  // on live bytes; 0: no limit but the pool's budget
   std::map<MempoolId_t, NamedPool> named;
   std::vector<Route> routes;
+  int captures = 0;  // of the routes
   std::vector<HeldFree> held;
 };
 
@@ -174,7 +178,13 @@ class Allocator final : public CUDAAllocator {
                 Context context, std::string metadata);
   void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
-  void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);
+  void FreeInPool(DeviceState& state, void* address, const Allocation& allocation,
+                  cudaStream_t stream);
+  void Hold(DeviceState& state, void* address, Allocation& allocation);
+  static bool NoteUse(const DeviceState& state, HeldFree& held, cudaStream_t stream,
+                      DeviceIndex device);
+  static bool NoteStreams(const DeviceState& state, HeldFree& held);
+  static cudaStream_t ServiceOf(DeviceState& state, DeviceIndex device);
   std::size_t FreeHeld(DeviceState& state);
   std::size_t GiveBackIdle(DeviceState& state, const MempoolId_t* only);
   tidepool_statistics StatisticsOf(tidepool_pool* pool) const;

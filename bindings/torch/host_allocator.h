@@ -6,6 +6,7 @@
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -47,6 +48,7 @@ class PinnedAllocator final : public at::HostAllocator {
     for (const auto& [id, filter] : routes_) {
       if (filter(c10::cuda::getCurrentCUDAStream(device))) buffer.graph = id;
     }
+    const AllowPinning allow(cudaStreamCaptureModeRelaxed);
     void* address = nullptr;
     const tidepool_status status = tidepool_pinned_allocate(buffer.pool, bytes, &address);
     TORCH_CHECK(status == TIDEPOOL_OK, "tidepool: ", tidepool_last_error());
@@ -99,6 +101,7 @@ class PinnedAllocator final : public at::HostAllocator {
   void empty_cache() override {
     const std::lock_guard lock(mutex_);
     FreePassed();
+    const AllowPinning allow(cudaStreamCaptureModeRelaxed);
     for (tidepool_pool* pool : pools_) tidepool_pinned_trim(pool, nullptr);
   }
 
@@ -125,15 +128,15 @@ class PinnedAllocator final : public at::HostAllocator {
     const auto found = std::find_if(routes_.begin(), routes_.end(),
                                     [&](const auto& route) { return route.first == id; });
     if (found != routes_.end()) routes_.erase(found);
+    GiveBackReleased();
   }
-  // A launch of the graph may still read the memory, so the device finishes before.
   void release_pool(c10::MempoolId_t id) override {
     const std::lock_guard lock(mutex_);
     const auto kept = kept_.find(id);
     if (kept == kept_.end()) return;
-    C10_CUDA_CHECK(cudaDeviceSynchronize());
-    for (const auto& [address, buffer] : kept->second) GiveBack(address, buffer);
+    std::move(kept->second.begin(), kept->second.end(), std::back_inserter(released_));
     kept_.erase(kept);
+    GiveBackReleased();
   }
 
   void LeaveToParent() { is_forked_ = true; }
@@ -162,6 +165,7 @@ class PinnedAllocator final : public at::HostAllocator {
     };
     for (const auto& [address, buffer] : buffers_) add(address, buffer, true);
     for (const auto& [address, buffer] : waiting_) add(address, buffer, false);
+    for (const auto& [address, buffer] : released_) add(address, buffer, false);
     for (const auto& [id, kept] : kept_) {
       for (const auto& [address, buffer] : kept) add(address, buffer, false);
     }
@@ -178,6 +182,8 @@ class PinnedAllocator final : public at::HostAllocator {
     std::vector<cudaEvent_t> events;             // recorded at the free
     Context context;                             // of the request, while there is a history
   };
+  // Page-locking ends the captures of other threads that do not allow it.
+  using AllowPinning = c10::cuda::CUDAStreamCaptureModeGuard;
   static constexpr c10::MempoolId_t kNoGraph = {0, 0};
   static constexpr c10::DeviceIndex kHost = -1;
 
@@ -224,6 +230,15 @@ class PinnedAllocator final : public at::HostAllocator {
     }
   }
 
+  // A launch of a graph may still read the memory, so the device finishes before. A capture does
+  // not survive that wait.
+  void GiveBackReleased() {
+    if (!routes_.empty() || released_.empty()) return;
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+    for (const auto& [address, buffer] : released_) GiveBack(address, buffer);
+    released_.clear();
+  }
+
   // Frees the memory that streams have finished with. A capture forbids the queries.
   void FreePassed() {
     if (!routes_.empty()) return;
@@ -254,6 +269,7 @@ class PinnedAllocator final : public at::HostAllocator {
   std::vector<std::pair<void*, Buffer>> waiting_;
   std::vector<std::pair<c10::MempoolId_t, std::function<bool(c10::Stream)>>> routes_;
   std::map<c10::MempoolId_t, std::vector<std::pair<void*, Buffer>>> kept_;
+  std::vector<std::pair<void*, Buffer>> released_;  // of graphs that are gone
   std::set<tidepool_pool*> pools_;
   at::HostStats stats_;
   std::atomic<bool> is_watched_ = false;  // whether the history gets entries

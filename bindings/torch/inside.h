@@ -28,6 +28,16 @@ inline bool IsCapturing(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+// Likewise, but true also where CUDA does not say it, as at the end of the process.
+inline bool MayCapture(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) {
+    return status != cudaStreamCaptureStatusNone;
+  }
+  static_cast<void>(cudaGetLastError());
+  return true;
+}
+
 inline bool IsAnyCapturing(const Allocation& allocation) {
   if (IsCapturing(allocation.stream)) return true;
   return allocation.details != nullptr &&

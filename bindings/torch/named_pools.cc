@@ -42,16 +42,21 @@ void* Allocator::TakeFromNamed(DeviceState& state, NamedPool& named, std::size_t
     if (address == nullptr)
       ThrowOutOfMemory(state, bytes, device, "its MemPool's allocator has no memory");
   } else {
-    if (state.service == nullptr) {
-      C10_CUDA_CHECK(cudaStreamCreateWithFlags(&state.service, cudaStreamNonBlocking));
-    }
-    address = TakeFromPool(state, segment, device, state.service);
+    address = TakeFromPool(state, segment, device, ServiceOf(state, device));
     // A capture must not wait for the streams that used the memory before.
     C10_CUDA_CHECK(cudaStreamSynchronize(state.service));
   }
   const Lock lock(mutex_);
   named.pool.AddSegment(address, segment, stream);
   return named.pool.Take(bytes, stream);
+}
+
+cudaStream_t Allocator::ServiceOf(DeviceState& state, DeviceIndex device) {
+  if (state.service == nullptr) {
+    const c10::cuda::CUDAGuard guard(device);
+    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&state.service, cudaStreamNonBlocking));
+  }
+  return state.service;
 }
 
 // Takes memory of a MemPool that serves others before memory runs out.
@@ -78,8 +83,13 @@ void Allocator::beginAllocateToPool(DeviceIndex device, MempoolId_t id, StreamFi
   // graph, so the pool lets go of the stream before.
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device);
   if (stream != nullptr && HasPool(device)) Check(tidepool_stream_forget(state.pool, stream));
+  // The filter of a graph names streams of a capture, so none yet; that of a MemPool names this
+  // one.
+  const bool is_capture = stream != nullptr && !filter(stream);
+  if (is_capture) Check(tidepool_note_capture(PoolOf(device), 1));
   const Lock lock(mutex_);
-  state.routes.push_back({id, std::move(filter)});
+  state.routes.push_back({id, std::move(filter), is_capture});
+  state.captures += is_capture ? 1 : 0;
   ++routes_;
 }
 
@@ -90,9 +100,12 @@ void Allocator::endAllocateToPool(DeviceIndex device, MempoolId_t id) {
                                   [&](const Route& route) { return route.id == id; });
   TORCH_CHECK(found != state.routes.end(),
               "tidepool: endAllocateToPool for a pool without a begin");
+  const bool is_capture = found->is_capture;
   state.routes.erase(found);
+  state.captures -= is_capture ? 1 : 0;
   --routes_;
   const AllowInCapture allow(true);
+  if (is_capture) Check(tidepool_note_capture(state.pool, 0));
   FreeHeld(state);
 }
 
@@ -145,6 +158,7 @@ std::size_t Allocator::GiveBackIdle(DeviceState& state, const MempoolId_t* only)
   const Lock lock(mutex_);
   const AllowInCapture allow(routes_ != 0);
   std::size_t given_back = FreeHeld(state);
+  if (state.captures > 0) return given_back;  // a capture does not survive a wait for the device
   for (auto entry = state.named.begin(); entry != state.named.end();) {
     const auto current = entry++;
     NamedPool& named = current->second;

@@ -264,11 +264,19 @@ ShareableHandle Allocator::shareIpcHandle(void* /*address*/) {
               "the host first");
 }
 
+// PyTorch's own allocator writes a version and a kind before the handle; versions before 2.5 wrote
+// the handle alone.
 std::shared_ptr<void> Allocator::getIpcDevPtr(std::string handle) {
   cudaIpcMemHandle_t shared;
-  TORCH_CHECK(handle.size() == sizeof(shared),
-              "tidepool: the handle is one of expandable segments");
-  std::memcpy(&shared, handle.data(), sizeof(shared));
+  constexpr std::size_t kPrefix = 2;
+  constexpr char kOfCudaMalloc = 'c';
+  const std::size_t prefix = handle.size() == sizeof(shared) ? 0 : kPrefix;
+  TORCH_CHECK(prefix == 0 || (handle.size() >= kPrefix && handle[1] == kOfCudaMalloc),
+              "tidepool: the handle is one of expandable segments, expected one of cudaMalloc: the "
+              "process that sends it must not set expandable_segments");
+  TORCH_CHECK(handle.size() == prefix + sizeof(shared), "tidepool: the handle has ", handle.size(),
+              " bytes, expected ", kPrefix + sizeof(shared));
+  std::memcpy(&shared, handle.data() + prefix, sizeof(shared));
   void* address = nullptr;
   C10_CUDA_CHECK(cudaIpcOpenMemHandle(&address, shared, cudaIpcMemLazyEnablePeerAccess));
   return {address, [](void* opened) { static_cast<void>(cudaIpcCloseMemHandle(opened)); }};

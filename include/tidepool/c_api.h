@@ -229,7 +229,9 @@ TIDEPOOL_C_API tidepool_status tidepool_stream_may_end(tidepool_pool* pool, tide
    streams=stay leaves out the question whether a stream captures: its caller begins graphs by
    itself. While a graph is begun, memory that only a record of all streams can hand over (that of
    streams which ended without a recorded free) is not handed over: such a request fails with
-   TIDEPOOL_FAILED_PRECONDITION, because a capture does not survive that record. */
+   TIDEPOOL_FAILED_PRECONDITION, because a capture does not survive that record. A capture that the
+   pool does not know of does not survive it either: tell the pool of each capture on its device, of
+   graphs with memory of others too (tidepool_note_capture). */
 
 /* Begins a graph on `stream`, before cudaStreamBeginCapture. TIDEPOOL_FAILED_PRECONDITION if the
    stream captures already or has begun a graph, TIDEPOOL_INVALID_ARGUMENT for a default stream, for
@@ -244,6 +246,10 @@ TIDEPOOL_C_API tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_
    graph is not launched again. Live memory of it follows when it is freed, and all of it when no
    other graph is begun. */
 TIDEPOOL_C_API tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph);
+/* Says before a capture on the pool's device that it begins (1), and after its end that it has
+   ended (0). For captures with memory of others, without tidepool_begin_graph: the pool then asks
+   CUDA for nothing that would end them. */
+TIDEPOOL_C_API tidepool_status tidepool_note_capture(tidepool_pool* pool, int begins);
 
 /* Iterations and marks. ----------------------------------------------------------------------- */
 

@@ -72,8 +72,8 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
   // The stream exists during the call: CUDA may end the process when it is asked about a destroyed
   // one. CUDA reuses handles, so a new stream may have the handle of one that was destroyed without
   // being unwrapped. CUDA 12.8 and newer can tell the two apart. There, wrapping the new stream
-  // waits for the whole device and gives it a name of its own. Before that call the reuse is not
-  // detected.
+  // gives it a name of its own, and the work of the whole device stands for that of the old one.
+  // Before that call the reuse is not detected.
   //
   // InvalidArgument for a stream of another device, as far as CUDA can tell; it cannot while the
   // stream captures. If a thread uses another thread's own stream, its work goes to the legacy

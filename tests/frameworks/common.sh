@@ -6,6 +6,8 @@ set -euo pipefail
 here=$SOURCE/tests/frameworks
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# As strict as the driver of a GPU, in dry runs too.
+export CUDART_HOST_DIES_OF_DESTROYED_STREAMS=1 CUDART_HOST_ONE_HOST_THREAD=1
 
 # Makes the virtual environment NAME with pinned packages and nothing else, unless the cache has it: `environment NAME
 # PACKAGE...`. Sets `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails. Tests that
@@ -77,5 +79,5 @@ package() {
 # Runs a command on the stand-in runtime, with a device of 8 GiB unless CUDART_HOST_MEMORY is set.
 on_stand_in() {
   LD_LIBRARY_PATH="$BUILD/cudart_host:$BUILD/bindings/c${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    CUDART_HOST_MEMORY=${CUDART_HOST_MEMORY:-8589934592} CUDART_HOST_DIES_OF_DESTROYED_STREAMS=1 "$@"
+    CUDART_HOST_MEMORY=${CUDART_HOST_MEMORY:-8589934592} "$@"
 }

@@ -256,6 +256,26 @@ def check_losses():
     assert "status" not in steps.judge_losses(shaky + sure)
 
 
+def check_budgets(pack):
+    """A row with an error fails its step, a budget that is refused does not, and each step runs one network in one way."""
+    row, refused, error = {"share": 1, "seconds": 1}, {"share": 0.35, "refused": "too small"}, {"share": 1, "error": "no tool"}
+    assert steps.judge_budgets([row, refused]) == {} == steps.judge_budgets(row) == steps.judge_budgets(None)
+    assert steps.judge_budgets([row, error, error]) == {"status": "failed", "rows_with_errors": 2}
+    assert steps.judge_budgets(error)["status"] == "failed"
+    its = suite.chosen(steps.PARTS["b"](pack.folder, "work", "files"), ["budgets"])
+    assert len(its) == 10 and [len(step.commands) for step in its] == [1] * 10, its
+    assert [step.name.split("_")[1] for step in its[:4]] == ["compiled", "compiled", "offload", "offload"], its
+    assert all(step.judge is steps.judge_budgets and step.seconds <= 140 for step in its), its
+
+
+def check_tool(pack):
+    """The package finds the command of the pack, where its module is built for another Python."""
+    os.remove(os.path.join(pack.folder, "bin", "tidepool"))
+    write_program(os.path.join(pack.folder, "bin", "tidepool"), "#!/bin/bash\necho its own\n")
+    found = subprocess.run(["tidepool"], capture_output=True, text=True, check=True, env=machine.environment(pack.folder))
+    assert found.stdout == "its own\n", found
+
+
 def check_predictions(folder):
     def snapshot(name, sizes):
         events = [{"action": "segment_alloc", "addr": 1, "size": 2 << 20}]
@@ -311,7 +331,8 @@ def check_on_stand_in(build, folder):
 
 
 def main():
-    checks = [check_kill, check_bad_steps, check_gtest, check_machines, check_calls, check_missing_parts]
+    checks = [check_kill, check_bad_steps, check_gtest, check_machines, check_calls, check_missing_parts,
+              check_budgets, check_tool]
     with tempfile.TemporaryDirectory() as folder:
         if len(sys.argv) > 2:
             check_on_stand_in(os.path.abspath(sys.argv[2]), folder)

@@ -49,6 +49,7 @@ from tidepool._torch_compile import _slab
 from tidepool._torch_offload._training import stages_of
 
 DEVICE = torch.device("cuda", 0)
+REFUSAL = "is too small. The smallest that works is"  # of a budget: an answer, not a fault
 BATCHES = {"gpt2-small": 8, "gpt2-medium": 8, "resnet-50": 64}
 
 
@@ -153,7 +154,8 @@ def main():
         try:
             row = train(options.way, share, budget)
         except Exception as error:  # the next share may do
-            row = {"model": options.model, "way": options.way, "share": share, "error": str(error)[:500]}
+            member = "refused" if REFUSAL in str(error) else "error"
+            row = {"model": options.model, "way": options.way, "share": share, member: str(error)[:500]}
         print(json.dumps(row), flush=True)
 
 

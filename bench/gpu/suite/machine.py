@@ -57,8 +57,9 @@ def packages_folder():
 def environment(pack):
     """Returns the environment of the steps. `pack` is the folder that scripts/gpu_pack.sh made."""
     here = dict(os.environ, PYTHONUNBUFFERED="1")
-    # A shell's PATH may lack the folder where the toolkit installs compute-sanitizer and nvcc.
-    here["PATH"] = here.get("PATH", "/usr/bin:/bin") + ":/usr/local/cuda/bin"
+    # The package searches schedules with the command tidepool of PATH where its module is built for another Python. A shell's
+    # PATH may lack the folder where the toolkit installs compute-sanitizer and nvcc.
+    here["PATH"] = ":".join((os.path.join(pack, "bin"), here.get("PATH", "/usr/bin:/bin"), "/usr/local/cuda/bin"))
     nvcc = shutil.which("nvcc", path=here["PATH"])
     if nvcc is not None:
         here.setdefault("CUDA_HOME", os.path.dirname(os.path.dirname(os.path.realpath(nvcc))))

@@ -33,11 +33,16 @@ def arguments(words):
     return words[0], path, words[2:]
 
 
+def is_of(step, name):
+    return step.name == name or step.name.startswith(name + "_")
+
+
 def chosen(all_steps, names):
-    unknown = set(names) - {step.name for step in all_steps}
+    """Returns the steps with these names, and those that begin with one: `bench` means `bench_pairs` and `bench_growth`."""
+    unknown = [name for name in sorted(names) if not any(is_of(step, name) for step in all_steps)]
     if unknown:
-        refuse(f"no step '{sorted(unknown)[0]}', expected some of {', '.join(step.name for step in all_steps)}")
-    return [step for step in all_steps if not names or step.name in names]
+        refuse(f"no step '{unknown[0]}', expected some of {', '.join(step.name for step in all_steps)}")
+    return [step for step in all_steps if not names or any(is_of(step, name) for name in names)]
 
 
 def main(words):

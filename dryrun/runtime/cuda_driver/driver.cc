@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "dryrun/runtime/cudart/control.h"
 #include "dryrun/runtime/cudart/versioned.h"
 
 namespace {
@@ -163,9 +164,9 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
 // Contexts
 // -----------------------------------------------------------------------------------------
 
-CUresult cuDevicePrimaryCtxGetState(CUdevice /*device*/, unsigned int* flags, int* is_active) {
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* is_active) {
   *flags = 0;
-  *is_active = 1;
+  *is_active = cudartHostHasContext(device);
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {

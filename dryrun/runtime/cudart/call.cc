@@ -17,11 +17,11 @@ std::atomic<bool> is_child_of_context{false};
 
 }  // namespace
 
-void BindContext() {
-  if (ThisThread().has_context) return;
+void BindContext(StandInDevice& device) {
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, [] { is_child_of_context = true; });
-  ThisThread().has_context = true;
+  ThisThread().bound = device.ordinal();
+  device.MakeContext();
 }
 
 cudaError_t RefuseForked() {
@@ -37,14 +37,14 @@ cudaError_t Refusal(const char* function, Needs needs) {
   if (needs == Needs::kNothing) return cudaSuccess;
   if (RefuseForked() != cudaSuccess) return RefuseForked();
   if (needs == Needs::kDevice) {
-    return ThisThread().device < runtime.device_count() ? cudaSuccess : cudaErrorNoDevice;
+    return ThisThread().current() < runtime.device_count() ? cudaSuccess : cudaErrorNoDevice;
   }
   const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
   if (device == nullptr) return cudaErrorNoDevice;
-  if (needs == Needs::kBoundContext && !ThisThread().has_context) {
+  if (needs == Needs::kBoundContext && ThisThread().bound == ThreadState::kNone) {
     return cudaErrorDeviceUninitialized;
   }
-  BindContext();
+  BindContext(*device);
   return static_cast<cudaError_t>(device->broken_with());
 }
 

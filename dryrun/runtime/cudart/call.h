@@ -19,9 +19,9 @@ enum class Needs : char {
   kBoundContext,  // a call of the driver: does not bind it
 };
 
-// Binds the context of the current device to the calling thread. Processes that are forked from now
-// on cannot use the device.
-void BindContext();
+// Binds the context of the current device to the calling thread, and makes it if need be. Processes
+// that are forked from now on cannot use the device.
+void BindContext(StandInDevice& device);
 // Returns cudaErrorInitializationError in a process that was forked from one with a context, as an
 // H200 did, and else cudaSuccess.
 cudaError_t RefuseForked();

@@ -91,6 +91,11 @@ void cudartHostBreakDevice(int device, int error) {
   if (found != nullptr) found->Break(error);
 }
 
+int cudartHostHasContext(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  return found != nullptr && found->has_context() ? 1 : 0;
+}
+
 void cudartHostHoldCopies(int device) {
   const auto found = Runtime::Get().FindDevice(device);
   if (found != nullptr) found->host().HoldCopies();

@@ -101,6 +101,9 @@ void cudartHostExpectData(void);
 // size are kept. The times may nest.
 void cudartHostHoldData(int begins);
 
+// Returns 1 if a call has made the context of a device: on a GPU it takes hundreds of MB.
+int cudartHostHasContext(int device);
+
 // Holds back copies to and from the device that are queued from now on, until ReleaseCopies.
 void cudartHostHoldCopies(int device);
 void cudartHostReleaseCopies(int device);

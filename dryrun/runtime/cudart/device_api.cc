@@ -170,21 +170,24 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return CallWithDevice(__func__, device, [&](Runtime&, StandInDevice&) {
+  return CallWithDevice(__func__, device, [&](Runtime&, StandInDevice& its) {
     ThisThread().device = device;
-    BindContext();
+    BindContext(its);
     return cudaSuccess;
   });
 }
 
 cudaError_t cudaInitDevice(int device, unsigned int /*device_flags*/, unsigned int /*flags*/) {
-  return CallWithDevice(__func__, device, [&](Runtime&, StandInDevice&) { return cudaSuccess; });
+  return CallWithDevice(__func__, device, [](Runtime&, StandInDevice& its) {
+    its.MakeContext();
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaGetDevice(int* device) {
   return Call(__func__, Needs::kDevice, [&](Runtime&) {
     if (device == nullptr) return cudaErrorInvalidValue;
-    *device = ThisThread().device;
+    *device = ThisThread().current();
     return cudaSuccess;
   });
 }
@@ -234,8 +237,11 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) -> cudaError_t {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+    // No mode allows it: the device encompasses the streams that capture.
+    const cudaError_t refusal = runtime.captures.RefuseContext(*device);
+    if (refusal != cudaSuccess) return refusal;
     if (!device->SynchronizeAll().ok()) return cudaErrorUnknown;
     device->FreeDueMemory();
     return static_cast<cudaError_t>(device->broken_with());
@@ -244,7 +250,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceReset() {
   return Call(__func__, Needs::kDevice, [&](Runtime& runtime) {
-    runtime.ResetDevice(ThisThread().device);
+    runtime.ResetDevice(ThisThread().current());
     return cudaSuccess;
   });
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string_view>
 
 #include "dryrun/runtime/cudart/call.h"
@@ -49,20 +50,57 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
   return CUDA_SUCCESS;
 }
 
-// The current device's only context, once a call of the runtime needed it on this thread.
+// The only context of a device.
+CUcontext ContextOf(const std::shared_ptr<StandInDevice>& device) {
+  return reinterpret_cast<CUcontext>(device.get());
+}
+
 CUresult GetCurrentContext(CUcontext* context) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *context = ThisThread().has_context
-                 ? reinterpret_cast<CUcontext>(Runtime::Get().CurrentDevice().get())
-                 : nullptr;
+  const bool is_bound = ThisThread().bound != ThreadState::kNone;
+  *context = is_bound ? ContextOf(Runtime::Get().CurrentDevice()) : nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult SetCurrentContext(CUcontext context) {
+  return static_cast<CUresult>(
+      Call("cuCtxSetCurrent", Needs::kNothing, [&](Runtime& runtime) -> cudaError_t {
+        int found = ThreadState::kNone;
+        for (int i = 0; i < runtime.device_count(); ++i) {
+          const std::shared_ptr<StandInDevice> device = runtime.FindDevice(i);
+          if (ContextOf(device) == context && device->has_context()) found = i;
+        }
+        if (context != nullptr && found == ThreadState::kNone) return cudaErrorDeviceUninitialized;
+        ThisThread().bound = found;
+        return cudaSuccess;
+      }));
+}
+
+CUresult RetainContext(CUcontext* context, CUdevice ordinal) {
+  return static_cast<CUresult>(
+      Call("cuDevicePrimaryCtxRetain", Needs::kNothing, [&](Runtime& runtime) -> cudaError_t {
+        if (RefuseForked() != cudaSuccess) return RefuseForked();
+        const std::shared_ptr<StandInDevice> device = runtime.FindDevice(ordinal);
+        if (device == nullptr) return cudaErrorInvalidDevice;
+        device->MakeContext();
+        *context = ContextOf(device);
+        return cudaSuccess;
+      }));
+}
+
+CUresult StateOfContext(CUdevice ordinal, unsigned* flags, int* is_active) {
+  if (RefuseForked() != cudaSuccess) return CUDA_ERROR_NOT_INITIALIZED;
+  const std::shared_ptr<StandInDevice> device = Runtime::Get().FindDevice(ordinal);
+  if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  *flags = 0;
+  *is_active = device->has_context() ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
 CUresult RecordEventOfContext(CUcontext context, CUevent event) {
   return static_cast<CUresult>(
       Call("cuCtxRecordEvent", Needs::kBoundContext, [&](Runtime& runtime) {
-        const bool is_current =
-            context == reinterpret_cast<CUcontext>(runtime.CurrentDevice().get());
+        const bool is_current = context == ContextOf(runtime.CurrentDevice());
         return is_current ? RecordContext(runtime, event) : cudaErrorDeviceUninitialized;
       }));
 }
@@ -90,7 +128,7 @@ CUresult LaunchKernel(CUfunction function, unsigned /*grid_x*/, unsigned /*grid_
                       unsigned /*block_z*/, unsigned /*shared_bytes*/, CUstream handle,
                       void** arguments, void** /*extra*/) {
   if (function != SpinKernel()) return CUDA_ERROR_INVALID_HANDLE;
-  if (!ThisThread().has_context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (ThisThread().bound == ThreadState::kNone) return CUDA_ERROR_INVALID_CONTEXT;
   const auto time = static_cast<std::int64_t>(*static_cast<const std::uint64_t*>(arguments[0]));
   return static_cast<CUresult>(
       CallOnStream("cuLaunchKernel", handle, [&](Runtime& runtime, const StreamRef& stream) {
@@ -123,7 +161,10 @@ const EntryPoint kEntryPoints[] = {
     Entry("cuGetErrorName", ErrorName, 6000),
     Entry("cuGetErrorString", ErrorString, 6000),
     Entry("cuCtxGetCurrent", GetCurrentContext, 4000),
+    Entry("cuCtxSetCurrent", SetCurrentContext, 4000),
     Entry("cuCtxRecordEvent", RecordEventOfContext, 12050),
+    Entry("cuDevicePrimaryCtxGetState", StateOfContext, 7000),
+    Entry("cuDevicePrimaryCtxRetain", RetainContext, 7000),
     Entry("cuDeviceGet", DeviceGet, 2000),
     Entry("cuDeviceGetAttribute", DeviceGetAttribute, 2000),
     Entry("cuMemGetAllocationGranularity", GetAllocationGranularity, 10020),

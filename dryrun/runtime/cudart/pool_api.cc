@@ -64,10 +64,10 @@ DefaultPools& Pools() {
 bool IsWord(cudaMemPoolAttr attribute) { return attribute >= cudaMemPoolAttrReleaseThreshold; }
 
 cudaError_t AllocateOn(Runtime& runtime, const StreamRef& stream, void** address, size_t bytes) {
-  const int current = ThisThread().device;
-  ThisThread().device = stream.device->ordinal();
+  const int bound = ThisThread().bound;
+  ThisThread().bound = stream.device->ordinal();
   const cudaError_t error = Allocate(runtime, address, bytes, MemoryKind::kDevice, 0);
-  ThisThread().device = current;
+  ThisThread().bound = bound;
   return error;
 }
 

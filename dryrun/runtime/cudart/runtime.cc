@@ -55,7 +55,7 @@ CudartHostConfig Runtime::config() const {
 }
 
 std::shared_ptr<StandInDevice> Runtime::CurrentDevice() const {
-  return FindDevice(ThisThread().device);
+  return FindDevice(ThisThread().current());
 }
 
 void Runtime::ResetDevice(int ordinal) {

@@ -130,12 +130,16 @@ class Runtime {
   std::vector<std::shared_ptr<StandInDevice>> devices_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The runtime's state of one thread.
+// The runtime's state of one thread. A context that is bound goes before the device that the thread
+// has set.
 struct ThreadState {
+  static constexpr int kNone = -1;
+  int current() const { return bound == kNone ? device : bound; }
+
   int device = 0;
+  int bound = kNone;  // the device of the current context
   int last_error = 0;
   bool is_in_host_function = false;
-  bool has_context = false;  // a call of the runtime bound the device's context
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 ThreadState& ThisThread();

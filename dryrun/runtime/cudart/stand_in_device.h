@@ -35,6 +35,10 @@ class StandInDevice {
   int broken_with() const { return broken_with_.load(); }
   void Break(int error) { broken_with_.store(error); }
 
+  // A GPU takes hundreds of MB for the context of a process, in the first call that needs it.
+  bool has_context() const { return has_context_.load(); }
+  void MakeContext() { has_context_.store(true); }
+
   DeviceClock& clock() { return clock_; }
 
   // Streams. The legacy stream is ordered with all blocking streams: its work waits for their
@@ -86,6 +90,7 @@ class StandInDevice {
   const int ordinal_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
+  std::atomic<bool> has_context_ = false;
   DeviceClock clock_;
   locks::Mutex mutex_;  // held while work is queued, never while waiting for it
   const Stream legacy_;

@@ -350,6 +350,31 @@ TEST_F(GraphMemoryTest, OtherCallsDoNotEndACapture) {
   Destroy(second);
 }
 
+// The memory of a stream that ended needs a record of all streams, which no capture survives.
+TEST_F(GraphMemoryTest, ACaptureOfOthersLivesOn) {
+  const CPool pool("device=cuda:0,budget=1MiB,memory=segments");
+  const cudaStream_t captures = NewStream();
+  const cudaStream_t before = NewStream();
+  const cudaStream_t ends = NewStream();
+  const cudaStream_t next = NewStream();
+  pool.Free(pool.Allocate(1 << 20, before), before);
+  Destroy(before);
+  ASSERT_EQ(tidepool_note_capture(pool.get(), 1), TIDEPOOL_OK);
+  ASSERT_EQ(cudaStreamBeginCapture(captures, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  void* const of_ends = pool.Allocate(1 << 20, ends);
+  Destroy(ends);
+  EXPECT_EQ(tidepool_free_late(pool.get(), of_ends), TIDEPOOL_OK);
+  void* address = nullptr;
+  EXPECT_EQ(tidepool_allocate(pool.get(), 1 << 20, next, TIDEPOOL_RESIDENT, &address),
+            TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(cudaGraphExecDestroy(EndCapture(captures)), cudaSuccess);
+  ASSERT_EQ(tidepool_note_capture(pool.get(), 0), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_note_capture(pool.get(), 0), TIDEPOOL_FAILED_PRECONDITION);
+  pool.Free(pool.Allocate(1 << 20, next), next);
+  Destroy(captures);
+  Destroy(next);
+}
+
 // Two branches of a capture have no order: a block that one frees does not go to the other.
 TEST_F(GraphMemoryTest, AFreeOnAnotherStreamOfTheCaptureKeepsTheBlock) {
   const CPool pool("device=cuda:0,budget=8MiB,memory=segments");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and errors of the stand-in.
+#include <cuda.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,46 @@ TEST_F(DeviceTest, EveryThreadHasADeviceOfItsOwn) {
   EXPECT_EQ(cudaSetDevice(-1), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
   EXPECT_EQ(device, 1);
+}
+
+template <typename Result, typename... Arguments>
+void FindInDriver(const char* name, Result (*&function)(Arguments...)) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &result),
+            cudaSuccess);
+  ASSERT_EQ(result, cudaDriverEntryPointSuccess);
+  function = reinterpret_cast<Result (*)(Arguments...)>(entry);
+}
+
+TEST_F(DeviceTest, TheFirstCallThatNeedsAContextMakesIt) {
+  CUresult (*set_current)(CUcontext) = nullptr;
+  CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
+  CUresult (*state_of)(CUdevice, unsigned*, int*) = nullptr;
+  FindInDriver("cuCtxSetCurrent", set_current);
+  FindInDriver("cuDevicePrimaryCtxRetain", retain);
+  FindInDriver("cuDevicePrimaryCtxGetState", state_of);
+  EXPECT_EQ(cudartHostHasContext(1), 0);
+  std::thread([] { EXPECT_EQ(cudaSetDevice(1), cudaSuccess); }).join();
+  EXPECT_EQ(cudartHostHasContext(1), 1) << "since CUDA 12";
+  CUcontext context = nullptr;
+  EXPECT_EQ(retain(&context, 1), CUDA_SUCCESS);
+  std::thread([&] {
+    int device = -1;
+    EXPECT_EQ(set_current(context), CUDA_SUCCESS);
+    EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+    EXPECT_EQ(device, 1);
+    EXPECT_EQ(set_current(nullptr), CUDA_SUCCESS);
+    EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+    EXPECT_EQ(device, 0) << "the device that the thread has set, or the first";
+  }).join();
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaDeviceReset(), cudaSuccess);
+  unsigned flags = 0;
+  int is_active = 1;
+  EXPECT_EQ(state_of(1, &flags, &is_active), CUDA_SUCCESS);
+  EXPECT_EQ(is_active, 0);
+  EXPECT_EQ(set_current(context), CUDA_ERROR_INVALID_CONTEXT);
 }
 
 TEST_F(DeviceTest, SaysWhatItIs) {

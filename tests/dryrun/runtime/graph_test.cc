@@ -256,6 +256,18 @@ TEST_F(GraphTest, ModesProhibitCallsThatMayWait) {
   End(stream_);
 }
 
+TEST_F(GraphTest, NoModeAllowsAWaitForTheDevice) {
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  for (const auto of_capture : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed}) {
+    Begin(stream_, of_capture);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(EndError(stream_), cudaErrorStreamCaptureInvalidated);
+  }
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+}
+
 TEST_F(GraphTest, AGraphLaunchedInACaptureBecomesANode) {
   Begin(stream_);
   ASSERT_EQ(cudaLaunchHostFunc(stream_, Add, &calls_), cudaSuccess);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """tidepool as the allocator of an unmodified PyTorch, on the stand-in CUDA runtime."""
 import bisect
+import contextlib
 import ctypes
 import gc
 import inspect
@@ -338,14 +339,19 @@ def threads_share_the_pool():
     assert torch.cuda.memory_allocated() == tidepool_torch.statistics()["live_bytes"] == 0
 
 
+def new_stream():
+    """Returns a stream of another library."""
+    stream = ctypes.c_void_p()
+    assert ctypes.CDLL("libcudart.so.13").cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+    return torch.cuda.ExternalStream(stream.value)
+
+
+def destroy(stream):
+    assert ctypes.CDLL("libcudart.so.13").cudaStreamDestroy(ctypes.c_void_p(stream.cuda_stream)) == 0
+
+
 def streams_of_others_may_end():
     tidepool_torch.enable(budget="64MiB")
-    stand_in = ctypes.CDLL("libcudart.so.13")
-
-    def new_stream():
-        stream = ctypes.c_void_p()
-        assert stand_in.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
-        return torch.cuda.ExternalStream(stream.value)
 
     def allocate_and_free(stream):
         with torch.cuda.stream(stream):
@@ -363,7 +369,7 @@ def streams_of_others_may_end():
     for use in (allocate_and_free, allocate_raw, allocate_raw_by_number, record):
         stream = new_stream()
         use(stream)
-        assert stand_in.cudaStreamDestroy(ctypes.c_void_p(stream.cuda_stream)) == 0
+        destroy(stream)
         assert empty(40 * MIB).numel() == 40 * MIB
         with torch.cuda.stream(torch.cuda.Stream()):
             assert empty(40 * MIB).numel() == 40 * MIB
@@ -654,11 +660,109 @@ def mem_pools_of_other_devices_keep_their_memory():
     addresses = use()
     assert use() == addresses, "the memory is given out again"
     # An event cannot be recorded: a later call frees the memory.
-    stand_in.cudartHostFailCall(b"cudaEventRecord", ctypes.c_longlong(2), 2)
-    raises(Exception, "", lambda: use())
-    torch.cuda.synchronize(1)
-    use()
+    for call in (b"cudaEventCreateWithFlags", b"cudaEventRecord"):
+        stand_in.cudartHostFailCall(call, ctypes.c_longlong(2), 2)
+        use()
+        torch.cuda.synchronize(1)
+        use()
     assert use() == addresses, "nothing is lost"
+
+
+def streams_end_after_their_work_in_a_mem_pool():
+    """The stand-in ends a process that names a destroyed stream."""
+    tidepool_torch.enable(budget="256MiB")
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        made_on, recorded = new_stream(), new_stream()
+        with torch.cuda.stream(made_on):
+            tensor = empty(30 * MIB)
+        tensor.record_stream(recorded)
+        tensor.record_stream(torch.cuda.default_stream())
+        address = tensor.data_ptr()
+        del tensor
+        destroy(recorded)
+        destroy(made_on)
+        assert empty(30 * MIB).data_ptr() != address, "memory of another stream"
+        torch.cuda.synchronize()
+        assert empty(MIB).numel() == MIB
+    del pool
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 0
+
+
+def streams_end_after_frees_in_a_capture():
+    tidepool_torch.enable()
+    made_on, captures = new_stream(), torch.cuda.Stream()
+    with torch.cuda.stream(made_on):
+        tensor = empty(30 * MIB)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(captures):
+        graph.capture_begin()
+        tensor.record_stream(captures)
+        del tensor
+        destroy(made_on)
+        graph.capture_end()
+    graph.replay()
+    assert tidepool_torch.statistics()["live_bytes"] < MIB
+
+
+@contextlib.contextmanager
+def captured(mode="global"):
+    """A capture on a stream of its own. torch.cuda.graph would give all free memory back before."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        graph.capture_begin(capture_error_mode=mode)
+        yield graph
+        graph.capture_end()
+
+
+def captures_outlive_streams_that_end():
+    """Only a record of all streams can hand over the memory of a destroyed one, and no capture survives that."""
+    tidepool_torch.enable(budget="64MiB")
+    stream = new_stream()
+    with torch.cuda.stream(stream):
+        empty(40 * MIB)
+    destroy(stream)
+    with captured() as graph:
+        inside = empty(40 * MIB)
+    graph.replay()
+    assert inside.numel() == 40 * MIB
+
+
+def captures_outlive_a_lack_of_memory():
+    """Memory of graphs that are gone goes back after a wait for the device, which no capture survives."""
+    tidepool_torch.enable(budget="100MiB", pinned=True)
+    pinned = torch.empty(MIB, dtype=torch.uint8).pin_memory()
+    target = empty(MIB)
+    with captured() as gone:
+        inside = empty(40 * MIB)
+        target.copy_(pinned, non_blocking=True)
+    del inside, pinned
+    with captured() as graph:
+        del gone
+        raises(torch.OutOfMemoryError, "CUDA out of memory", lambda: empty(80 * MIB))
+        torch.cuda.empty_cache()
+        target.zero_()
+    graph.replay()
+    assert empty(80 * MIB).numel() == 80 * MIB
+    torch._C._host_emptyCache()
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] == 0
+
+
+def captures_outlive_pinned_memory_of_other_threads():
+    tidepool_torch.enable(pinned="64MiB")
+    torch.cuda.init()
+    target = empty(MIB)
+
+    def pin():
+        assert torch.empty(MIB, dtype=torch.uint8, pin_memory=True).is_pinned()
+
+    with captured():
+        for work in (pin, torch._C._host_emptyCache):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        target.zero_()
 
 
 def benchmarks_of_cudnn_ask_for_the_largest_block():
@@ -1236,6 +1340,23 @@ def memory_is_not_shared_between_processes():
     assert empty(5).numel() == 5 and kept.numel() == 1000
 
 
+def memory_of_other_processes_is_opened():
+    """PyTorch's own allocator sends a version and a kind before CUDA's handle, and once sent the handle alone."""
+    tidepool_torch.enable()
+    torch.cuda.init()
+    stand_in = ctypes.CDLL("libcudart.so.13")
+    stand_in.cudartHostCountCalls.restype = ctypes.c_longlong
+
+    def receive(handle):
+        torch.UntypedStorage._new_shared_cuda(0, handle, 512, 0, b"", 0, b"", False)
+
+    for count, handle in enumerate((bytes(64), b"\x01c" + bytes(64), b"\x02c" + bytes(64)), 1):
+        raises(RuntimeError, "operation not supported", lambda: receive(handle))  # by the stand-in
+        assert stand_in.cudartHostCountCalls(b"cudaIpcOpenMemHandle") == count
+    raises(RuntimeError, "expandable segments, expected one of cudaMalloc", lambda: receive(b"\x02e" + bytes(80)))
+    raises(RuntimeError, "the handle has 40 bytes, expected 66", lambda: receive(b"\x02c" + bytes(38)))
+
+
 def threads_may_free_what_others_allocated():
     tidepool_torch.enable()
     kept = [empty(n * 1000) for n in range(1, 101)]
@@ -1277,5 +1398,5 @@ def a_thread_may_free_while_the_program_ends():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__"
-                  and name not in ("raises", "empty", "train_all", "in_child", "make_plan", "check_no_overlap",
-                                   "sleeping_request", "train_gpt")])
+                  and name not in ("raises", "empty", "new_stream", "destroy", "captured", "train_all", "in_child", "make_plan",
+                                   "check_no_overlap", "sleeping_request", "train_gpt")])

@@ -102,6 +102,12 @@ int HostAlloc() {
   return cudaHostAlloc(&memory, 1 << 20, cudaHostAllocPortable);
 }
 
+int FreeHost() {
+  void* memory = nullptr;
+  cudaHostAlloc(&memory, 1 << 20, cudaHostAllocPortable);
+  return cudaFreeHost(memory);
+}
+
 int GetInfo() {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -118,12 +124,14 @@ std::vector<std::pair<std::string, Call>> Calls() {
           {"event_record", [] { return int{cudaEventRecord(NewEvent(), NewStream())}; }},
           {"event_create", CreateEvent},
           {"event_synchronize", SynchronizeEvent},
+          {"device_synchronize", [] { return int{cudaDeviceSynchronize()}; }},
           {"stream_create", CreateStream},
           {"stream_synchronize", [] { return int{cudaStreamSynchronize(NewStream())}; }},
           {"stream_destroy", [] { return int{cudaStreamDestroy(NewStream())}; }},
           {"malloc", Malloc},
           {"free", Free},
           {"host_alloc", HostAlloc},
+          {"free_host", FreeHost},
           {"mem_get_info", GetInfo},
           {"vmm_create", CreateMemory},
           {"vmm_reserve", [] { return Reserve(Granule()) == 0 ? 1 : 0; }},

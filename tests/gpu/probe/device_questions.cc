@@ -3,6 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "tests/gpu/probe/driver.h"
 #include "tests/gpu/probe/gate.h"
 #include "tests/gpu/probe/probe.h"
@@ -118,9 +120,59 @@ void Reset() {
   Code("record_old", cudaEventRecord(event, stream));
 }
 
+template <typename Function>
+void Find(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(DriverFunction(name));
+}
+
+struct ContextFunctions {
+  CUresult (*get_current)(CUcontext*) = nullptr;
+  CUresult (*set_current)(CUcontext) = nullptr;
+  CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
+};
+
+bool IsBound(const ContextFunctions& driver) {
+  CUcontext context = nullptr;
+  driver.get_current(&context);
+  return context != nullptr;
+}
+
+// A thread without a context uses that of the device for a while.
+void BindAndLeave(const ContextFunctions& driver, CUcontext context) {
+  int device = -1;
+  Say("bound_at_first", IsBound(driver) ? 1 : 0);
+  cudaGetDevice(&device);
+  Say("bound_by_get_device", IsBound(driver) ? 1 : 0);
+  Code("bind", driver.set_current(context));
+  void* memory = nullptr;
+  Code("malloc", cudaMalloc(&memory, 4096));
+  Code("leave", driver.set_current(nullptr));
+  Code("get_device", cudaGetDevice(&device));
+  Say("device", device);
+  Say("bound_afterwards", IsBound(driver) ? 1 : 0);
+}
+
+void Contexts() {
+  ContextFunctions driver;
+  Find("cuCtxGetCurrent", driver.get_current);
+  Find("cuCtxSetCurrent", driver.set_current);
+  Find("cuDevicePrimaryCtxRetain", driver.retain);
+  CUcontext context = nullptr;
+  Code("retain", driver.retain(&context, 0));
+  std::thread(BindAndLeave, driver, context).join();
+  Code("reset", cudaDeviceReset());
+  Code("bind_after_reset", driver.set_current(context));
+  Code("retain_after_reset", driver.retain(&context, 0));
+  Code("bind_again", driver.set_current(context));
+  void* memory = nullptr;
+  Code("malloc_again", cudaMalloc(&memory, 4096));
+}
+
 }  // namespace
 
 void AskAboutTheDevice() {
+  // lib/memory/device/cuda/device_guard.cc
+  Ask("contexts", Contexts);
   Ask("device", [] {
     SayProperties();
     SayMemory();

@@ -118,6 +118,27 @@ TEST_F(CudaDeviceTest, AWrappedStreamLivesOn) {
   }
 }
 
+// A capture does not survive a wait for the device.
+TEST_F(CudaDeviceTest, AHandleThatWasGivenOutAgainEndsNoCapture) {
+  const cudaStream_t native = NewNative();
+  const Stream stream = *device_->WrapStream(native);
+  std::latch latch(1);
+  ASSERT_TRUE(device_->CallHost(stream, [&] { latch.wait(); }).ok());
+  ASSERT_EQ(cudaStreamDestroy(native), cudaSuccess);
+  const cudaStream_t fresh = NewNative();
+  ASSERT_EQ(fresh, native) << "the stand-in gives it out again";
+  const cudaStream_t other = NewNative();
+  ASSERT_EQ(cudaStreamBeginCapture(other, cudaStreamCaptureModeRelaxed), cudaSuccess);
+  EXPECT_FALSE(*device_->WrapStream(fresh) == stream);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(other, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  const Event end = Recorded(stream);
+  EXPECT_FALSE(IsOver(end)) << "the work of the old stream";
+  latch.count_down();
+  EXPECT_TRUE(device_->SynchronizeEvent(end).ok());
+}
+
 TEST_F(CudaDeviceTest, NoticesAHandleThatWasGivenOutAgain) {
   const cudaStream_t native = NewNative();
   const Stream stream = *device_->WrapStream(native);
@@ -128,7 +149,7 @@ TEST_F(CudaDeviceTest, NoticesAHandleThatWasGivenOutAgain) {
   EXPECT_FALSE(fresh == stream);
   EXPECT_GT(device_->stream_epoch(), epoch);
   EXPECT_FALSE(device_->HasStream(stream));
-  EXPECT_TRUE(IsOver(Recorded(stream)));
+  EXPECT_TRUE(device_->SynchronizeEvent(Recorded(stream)).ok());
 }
 
 // The stand-in ends the process of a program that names a destroyed stream.
@@ -326,6 +347,29 @@ TEST_F(CudaDeviceTest, ABrokenDeviceIsReported) {
   EXPECT_THAT(Message(device_->CreatePhysical(device_->granularity()).status()),
               HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
   EXPECT_TRUE(device_->DestroyStream(stream).code() == absl::StatusCode::kInternal);
+}
+
+// A context takes hundreds of MB of a GPU that the process may not use at all.
+TEST_F(CudaDeviceTest, MakesNoContextOnOtherDevices) {
+  device_.reset();
+  ConfigureStandIn({.devices = 2});
+  std::thread([] {
+    const auto device = *CudaDevice::Create({.ordinal = 1});
+    void* const memory = *device->AllocateMemory(512);
+    const Stream stream = *device->CreateStream();
+    EXPECT_TRUE(device->Fill(memory, 1, 512, stream).ok());
+    const Event event = *device->CreateEvent();
+    EXPECT_TRUE(device->RecordAll(event).ok());
+    EXPECT_TRUE(device->SynchronizeEvent(event).ok());
+    EXPECT_TRUE(device->FreeMemory(memory).ok());
+    int current = -1;
+    EXPECT_EQ(cudaGetDevice(&current), cudaSuccess);
+    EXPECT_EQ(current, 0) << "what the thread uses next";
+  }).join();
+  EXPECT_EQ(cudartHostHasContext(0), 0);
+  EXPECT_EQ(cudartHostHasContext(1), 1);
+  device_ = *CudaDevice::Create({});
+  EXPECT_EQ(cudartHostHasContext(0), 1);
 }
 
 TEST_F(CudaDeviceTest, KeepsTheCallersDeviceCurrent) {

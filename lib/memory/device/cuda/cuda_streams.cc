@@ -98,7 +98,7 @@ absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native, Stre
         return Wrapped{known, has_replaced};
       }
     }
-    if (absl::Status status = ForgetReplaced(known); !status.ok()) return status;
+    ForgetReplaced(known);
     has_replaced = true;
   }
 }
@@ -204,21 +204,20 @@ Stream CudaStreams::WrapOwnOfThread() {
 }
 
 // Forgets a stream after its handle was reused. Nothing can be recorded in it any more, but its
-// work may still run: waits for the device.
-absl::Status CudaStreams::ForgetReplaced(Stream stream) {
+// work may still run.
+void CudaStreams::ForgetReplaced(Stream stream) {
   const absl::StatusOr<SharedEntry> found = Find(stream);
-  if (!found.ok()) return absl::OkStatus();  // another thread forgot it
+  if (!found.ok()) return;  // another thread forgot it
   Entry& entry = **found;
   const locks::WriterMutexLock in_use(&entry.mutex);
-  if (entry.is_gone) return absl::OkStatus();
-  absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  if (!status.ok()) return status;
-  ForgetIdle(stream, entry);
-  return absl::OkStatus();
+  if (entry.is_gone) return;
+  ForgetEntry(stream, entry);
+  const locks::MutexLock lock(&mutex_);
+  has_unrecorded_ = true;
 }
 
-// Forgets a stream without work left, which needs no recording of its end.
-void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
+// Forgets a stream without a recording of its end.
+void CudaStreams::ForgetEntry(Stream stream, Entry& entry) {
   entry.is_gone = true;
   const locks::MutexLock lock(&mutex_);
   if (entry.kind == Kind::kOfThread) {
@@ -244,7 +243,7 @@ absl::StatusOr<int> CudaStreams::ForgetWrapped() {
   for (const auto& [name, entry] : wrapped) {
     const locks::WriterMutexLock in_use(&entry->mutex);
     if (entry->is_gone) continue;
-    ForgetIdle({.id = name}, *entry);
+    ForgetEntry({.id = name}, *entry);
     ++count;
   }
   return count;

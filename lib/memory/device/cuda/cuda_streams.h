@@ -85,8 +85,8 @@ class CudaStreams {
   Stream Add(Kind kind, cudaStream_t native, unsigned long long id, std::uint64_t thread)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Stream WrapOwnOfThread();
-  absl::Status ForgetReplaced(Stream stream);
-  void ForgetIdle(Stream stream, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entry.mutex);
+  void ForgetReplaced(Stream stream);
+  void ForgetEntry(Stream stream, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entry.mutex);
   void ForgetEnded();
 
   const int ordinal_;
@@ -96,7 +96,7 @@ class CudaStreams {
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_ ABSL_GUARDED_BY(mutex_);
-  bool has_unrecorded_ ABSL_GUARDED_BY(mutex_) = false;  // a stream that may end was forgotten
+  bool has_unrecorded_ ABSL_GUARDED_BY(mutex_) = false;  // a stream was forgotten with its work
   // The ends of destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, SharedRecording> ends_ ABSL_GUARDED_BY(mutex_);
 };

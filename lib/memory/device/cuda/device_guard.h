@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a device current for the calling thread, and restores the previous device.
+// Makes a device current for the calling thread, and restores what was current before.
 #ifndef TIDEPOOL_LIB_MEMORY_DEVICE_CUDA_DEVICE_GUARD_H_
 #define TIDEPOOL_LIB_MEMORY_DEVICE_CUDA_DEVICE_GUARD_H_
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "absl/status/status.h"
@@ -10,18 +11,19 @@
 
 namespace tidepool::cuda {
 
-// Changes the current device only if another device is current, to save a call of CUDA.
+struct SwitchDriver;
+
+// Changes the current device only if another device is current, to save calls of CUDA.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int ordinal) {
-    status_ = Check(cudaGetDevice(&previous_), "cudaGetDevice");
-    if (!status_.ok() || previous_ == ordinal) return;
-    status_ = Check(cudaSetDevice(ordinal), "cudaSetDevice", ordinal);
-    was_changed_ = status_.ok();
+    int current = 0;
+    status_ = Check(cudaGetDevice(&current), "cudaGetDevice");
+    if (status_.ok() && current != ordinal) Enter(ordinal);
   }
 
   ~DeviceGuard() {
-    if (was_changed_) TryTwice([this] { return cudaSetDevice(previous_); });
+    if (driver_ != nullptr) Leave();
   }
 
   DeviceGuard(const DeviceGuard&) = delete;
@@ -31,8 +33,11 @@ class DeviceGuard {
   const absl::Status& status() const { return status_; }
 
  private:
-  int previous_ = 0;
-  bool was_changed_ = false;
+  void Enter(int ordinal);
+  void Leave() const;
+
+  const SwitchDriver* driver_ = nullptr;  // null: nothing was changed
+  CUcontext previous_ = nullptr;
   absl::Status status_;
 };
 

@@ -67,6 +67,20 @@ absl::StatusOr<ContextDriver> ContextDriver::Load() {
   return driver;
 }
 
+absl::StatusOr<SwitchDriver> SwitchDriver::Load() {
+  SwitchDriver driver;
+  PFN_cuInit_v2000 initialize = nullptr;
+  absl::Status status = Find("cuInit", kDriverVersion, initialize);
+  if (status.ok()) status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);
+  if (status.ok()) status = Find("cuCtxSetCurrent", kDriverVersion, driver.set_current);
+  if (status.ok()) status = Find("cuDevicePrimaryCtxGetState", kDriverVersion, driver.get_state);
+  if (status.ok()) status = Find("cuDevicePrimaryCtxRetain", kDriverVersion, driver.retain);
+  // The runtime may not have done so: it asks for the current device without it.
+  if (status.ok()) status = driver.Check(initialize(0), "cuInit", 0);
+  if (!status.ok()) return status;
+  return driver;
+}
+
 absl::StatusOr<KernelDriver> KernelDriver::Load() {
   KernelDriver driver;
   absl::Status status = Find("cuCtxGetCurrent", kDriverVersion, driver.get_current);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/memory/device/cuda/call_text.h"
+#include "lib/memory/device/cuda/cuda_error.h"
 
 namespace tidepool::cuda {
 
@@ -47,6 +48,23 @@ struct ContextDriver {
 
   PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
   CUresult (*record_event)(CUcontext context, CUevent event) = nullptr;
+};
+
+// The functions that change the context of a thread.
+struct SwitchDriver {
+  // Unimplemented if the driver lacks one of them.
+  static absl::StatusOr<SwitchDriver> Load();
+
+  // Returns the error of a call. The runtime knows the names of the driver's errors.
+  template <typename... Arguments>
+  absl::Status Check(CUresult result, const char* function, const Arguments&... arguments) const {
+    return cuda::Check(static_cast<cudaError_t>(result), function, arguments...);
+  }
+
+  PFN_cuCtxGetCurrent_v4000 get_current = nullptr;
+  PFN_cuCtxSetCurrent_v4000 set_current = nullptr;
+  PFN_cuDevicePrimaryCtxGetState_v7000 get_state = nullptr;
+  PFN_cuDevicePrimaryCtxRetain_v7000 retain = nullptr;
 };
 
 // The functions that load and launch kernels.
