@@ -6,7 +6,7 @@ set -euo pipefail
 here=$SOURCE/tests/frameworks
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# As strict as the driver of a GPU, in dry runs too.
+# The stand-in is as strict as the driver of a GPU, in dry runs too.
 export CUDART_HOST_DIES_OF_DESTROYED_STREAMS=1 CUDART_HOST_ONE_HOST_THREAD=1
 
 # Makes the virtual environment NAME with pinned packages and nothing else, unless the cache has it: `environment NAME

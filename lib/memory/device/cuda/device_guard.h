@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a device current for the calling thread, and restores what was current before.
+// Makes a device current for the calling thread, and restores the one before, or none.
 #ifndef TIDEPOOL_LIB_MEMORY_DEVICE_CUDA_DEVICE_GUARD_H_
 #define TIDEPOOL_LIB_MEMORY_DEVICE_CUDA_DEVICE_GUARD_H_
 
