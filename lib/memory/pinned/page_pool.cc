@@ -120,8 +120,8 @@ class PagePoolImpl final : public PagePool {
     const pool::MemoryLock memory(locks_);
     // Gives back the pages that were returned first, because their memory is the coldest. They are
     // in no list meanwhile, so no thread takes them.
-    const std::int64_t kept =
-        CeilDivide(std::max<std::int64_t>(keep_bytes, 0), options_.page_bytes);
+    const std::int64_t kept = CeilDivide(
+        std::clamp<std::int64_t>(keep_bytes, 0, options_.max_bytes), options_.page_bytes);
     const auto most =
         static_cast<std::size_t>(std::max<std::int64_t>(stats_.touched_pages - kept, 0));
     const auto end = free_.begin() + static_cast<std::ptrdiff_t>(std::min(most, free_.size()));
