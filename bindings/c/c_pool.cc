@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "bindings/c/pool_options.h"
 #include "bindings/c/statistics.h"
@@ -24,6 +25,18 @@ namespace {
 // Returns the bytes of the host's memory.
 std::int64_t HostBytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+// Returns the error of a request in a region, with the names of this interface.
+absl::Status InTheNamesOfC(const absl::Status& error) {
+  std::string text = absl::StrReplaceAll(
+      error.message(),
+      {{"raise max_bytes", "raise option 'budget'"}, {"LimitRegion", "tidepool_limit_region"}});
+  if (absl::IsDeadlineExceeded(error)) {
+    absl::StrAppend(&text,
+                    " (option 'wait'): free memory, pause a region, or raise option 'budget'");
+  }
+  return absl::Status(error.code(), text);
 }
 
 }  // namespace
@@ -98,7 +111,9 @@ absl::StatusOr<void*> CPool::AllocateIn(std::string_view tag, std::size_t bytes,
   if (!stream.ok()) return stream.status();
   const absl::StatusOr<Pool*> region = pool_->Region(tag);
   if (!region.ok()) return region.status();
-  return TryAllocate(**region, bytes, *stream, hint, priority);
+  absl::StatusOr<void*> address = TryAllocate(**region, bytes, *stream, hint, priority);
+  if (address.ok() || !IsShortage(address.status())) return address;
+  return InTheNamesOfC(address.status());
 }
 
 absl::Status CPool::Pause(std::string_view tag, PauseMode mode, void* native) {
@@ -142,12 +157,15 @@ bool CPool::Owns(const void* address) const {
 absl::StatusOr<std::size_t> CPool::FillRegions(tidepool_region_statistics* regions,
                                                std::size_t capacity) const {
   const std::vector<RegionStats> stats = pool_->RegionStatistics();
-  auto* element = reinterpret_cast<char*>(regions);
-  for (std::size_t i = 0; i < std::min(capacity, stats.size()); ++i) {
-    auto& region = *reinterpret_cast<tidepool_region_statistics*>(element);
-    if (absl::Status status = FillStatistics(stats[i], region); !status.ok()) return status;
-    element += region.struct_size;  // the size that the caller's version of the structure has
+  const std::size_t count = std::min(capacity, stats.size());
+  std::vector<tidepool_region_statistics*> elements;
+  for (auto* at = reinterpret_cast<char*>(regions); elements.size() < count;) {
+    elements.push_back(reinterpret_cast<tidepool_region_statistics*>(at));
+    absl::Status status = CheckStatistics(*elements.back());
+    if (!status.ok()) return status;
+    at += elements.back()->struct_size;  // the size that the caller's version of the structure has
   }
+  for (std::size_t i = 0; i < count; ++i) FillStatistics(stats[i], *elements[i]).IgnoreError();
   return stats.size();
 }
 
@@ -245,9 +263,13 @@ absl::Status CPool::EndGraph(void* native, std::size_t& number) {
   absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
   if (!ended.ok()) return ended.status();
   number = ended->number;
-  absl::Status status;
-  for (void* const address : ended->held) status.Update(FreeInPool(address, native));
-  return status;
+  // The graph has ended, whatever comes of them.
+  for (void* const address : ended->held) {
+    if (absl::Status status = FreeInPool(address, native); !status.ok()) {
+      Log(LogLevel::kError, absl::StrCat("memory of a graph was lost: ", status.message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // The work of the stream is noted, or the default stream waits for its end where it was forgotten.

@@ -58,13 +58,21 @@ struct Version {
   std::size_t first_size;
 };
 
+constexpr Version kPoolVersion = {"tidepool_statistics", kFirstStatisticsSize};
+constexpr Version kRegionVersion = {"tidepool_region_statistics", kFirstRegionSize};
+
+template <typename Statistics>
+absl::Status CheckSize(const Statistics& statistics, const Version& version) {
+  const std::size_t size = statistics.struct_size;
+  if (size >= version.first_size && size <= kMostStatisticsSize) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("struct_size is ", size, ", expected sizeof(",
+                                                 version.name, "), ", sizeof statistics));
+}
+
 template <typename Statistics>
 absl::Status Fill(Statistics filled, const Version& version, Statistics& statistics) {
+  if (absl::Status status = CheckSize(statistics, version); !status.ok()) return status;
   const std::size_t size = statistics.struct_size;
-  if (size < version.first_size || size > kMostStatisticsSize) {
-    return absl::InvalidArgumentError(absl::StrCat("struct_size is ", size, ", expected sizeof(",
-                                                   version.name, "), ", sizeof statistics));
-  }
   filled.struct_size = size;
   const std::size_t known = std::min(size, sizeof filled);
   auto* const bytes = reinterpret_cast<char*>(&statistics);
@@ -87,7 +95,7 @@ tidepool_statistics ToC(const PoolStats& stats) {
 }
 
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics) {
-  return Fill(ToC(stats), {"tidepool_statistics", kFirstStatisticsSize}, statistics);
+  return Fill(ToC(stats), kPoolVersion, statistics);
 }
 
 tidepool_region_statistics ToC(const RegionStats& stats) {
@@ -111,8 +119,12 @@ tidepool_region_statistics ToC(const RegionStats& stats) {
   return filled;
 }
 
+absl::Status CheckStatistics(const tidepool_region_statistics& statistics) {
+  return CheckSize(statistics, kRegionVersion);
+}
+
 absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics) {
-  return Fill(ToC(stats), {"tidepool_region_statistics", kFirstRegionSize}, statistics);
+  return Fill(ToC(stats), kRegionVersion, statistics);
 }
 
 }  // namespace tidepool::c_api

@@ -28,7 +28,8 @@ tidepool_statistics ToC(const PoolStats& stats);
 tidepool_region_statistics ToC(const RegionStats& stats);
 
 // Fills the caller's structure as far as it reaches. InvalidArgument for a struct_size that no
-// version of the structure has.
+// version of the structure has, as CheckStatistics says beforehand.
+absl::Status CheckStatistics(const tidepool_region_statistics& statistics);
 absl::Status FillStatistics(const PoolStats& stats, tidepool_statistics& statistics);
 absl::Status FillStatistics(const RegionStats& stats, tidepool_region_statistics& statistics);
 

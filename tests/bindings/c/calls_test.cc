@@ -513,6 +513,40 @@ TEST(CApiTest, RegionsOfOlderAndNewerPrograms) {
   }
 }
 
+TEST(CApiTest, ARegionOfNoVersionChangesNone) {
+  const CPool pool("device=host,device_memory=64MiB");
+  void* address = nullptr;
+  for (const char* tag : {"first", "second"}) {
+    ASSERT_EQ(tidepool_allocate_in(pool.get(), tag, 512, nullptr, TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK);
+  }
+  std::array<tidepool_region_statistics, 2> regions = {};
+  regions[0].struct_size = sizeof regions[0];
+  regions[1].struct_size = 1;
+  std::size_t count = 77;
+  EXPECT_EQ(tidepool_get_regions(pool.get(), regions.data(), 2, &count), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(regions[0].tag, nullptr);
+  EXPECT_EQ(count, 77U);
+}
+
+TEST(CApiTest, ErrorsOfRegionsHaveTheNamesOfOptions) {
+  const CPool pool("device=host,device_memory=64MiB,budget=8MiB,wait=1ms");
+  void* address = nullptr;
+  ASSERT_EQ(tidepool_allocate(pool.get(), 3 << 20, nullptr, TIDEPOOL_RESIDENT, &address),
+            TIDEPOOL_OK);
+  const auto error_of = [&](std::size_t bytes) {
+    void* refused = nullptr;
+    EXPECT_NE(
+        tidepool_allocate_in(pool.get(), "cache", bytes, nullptr, TIDEPOOL_RESIDENT, &refused),
+        TIDEPOOL_OK);
+    return std::string(tidepool_last_error());
+  };
+  EXPECT_THAT(error_of(20 << 20), HasSubstr("it can never fit: raise option 'budget'"));
+  EXPECT_THAT(error_of(6 << 20),
+              HasSubstr("(option 'wait'): free memory, pause a region, or raise option 'budget'"));
+  pool.Free(address);
+}
+
 TEST(CApiTest, RegionsHaveBounds) {
   const CPool pool("device=host,device_memory=64MiB,budget=8MiB");
   const auto allocate = [&](const char* tag, std::size_t bytes) {
