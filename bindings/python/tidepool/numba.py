@@ -26,6 +26,7 @@ __all__ = ["MemoryManager", "capture", "enable"]
 
 _options = {}
 _thread = threading.local()
+_fence_lock = threading.Lock()
 
 
 def _default_stream_ends_a_capture():
@@ -58,10 +59,11 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
     def _order_streams(self):
         """Lets work from now on wait, on the device, for all work before the last free."""
-        if self._has_freed:
-            self._has_freed = False
-            self._fence.record()
-            self._fence.wait()
+        with _fence_lock:  # a thread that finds nothing freed comes after the wait of the one that did
+            if self._has_freed:
+                self._has_freed = False
+                self._fence.record()
+                self._fence.wait()
 
     _has_freed = False
 
