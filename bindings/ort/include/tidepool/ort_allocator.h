@@ -16,7 +16,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "tidepool/pool_owner.h"
 
@@ -72,21 +72,17 @@ class OrtPoolAllocator : public OrtAllocator {
     if (address == nullptr || stream == stream_) return address;
     try {
       const std::lock_guard<std::mutex> lock(mutex_);
-      streams_[address] = stream;
+      on_streams_.insert(address);
     } catch (...) {
       pool_.Free(address, stream);
       throw;
     }
     return address;
   }
-  // Returns the stream that an allocation was made on, and forgets it.
-  tidepool_stream TakeStream(void* address) noexcept {
+  // Returns whether an allocation was made on a stream of a request, and forgets that.
+  bool TakeFromStreams(void* address) noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = streams_.find(address);
-    if (found == streams_.end()) return stream_;
-    const tidepool_stream stream = found->second;
-    streams_.erase(found);
-    return stream;
+    return on_streams_.erase(address) > 0;
   }
 
   static void* ORT_API_CALL AllocateDefault(OrtAllocator* allocator, std::size_t bytes) {
@@ -102,7 +98,12 @@ class OrtPoolAllocator : public OrtAllocator {
   static void ORT_API_CALL FreeAny(OrtAllocator* allocator, void* address) {
     if (address == nullptr) return;
     OrtPoolAllocator& self = Self(allocator);
-    self.pool_.Free(address, self.TakeStream(address));
+    // The stream of a request may have ended with its session.
+    if (self.TakeFromStreams(address)) {
+      static_cast<void>(tidepool_free_late(self.pool(), address));
+    } else {
+      self.pool_.Free(address, self.stream_);
+    }
   }
   static const OrtMemoryInfo* ORT_API_CALL InfoOf(const OrtAllocator* allocator) {
     return Self(allocator).info_;
@@ -140,7 +141,7 @@ class OrtPoolAllocator : public OrtAllocator {
   const tidepool_stream stream_;
   OrtMemoryInfo* info_ = nullptr;
   std::mutex mutex_;
-  std::unordered_map<void*, tidepool_stream> streams_;  // of allocations on other streams
+  std::unordered_set<void*> on_streams_;  // allocations on streams of requests
 };
 
 }  // namespace tidepool
