@@ -30,6 +30,22 @@ assert resource.pool.statistics().live_count == 0
 left_to_the_collector = resource.allocate(1000, stream=stream)
 del left_to_the_collector
 assert resource.pool.statistics().live_count == 0
+# In versions in which a buffer has no stream, the memory is used again after the work of the stream of the request.
+class WithoutStream:
+    @staticmethod
+    def from_handle(address, size, mr):
+        return address
+
+
+tidepool.cuda_core.Buffer, buffers = WithoutStream, tidepool.cuda_core.Buffer
+late, free_late = [], resource.pool.free_late
+resource.pool.free_late = lambda address: (late.append(address), free_late(address))
+for stream_of_the_end in (None, stream):
+    address = resource.allocate(1000, stream=stream)
+    resource.deallocate(address, 1000, stream_of_the_end)
+    assert late.pop() == address and resource.pool.statistics().live_count == 0
+del resource.pool.free_late
+tidepool.cuda_core.Buffer = buffers
 try:
     resource.allocate(1 << 40, stream=stream)
     raise AssertionError("no error")

@@ -25,6 +25,7 @@ class MemoryResource(_Base):
         self.pool = pool if isinstance(pool, Pool) else shared_pool(device, **options)
         self._owner = self.pool.owner("cuda.core")
         self._device = device
+        self._without_stream = set()  # addresses of buffers that do not know their stream
 
     def allocate(self, size, stream=None):
         """Returns a Buffer for work on `stream`. Raises MemoryError when memory is short."""
@@ -32,10 +33,18 @@ class MemoryResource(_Base):
         try:
             return Buffer.from_handle(address, size, mr=self, stream=stream)
         except TypeError:  # versions in which a buffer has no stream
+            self._without_stream.add(address)
             return Buffer.from_handle(address, size, mr=self)
 
     def deallocate(self, ptr, size, stream=None):  # cuda.core.experimental passes it by position
-        self.pool.free(int(ptr), stream_handle(stream))
+        address = int(ptr)
+        if address not in self._without_stream:
+            self.pool.free(address, stream_handle(stream))
+            return
+        self._without_stream.discard(address)
+        if stream is not None:
+            self.pool.record_use(address, stream_handle(stream))
+        self.pool.free_late(address)
 
     def capture(self, stream):
         """Gives the graph that a stream or a GraphBuilder captures memory of its own:
