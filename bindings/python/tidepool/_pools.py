@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools on the host device."""
+import operator
 import os
 from typing import Any, Callable, List, Optional, Union
 
@@ -62,7 +63,10 @@ class Pool(_native.HostPool):
         """Returns a NumPy array in the pool's memory, which returns to the pool with the last view of the array."""
         import numpy
 
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        try:
+            shape = (operator.index(shape),)
+        except TypeError:
+            shape = tuple(shape)
         count = 1
         for length in shape:
             count *= length

@@ -24,6 +24,12 @@ def test_an_array_lies_in_the_pool():
     assert array.ctypes.data == pool.blocks()[0].address and live(pool) == 512
 
 
+def test_an_array_takes_a_length_of_numpy():
+    pool = tidepool.Pool("1MiB")
+    assert pool.array(numpy.int64(5)).shape == (5,)
+    assert pool.array([numpy.int64(2), 3]).shape == (2, 3)
+
+
 def test_the_last_view_of_an_array_gives_its_memory_back():
     pool = tidepool.Pool("1MiB")
     view = pool.array(1000, "uint8")[10:20]
