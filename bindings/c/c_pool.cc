@@ -263,7 +263,7 @@ absl::Status CPool::EndGraph(void* native, std::size_t& number) {
   absl::StatusOr<Graphs::Ended> ended = graphs_->End(native);
   if (!ended.ok()) return ended.status();
   number = ended->number;
-  // The graph has ended, whatever comes of them.
+  // The graph has ended, also where one of these frees fails.
   for (void* const address : ended->held) {
     if (absl::Status status = FreeInPool(address, native); !status.ok()) {
       Log(LogLevel::kError, absl::StrCat("memory of a graph was lost: ", status.message()));
