@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 
@@ -14,8 +15,17 @@ absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t
   const auto* graph = std::get_if<TaskGraph>(&*read);
   if (graph == nullptr) return read;
   return absl::InvalidArgumentError(absl::StrCat(
-      absl::CHexEscape(path), ": a graph of batch ", graph->batch,
+      absl::CHexEscape(path), ": ", GraphOfBatchText(*graph),
       " has one batch, expected no --batch, or the name of a network or a graph at any batch"));
+}
+
+std::string GraphOfBatchText(const TaskGraph& graph) {
+  return graph.batch > 0 ? absl::StrCat("a graph of batch ", graph.batch)
+                         : "a graph of an unknown batch";
+}
+
+std::string KnownBatchText(std::int64_t batch) {
+  return batch > 0 ? absl::StrCat("batch ", CountText(batch), ", ") : "";
 }
 
 }  // namespace tidepool::tool

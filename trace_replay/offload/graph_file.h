@@ -14,6 +14,11 @@ namespace tidepool::tool {
 // Reads a graph or a family. A graph of one batch takes no batch: 0.
 absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t batch);
 
+// Returns "a graph of batch 32", or "a graph of an unknown batch".
+std::string GraphOfBatchText(const TaskGraph& graph);
+// Returns "batch 32, ", or nothing for a batch that is not known, 0.
+std::string KnownBatchText(std::int64_t batch);
+
 }  // namespace tidepool::tool
 
 #endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_GRAPH_FILE_H_

@@ -17,6 +17,7 @@
 #include "tidepool/copies/compression_profile.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -496,7 +497,7 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
   if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graphs), batch);
   if (auto* graph = std::get_if<TaskGraph>(&graphs)) {
     if (!DividesBatch(options)) return ScheduleGraph(options, std::move(*graph));
-    return AboutGraph(options, absl::StrCat("a graph of batch ", graph->batch,
+    return AboutGraph(options, absl::StrCat(GraphOfBatchText(*graph),
                                             ", expected a graph at any batch for --sub-batch and "
                                             "--devices"));
   }
