@@ -395,7 +395,7 @@ TEST_F(ScheduleCommand, RefusesSchedulesOfOtherGraphsAndBrokenFiles) {
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_}),
               HasSubstr("step 3, allocate '"));
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", path_}),
-              HasSubstr("graph.json:1: the unknown key 'tidepool_graph' in a schedule, expected"));
+              HasSubstr("graph.json: a task graph, expected a schedule; `tidepool schedule GRAPH"));
 }
 
 TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {

@@ -111,7 +111,7 @@ absl::StatusOr<Answer> MakeOfGraph(const ScheduleOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   const absl::StatusOr<GraphOrFamily> graphs =
       options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
-                                     : ReadGraphOrFamily(options.point.graph);
+                                     : ReadGraphFile(options.point.graph);
   if (!graphs.ok()) return graphs.status();
   const absl::StatusOr<OffloadCommandOptions> point = PointOf(options);
   if (!point.ok()) return point.status();

@@ -6,11 +6,18 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/text.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 
-absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t batch) {
+absl::StatusOr<GraphOrFamily> ReadGraphFile(const std::string& path) {
   absl::StatusOr<GraphOrFamily> read = ReadGraphOrFamily(path);
+  if (!read.ok()) return NoGraph(path, read.status());
+  return read;
+}
+
+absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t batch) {
+  absl::StatusOr<GraphOrFamily> read = ReadGraphFile(path);
   if (!read.ok() || batch == 0) return read;
   const auto* graph = std::get_if<TaskGraph>(&*read);
   if (graph == nullptr) return read;

@@ -11,6 +11,9 @@
 
 namespace tidepool::tool {
 
+// Reads a graph or a family.
+absl::StatusOr<GraphOrFamily> ReadGraphFile(const std::string& path);
+
 // Reads a graph or a family. A graph of one batch takes no batch: 0.
 absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t batch);
 
