@@ -128,6 +128,9 @@ TEST_F(ScheduleCommand, WritesAProgram) {
     EXPECT_THAT(first_line(), HasSubstr("Trains alexnet by a schedule of the policy modnn: 32"));
     std::filesystem::remove(program);
   }
+  // Without a policy, one that gives fixed addresses.
+  EXPECT_EQ(Run({"emit", path_, "--memory", "1GiB", "-o", program}).status, 0);
+  EXPECT_THAT(first_line(), HasSubstr("policy best"));
   // A file's schedule, with the user's functions.
   Answer({"schedule", path_, "--memory", "1GiB", "--policy", "none", "--memory-kind", "fixed", "-o",
           schedule_, "--json"});
