@@ -8,6 +8,7 @@
 #include "trace_replay/argument_errors.h"
 #include "trace_replay/command_line.h"
 #include "trace_replay/printable.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -52,7 +53,7 @@ absl::StatusOr<std::shared_ptr<const Trace>> ReadOrShare(const std::string& path
   if (std::shared_ptr<const Trace> trace = TraceInMemory(path, options)) return trace;
   options.stop = CallerStop();
   absl::StatusOr<Trace> trace = ReadTrace(path, options);
-  if (!trace.ok()) return trace.status();
+  if (!trace.ok()) return NoTrace(path, trace.status());
   return std::make_shared<const Trace>(*std::move(trace));
 }
 

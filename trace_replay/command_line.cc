@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/command_line.h"
 
+#include <array>
+#include <string_view>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/help.h"
@@ -48,11 +51,23 @@ void AddVersions(CLI::App& app) {
   }
 }
 
+// Returns an error for a file to write that is named '-': other programs write to standard output
+// then.
+absl::Status CheckOutput(const CLI::Option& option) {
+  constexpr auto kOutputs = std::to_array<std::string_view>(
+      {"--output", "OUTPUT", "--svg", "--timeline", "--record", "--save"});
+  const bool is_output = absl::c_linear_search(kOutputs, option.get_name());
+  if (!is_output || !absl::c_linear_search(option.results(), "-")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option.get_name(), ": '-' names no file, expected a file, or /dev/stdout"));
+}
+
 // Returns an error for an option with an empty value, as an unset variable of a script gives it: a
 // file that is not written, or a choice that is not made, would be no answer. Settings of
 // PyTorch may be none, and an argument without a name may belong to the program of `dryrun`.
 absl::Status CheckValues(const CLI::App& command) {
   for (const CLI::Option* option : command.get_options()) {
+    if (absl::Status status = CheckOutput(*option); !status.ok()) return status;
     if (option->get_positional() || option->get_name() == "--pytorch-settings") continue;
     if (absl::c_linear_search(option->results(), "")) {
       return absl::InvalidArgumentError(

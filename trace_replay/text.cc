@@ -34,6 +34,15 @@ std::string SizeText(std::int64_t bytes) {
   return absl::StrCat(bytes, " B");
 }
 
+std::string PoolSizeText(std::int64_t bytes) {
+  for (const auto& [unit, shift] : kUnits) {
+    if (bytes < (std::int64_t{1} << shift) || shift == 0) continue;
+    const double tenths = std::ceil(std::ldexp(static_cast<double>(bytes) * 10, -shift));
+    return absl::StrFormat("%.1f %s", tenths / 10, unit);
+  }
+  return SizeText(bytes);
+}
+
 std::string RateText(double bytes_per_second) {
   if (std::isinf(bytes_per_second)) return "infinite";
   constexpr std::array<const char*, 5> kRateUnits = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};

@@ -11,6 +11,8 @@ namespace tidepool::tool {
 
 // 1536 -> "1.5 KiB".
 std::string SizeText(std::int64_t bytes);
+// 1537 -> "1.6 KiB": rounded up, so that a pool of the size that is printed is enough.
+std::string PoolSizeText(std::int64_t bytes);
 // 24e9 -> "24.0 GB/s". An infinite rate is "infinite".
 std::string RateText(double bytes_per_second);
 // 1536 -> "1.5 KiB (1536 bytes)", for errors that compare sizes.

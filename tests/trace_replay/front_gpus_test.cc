@@ -153,6 +153,23 @@ TEST_F(FrontGpus, ThePictureHasTheGpus) {
   EXPECT_THAT(svg.str(), HasSubstr(">l4 is the smallest at 1.1 x or less"));
 }
 
+// Graphs of programs do not tell their batch.
+TEST_F(FrontGpus, ABatchThatIsNotKnownIsLeftOut) {
+  const std::string graph = GraphFile(GraphOf(10));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"schedule", graph, "--memory", "40GiB"},
+        {"simulate", graph, "--memory", "40GiB"},
+        {"front", graph, "--points", "2", "--time-limit", "100ms"},
+        {"front", graph, "--memory", "1GiB", "--time-limit", "100ms"}}) {
+    const std::string text = Run(command).out;
+    EXPECT_THAT(text, AllOf(HasSubstr("net\n  "), Not(HasSubstr("batch")), Not(HasSubstr("sample")),
+                            Not(HasSubstr("sub-batch"))));
+  }
+  EXPECT_EQ(Json({"schedule", graph, "--memory", "40GiB"})["batch"], 0);
+  EXPECT_THAT(ErrorOf({"schedule", graph, "--memory", "40GiB", "--batch", "2"}),
+              HasSubstr("a graph of an unknown batch has one batch"));
+}
+
 TEST_F(FrontGpus, BadInputIsRefused) {
   const std::string graph = GraphFile(GraphOf(10));
   const auto error_of = [&](const std::vector<std::string>& more) {

@@ -9,6 +9,8 @@
 #include <limits>
 #include <string>
 
+#include "trace_replay/text.h"
+
 namespace tidepool::tool {
 namespace {
 
@@ -27,6 +29,17 @@ std::string TimeError(std::string_view text) {
 constexpr char kSizes[] = ", expected bytes, such as 1048576, 80GiB or 8GB";
 constexpr char kRates[] = ", expected bytes a second, more than 0, such as 12e9, 12GB/s or 16GiB/s";
 constexpr char kTimes[] = ", expected seconds, such as 0.5, 10us, 40m or 2h";
+
+TEST(PoolSizeText, IsEnough) {
+  EXPECT_EQ(PoolSizeText(1023), "1023 B");
+  EXPECT_EQ(PoolSizeText(1024), "1.0 KiB");
+  EXPECT_EQ(PoolSizeText(1025), "1.1 KiB");
+  for (const std::int64_t bytes : {std::int64_t{47'248'000'000}, std::int64_t{47'352'015'257},
+                                   (std::int64_t{1} << 40) - 1, std::int64_t{1} << 50}) {
+    EXPECT_GE(ParseSize(PoolSizeText(bytes)).value(), bytes);
+    EXPECT_LE(ParseSize(PoolSizeText(bytes)).value(), bytes + bytes / 9);
+  }
+}
 
 TEST(ParseSize, TakesPowersOf1024And1000InAnyCase) {
   EXPECT_EQ(ParseSize("0").value(), 0);

@@ -439,8 +439,8 @@ TEST_F(Report, GivesTheFiguresOfSize) {
   }
   EXPECT_EQ(answer["policies"], sizes["policies"]);
   EXPECT_EQ(answer["headline"],
-            "801.4 MiB are live at the peak. planned needs 801.4 MiB, best-fit 866.1 MiB, "
-            "high-end-offload 866.1 MiB, exact-fit-first 891.0 MiB, first-fit 964.1 MiB.");
+            "801.4 MiB are live at the peak. planned needs 801.4 MiB, best-fit 866.2 MiB, "
+            "high-end-offload 866.2 MiB, exact-fit-first 891.0 MiB, first-fit 964.2 MiB.");
 }
 
 // A trace with more events than the limit of unbounded searches.

@@ -48,9 +48,11 @@ class RunCommand : public CommandLine {
 TEST_F(RunCommand, MovesWhatTheSimulatorSays) {
   for (const char* policy : {"none", "vdnn", "vdnn++"}) {
     for (const char* placement : {"best-fit", "planned"}) {
-      const std::vector<std::string> options = {"--policy", policy, "--offload",   "all",
-                                                "--memory", "1GiB", "--placement", placement,
-                                                "--link",   "inf"};
+      std::vector<std::string> options = {"--policy",    policy,    "--memory", "1GiB",
+                                          "--placement", placement, "--link",   "inf"};
+      if (std::string_view(policy) != "none") {
+        options.insert(options.end(), {"--offload", "all"});
+      }
       std::vector<std::string> simulate = {"simulate", path_, "--json"};
       simulate.insert(simulate.end(), options.begin(), options.end());
       const Outcome outcome = Run(simulate);

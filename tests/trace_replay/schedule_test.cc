@@ -128,6 +128,9 @@ TEST_F(ScheduleCommand, WritesAProgram) {
     EXPECT_THAT(first_line(), HasSubstr("Trains alexnet by a schedule of the policy modnn: 32"));
     std::filesystem::remove(program);
   }
+  // Without a policy, one that gives fixed addresses.
+  EXPECT_EQ(Run({"emit", path_, "--memory", "1GiB", "-o", program}).status, 0);
+  EXPECT_THAT(first_line(), HasSubstr("policy best"));
   // A file's schedule, with the user's functions.
   Answer({"schedule", path_, "--memory", "1GiB", "--policy", "none", "--memory-kind", "fixed", "-o",
           schedule_, "--json"});
@@ -395,7 +398,7 @@ TEST_F(ScheduleCommand, RefusesSchedulesOfOtherGraphsAndBrokenFiles) {
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_}),
               HasSubstr("step 3, allocate '"));
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", path_}),
-              HasSubstr("graph.json:1: the unknown key 'tidepool_graph' in a schedule, expected"));
+              HasSubstr("graph.json: a task graph, expected a schedule; `tidepool schedule GRAPH"));
 }
 
 TEST_F(ScheduleCommand, HasTheSameKeysWhereItDoesNotFit) {

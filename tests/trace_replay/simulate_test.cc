@@ -238,6 +238,18 @@ TEST_F(SimulateCommand, CompressesByDensity) {
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--density", "1.2"}), HasSubstr("expected 0 to 1"));
 }
 
+// Policies that copy nothing take no choice of copies, unless another one of a sweep does.
+TEST_F(SimulateCommand, RefusesASetOfLayersThatDoesNothing) {
+  for (const char* policy : {"none", "base", "none,base"}) {
+    EXPECT_THAT(Refusal({"--memory", "2GiB", "--policy", policy, "--offload", "all"}),
+                HasSubstr("has no such option, expected it with vdnn or vdnn++"));
+  }
+  EXPECT_EQ(
+      Run({"simulate", path_, "--memory", "2GiB,4GiB", "--policy", "none,vdnn", "--offload", "all"})
+          .status,
+      0);
+}
+
 TEST_F(SimulateCommand, UnknownNamesAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--policy", "bane"}), HasSubstr("expected one of "));
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--offload", "some"}),

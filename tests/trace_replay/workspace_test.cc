@@ -85,7 +85,7 @@ TEST_F(WorkspaceCommand, SaysNoWhenNothingFits) {
 }
 
 TEST_F(WorkspaceCommand, RefusesWrongArguments) {
-  EXPECT_THAT(Refusal({"--case", "tow"}), EndsWith(", expected one of its 3, such as 'two'\n"));
+  EXPECT_THAT(Refusal({"--case", "tow"}), EndsWith(", expected one of two, one, devices\n"));
   EXPECT_THAT(Refusal({"--case", "one", "--policy", "pow"}),
               HasSubstr("cases.json: one: the unknown policy 'pow', expected undivided"));
   EXPECT_THAT(Refusal({"--case", "devices", "--limit", "1"}),

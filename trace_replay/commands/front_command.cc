@@ -134,6 +134,7 @@ std::string FrontText(const FrontAnswer& answer) {
   std::vector<std::vector<std::string>> rows = {{"memory", "iteration", "slowdown", "rounds",
                                                  "samples", "run again", "workspace", "to the host",
                                                  "schedule"}};
+  constexpr int kSamples = 4;  // a column without values where the batch is not known
   for (const FrontPoint& point : front.points) {
     rows.push_back({MemoryText(point.memory_bytes), MillisecondsText(point.seconds),
                     RatioText(SlowdownOf(point, front)), CountText(point.made.rounds),
@@ -141,12 +142,15 @@ std::string FrontText(const FrontAnswer& answer) {
                     SizeText(point.workspace_bytes), SizeText(point.bytes_out),
                     point.made.schedule.policy});
   }
+  if (made.batch == 0) {
+    for (std::vector<std::string>& row : rows) row.erase(row.begin() + kSamples);
+  }
   const bool is_ghost = std::ranges::any_of(front.points, [](const FrontPoint& point) {
     return NormalizationOf(point.made.graphs.front(), point.made.schedule) ==
            BatchNormalization::kGhost;
   });
-  return absl::StrCat(absl::CHexEscape(made.graphs.front().name), "\n  batch ",
-                      CountText(made.batch), ", all data in memory ",
+  return absl::StrCat(absl::CHexEscape(made.graphs.front().name), "\n  ",
+                      KnownBatchText(made.batch), "all data in memory ",
                       MillisecondsText(front.ideal_seconds),
                       front.stopped ? ",\n  the best before the interrupt or the time limit" : "",
                       is_ghost ? ",\n  batch normalisation over the samples of each round" : "",

@@ -2,12 +2,9 @@
 // The command `info`: the contents of a trace in figures.
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -22,6 +19,7 @@
 #include "trace_replay/commands/ranks.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -339,32 +337,6 @@ absl::StatusOr<Answer> RunJob(const InfoOptions& options, const std::vector<Cate
     }
   }
   return Answer::kYes;
-}
-
-constexpr std::size_t kMostText = std::size_t{1} << 24;
-
-bool IsStandardInput(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
-
-// Returns the end of a text: the error of a job stands at the end of its log.
-std::string ReadEnd(std::istream& in) {
-  std::string text;
-  std::string part(kMostText, '\0');
-  while (in.read(part.data(), static_cast<std::streamsize>(part.size())) || in.gcount() > 0) {
-    text.append(part, 0, static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMostText) text.erase(0, text.size() - kMostText);
-  }
-  return text;
-}
-
-// Returns the numbers of the error in standard input or in a regular file.
-std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path) {
-  if (IsStandardInput(path)) return ParseOutOfMemoryText(ReadEnd(std::cin));
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  if (std::filesystem::file_size(path, error) > kMostText)
-    file.seekg(-static_cast<std::streamoff>(kMostText), std::ios::end);
-  return ParseOutOfMemoryText(ReadEnd(file));
 }
 
 void PrintOutOfMemory(const OutOfMemoryNumbers& numbers, bool json) {

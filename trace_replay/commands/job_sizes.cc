@@ -50,7 +50,8 @@ nlohmann::ordered_json JobSizes::Json(std::int64_t memory_bytes) const {
 std::string JobSizes::Text(std::int64_t memory_bytes) const {
   std::vector<std::vector<std::string>> rows = {{"policy", "largest pool", "rank"}};
   for (const Pool& pool : pools_) {
-    rows.push_back({pool.policy, SizeText(pool.bytes), absl::CHexEscape(ranks_[pool.rank].file)});
+    rows.push_back(
+        {pool.policy, PoolSizeText(pool.bytes), absl::CHexEscape(ranks_[pool.rank].file)});
   }
   std::string text = JobText(ranks_);
   if (!pools_.empty()) absl::StrAppend(&text, "\n", TableText(rows));

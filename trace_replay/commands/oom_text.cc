@@ -6,12 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/text.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -125,6 +130,19 @@ std::string FitsText(const OutOfMemoryNumbers& numbers) {
   return absl::StrCat(text, ", of ", SizeText(*numbers.total_bytes));
 }
 
+constexpr std::size_t kMostText = std::size_t{1} << 24;
+
+// Returns the end of a text: the error of a job stands at the end of its log.
+std::string ReadEnd(std::istream& in) {
+  std::string text;
+  std::string part(kMostText, '\0');
+  while (in.read(part.data(), static_cast<std::streamsize>(part.size())) || in.gcount() > 0) {
+    text.append(part, 0, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostText) text.erase(0, text.size() - kMostText);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<OutOfMemoryNumbers> ParseOutOfMemoryText(std::string_view text) {
@@ -156,6 +174,16 @@ std::optional<OutOfMemoryNumbers> ParseOutOfMemoryText(std::string_view text) {
   if (!numbers.cached_bytes && reserved && numbers.allocated_bytes)
     numbers.cached_bytes = std::max<std::int64_t>(0, *reserved - *numbers.allocated_bytes);
   return numbers;
+}
+
+std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path) {
+  if (IsStandardInput(path)) return ParseOutOfMemoryText(ReadEnd(std::cin));
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (!error && bytes > kMostText) file.seekg(static_cast<std::streamoff>(bytes - kMostText));
+  return ParseOutOfMemoryText(ReadEnd(file));
 }
 
 std::string OutOfMemoryText(const OutOfMemoryNumbers& numbers) {

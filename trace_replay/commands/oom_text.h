@@ -27,6 +27,9 @@ struct OutOfMemoryNumbers {
 // one. O(text).
 std::optional<OutOfMemoryNumbers> ParseOutOfMemoryText(std::string_view text);
 
+// Returns the numbers of the last such error in standard input ("-") or in a regular file.
+std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path);
+
 // Returns the answer as lines for people, and as the object `out_of_memory`.
 std::string OutOfMemoryText(const OutOfMemoryNumbers& numbers);
 nlohmann::ordered_json OutOfMemoryJson(const OutOfMemoryNumbers& numbers);

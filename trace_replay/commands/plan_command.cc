@@ -77,7 +77,7 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
     return;
   }
   PrintTraceLine(options.trace, measured);
-  std::cout << "  plan: " << SizeText(plan.height);
+  std::cout << "  plan: " << PoolSizeText(plan.height);
   if (measured.trace->has_history) {
     std::cout << ", " << RatioText(Overhead(plan.height, measured.load))
               << " of peak live: " << PlanText(plan, measured) << "\n";

@@ -113,14 +113,14 @@ std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& 
     const std::optional<std::int64_t>& exact = size.result.exact_pool_bytes;
     rows.push_back({size.policy,
                     absl::StrCat(size.result.gave_up_restarts ? "at most " : "",
-                                 SizeText(size.result.pool_bytes)),
+                                 PoolSizeText(size.result.pool_bytes)),
                     RatioText(Overhead(size.result.pool_bytes, load)),
                     CountText(size.result.attempts),
-                    exact.has_value() ? SizeText(*exact) : "not found",
+                    exact.has_value() ? PoolSizeText(*exact) : "not found",
                     exact.has_value() ? RatioText(Overhead(*exact, load)) : "",
                     LargerText(size.result.serves_all_larger)});
     if (!size.bytes_without_waits.has_value()) continue;
-    rows.back().insert(rows.back().end(), {SizeText(*size.bytes_without_waits),
+    rows.back().insert(rows.back().end(), {PoolSizeText(*size.bytes_without_waits),
                                            RatioText(Overhead(*size.bytes_without_waits, load))});
   }
   return rows;

@@ -14,6 +14,7 @@
 #include "tidepool/training/graph_family.h"
 #include "tidepool/training/task_profile.h"
 #include "trace_replay/command.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/sweep_values.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/cuda_devices.h"
@@ -316,7 +317,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileOptions& options) {
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "graph"); !status.ok()) {
     return status;
   }
-  absl::StatusOr<GraphOrFamily> read = ReadGraphOrFamily(options.graph);
+  absl::StatusOr<GraphOrFamily> read = ReadGraphFile(options.graph);
   if (!read.ok()) return read.status();
   const absl::StatusOr<std::vector<TaskGraph>> graphs = GraphsOf(options, *read);
   if (!graphs.ok()) return graphs.status();

@@ -107,11 +107,14 @@ absl::StatusOr<OffloadCommandOptions> PointOf(const ScheduleOptions& options) {
   return point;
 }
 
-absl::StatusOr<Answer> MakeOfGraph(const ScheduleOptions& options) {
+absl::StatusOr<Answer> MakeOfGraph(ScheduleOptions options) {
+  // A program needs fixed addresses, which the policies of pools do not give.
+  const bool is_program = !options.language.empty();
+  if (is_program && options.app->count("--policy") == 0) options.point.policy = "best";
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   const absl::StatusOr<GraphOrFamily> graphs =
       options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
-                                     : ReadGraphOrFamily(options.point.graph);
+                                     : ReadGraphFile(options.point.graph);
   if (!graphs.ok()) return graphs.status();
   const absl::StatusOr<OffloadCommandOptions> point = PointOf(options);
   if (!point.ok()) return point.status();
@@ -200,6 +203,7 @@ Command AddSchedule(CLI::App& app) {
 Command AddEmit(CLI::App& app) {
   auto options = std::make_shared<ScheduleOptions>();
   options->language = "cpp";
+  options->point.policy = "best";
   CLI::App* emit = app.add_subcommand(
       "emit", "Writes a C++ program that trains by a schedule with cuDNN and cuBLAS on one device");
   options->app = emit;

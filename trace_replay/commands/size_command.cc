@@ -95,7 +95,7 @@ std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
                 {"as recorded", SizeText(reserved), RatioText(Overhead(reserved, measured.load))});
   }
   if (extra_plan.has_value()) {
-    rows.push_back({"a plan", SizeText(extra_plan->height),
+    rows.push_back({"a plan", PoolSizeText(extra_plan->height),
                     RatioText(Overhead(extra_plan->height, measured.load))});
   }
   return rows;
@@ -105,7 +105,7 @@ std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
 std::string FitText(std::int64_t pool_bytes, std::int64_t bytes) {
   return pool_bytes <= bytes
              ? absl::StrCat("fits: ", SizeText(bytes - pool_bytes), " to spare")
-             : absl::StrCat("does not fit: ", SizeText(pool_bytes - bytes), " missing");
+             : absl::StrCat("does not fit: ", PoolSizeText(pool_bytes - bytes), " missing");
 }
 
 void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
@@ -116,7 +116,7 @@ void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
        FitText(measured.demand.needs_bytes, options.fits_bytes)}};
   for (const PolicySize& size : sizes) {
     rows.push_back(
-        {size.policy, SizeText(KnownPool(size)), FitText(KnownPool(size), options.fits_bytes)});
+        {size.policy, PoolSizeText(KnownPool(size)), FitText(KnownPool(size), options.fits_bytes)});
   }
   std::cout << "\n" << TableText(rows);
 }

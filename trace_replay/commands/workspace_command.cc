@@ -196,11 +196,14 @@ absl::StatusOr<std::vector<WorkspaceCase>> CasesOf(const WorkspaceOptions& optio
     if (question.name == options.name) return std::vector<WorkspaceCase>{question};
     names.push_back(question.name);
   }
-  const std::string nearest = text::Nearest(options.name, names);
+  constexpr std::size_t kMostNames = 10;
+  const std::size_t more = names.size() - std::min(names.size(), kMostNames);
+  names = text::NearestFirst(options.name, std::move(names));
+  names.resize(names.size() - more);
   return absl::NotFoundError(absl::StrCat(
       "--case: no case '", absl::CHexEscape(options.name), "' in ", absl::CHexEscape(options.file),
-      ", expected one of its ", names.size(),
-      nearest.empty() ? "" : absl::StrCat(", such as '", absl::CHexEscape(nearest), "'")));
+      ", expected one of ", absl::CHexEscape(absl::StrJoin(names, ", ")),
+      more > 0 ? absl::StrCat(" and ", more, " more") : ""));
 }
 
 absl::StatusOr<Answer> RunWorkspace(const WorkspaceOptions& options) {

@@ -21,6 +21,7 @@
 #include "tidepool/training/offload_policy.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -227,7 +228,8 @@ absl::Status WriteOutput(const ChainCommandOptions& options, const Chain& chain)
 absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
   if (options.chain.has_value()) return *options.chain;
   absl::StatusOr<Chain> chain = ReadChain(options.path);
-  if (!chain.ok() || !options.memory_bytes.has_value()) return chain;
+  if (!chain.ok()) return NoChain(options.path, chain.status());
+  if (!options.memory_bytes.has_value()) return chain;
   chain->memory_bytes = *options.memory_bytes;
   if (absl::Status status = ValidateChain(*chain); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--memory: ", std::string(status.message())));

@@ -17,6 +17,7 @@
 #include "tidepool/copies/compression_profile.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -312,6 +313,7 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
                                 const std::vector<std::string>& policies) {
   if (absl::Status status = CheckDivisionOptions(app, options); !status.ok()) return status;
   bool any_layerwise = false;
+  bool any_set = false;
   bool any_modnn = false;
   bool any_chain = false;
   bool any_best = false;
@@ -319,6 +321,7 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
     const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
     if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
     any_layerwise |= std::holds_alternative<LayerwiseOptions>(policy->options);
+    any_set |= TakesSet(name);
     any_modnn |= std::holds_alternative<ModnnOptions>(policy->options);
     any_chain |= std::holds_alternative<GraphChainOptions>(policy->options);
     any_best |= std::holds_alternative<BestOptions>(policy->options);
@@ -344,8 +347,10 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
                    "best");
   }
   if (status.ok()) {
-    status =
-        check(any_layerwise, {"--offload", "--order", "--placement"}, "vdnn, vdnn++, none or base");
+    status = check(any_layerwise, {"--order", "--placement"}, "vdnn, vdnn++, none or base");
+  }
+  if (status.ok()) {
+    status = check(any_set, {"--offload"}, "vdnn or vdnn++");
   }
   if (!status.ok()) return status;
   if (app.count("--compressor") > 0 && app.count("--density") == 0) {
@@ -496,7 +501,7 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
   if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graphs), batch);
   if (auto* graph = std::get_if<TaskGraph>(&graphs)) {
     if (!DividesBatch(options)) return ScheduleGraph(options, std::move(*graph));
-    return AboutGraph(options, absl::StrCat("a graph of batch ", graph->batch,
+    return AboutGraph(options, absl::StrCat(GraphOfBatchText(*graph),
                                             ", expected a graph at any batch for --sub-batch and "
                                             "--devices"));
   }

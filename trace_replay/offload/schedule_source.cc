@@ -16,6 +16,7 @@
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/options.h"
+#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -77,9 +78,10 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
   if (options.schedule.empty()) {
     if (app.count("--memory") > 0) return absl::OkStatus();
     const bool takes_file = app.get_option_no_throw("--schedule") != nullptr;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--memory is missing, expected the memory of the device",
-                     takes_file ? ", or a file with --schedule" : ""));
+    return NoGraph(app.get_option("GRAPH")->as<std::string>(),
+                   absl::InvalidArgumentError(
+                       absl::StrCat("--memory is missing, expected the memory of the device",
+                                    takes_file ? ", or a file with --schedule" : "")));
   }
   std::vector<const char*> names = {
       "--policy",     "--offload",   "--algorithms", "--order",      "--memory-kind", "--align",
@@ -108,7 +110,7 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
         "--schedule");
   }
   absl::StatusOr<ScheduleFile> file = ReadSchedule(options.schedule);
-  if (!file.ok()) return file.status();
+  if (!file.ok()) return NoSchedule(options.schedule, file.status());
   absl::StatusOr<std::vector<TaskGraph>> graphs =
       GraphsFor(options, file->schedule, std::move(read), batch);
   if (!graphs.ok()) return graphs.status();

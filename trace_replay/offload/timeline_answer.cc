@@ -18,6 +18,7 @@
 #include "tidepool/training/timeline.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -254,7 +255,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
     rows.insert(rows.begin() + kAfterTheBound,
                 {"  lower bound where tasks run again", MillisecondsText(*bound)});
   }
-  std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
+  std::cout << absl::CHexEscape(graph.name) << "\n  " << KnownBatchText(BatchOf(scheduled))
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")

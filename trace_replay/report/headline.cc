@@ -55,7 +55,7 @@ std::string NeedText(const ReportFigures& figures) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", layout->size.policy,
                     text.empty() ? " needs " : " ",
                     IsUpperBound(*layout, figures.measured.demand) ? "at most " : "",
-                    SizeText(layout->pool_bytes));
+                    PoolSizeText(layout->pool_bytes));
   }
   return text + ".";
 }
@@ -73,7 +73,7 @@ std::string StreamsRemark(const ReportFigures& figures) {
     return absl::StrCat(
         "In these pools streams wait for memory of each other; a plan without such "
         "waits needs ",
-        SizeText(*layout.size.bytes_without_waits), ".");
+        PoolSizeText(*layout.size.bytes_without_waits), ".");
   }
   return "";
 }

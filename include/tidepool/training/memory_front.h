@@ -16,13 +16,14 @@
 namespace tidepool {
 
 struct FrontOptions {
-  // The memories that are tried, in any order. Empty: `memories` of them in equal ratios, from the
-  // least memory of the smallest sub-batch to that of all data at once, or to the memory of the
-  // machine's devices if that is less, but not 0.
+  // The memories that are tried, in any order. Empty: `memories` of them in equal ratios, from a
+  // bound of the least memory of all sub-batches to that of all data at once, or to the memory of
+  // the machine's devices if that is less, but not 0. The least one with a schedule is then found
+  // by bisection.
   std::vector<std::int64_t> memory_bytes = {};
   int memories = 16;  // 1 or more
-  // Of each search. The time limit and the work are those of the whole front, and the memories have
-  // equal parts of the work. `known` has no effect.
+  // Of each search. The time limit and the work are those of the whole front. The first searches
+  // have equal parts of the work, and further ones twice as much. `known` has no effect.
   BestOptions best = {.time_limit_seconds = 5};
   ModnnOptions modnn = {};
 };
@@ -41,8 +42,8 @@ struct FrontPoint {
 struct FrontMemory {
   std::int64_t memory_bytes = 0;
   // No schedule of these sub-batches is faster in that memory. It is the time of all tasks, each by
-  // the fastest algorithm that fits beside the weights, with the data of the task. Infinity where
-  // each sub-batch has a task that does not fit.
+  // the fastest algorithm that fits with the data of the task. Infinity where each sub-batch has a
+  // task that does not fit, or more data at home on the device.
   double lower_bound_seconds = 0;
 };
 

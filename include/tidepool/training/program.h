@@ -102,7 +102,7 @@ struct ProgramMemory {
 
   std::size_t device = 0;               // kHostDevice for copies on the host
   std::int64_t offset = -1;             // fixed addresses of a device
-  std::int64_t bytes = 0;               // on a device with paged memory, whole granules
+  std::int64_t bytes = 0;               // on a device, whole granules
   std::uint32_t first = kFromTheStart;  // the first operation that uses it
   // The last operations that use it: `ends` entries of the program's memory_ends, from `first_end`
   // on. None: it is held to the end.
@@ -123,7 +123,8 @@ struct Program {
   // Memory over time, for the pictures of simulators: data, workspaces, copies on the host.
   std::vector<ProgramMemory> spans;
   std::vector<std::uint32_t> memory_ends;
-  // By device: the highest end of any address in use; of paged memory, all bytes in granules.
+  // By device: the highest end of any address in use, in whole granules; of paged memory, all bytes
+  // in granules.
   std::vector<std::int64_t> pool_bytes;
   // Host memory for all copies and all data of the host, taken before the first step.
   std::int64_t host_bytes = 0;

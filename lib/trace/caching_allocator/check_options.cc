@@ -18,8 +18,10 @@ constexpr std::int64_t kMostDivisions = std::int64_t{1} << 30;
 absl::Status CheckMiB(absl::string_view name, std::int64_t bytes, std::int64_t least,
                       std::int64_t most) {
   if (bytes >= least && bytes <= most && bytes % kMiB == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", bytes, " bytes, expected ",
-                                                 least / kMiB, " to ", most / kMiB, " MiB"));
+  const std::string value =
+      bytes % kMiB == 0 ? absl::StrCat(bytes / kMiB, " MiB") : absl::StrCat(bytes, " bytes");
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": ", value, ", expected ", least / kMiB, " to ", most / kMiB, " MiB"));
 }
 
 absl::Status CheckShare(absl::string_view name, double share) {

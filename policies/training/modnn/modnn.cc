@@ -21,9 +21,10 @@ absl::Status CheckBound(const TaskGraph& graph, const Settings& settings) {
   const MemoryBound bound = LeastMemory(graph, settings.alignment, StayingData::kAtHome);
   if (bound.bytes <= settings.memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      "task \"", absl::CHexEscape(graph.tasks[bound.task].name), "\" needs ", bound.bytes,
-      " bytes at a batch of ", graph.batch, ", ", bound.staying_bytes,
-      " of them for data that stays; the memory has ", settings.memory_bytes, " bytes"));
+      "task \"", absl::CHexEscape(graph.tasks[bound.task].name), "\" needs ", bound.bytes, " bytes",
+      graph.batch > 0 ? absl::StrCat(" at a batch of ", graph.batch) : "", ", ",
+      bound.staying_bytes, " of them for data that stays; the memory has ", settings.memory_bytes,
+      " bytes"));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kWorthwhile = 1e-3;       // a search for less does not pay
 constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
-constexpr double kSearchShare = 1.0 / 16;  // of the work, for each search
+constexpr double kSearchShare = 1.0 / 16;  // of the work, for each first search
 // Seconds that the least work of a search takes for each task of the graph, about.
 constexpr double kLeastWorkOfTask = 2e-4;
 
@@ -124,8 +124,11 @@ class FrontMaker {
     if (!memories.ok()) return memories.status();
     best_ = options_.best;
     best_.work_seconds *= kSearchShare;
+    if (options_.memory_bytes.empty()) TryLeastModnn(memories->back());
     for (const std::int64_t memory : *memories) TryModnn(memory);
+    work_left_ = options_.best.work_seconds;
     Search();
+    if (options_.memory_bytes.empty() && !front_.points.empty()) FindLeftEnd();
     if (front_.points.empty()) return NothingFits(memories->back());
     front_.stopped = IsOver();
     KeepFront();
@@ -239,6 +242,15 @@ class FrontMaker {
   // The first point may come late.
   bool IsOver() { return budget_.HasEnded() && (budget_.is_stopped() || !front_.points.empty()); }
 
+  // Makes the schedule of `modnn` for the least memory that it takes, so that the front has a left
+  // end before any search.
+  void TryLeastModnn(std::int64_t most) {
+    const FrontSubBatch& least = Least();
+    if (options_.best.offloads && least.modnn_bytes() <= most && !IsOver()) {
+      Try(modnn_, least, least.modnn_bytes());
+    }
+  }
+
   // Makes the schedules of `modnn`, with the least sub-batches first. One that cannot be faster
   // than a schedule of less memory is left out.
   void TryModnn(std::int64_t memory) {
@@ -258,38 +270,85 @@ class FrontMaker {
     front_.memories.push_back(tried);
   }
 
-  // Searches for faster schedules until the work is used up, where most time could be saved first.
+  // Searches for faster schedules until the work is used up: once wherever one could be faster,
+  // then again with twice the work, also in the memories of points between.
   void Search() {
-    std::vector<Candidate> candidates = Candidates();
-    double work = options_.best.work_seconds;
-    best_.work_seconds = work * kSearchShare;
-    const double least_work = static_cast<double>(tasks_) * kLeastWorkOfTask;
-    while (!candidates.empty() && work > 0 && !IsOver()) {
+    const double first = options_.best.work_seconds * kSearchShare;
+    for (double work = first; work <= work_left_ && !IsOver(); work *= 2) {
+      std::vector<Candidate> candidates = Candidates(/*all=*/work > first);
+      if (candidates.empty()) return;
+      searches_.clear();
+      SearchOnce(std::move(candidates), work);
+    }
+  }
+
+  // Searches where most time could be saved first.
+  void SearchOnce(std::vector<Candidate> candidates, double work) {
+    while (work <= work_left_ && !IsOver()) {
+      std::erase_if(candidates, [&](const Candidate& one) { return GainOf(one) < kWorthwhile; });
+      if (candidates.empty()) return;
+      NoteFastest();
       const auto next = std::max_element(
           candidates.begin(), candidates.end(),
           [&](const Candidate& a, const Candidate& b) { return RankOf(a) < RankOf(b); });
       const Candidate candidate = *next;
-      if (GainOf(candidate) < kWorthwhile) {
-        candidates.erase(next);
-        continue;
-      }
       candidates.erase(next);
       ++searches_[candidate.memory_bytes];
-      Try(BestFor(*candidate.sub_batch), *candidate.sub_batch, candidate.memory_bytes);
-      work -= best_.work_seconds + least_work;
+      TryBest(*candidate.sub_batch, candidate.memory_bytes, work);
     }
   }
 
-  std::vector<Candidate> Candidates() const {
-    std::vector<Candidate> candidates;
+  // Searches between the least memory with a schedule and the memory below that has none.
+  void FindLeftEnd() {
+    constexpr double kApart = 1.02;
+    double fails = 0;
     for (const FrontMemory& memory : front_.memories) {
+      if (!IsWithin(memory.memory_bytes)) fails = static_cast<double>(memory.memory_bytes);
+    }
+    for (double fits = LeastMemory(); fits > kApart * fails && fails > 0 && !IsOver();) {
+      const auto middle = static_cast<std::int64_t>(std::sqrt(fits * fails));
+      TryBest(Least(), middle, options_.best.work_seconds * kSearchShare);
+      if (!IsWithin(middle)) fails = static_cast<double>(middle);
+      fits = LeastMemory();
+    }
+  }
+
+  void TryBest(const FrontSubBatch& sub_batch, std::int64_t memory, double work) {
+    best_.work_seconds = work;
+    Try(BestFor(sub_batch), sub_batch, memory);
+    work_left_ -= work + static_cast<double>(tasks_) * kLeastWorkOfTask;
+  }
+
+  // Returns the memories that were tried, each made as small as a point that needs hardly less.
+  // With `all`, also those of all other points so far.
+  std::vector<std::int64_t> MemoriesToSearch(bool all) const {
+    constexpr double kApart = 1.01;
+    std::set<std::int64_t> memories;
+    for (const FrontMemory& memory : front_.memories) memories.insert(memory.memory_bytes);
+    for (const FrontPoint& point : front_.points) {
+      if (point.seconds > FastestWithin(point.memory_bytes)) continue;
+      const auto above = memories.lower_bound(point.memory_bytes);
+      const bool is_near =
+          above != memories.end() &&
+          static_cast<double>(*above) < kApart * static_cast<double>(point.memory_bytes);
+      if (is_near && *above != front_.memories.back().memory_bytes) memories.erase(above);
+      if (is_near || all) memories.insert(point.memory_bytes);
+    }
+    return {memories.begin(), memories.end()};
+  }
+
+  // Where no schedule fits so far, the sub-batch that needs the least memory is searched alone.
+  std::vector<Candidate> Candidates(bool all) const {
+    std::vector<Candidate> candidates;
+    const FrontSubBatch& least = Least();
+    for (const std::int64_t memory : MemoriesToSearch(all)) {
       for (const FrontSubBatch& sub_batch : sub_batches_) {
-        const double bound = sub_batch.LeastSeconds(memory.memory_bytes);
-        Candidate candidate = {memory.memory_bytes, &sub_batch, bound};
+        if (!IsWithin(memory) && &sub_batch != &least) continue;
+        const double bound = sub_batch.LeastSeconds(memory);
+        Candidate candidate = {memory, &sub_batch, bound};
         if (GainOf(candidate) < kWorthwhile) continue;
-        candidate.seconds =
-            std::max(bound, sub_batch.EstimatedSeconds(memory.memory_bytes, request_.machine,
-                                                       options_.best.recomputes));
+        candidate.seconds = std::max(
+            bound, sub_batch.EstimatedSeconds(memory, request_.machine, options_.best.recomputes));
         if (GainOf(candidate) >= kWorthwhile) candidates.push_back(candidate);
       }
     }
@@ -298,13 +357,35 @@ class FrontMaker {
 
   // Returns the share of the time that a search can save at most.
   double GainOf(const Candidate& candidate) const {
+    if (candidate.seconds == kNever) return 0;
     return 1 - candidate.seconds / FastestWithin(candidate.memory_bytes);
   }
 
-  // Searches at other memories come before further ones at the same.
+  // Returns the sum of the shares of time that a search can save in all memories that have room for
+  // its schedule. Searches at other memories come before further ones at the same.
   double RankOf(const Candidate& candidate) const {
+    double sum = GainOf(candidate);
+    for (const auto& [memory, fastest] : fastest_) {
+      if (memory <= candidate.memory_bytes || candidate.seconds >= fastest) continue;
+      sum += 1 - candidate.seconds / fastest;
+    }
     const auto searches = searches_.find(candidate.memory_bytes);
-    return GainOf(candidate) / (searches == searches_.end() ? 1 : 1 + searches->second);
+    return sum / (searches == searches_.end() ? 1 : 1 + searches->second);
+  }
+
+  // Notes the seconds of the fastest schedule in each memory that was tried.
+  void NoteFastest() {
+    for (const FrontMemory& memory : front_.memories) {
+      fastest_[memory.memory_bytes] = FastestWithin(memory.memory_bytes);
+    }
+  }
+
+  bool IsWithin(std::int64_t memory) const { return FastestWithin(memory) < kNever; }
+
+  double LeastMemory() const {
+    std::int64_t least = kUnlimitedMemory;
+    for (const FrontPoint& point : front_.points) least = std::min(least, point.memory_bytes);
+    return static_cast<double>(least);
   }
 
   double FastestWithin(std::int64_t memory) const {
@@ -405,10 +486,14 @@ class FrontMaker {
     }
     if (!last_.ok() && !absl::IsResourceExhausted(last_)) return last_;
     const FrontSubBatch& least = Least();
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no schedule keeps to a memory of ", text::ExactSize(most), "; sub-batches of ",
-        least.samples(), " need ", text::ExactSize(least.least_bytes()), " or more",
-        last_.ok() ? "" : absl::StrCat(": ", std::string(last_.message()))));
+    const std::string need =
+        family() == nullptr
+            ? absl::StrCat("; it needs ", text::ExactSize(least.least_bytes()), " or more")
+            : absl::StrCat("; sub-batches of ", least.samples(), " need ",
+                           text::ExactSize(least.least_bytes()), " or more");
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no schedule keeps to a memory of ", text::ExactSize(most), need,
+                     last_.ok() ? "" : absl::StrCat(": ", std::string(last_.message()))));
   }
 
   const GraphOrFamily& graphs_;
@@ -423,9 +508,11 @@ class FrontMaker {
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;
   std::vector<FrontSubBatch> sub_batches_;
-  std::map<std::int64_t, int> searches_;  // by memory
-  BestOptions best_;                      // with the limits of the search that runs
-  absl::Status last_;                     // of the last try that failed
+  std::map<std::int64_t, int> searches_;    // by memory
+  std::map<std::int64_t, double> fastest_;  // seconds, by memory that was tried
+  double work_left_ = 0;                    // seconds, for searches
+  BestOptions best_;                        // with the limits of the search that runs
+  absl::Status last_;                       // of the last try that failed
   MemoryFront front_;
 };
 

@@ -95,7 +95,7 @@ std::int64_t BufferBytes(const TaskGraph& graph, const ScheduleRequest& request)
 // buffer for additions.
 ScheduleRequest RequestOfRounds(const requests::OffloadPolicy& policy, const TaskGraph& graph,
                                 ScheduleRequest request) {
-  const std::int64_t buffer = BufferBytes(graph, request);
+  const std::int64_t buffer = RoundUp(BufferBytes(graph, request), request.placing.alignment);
   if (policy.make_rounds == nullptr || buffer == 0) return request;
   std::int64_t& memory = request.machine.devices.front().memory_bytes;
   memory = std::max<std::int64_t>(memory - buffer, 0) / request.placing.alignment *

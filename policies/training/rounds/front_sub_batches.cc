@@ -57,19 +57,23 @@ std::vector<std::int64_t> SamplesOf(std::int64_t batch, std::int64_t sub_batch, 
 
 void FrontSubBatch::AddRound(const TaskGraph& graph, std::int64_t alignment, StayingData staying,
                              std::int64_t times, bool has_updates) {
-  const sub_batch::DataSizes sizes = sub_batch::SizesOf(graph, alignment, staying);
+  const sub_batch::DataSizes sizes = sub_batch::SizesOf(graph, alignment, StayingData::kNone);
+  const sub_batch::DataSizes beside = sub_batch::SizesOf(graph, alignment, staying);
+  least_bytes_ = std::max(least_bytes_, beside.staying());
   for (const GraphTask& task : graph.tasks) {
     const bool is_update = task.phase == TaskPhase::kUpdate;
     if (is_update && !has_updates) continue;
     const auto repetitions = static_cast<double>(is_update ? 1 : times);
-    const std::int64_t bytes = sizes.staying() + sizes.OfTask(task);
+    const std::int64_t bytes = sizes.OfTask(task);
     std::vector<Choice> choices;
     choices.reserve(task.algorithms.size());
     for (const TaskAlgorithm& algorithm : task.algorithms) {
       choices.push_back({.bytes = bytes + sizes.Rounded(algorithm.workspace_bytes),
                          .seconds = algorithm.seconds * repetitions});
     }
+    const std::int64_t workspace = choices.front().bytes - bytes;
     least_bytes_ = std::max(least_bytes_, choices.front().bytes);
+    modnn_bytes_ = std::max(modnn_bytes_, beside.staying() + beside.OfTask(task) + workspace);
     ideal_seconds_ += sub_batch::FastestOf(task).seconds * repetitions;
     tasks_.push_back(std::move(choices));
   }
@@ -80,6 +84,7 @@ void FrontSubBatch::AddRound(const TaskGraph& graph, std::int64_t alignment, Sta
 }
 
 double FrontSubBatch::LeastSeconds(std::int64_t memory) const {
+  if (memory < least_bytes_) return kDoesNotFit;
   double sum = 0;
   for (const std::vector<Choice>& choices : tasks_) {
     double least = kDoesNotFit;

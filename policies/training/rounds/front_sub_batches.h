@@ -19,13 +19,16 @@ class FrontSubBatch {
   explicit FrontSubBatch(std::int64_t samples) : samples_(samples) {}
 
   // Adds the tasks of a round that has `times` repetitions. Updates run once, if `has_updates`.
-  // Data that stays has memory in each task. O(graph).
+  // Data that stays has memory at the end of a round, and may leave between its uses. O(graph).
   void AddRound(const TaskGraph& graph, std::int64_t alignment, StayingData staying,
                 std::int64_t times, bool has_updates);
 
   std::int64_t samples() const { return samples_; }
-  // Return the memory of the largest task, and the seconds of the fastest algorithms.
+  // Returns the most memory of a task or of the data that stays: no schedule needs less.
   std::int64_t least_bytes() const { return least_bytes_; }
+  // Returns the memory in which `modnn` has a schedule: data that stays is beside each task.
+  std::int64_t modnn_bytes() const { return modnn_bytes_; }
+  // Returns the seconds of the fastest algorithms.
   double ideal_seconds() const { return ideal_seconds_; }
   // Returns seconds that no schedule in a memory beats: each task alone by the fastest algorithm
   // that fits. Infinity where a task does not fit. O(tasks x algorithms).
@@ -46,6 +49,7 @@ class FrontSubBatch {
 
   std::int64_t samples_;
   std::int64_t least_bytes_ = 0;
+  std::int64_t modnn_bytes_ = 0;
   double ideal_seconds_ = 0;
   std::vector<std::vector<Choice>> tasks_;  // the algorithms of each, for all repetitions
   std::vector<Round> rounds_;

@@ -84,7 +84,7 @@ TEST(CachingAllocatorSettings, NameTheKeyAndTheValueInErrors) {
   EXPECT_THAT(ErrorOf("max_split_size_mb"), HasSubstr("'max_split_size_mb' has no value"));
   EXPECT_THAT(ErrorOf(","), HasSubstr("'' has no value"));
   EXPECT_THAT(ErrorOf("max_split_size_mb:many"), HasSubstr("max_split_size_mb: 'many'"));
-  EXPECT_THAT(ErrorOf("max_split_size_mb:19"), HasSubstr("expected 20 to"));
+  EXPECT_THAT(ErrorOf("max_split_size_mb:19"), HasSubstr("19 MiB, expected 20 to"));
   EXPECT_THAT(ErrorOf("max_non_split_rounding_mb:2"), HasSubstr("expected 20 to"));
   EXPECT_THAT(ErrorOf("large_segment_size_mb:1"), HasSubstr("expected 10 to 1024 MiB"));
   EXPECT_THAT(ErrorOf("garbage_collection_threshold:1.5"), HasSubstr("'1.5'"));

@@ -291,7 +291,7 @@ TEST(Addresses, AreRefusedWithoutMemory) {
             "the memory of 0 devices, expected that of all 1");
   const absl::Status status = FixAddresses({&graph, 1}, schedule, 8, {7000}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message(), "the plan of device 0 needs 7257 bytes, expected at most 7000");
+  EXPECT_EQ(status.message(), "the plan of device 0 needs 7264 bytes, expected at most 7000");
   EXPECT_EQ(ValidateAddresses({&graph, 1}, Fixed(graph), {}).message(),
             "the memory of 0 devices, expected that of all 1");
 }

@@ -135,6 +135,22 @@ TEST(Program, CopyInBeginsInTheMiddleOfATaskWhenACopyOutEnds) {
   EXPECT_EQ(fixed.bytes_in, 2);
 }
 
+// The peak counts whole granules, so the pool does too, and a part of a granule is no memory.
+TEST(Program, FixedAddressesTakeWholeGranules) {
+  TaskGraph graph = Graph();
+  for (GraphData& data : graph.data) data.bytes = 3;
+  Schedule schedule =
+      Paged({Take(kFirst, 0), Task(0), Over(kFirst), Take(kSecond, 4), Task(1), In(kBatch, 0),
+             Take(kThird, 8), Task(2), Over(kBatch), Over(kSecond), Over(kThird)},
+            ScheduleMemory::kFixed);
+  schedule.alignment = 4;
+  const Timeline timeline = SimulatedProgram(graph, schedule, OneByteASecond(12));
+  EXPECT_EQ(timeline.peak_device_bytes, 12);
+  EXPECT_EQ(timeline.pool_bytes, 12);
+  EXPECT_THAT(std::string(Lower(graph, schedule, OneByteASecond(11)).status().message()),
+              HasSubstr("bytes [8, 12) are needed, expected a range in a memory of 11 bytes"));
+}
+
 TEST(Program, PagesComeBackInTheOrderOfTheStepsThatGiveThemBack) {
   const TaskGraph graph = Graph();
   // Three bytes of memory: the third data takes the byte of the first, which leaves until 2.

@@ -214,25 +214,28 @@ std::vector<schedule::HighStay> HighStays(const DeviceStays& stays,
   return high;
 }
 
-// Plans the memory of a device. Writes the offsets into its steps where the plan fits.
+// Plans the memory of a device, in whole granules. Writes the offsets into its steps where the plan
+// fits.
 absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
                        std::int64_t alignment, std::int64_t memory_bytes,
                        const schedule::PlanEffort& effort, schedule::FixedSchedule& fixed) {
   const DeviceStays stays = schedule::FindStays(graphs, fixed.schedule, device, effort.workspaces);
   if (stays.bytes.empty()) return absl::OkStatus();
+  memory_bytes &= -alignment;
   const std::vector<schedule::StayKey> keys = KeysOf(stays, fixed.schedule);
   const absl::StatusOr<Plan> plan =
       StayPlanner(stays, alignment, memory_bytes, effort).MakePlan(OffsetsNear(keys, effort.near));
   if (!plan.ok()) return plan.status();
+  const std::int64_t height = RoundUp(plan->height, alignment);
   fixed.offsets.clear();
   for (std::size_t stay = 0; stay < keys.size(); ++stay) {
     fixed.offsets[keys[stay]] = plan->offsets[stay];
   }
-  if (plan->height > memory_bytes) {
+  if (height > memory_bytes) {
     fixed.fits = false;
     fixed.schedule = Schedule();
     fixed.device = device;
-    fixed.height = plan->height;
+    fixed.height = height;
     fixed.high_stays = HighStays(stays, keys, *plan, memory_bytes);
     return absl::OkStatus();
   }
@@ -240,7 +243,7 @@ absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
     const std::size_t stay = stays.stay_at[at];
     if (stay != DeviceStays::kNone) fixed.schedule.steps[at].offset = plan->offsets[stay];
   }
-  fixed.height = std::max(fixed.height, plan->height);
+  fixed.height = std::max(fixed.height, height);
   return absl::OkStatus();
 }
 

@@ -103,13 +103,14 @@ absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset,
     return absl::OkStatus();
   }
   const std::int64_t memory = machine_.devices[step.device].memory_bytes;
-  if (offset < 0 || offset > memory || end > memory - offset) {
-    return OutOfMemory("bytes [", offset + begin, ", ", offset + end,
+  const std::int64_t rounded_end = Rounded(end);
+  if (offset < 0 || offset > memory || rounded_end > memory - offset) {
+    return OutOfMemory("bytes [", offset + begin, ", ", offset + rounded_end,
                        ") are needed, expected a range in a memory of ", memory, " bytes");
   }
   addresses_[step.device].Take(offset + begin, offset + end, users);
   std::int64_t& high = program_.pool_bytes[step.device];
-  high = std::max(high, offset + end);
+  high = std::max(high, offset + rounded_end);
   return absl::OkStatus();
 }
 

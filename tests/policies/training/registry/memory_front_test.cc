@@ -199,6 +199,66 @@ TEST(MemoryFrontTest, TheTimeLimitLeavesAFrontThatSaysSo) {
   EXPECT_TRUE(front.stopped);
 }
 
+// `best` sends weights too, so it fits where moDNN's do not.
+TEST(MemoryFrontTest, BeginsWhereBestDoes) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 32}).value();
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = std::int64_t{510} << 20;
+  const MemoryFront front = MakeFront(graph, request, LittleWork(4)).value();
+  ExpectFront(front);
+  EXPECT_LT(front.points.front().memory_bytes, std::int64_t{480} << 20);
+  for (const FrontMemory& memory : front.memories) {
+    request.machine.devices.front().memory_bytes = memory.memory_bytes;
+    request.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 0.2 / 16};
+    const absl::StatusOr<MadeSchedule> best = MakeSchedule("best", graph, request);
+    ASSERT_TRUE(best.ok()) << best.status();
+    const double seconds = SecondsWithin(front, memory.memory_bytes);
+    EXPECT_LE(seconds, Simulate(*best)->seconds * (1 + 1e-9));
+    EXPECT_GE(seconds, memory.lower_bound_seconds * (1 - 1e-9));
+  }
+}
+
+// moDNN's schedules often need a little less than the memory that is tried.
+TEST(MemoryFrontTest, SearchesInTheMemoryOfAPointJustBelow) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 32}).value();
+  FrontOptions options = LittleWork(0);
+  options.memories = 1;
+  options.memory_bytes = {LeastMemory(graph, ScheduleRequest().placing.alignment).bytes + 4096};
+  const MemoryFront front = MakeFront(graph, ScheduleRequest(), options).value();
+  ExpectFront(front);
+  for (const FrontPoint& point : front.points) EXPECT_EQ(point.made.schedule.policy, "best");
+}
+
+// Between the last memory without a schedule and the first with one.
+TEST(MemoryFrontTest, NarrowsTheLeastMemory) {
+  const TaskGraph graph = MakeModel("resnet-50", {.batch = 32}).value();
+  FrontOptions options = LittleWork(3);
+  options.best.work_seconds = 1;
+  const MemoryFront front = MakeFront(graph, ScheduleRequest(), options).value();
+  ExpectFront(front);
+  EXPECT_GT(front.points.front().memory_bytes, front.memories.front().memory_bytes);
+  EXPECT_LT(static_cast<double>(front.points.front().memory_bytes),
+            static_cast<double>(front.memories.front().memory_bytes) * 1.1);
+}
+
+// Sizes that are no multiples of a granule.
+TEST(MemoryFrontTest, ASmallGraphFitsInItsOwnMemory) {
+  TaskGraph graph;
+  graph.name = "layer";
+  graph.data = {{"weight", 1000, DataKind::kWeight}, {"output", 700, DataKind::kActivation}};
+  graph.data[0].before = graph.data[0].after = DataHome::kDevice;
+  graph.tasks = {{.name = "layer", .reads = {0}, .writes = {1}, .algorithms = {{"only", 1, 0}}}};
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const absl::StatusOr<MemoryFront> front = MakeFront(graph, ScheduleRequest(), LittleWork(3));
+  ASSERT_TRUE(front.ok()) << front.status();
+  ASSERT_EQ(front->points.size(), 1);
+  EXPECT_EQ(front->points.front().memory_bytes, 2048);
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = 1024;
+  EXPECT_THAT(std::string(MakeFront(graph, request, LittleWork(3)).status().message()),
+              HasSubstr("it needs 2.0 KiB (2048 bytes) or more"));
+}
+
 // moDNN's schedules, with which a front begins, would send activations.
 TEST(MemoryFrontTest, SendsNothingWhereNothingMayLeave) {
   const TaskGraph graph =

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/wrong_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/commands/oom_text.h"
+
+namespace tidepool::tool {
+namespace {
+
+enum class Kind { kOther, kGraph, kSchedule, kOutOfMemoryText };
+
+// Returns the kind of a file by its first key. Compressed files are of another kind.
+Kind KindOf(const std::string& path) {
+  constexpr std::size_t kBegin = 256;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return Kind::kOther;
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(kBegin, '\0');
+  file.read(begin.data(), kBegin);
+  if (absl::StrContains(begin, "\"tidepool_graph\"")) return Kind::kGraph;
+  if (absl::StrContains(begin, "\"tidepool_schedule\"")) return Kind::kSchedule;
+  return OutOfMemoryIn(path).has_value() ? Kind::kOutOfMemoryText : Kind::kOther;
+}
+
+// Returns an error such as "a.json: a task graph, expected a trace; `tidepool schedule` takes it".
+absl::Status Wrong(const std::string& path, const char* is, const char* expected,
+                   const char* cure) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(absl::CHexEscape(path), ": ", is, ", expected ", expected, "; ", cure));
+}
+
+constexpr char kGraph[] = "a task graph";
+constexpr char kSchedule[] = "a schedule";
+constexpr char kTakesGraph[] = "`tidepool schedule` takes task graphs";
+constexpr char kTakesSchedule[] =
+    "give it with --schedule, as in `tidepool simulate GRAPH --schedule FILE`";
+
+}  // namespace
+
+bool IsStandardInput(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
+
+absl::Status NoTrace(const std::string& path, const absl::Status& error) {
+  if (path == "-" && absl::IsNotFound(error)) {
+    return absl::InvalidArgumentError(
+        "standard input: a trace is given as a file, expected its name");
+  }
+  if (!absl::IsInvalidArgument(error)) return error;
+  switch (KindOf(path)) {
+    case Kind::kGraph:
+      return Wrong(path, kGraph, "a trace", kTakesGraph);
+    case Kind::kSchedule:
+      return Wrong(path, kSchedule, "a trace", kTakesSchedule);
+    case Kind::kOutOfMemoryText:
+      return Wrong(path, "a text of PyTorch's OutOfMemoryError", "a trace",
+                   "`tidepool info` takes such texts, one at a time");
+    case Kind::kOther:
+      return error;
+  }
+  return error;
+}
+
+absl::Status NoGraph(const std::string& path, const absl::Status& error) {
+  const bool is_schedule = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kSchedule;
+  return is_schedule ? Wrong(path, kSchedule, kGraph, kTakesSchedule) : error;
+}
+
+absl::Status NoSchedule(const std::string& path, const absl::Status& error) {
+  const bool is_graph = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kGraph;
+  return is_graph ? Wrong(path, kGraph, kSchedule, "`tidepool schedule GRAPH -o FILE` makes one")
+                  : error;
+}
+
+absl::Status NoChain(const std::string& path, const absl::Status& error) {
+  const bool is_graph = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kGraph;
+  return is_graph ? Wrong(path, kGraph, "a chain", "give it with --from") : error;
+}
+
+}  // namespace tidepool::tool
