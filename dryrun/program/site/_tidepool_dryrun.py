@@ -158,9 +158,13 @@ class Run:
     def note_failure(self, error):
         """Notes an error of the dry run itself, or that there is no room for the answer."""
         print(f"tidepool: the memory of process {self.process} was not written: {error}", file=sys.stderr)
-        kind = "room" if isinstance(error, OSError) else "failure"
-        with contextlib.suppress(OSError), open(os.path.join(self.folder, f"{kind}-{self.process}"), "w", encoding="utf-8") as file:
-            file.write(f"{type(error).__name__}: {error}"[:400])
+        self.note("room" if isinstance(error, OSError) else "failure", f"{type(error).__name__}: {error}")
+
+    def note(self, kind, text):
+        """Keeps a text of that kind for the answer."""
+        path = os.path.join(self.folder, f"{kind}-{os.getpid()}")
+        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text[:400])
 
     def refuse(self, reason):
         """Ends the program, of which there can be no answer."""
@@ -245,6 +249,18 @@ def watch_errors(run):
             atexit.register(leave, 1)
 
     sys.excepthook = hook
+
+
+def watch_exits(run):
+    """Notes the text with which the program calls sys.exit: it is the reason of the status."""
+    own = sys.exit
+
+    def exit(status=None, /):
+        if status is not None and not isinstance(status, int):
+            run.note("exit", str(status))
+        own(status)
+
+    sys.exit = exit
 
 
 def watch_signals(run, torch):
@@ -370,5 +386,6 @@ def train_in_budget(budget):
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
         run = Run()
+        watch_exits(run)
         imports.watch("multiprocessing.process", after=lambda process: ranks.watch_processes(run, process))
         imports.watch("torch", before=run.note_torch, after=run.enter)

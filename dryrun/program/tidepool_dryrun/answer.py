@@ -189,6 +189,13 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
+def ended_itself(read, world):
+    """Returns whether a program ended of its own accord. One of which a process was ended after its steps may fail for want of its work, but
+    each rank of a world has to get there."""
+    ended = [process["reason"] != "steps" for process in read]
+    return all(ended) if world is None else any(ended)
+
+
 def check_world(read, world, finished):
     """Raises DryRunError where a rank of a world took no part in one, or left no answer."""
     if world is None or any(process["out_of_memory"] or process["error"] for process in read):
@@ -229,6 +236,8 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
     if error and not failed:
         raise DryRunError(f"the program failed: {error}")
+    if finished.failed and not failed and ended_itself(read, world):
+        raise DryRunError(no_answer.reason_of_status(folder, finished, read))
     if not ranks:
         raise DryRunError(no_answer.reason_without_gpu(finished))
     for rank in ranks:

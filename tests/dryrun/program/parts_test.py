@@ -643,6 +643,27 @@ class AnswerTest(unittest.TestCase):
         self.finished.ran_out_of_time = True
         self.assertTrue(self.collect()["fits"])
 
+    def test_a_program_that_ends_with_an_error_status_has_failed(self):
+        self.write(reason="end")
+        self.finished.status = 3
+        with self.assertRaisesRegex(DryRunError, r"ended with status 3 after 3 steps, its own output may tell why \(--steps 3 ends it there"):
+            self.collect()
+        self.write(reason="end", steps=0)
+        pathlib.Path(self.folder.name, "exit-0").write_text("no data")
+        with self.assertRaisesRegex(DryRunError, "^the program ended with status 3 before a step of an optimizer: no data$"):
+            self.collect()
+        self.write(reason="end", steps=0, devices=[])
+        with self.assertRaisesRegex(DryRunError, "^the program ended with status 3 before it used a GPU: no data$"):
+            self.collect()
+        # The dry run ends processes after their steps, and the program may miss the files that they would write.
+        self.write(1, reason="end", steps=0)
+        self.write(0)
+        self.assertTrue(self.collect()["fits"])
+        with self.assertRaisesRegex(DryRunError, "ended with status 3 after 3 steps"):
+            self.write(0, has_group=True)
+            self.write(1, reason="end", steps=0, has_group=True)
+            self.collect(of_world=world.World(8, (0, 1), 8))
+
     def test_the_limit_of_the_program_counts(self):
         self.write(device={"limit_bytes": 110})
         found = self.collect()

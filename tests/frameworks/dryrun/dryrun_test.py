@@ -694,6 +694,10 @@ class DryRunTest(unittest.TestCase):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
                              ("print('hello')\n", "the program never imported torch"),
                              ("import sys; sys.exit(5)\n", "ended with status 5 and left no answer"),
+                             ("import sys, torch; torch.zeros(1, device='cuda'); sys.exit('no data')\n",
+                              "ended with status 1 before a step of an optimizer: no data"),
+                             ("import argparse, torch; argparse.ArgumentParser().error('no --data')\n",
+                              "ended with status 2 before it used a GPU, its own output may tell why"),
                              ("import os, torch; torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n",
                               "was ended by SIGKILL and left no answer"),
                              ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):

@@ -47,6 +47,13 @@ def fails_on_the_gpu():
     raise KeyError(len(x))
 
 
+def finds_no_data():
+    import torch
+
+    torch.zeros(10, device="cuda")
+    raise SystemExit("no data")
+
+
 def takes_as_many_mebibytes_as_its_rank():
     import torch
     import torch.distributed
@@ -118,6 +125,8 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("in fails_on_the_gpu", str(caught.exception.__cause__))
         with self.assertRaisesRegex(tidepool.Error, "the program never asked for a GPU"):
             tidepool.dryrun(uses_no_gpu)
+        with self.assertRaisesRegex(tidepool.Error, "the program ended with status 1 before a step of an optimizer: no data"):
+            tidepool.dryrun(finds_no_data)
         for options in ({"memory": 0}, {"memory": "0"}, {"time_limit": "soon"}):
             with self.assertRaises(tidepool.InputError):
                 tidepool.dryrun(uses_no_gpu, **options)
