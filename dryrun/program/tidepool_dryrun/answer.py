@@ -254,7 +254,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
-            "fits": all(rank["fits"] for rank in ranks),
+            "fits": all(rank["fits"] for rank in ranks), "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},

@@ -38,9 +38,14 @@ class Finished:
     seconds: float = 0
 
     @property
+    def was_stopped(self):
+        """Whether the dry run ended the program before its steps: it may need more memory later."""
+        return self.ran_out_of_time or self.was_interrupted
+
+    @property
     def failed(self):
         """Whether the program ended with an error of its own."""
-        return self.status != 0 and not self.ran_out_of_time and not self.was_interrupted
+        return self.status != 0 and not self.was_stopped
 
 
 def cache_folder():

@@ -664,6 +664,21 @@ class AnswerTest(unittest.TestCase):
             self.write(1, reason="end", steps=0, has_group=True)
             self.collect(of_world=world.World(8, (0, 1), 8))
 
+    def test_a_program_that_was_stopped_fits_so_far(self):
+        self.write(steps=0)
+        self.assertFalse(self.collect()["so_far"])
+        self.finished.ran_out_of_time = True
+        found = self.collect()
+        self.assertTrue(found["so_far"] and found["fits"])
+        lines = text.lines(found, "x")
+        self.assertTrue(lines[0].startswith("x: stopped at the time limit after 0 steps in "), lines[0])
+        self.assertRegex(lines[-1], "^  fits +so far, 900 bytes of 1000 bytes to spare")
+        self.write(1, steps=1)
+        self.finished = program.Finished(0, False, True)
+        lines = text.lines(self.collect(), "x")
+        self.assertTrue(lines[0].startswith("x: interrupted after 1 step in "), lines[0])
+        self.assertTrue(lines[-1].endswith("  so far"), lines[-1])
+
     def test_the_limit_of_the_program_counts(self):
         self.write(device={"limit_bytes": 110})
         found = self.collect()

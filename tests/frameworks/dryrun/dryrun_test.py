@@ -687,7 +687,7 @@ class DryRunTest(unittest.TestCase):
                     break
             run.send_signal(signal.SIGINT)
             found = json.loads(run.communicate()[0])
-        self.assertTrue(found["interrupted"])
+        self.assertTrue(found["interrupted"] and found["so_far"] and found["fits"])
         self.assertEqual(found["peak_live_bytes"], 4 << 20)
 
     def test_refuses_what_has_no_answer(self):
