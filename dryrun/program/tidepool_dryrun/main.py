@@ -211,8 +211,11 @@ def run_compare(options):
 
 
 def script_of(command):
-    """Returns the word that names the program to people."""
-    return next((word for word in command if word.endswith(".py")), command[0])
+    """Returns the word that names the program to people: a script, a module of `-m`, or the first word."""
+    starters = ("-", "python", "pypy", "torchrun")  # of a word before -m
+    modules = [name for before, option, name in zip(command, command[1:], command[2:])
+               if option == "-m" and os.path.basename(before).startswith(starters)]
+    return next((word for word in command if word.endswith(".py")), (modules or command)[0])
 
 
 def of_bytes(value):
@@ -248,6 +251,8 @@ def main(words, command):
         values_of_range, choices = fit.split(options.fit)
         if choices:
             return run_layouts(options, values_of_range, choices)
+        if options.jobs > 1:
+            raise ValueError(f"--jobs {options.jobs} without --fit NAME=VALUE,VALUE: there is one dry run at a time, remove --jobs")
         run = DryRun(options)
         return run_fit(run, options) if options.fit else run_once(run, options)
     except (DryRunError, ValueError) as error:

@@ -168,6 +168,22 @@ class FitTest(unittest.TestCase):
         self.assertEqual(fit.with_value(["a", "{n}", "--x={n}/{n}"], "n", 7), ["a", "7", "--x=7/7"])
 
 
+class CommandTest(unittest.TestCase):
+    def test_the_program_has_the_name_of_its_script_or_module(self):
+        for command, name in ((["python", "-u", "a/train.py", "-m", "4"], "a/train.py"), (["python", "-m", "pkg.main", "x"], "pkg.main"),
+                              (["torchrun", "--standalone", "-m", "pkg.main"], "pkg.main"),
+                              (["./train", "-m", "4"], "./train"), (["python", "-m"], "python")):
+            self.assertEqual(main.script_of(command), name)
+
+    def test_jobs_belong_to_choices(self):
+        errors = io.StringIO()
+        for values in ([], ["n=1..2"]):
+            with contextlib.redirect_stderr(errors):
+                status = main.main(json.dumps({"stand_in": "", "jobs": 2, "fit": values}), ["python", "{n}"])
+            self.assertEqual(status, 1)
+        self.assertEqual(errors.getvalue().count("tidepool: --jobs 2 without --fit NAME=VALUE,VALUE"), 2)
+
+
 class GpuTest(unittest.TestCase):
     def test_names_the_nearest_first(self):
         with self.assertRaisesRegex(ValueError, "no GPU 'h10' is known, expected one of h100"):
