@@ -261,23 +261,27 @@ class GraphTest(unittest.TestCase):
             rank["peak_live_bytes"] = 3 * BLOCK
             self.assertEqual(graph.make(rank).step["number"], 3)
 
+    # The file has a task more for statistics of a layer, and the result of the copy is data.
     def test_writes_a_file_by_its_name(self):
         program = Program()
+        program.take(50)
         program.begin()
-        program.run("mm", makes=(1,))
-        program.run("mm", "backward", uses=(1,), makes=(2,))
+        program.run("copy", makes=(1,), from_host=True)
+        program.run("batch_norm", uses=(1,), makes=(2,), changes=(50,), statistics=True)
+        program.run("mm", "backward", uses=(2,), makes=(3,))
         program.graph()
         with tempfile.TemporaryDirectory() as folder:
             snapshot = pathlib.Path(folder, "process-7.pickle")
             snapshot.write_bytes(pickle.dumps({"device_traces": [[*program.events, {"action": "segment_alloc", "size": 1 << 30}]]}))
             pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
-            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 2 * BLOCK}
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 4 * BLOCK}
             files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
             for file in files:
-                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
-            self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
+                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 4 * BLOCK, str(file))
+            self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 4, "data": 5, "seconds": 3e-3, "peak_bytes": 4 * BLOCK,
                                       "notes": []})
-            self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
+            written = json.loads(files[0].read_text())
+            self.assertEqual((written["tidepool_graph"], len(written["tasks"]), len(written["data"])), (2, 4, 5))
             self.assertEqual(gzip.decompress(files[1].read_bytes()), files[0].read_bytes())
 
 
