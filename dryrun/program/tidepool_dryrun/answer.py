@@ -8,6 +8,9 @@ from . import by_module, convolutions, no_answer, outside, plain, where
 from .errors import DryRunError
 
 
+PREFIX = "tidepool: "  # of errors
+
+
 class Tool:
     """The command line of tidepool, which reads snapshots."""
 
@@ -18,7 +21,8 @@ class Tool:
         """Returns the JSON answer. Status 2 is an answer too: no."""
         done = subprocess.run([self.path, *map(str, arguments), "--json"], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 2):
-            raise DryRunError(done.stderr.strip() or f"{self.path} ended with status {done.returncode}")
+            said = done.stderr.strip()
+            raise DryRunError(said[len(PREFIX):] if said.startswith(PREFIX) else said or f"{self.path} ended with status {done.returncode}")
         return json.loads(done.stdout)
 
     def report(self, snapshot, file):

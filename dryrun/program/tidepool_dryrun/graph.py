@@ -394,7 +394,10 @@ def write(graph, name, gpu, peak, file):
     """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     data, tasks = entries(graph, lambda task: task.seconds)
     contents = text_of(graph, name, gpu, data, tasks).encode()
-    pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
+    try:
+        pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file) from None
     begin, end = graph.step["clock"]
     return {"file": file, "step": graph.step["number"], "tasks": len(tasks), "data": len(data), "seconds": (end - begin) / 1e9,
             "peak_bytes": graph.peak_bytes, "notes": notes(graph, peak)}

@@ -26,7 +26,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outputs, outside, plain, program, target, text, where, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -182,6 +182,68 @@ class CommandTest(unittest.TestCase):
                 status = main.main(json.dumps({"stand_in": "", "jobs": 2, "fit": values}), ["python", "{n}"])
             self.assertEqual(status, 1)
         self.assertEqual(errors.getvalue().count("tidepool: --jobs 2 without --fit NAME=VALUE,VALUE"), 2)
+
+
+class OutputsTest(unittest.TestCase):
+    """The files of the answer, and standard output."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def options(self, **named):
+        return main.Options(command=[sys.executable], stand_in="", **named)
+
+    def test_names_of_files_are_checked_before_the_run(self):
+        (self.folder / "own").mkdir()
+        for name, path, problem in (("report", "rep.foo", "expected a name that ends in .html, .svg or .folded"),
+                                    ("front", "f.png", "expected a name that ends in .svg"),
+                                    ("graph", "nowhere/step.json", f"no folder {self.folder}/nowhere: make it, or name another one"),
+                                    ("snapshot", "own", "a folder, expected the name of a file in it")):
+            path = str(self.folder / path)
+            with self.assertRaisesRegex(ValueError, f"^--{name} {path}: {problem}$"):
+                main.DryRun(self.options(**{name: path}))
+        with self.assertRaisesRegex(ValueError, "^--prices /nowhere: no such file"):
+            main.DryRun(self.options(front="f.svg", prices="/nowhere"))
+        outputs.check(self.options(report=str(self.folder / "report.html"), snapshot="/dev/null", graph="step.json.gz", front="front.svg"))
+
+    def test_a_folder_that_may_not_be_written_is_named(self):
+        with unittest.mock.patch.object(outputs.os, "access", lambda path, mode: path != str(self.folder)):
+            with self.assertRaisesRegex(ValueError, f"{self.folder} may not be written: name another file"):
+                outputs.check(self.options(graph=str(self.folder / "step.json")))
+
+    def test_an_answer_outlives_a_file_that_cannot_be_written(self):
+        errors, output = io.StringIO(), io.StringIO()
+        run = unittest.mock.Mock(command=["a.py"], answer=lambda command, folder: {"fits": True, "ranks": []})
+        for error, line in ((OSError(28, "No space left on device", "step.json"), "tidepool: step.json: No space left on device\n"),
+                            (DryRunError("no graph"), "tidepool: no graph\n")):
+            with unittest.mock.patch.object(main, "write_files", side_effect=error), \
+                    contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+                self.assertEqual(main.run_once(run, self.options(json=True)), 1)
+            self.assertEqual(json.loads(output.getvalue()), {"fits": True, "ranks": []})
+            self.assertEqual(errors.getvalue(), line)
+            for stream in (errors, output):
+                stream.seek(0)
+                stream.truncate()
+
+    def test_errors_of_the_tool_have_one_prefix(self):
+        tool = self.folder / "tool"
+        tool.write_text("#!/bin/sh\necho 'tidepool: -o: no room' >&2; exit 1\n")
+        tool.chmod(0o755)
+        with self.assertRaisesRegex(DryRunError, "^-o: no room$"):
+            answer.Tool(str(tool)).ask("info")
+
+    # The descriptor of a closed one may be that of a file which the run opens.
+    def test_standard_output_has_to_take_the_answer(self):
+        for words in ('>&-', '>/dev/full'):
+            script = (f"import sys; sys.path.insert(0, {str(SOURCE / 'dryrun' / 'program')!r}); from tidepool_dryrun import main\n"
+                      "main.DryRun = lambda options: None\n"
+                      "main.run_once = lambda run, options: main.print_answer('answer')\n"
+                      "sys.exit(main.main('{\"stand_in\": \"\"}', ['a']))\n")
+            done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {words}', sys.executable, script], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, "tidepool: standard output cannot be written, expected a file or pipe with "
+                                                                 "room\n"))
 
 
 class GpuTest(unittest.TestCase):

@@ -756,6 +756,13 @@ class DryRunTest(unittest.TestCase):
         self.assertRegex(done.stderr, "ran out of time before it used (a GPU|PyTorch), .*--time-limit")
         self.assertNotIn("Traceback", done.stderr)
 
+    def test_a_file_without_room_takes_no_answer_away(self):
+        done = dry_run("--json", "--graph", "/dev/full")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("tidepool: /dev/full: No space left on device", done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual((found["fits"], found["graph"], found["steps"]), (True, None, 3))
+
     @slow
     def test_no_room_for_the_answer(self):
         lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"
