@@ -38,6 +38,8 @@ spec = importlib.util.find_spec("tidepool")
 if spec is not None and spec.origin:
     places = (os.path.join(os.path.dirname(spec.origin), *part) for part in (("torch.py",), ("torch", "__init__.py")))
     found["compiles"] = any("\\ndef compile(" in open(path).read() for path in places if os.path.exists(path))
+    points = (point for package in importlib.metadata.distributions() for point in package.entry_points)
+    found["reads_budget"] = any((point.group, point.name) == ("torch.backends", "tidepool") for point in points)
 for name in ("cupy", "numba", "pycuda"):
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin:
@@ -55,6 +57,7 @@ class Target:
     has_copies: bool  # libraries of NVIDIA that the program would load before those on LD_LIBRARY_PATH
     cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
     compiles: bool = False  # whether a tidepool beside PyTorch has tidepool.torch.compile
+    reads_budget: bool = False  # whether `import torch` calls it, and it reads TIDEPOOL_BUDGET
 
     @property
     def library_folder(self):
@@ -126,4 +129,4 @@ def checked(python, found):
     if tuple(map(int, re.match(r"(\d+)\.(\d+)", torch).groups())) < OLDEST_TORCH:
         raise DryRunError(f"torch {torch} of {python} is too old, expected {'.'.join(map(str, OLDEST_TORCH))} or newer")
     return Target(python, torch, found["folder"], major, bool(found["copies"]), found["cudnn"] and tuple(found["cudnn"]),
-                  found.get("compiles", False))
+                  found.get("compiles", False), found.get("reads_budget", False))

@@ -18,7 +18,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, roofline, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, budgets, front, gpus, graph, main, program, remedies, roofline, text, what_if, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -757,6 +757,22 @@ class IntegratedTest(unittest.TestCase):
         self.assertEqual(how, ["TIDEPOOL_BUDGET=1MiB torchrun t.py 'a b'", 'tidepool.torch.offload(model, budget="1MiB")',
                                "tidepool dryrun --gpu gb10 --graph step.json -- torchrun t.py 'a b'" + schedule,
                                'tidepool.dryrun(..., gpu="gb10", graph="step.json")' + schedule])
+
+    # Only a tidepool that pip installed is called by `import torch`.
+    def test_a_budget_goes_with_the_command(self):
+        def command(words, reads_variable=False):
+            return budgets.command_with(words.split(), "1GiB", reads_variable)
+
+        own = "-m tidepool.torch --budget 1GiB"
+        with unittest.mock.patch.object(world.target, "interpreter_of", lambda program: "/a/python"), \
+                unittest.mock.patch.object(world.target, "program_of", lambda command: command[0]):
+            self.assertEqual(command("python t.py -m 3", True), "TIDEPOOL_BUDGET=1GiB python t.py -m 3")
+            self.assertEqual(command("/a/python3.11 -u -W ignore t.py -m 3"), f"/a/python3.11 -u -W ignore {own} t.py -m 3")
+            self.assertEqual(command("python -u -m pkg.main x"), f"python -u {own} -m pkg.main x")
+            self.assertEqual(command("torchrun --nproc-per-node 8 t.py x"), f"torchrun --nproc-per-node 8 {own} t.py x")
+            self.assertEqual(command("python -m torch.distributed.run t.py"), f"python -m torch.distributed.run {own} t.py")
+            for words in ("./train x", "python -c pass", "python -", "python", "torchrun --no-python ./train"):
+                self.assertIsNone(command(words), words)
 
     def test_the_graph_has_the_rate_of_copies_in_one_memory(self):
         step = Program()

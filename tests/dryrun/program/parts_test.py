@@ -319,6 +319,19 @@ class TargetTest(unittest.TestCase):
         self.assertFalse(found.has_copies)
         self.assertIsNone(found.cudnn)
 
+    def test_finds_a_tidepool_that_reads_the_budget(self):
+        python = self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
+        folder = pathlib.Path(self.folder.name)
+        (folder / "tidepool").mkdir()
+        for name, lines in (("__init__.py", ""), ("torch.py", "\ndef compile(model): pass\n")):
+            (folder / "tidepool" / name).write_text(lines)
+        found = target.find([python])
+        self.assertEqual((found.compiles, found.reads_budget), (True, False))
+        installed = folder / "tidepool-0.1.dist-info"
+        installed.mkdir()
+        (installed / "entry_points.txt").write_text("[torch.backends]\ntidepool = tidepool_startup:torch_is_imported\n")
+        self.assertTrue(target.find([python]).reads_budget)
+
     def test_finds_libraries_of_nvidia_and_their_versions(self):
         python = self.python_with("__version__ = '2.6.0+cu124'\ncuda = '12.4'\n")
         folder = pathlib.Path(self.folder.name)
