@@ -136,9 +136,10 @@ def text_of_error(process):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan; 0 where nothing was allocated."""
+    """Returns the pool of a rank with a plan; 0 where nothing was allocated, and None where the record has no plan."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
-    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]), default=0)
+    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]),
+               default=None if rank["peak_live_bytes"] else 0)
 
 
 def add_lines_below(rank):

@@ -276,11 +276,10 @@ def front(found):
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
-    others = [f"{size(answer['planned_bytes'])} planned by tidepool"]
-    if answer["expandable_bytes"]:
-        others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
+    others = [f"{size(answer[key])} {name}" for key, name in (("expandable_bytes", "with expandable_segments"),
+                                                              ("planned_bytes", "planned by tidepool")) if answer[key]]
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
-            ("PyTorch reserves", f"{reserved}   {', '.join(others)}")]
+            ("PyTorch reserves", f"{reserved}   {', '.join(others)}".rstrip())]
     if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
         rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more"))
     if answer["other_bytes"]:

@@ -496,10 +496,17 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
 
     def test_a_plan_of_nothing_takes_no_memory(self):
+        tool = unittest.mock.Mock(ask=lambda *arguments: {"policies": []})
+        for peak, planned in ((0, 0), (90, None)):
+            self.assertEqual(answer.planned_bytes({"snapshot": "s", "device": 0, "peak_live_bytes": peak}, tool), planned)
+
+    def test_memory_without_a_plan_has_no_figure_of_it(self):
         self.write()
         tool = StubTool()
         tool.ask = lambda *arguments, own=tool.ask: {"policies": []} if arguments[0] == "size" and "planned" in arguments else own(*arguments)
-        self.assertEqual(self.collect(tool=tool)["planned_bytes"], 0)
+        found = self.collect(tool=tool)
+        self.assertIsNone(found["planned_bytes"])
+        self.assertEqual(text.lines(found, "x")[2], "  PyTorch reserves  98 bytes to 100 bytes   96 bytes with expandable_segments")
 
     def test_names_the_line_of_a_library_below(self):
         frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
@@ -869,6 +876,14 @@ class RecordingTest(unittest.TestCase):
         self.assertEqual(recording.peak_reserved([]), 0)
         events = self.events("segment_alloc=4 alloc=3 segment_map=2 segment_free=4 segment_unmap=1 segment_alloc=4 oom=9")
         self.assertEqual(recording.peak_reserved(events), 6)
+
+    # tidepool's own allocator notes requests alone.
+    def test_a_record_without_segments_begins_with_them(self):
+        events, segments = self.events("alloc=3 free_completed=3"), [{"address": 1, "total_size": 8, "stream": 0}]
+        found = recording.with_reservations(events, segments)
+        self.assertEqual([(event["action"], event["size"]) for event in found], [("segment_alloc", 8), ("alloc", 3), ("free_completed", 3)])
+        self.assertEqual(recording.with_reservations(found, segments), found)
+        self.assertEqual(recording.with_reservations([], segments), [])
 
     def test_only_the_refusal_that_ended_the_program_is_kept(self):
         events = self.events("oom=9 alloc=1 oom=8 free_completed=1")

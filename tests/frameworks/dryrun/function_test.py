@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Dry runs of functions, with an interpreter that has PyTorch and tidepool."""
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import tidepool
 from quick import slow
@@ -45,6 +47,17 @@ def fails_on_the_gpu():
 
     x = torch.zeros(10, device="cuda")
     raise KeyError(len(x))
+
+
+def takes_memory_by_tidepool():
+    import torch
+
+    import tidepool.torch
+
+    tidepool.torch.enable()
+    x = torch.zeros(1 << 22, device="cuda")
+    del x
+    torch.zeros(1 << 20, device="cuda")
 
 
 def finds_no_data():
@@ -92,6 +105,14 @@ class FunctionTest(unittest.TestCase):
         self.assertGreaterEqual(answer.peak_live_bytes, 4 * 4 * 2048 * 2048)
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
+
+    # tidepool's allocator notes no segments.
+    @slow
+    def test_few_requests_of_tidepools_allocator_have_a_peak(self):
+        environment = {"TIDEPOOL_C_LIBRARY": os.environ.get("TIDEPOOL_C_LIBRARY", str(pathlib.Path(tidepool.__file__).parents[2] / "bindings" / "c"))}
+        with unittest.mock.patch.dict(os.environ, environment):
+            answer = tidepool.dryrun(takes_memory_by_tidepool)
+        self.assertEqual((answer.peak_live_bytes, answer.planned_bytes), (16 << 20, 16 << 20))
 
     @slow
     def test_some_ranks_of_many(self):
