@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET, and
+The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET, _PYTHON, _TORCH, and
 _CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
@@ -339,7 +339,19 @@ def replace_attention_of_cudnn(torch):
     torch._C._set_sdp_use_flash = lambda is_allowed: allow("flash", is_allowed)
 
 
+def check_torch(run, torch):
+    """Ends a program with another PyTorch than that of the interpreter that the dry run found: its libraries are not those that it needs."""
+    folder, python = os.environ.get("TIDEPOOL_DRYRUN_TORCH"), os.environ.get("TIDEPOOL_DRYRUN_PYTHON")
+    own = os.path.dirname(torch.__file__)
+    if python is None or torch.version.cuda is None or (folder and os.path.samefile(folder, own)):
+        return
+    found = f"has another one, in {folder}" if folder else "has no PyTorch"
+    run.refuse(f"the command starts the PyTorch of {sys.executable}, and {python}, which the dry run found for it, {found}: put the folder of its "
+               f"interpreter first, PATH={os.path.dirname(sys.executable)}:$PATH")
+
+
 def enter(run, torch):
+    check_torch(run, torch)
     if torch.cuda.device_count() == 0:  # unlike is_available(), this leaves the GPU to processes that the program forks
         return
     if hasattr(torch._C, "_set_sdp_use_cudnn"):

@@ -13,6 +13,7 @@ import os
 import pathlib
 import pickle
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -26,7 +27,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outputs, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outputs, outside, plain, program, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -304,6 +305,22 @@ class TargetTest(unittest.TestCase):
         self.assertIsNone(target.interpreter_of(self.script("run.sh", "#!/bin/sh\n")))
         with self.assertRaisesRegex(DryRunError, "no-such-program: no such program"):
             target.find(["no-such-program"])
+
+    def test_looks_through_simple_wrappers(self):
+        for words, prefix, command in (("env A=1 -u B python t.py", "env A=1 -u B", "python t.py"), ("nice -n 5 nohup python t.py", "nice -n 5 nohup", "python t.py"),
+                                       ("nice -5 ./t", "nice -5", "./t"), ("sh -c 'A=1 exec'", "env A=1", "exec"), ("env", "", "env"),
+                                       ("/bin/bash -c 'exec python t.py \"a b\"'", "", "python t.py 'a b'"), ("env --what python", "", "env --what python"),
+                                       ("sh -c 'A=1 python t.py'", "env A=1", "python t.py"), ("sh -c 'cd x; python t.py'", "", "sh -c 'cd x; python t.py'"),
+                                       ("sh -c \"python '\"", "", "sh -c \"python '\""), ("sh run.sh", "", "sh run.sh"), ("python -c env", "", "python -c env")):
+            with self.subTest(words):
+                self.assertEqual(wrappers.unwrapped(shlex.split(words)), (shlex.split(prefix), shlex.split(command)))
+
+    def test_finds_the_python_that_a_wrapper_starts(self):
+        python = self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
+        for command in (["env", "A=1", python, "t.py"], ["nice", python, "t.py"], ["sh", "-c", f"{python} t.py"],
+                        ["env", f"PATH={self.folder.name}:{os.environ['PATH']}", "python", "t.py"]):
+            found = target.find(command)
+            self.assertEqual((found.torch, found.folder), ("2.11.0+cu130", str(pathlib.Path(self.folder.name) / "torch")), command)
 
     def test_other_programs_may_use_cuda_without_pytorch(self):
         self.script("python3", f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")

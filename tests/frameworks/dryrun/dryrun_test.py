@@ -713,6 +713,21 @@ class DryRunTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(error, done.stderr)
 
+    @slow
+    def test_a_wrapper_starts_the_program(self):
+        program = self.program("import torch\nx = torch.zeros(512, 512, device='cuda') @ torch.zeros(512, 512, device='cuda')\n")
+        for command in (("env", "A=1", *program), ("nice", *program), ("bash", "-c", f"A=1 {program[0]} {program[1]}")):
+            self.assertGreater(answer("--steps", "0", command=command)["peak_live_bytes"], 2 << 20)
+        script = self.folder / "train.sh"
+        script.write_text(f"#!/bin/sh\n{program[0]} {program[1]}\n")
+        script.chmod(0o755)
+        done = dry_run("--steps", "0", command=(str(script),))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"the command starts the PyTorch of {PYTHON}, and ", done.stderr)
+        self.assertIn(f"PATH={os.path.dirname(PYTHON)}:$PATH", done.stderr)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{os.path.dirname(PYTHON)}:{os.environ['PATH']}"):
+            answer("--steps", "0", command=(str(script),))
+
     # A PyTorch beside which NVIDIA's libraries are installed, as wheels install them: all their functions fail.
     def test_the_libraries_beside_pytorch_do_not_win(self):
         torch = pathlib.Path(subprocess.run(
