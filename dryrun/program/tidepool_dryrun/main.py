@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """tidepool dryrun: how much memory will this program need on a GPU that is not there?"""
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
 from . import answer as answers
-from . import compare, fit, front, gpus, graph, layouts, outputs, outside, program, remedies, target, text, world
+from . import compare, fit, front, gpus, graph, inputs, layouts, outputs, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 NO_OUTPUT = "standard output cannot be written, expected a file or pipe with room"
@@ -60,9 +62,9 @@ def check_fit(options):
 
 
 class DryRun:
-    """The runs of one command. `tool` answers questions about snapshots."""
+    """The runs of one command. `tool` answers questions about snapshots, and `source` has standard input; None: the program gets none."""
 
-    def __init__(self, options, tool=None):
+    def __init__(self, options, tool=None, source=None):
         self.options = options = dataclasses.replace(options, world=world.size_with(options.world, {}))
         self.world, self.command = world.find(options)
         if options.by not in ("", *text.TABLES):
@@ -84,6 +86,7 @@ class DryRun:
         self.machine = program.Machine(gpu, memory_bytes, devices)
         self.tool = tool or answers.Tool(options.tool)
         self.target = target.find(self.command)
+        self.source = source
 
     def answer(self, command, folder, options=None, machine=None):
         """Runs the command and returns the answer, which has files in the folder. Further runs have options and a machine of their own."""
@@ -91,7 +94,8 @@ class DryRun:
         own = program.environment(self.target, machine, options.stand_in, folder, options, self.world is not None)
         program.check_loads(self.target, own)
         started = self.world.start(command, folder) if self.world else command
-        finished = program.run(started, own, options.time_limit_seconds)
+        stdin = self.source.of_run() if self.source else subprocess.DEVNULL
+        finished = program.run(started, own, options.time_limit_seconds, stdin)
         has_nodes = self.world is not None and self.world.nodes > 1
         around = outside.Around(machine.gpu, machine.devices, has_nodes, self.options.memory_bytes is None)
         return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
@@ -249,7 +253,7 @@ def run_layouts(options, values_of_range, choices):
 
 def run_compare(options):
     compare.check(options)
-    found = compare.run(DryRun, options)
+    found = compare.run(functools.partial(DryRun, source=inputs.Input(options.command)), options)
     print_answer(json.dumps(found) if options.json else "\n".join(compare.lines(found, script_of(options.command))))
     return 0 if all(answer["fits"] for answer in found["compared"]) else 2
 
@@ -298,7 +302,7 @@ def main(words, command):
             return run_layouts(options, values_of_range, choices)
         if options.jobs > 1:
             raise ValueError(f"--jobs {options.jobs} without --fit NAME=VALUE,VALUE: there is one dry run at a time, remove --jobs")
-        run = DryRun(options)
+        run = DryRun(options, source=inputs.Input(options.command))
         return run_fit(run, options) if options.fit else run_once(run, options)
     except (DryRunError, ValueError, OSError) as error:
         complain(error)

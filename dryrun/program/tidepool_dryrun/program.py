@@ -179,11 +179,11 @@ def free_port():
         return any_port.getsockname()[1]
 
 
-def run(command, own_environment, time_limit):
+def run(command, own_environment, time_limit, stdin=subprocess.DEVNULL):
     """Runs the program, with its output on standard error. It ends early where one of its processes has failed."""
     folder = own_environment.get("TIDEPOOL_DRYRUN_FOLDER")
     begin = time.monotonic()
-    program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=subprocess.DEVNULL,
+    program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=stdin,
                                start_new_session=True)
     finished = Finished(0, False, False)
     try:

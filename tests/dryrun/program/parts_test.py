@@ -27,7 +27,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outputs, outside, plain, program, target, text, where, world, wrappers  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -239,12 +239,46 @@ class OutputsTest(unittest.TestCase):
     def test_standard_output_has_to_take_the_answer(self):
         for words in ('>&-', '>/dev/full'):
             script = (f"import sys; sys.path.insert(0, {str(SOURCE / 'dryrun' / 'program')!r}); from tidepool_dryrun import main\n"
-                      "main.DryRun = lambda options: None\n"
+                      "main.DryRun = lambda options, source: None\n"
                       "main.run_once = lambda run, options: main.print_answer('answer')\n"
                       "sys.exit(main.main('{\"stand_in\": \"\"}', ['a']))\n")
             done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {words}', sys.executable, script], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (1, "tidepool: standard output cannot be written, expected a file or pipe with "
                                                                  "room\n"))
+
+
+class InputTest(unittest.TestCase):
+    """Standard input of several runs of a command."""
+
+    def read(self, command, stdin, text=None):
+        script = (f"import subprocess, sys; sys.path.insert(0, {str(SOURCE / 'dryrun' / 'program')!r}); from tidepool_dryrun import inputs\n"
+                  f"source = inputs.Input({command!r})\n"
+                  "for _ in range(2): subprocess.run(['sh', '-c', 'read line; echo \"<$line>\"; cat'], stdin=source.of_run())\n")
+        done = subprocess.run([sys.executable, "-c", script], stdin=stdin, input=text, capture_output=True, text=True, check=False)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_a_pipe_is_that_of_the_first_run(self):
+        self.assertEqual(self.read(["python", "t.py"], None, "a\nb\n"), "<a>\nb\n<>\n")
+
+    def test_a_command_that_reads_a_pipe_gets_it_in_each_run(self):
+        for command in (["python", "-"], ["python"], ["cat", "/dev/stdin"]):
+            self.assertEqual(self.read(command, None, "a\nb\n"), 2 * "<a>\nb\n", command)
+
+    def test_a_file_begins_again_in_each_run(self):
+        with tempfile.TemporaryFile("w+") as file:
+            file.write("a\nb\nc\n")
+            file.flush()
+            os.lseek(file.fileno(), 2, os.SEEK_SET)
+            self.assertEqual(self.read(["python", "t.py"], file), 2 * "<b>\nc\n")
+
+    def test_a_terminal_is_not_asked(self):
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        self.assertEqual(self.read(["python", "t.py"], theirs), 2 * "<>\n")
+        os.close(theirs)
+        with unittest.mock.patch.object(sys, "stdin", None):
+            self.assertEqual(inputs.Input(["python"]).of_run(), subprocess.DEVNULL)
 
 
 class GpuTest(unittest.TestCase):

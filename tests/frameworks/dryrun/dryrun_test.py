@@ -714,6 +714,14 @@ class DryRunTest(unittest.TestCase):
                 self.assertIn(error, done.stderr)
 
     @slow
+    def test_a_program_comes_from_standard_input(self):
+        lines = "import sys, torch; x = torch.zeros(int(sys.argv[1]) << 20, device='cuda')\n"
+        done = subprocess.run([TOOL, "dryrun", "--json", "--steps", "0", "--fit", "n=1..2", "--", PYTHON, "-", "{n}"], input=lines, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([run["fits"] for run in json.loads(done.stdout)["runs"]], [True, True])
+
+    @slow
     def test_a_wrapper_starts_the_program(self):
         program = self.program("import torch\nx = torch.zeros(512, 512, device='cuda') @ torch.zeros(512, 512, device='cuda')\n")
         for command in (("env", "A=1", *program), ("nice", *program), ("bash", "-c", f"A=1 {program[0]} {program[1]}")):
