@@ -213,7 +213,10 @@ def run_fit(run, options):
 
     def fits(value):
         with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
-            answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+            try:
+                answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+            except DryRunError as error:
+                raise DryRunError(f"{name} {value}: {error}") from None
         if answer["interrupted"]:
             raise KeyboardInterrupt
         if answer["ran_out_of_time"] and answer["fits"]:

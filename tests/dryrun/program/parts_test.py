@@ -154,6 +154,12 @@ class FitTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             search(interrupted=True)
 
+    def test_a_run_without_an_answer_is_named(self):
+        run = unittest.mock.Mock(command=["a", "{n}"], machine=program.Machine(gpus.GPUS["h100"], 1, 1))
+        run.answer.side_effect = DryRunError("the program ended with status 1")
+        with self.assertRaisesRegex(DryRunError, "^n 1: the program ended with status 1$"):
+            main.run_fit(run, main.Options(command=run.command, stand_in="", fit=("n=1..4",)))
+
     def test_large_ranges_take_few_runs(self):
         tried = []
         self.assertEqual(fit.largest(1, 1 << 40, lambda value: tried.append(value) or value <= 123456), 123456)
