@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -190,6 +191,14 @@ CLI::Option* AddPoliciesOption(CLI::App& app, std::vector<std::string>& policies
 
 CLI::Option* AddJsonOption(CLI::App& app, bool& json) {
   return app.add_flag("--json", json, "Print one JSON object instead of tables");
+}
+
+absl::Status CheckDrawing(const std::string& path) {
+  if (path.empty() || absl::EndsWith(path, ".svg") || absl::StartsWith(path, "/dev/")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--svg: ", absl::CHexEscape(path), ", expected a name that ends in .svg"));
 }
 
 absl::Status CheckJsonOutput(bool json, const std::string& output, const std::string& subject) {

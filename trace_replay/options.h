@@ -71,6 +71,10 @@ CLI::Option* AddJsonOption(CLI::App& app, bool& json);
 // too.
 absl::Status CheckJsonOutput(bool json, const std::string& output, const std::string& subject);
 
+// Refuses a name of `--svg` that other programs would take for another kind of file. Devices such
+// as standard output have any name.
+absl::Status CheckDrawing(const std::string& path);
+
 // Refuses the first of these options that was given: InvalidArgument, "--name: why". Options that
 // the command does not have were not given.
 absl::Status Refuse(const CLI::App& app, absl::Span<const char* const> names, std::string_view why);

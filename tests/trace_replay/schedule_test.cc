@@ -451,6 +451,8 @@ TEST_F(ScheduleCommand, AFrontRefusesDecisionsAndTooLittleMemory) {
   EXPECT_THAT(ErrorOf({"front", path_, "--policy", "none"}), HasSubstr("no option '--policy'"));
   EXPECT_THAT(ErrorOf({"front", path_, "--json", "--svg", "/dev/stdout"}),
               HasSubstr("--json: the drawing goes to standard output"));
+  EXPECT_THAT(ErrorOf({"front", path_, "--svg", "front.png"}),
+              HasSubstr("--svg: front.png, expected a name that ends in .svg"));
   EXPECT_THAT(ErrorOf({"front", path_, "-o", path_}), HasSubstr("is the graph itself"));
   const Outcome small = Run({"front", path_, "--memory", "1MiB"});
   EXPECT_EQ(small.status, 2);

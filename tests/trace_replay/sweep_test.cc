@@ -198,6 +198,8 @@ TEST_F(Sweep, WhatContradictsItselfIsRefused) {
               HasSubstr("--csv: --json prints the points too, expected one of both"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "/dev/stdout", "--json"}),
               HasSubstr("--svg: the drawing goes to standard output"));
+  EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "x.png"}),
+              HasSubstr("--svg: x.png, expected a name that ends in .svg"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--policy", "none,bane"}),
               HasSubstr("no offload policy 'bane', expected one of none, vdnn, vdnn++, base, "));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--offload", "all,"}),

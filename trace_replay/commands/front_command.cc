@@ -214,6 +214,7 @@ absl::Status CheckFront(const FrontCommandOptions& options) {
   absl::Status status = CheckDivisionOptions(*options.app, options.point);
   if (status.ok()) status = CheckScheduleOutput(options.point, options.output);
   if (status.ok()) status = CheckJsonOutput(options.point.json, options.drawing, "drawing");
+  if (status.ok()) status = CheckDrawing(options.drawing);
   return status;
 }
 

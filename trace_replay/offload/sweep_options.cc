@@ -120,6 +120,7 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
     return absl::InvalidArgumentError(
         "--svg: the drawing goes to standard output, expected neither --json nor --csv");
   }
+  if (absl::Status status = CheckDrawing(sweep.drawing); !status.ok()) return status;
   if (sweep.is_sweep() && !options.timeline.empty()) {
     return absl::InvalidArgumentError(
         "--timeline: a file for one iteration, expected one memory, policy, set and batch");

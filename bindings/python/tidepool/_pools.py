@@ -9,10 +9,22 @@ from ._answers import Answer
 from ._commands import Path
 
 Size = Union[int, float, str]
+_MOST_BYTES = (1 << 63) - 1
 
 
 def _bytes(size: Size) -> int:
     return _native.parse_size(size) if isinstance(size, str) else int(size)
+
+
+def _bytes_of_request(size: Union[int, str]) -> int:
+    """Returns the bytes of a request. The binding itself would raise a TypeError with its own names."""
+    try:
+        count = _native.parse_size(size) if isinstance(size, str) else operator.index(size)
+    except TypeError:
+        raise _native.InputError(f"{size!r} is no size, expected a whole number of bytes or a text such as \"1MiB\"") from None
+    if not 0 <= count <= _MOST_BYTES:
+        raise _native.InputError(f"a request of {count} bytes, expected 0 to {_MOST_BYTES}")
+    return count
 
 
 def _with_request(function: Callable[[Answer], Any]) -> Callable[[int, str, int], bool]:
@@ -48,15 +60,15 @@ class Pool(_native.HostPool):
                          plan="" if plan is None else os.fspath(plan))
         self._make_room = None if on_out_of_memory is None else _with_request(on_out_of_memory)
 
-    def allocate(self, bytes: int, *, hint: str = "resident", wait: Optional[float] = None,
+    def allocate(self, bytes: Union[int, str], *, hint: str = "resident", wait: Optional[float] = None,
                  stream: Optional[_native.Stream] = None) -> _native.Buffer:
-        """Returns a Buffer of that many bytes, for work on `stream`, by default a stream of the pool.
+        """Returns a Buffer of that many bytes, or of a text such as "1MiB", for work on `stream`, by default a stream of the pool.
 
         Work of another stream on the buffer must wait for that stream first, by `Stream.wait`.
         Raises OutOfMemoryError when the pool has no room. With wait=SECONDS, waits so long for buffers that other
         threads free, and then raises DeadlineError. The hint 'offloadable' is for memory that will be freed soon.
         """
-        return self.allocate_buffer(bytes, hint, wait, stream, self._make_room)
+        return self.allocate_buffer(_bytes_of_request(bytes), hint, wait, stream, self._make_room)
 
     def array(self, shape: Any, dtype: Any = "float64", *, hint: str = "resident",
               wait: Optional[float] = None) -> Any:

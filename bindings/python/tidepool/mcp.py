@@ -13,11 +13,16 @@ import subprocess
 import sys
 from typing import Annotated, Any, Optional
 
-import anyio
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import Field
+try:
+    import anyio
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.types import ToolAnnotations
+    from pydantic import Field
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"tidepool.mcp: {error}: the server needs Python 3.10 and the package mcp, pip install 'tidepool[mcp]'")
 
 from . import _program
 from ._commands import option_arguments, path_text

@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET, and
+The environment has the options: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY, _GRAPH, _BY, _BUDGET, _PYTHON, _TORCH, and
 _CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
@@ -158,9 +158,13 @@ class Run:
     def note_failure(self, error):
         """Notes an error of the dry run itself, or that there is no room for the answer."""
         print(f"tidepool: the memory of process {self.process} was not written: {error}", file=sys.stderr)
-        kind = "room" if isinstance(error, OSError) else "failure"
-        with contextlib.suppress(OSError), open(os.path.join(self.folder, f"{kind}-{self.process}"), "w", encoding="utf-8") as file:
-            file.write(f"{type(error).__name__}: {error}"[:400])
+        self.note("room" if isinstance(error, OSError) else "failure", f"{type(error).__name__}: {error}")
+
+    def note(self, kind, text):
+        """Keeps a text of that kind for the answer."""
+        path = os.path.join(self.folder, f"{kind}-{os.getpid()}")
+        with contextlib.suppress(OSError), open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text[:400])
 
     def refuse(self, reason):
         """Ends the program, of which there can be no answer."""
@@ -247,6 +251,18 @@ def watch_errors(run):
     sys.excepthook = hook
 
 
+def watch_exits(run):
+    """Notes the text with which the program calls sys.exit: it is the reason of the status."""
+    own = sys.exit
+
+    def exit(status=None, /):
+        if status is not None and not isinstance(status, int):
+            run.note("exit", str(status))
+        own(status)
+
+    sys.exit = exit
+
+
 def watch_signals(run, torch):
     """Answers with the memory so far at SIGTERM, which ends a run that takes too long."""
     if threading.current_thread() is not threading.main_thread():
@@ -323,7 +339,19 @@ def replace_attention_of_cudnn(torch):
     torch._C._set_sdp_use_flash = lambda is_allowed: allow("flash", is_allowed)
 
 
+def check_torch(run, torch):
+    """Ends a program with another PyTorch than that of the interpreter that the dry run found: its libraries are not those that it needs."""
+    folder, python = os.environ.get("TIDEPOOL_DRYRUN_TORCH"), os.environ.get("TIDEPOOL_DRYRUN_PYTHON")
+    own = os.path.dirname(torch.__file__)
+    if python is None or torch.version.cuda is None or (folder and os.path.samefile(folder, own)):
+        return
+    found = f"has another one, in {folder}" if folder else "has no PyTorch"
+    run.refuse(f"the command starts the PyTorch of {sys.executable}, and {python}, which the dry run found for it, {found}: put the folder of its "
+               f"interpreter first, PATH={os.path.dirname(sys.executable)}:$PATH")
+
+
 def enter(run, torch):
+    check_torch(run, torch)
     if torch.cuda.device_count() == 0:  # unlike is_available(), this leaves the GPU to processes that the program forks
         return
     if hasattr(torch._C, "_set_sdp_use_cudnn"):
@@ -370,5 +398,6 @@ def train_in_budget(budget):
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
         run = Run()
+        watch_exits(run)
         imports.watch("multiprocessing.process", after=lambda process: ranks.watch_processes(run, process))
         imports.watch("torch", before=run.note_torch, after=run.enter)

@@ -131,6 +131,8 @@ class Recording:
         snapshot = self.whole()
         snapshot["device_traces"] = [without_refusals(events, refused if refused and refused["device"] == device else None)
                                      for device, events in enumerate(snapshot["device_traces"])]
+        snapshot["device_traces"] = [with_reservations(events, [one for one in snapshot["segments"] if one["device"] == device])
+                                     for device, events in enumerate(snapshot["device_traces"])]
         for record in (*snapshot["segments"], *(event for events in snapshot["device_traces"] for event in events)):
             for holder in (record, *record.get("blocks", ())):
                 if "frames" in holder:
@@ -168,6 +170,16 @@ def without_refusals(events, refused):
     """Returns the events without refused requests, but with the last one if it is `refused`."""
     last = next((event for event in reversed(events) if event["action"] == "oom"), None) if refused else None
     return [event for event in events if event["action"] != "oom" or event is last]
+
+
+def with_reservations(events, segments):
+    """Returns the events of a device, after requests for its segments where the allocator notes none, as that of tidepool: memory without them
+    would seem to be older than the record, and the peak would not be known."""
+    if not events or any(event["action"].startswith("segment") for event in events):
+        return events
+    begin = events[0].get("time_us", 0)
+    return [{"action": "segment_alloc", "addr": segment["address"], "size": segment["total_size"], "stream": segment["stream"], "time_us": begin,
+             "frames": []} for segment in segments] + events
 
 
 def of_program(frames):

@@ -8,6 +8,9 @@ from . import by_module, convolutions, no_answer, outside, plain, where
 from .errors import DryRunError
 
 
+PREFIX = "tidepool: "  # of errors
+
+
 class Tool:
     """The command line of tidepool, which reads snapshots."""
 
@@ -18,7 +21,8 @@ class Tool:
         """Returns the JSON answer. Status 2 is an answer too: no."""
         done = subprocess.run([self.path, *map(str, arguments), "--json"], capture_output=True, text=True, check=False)
         if done.returncode not in (0, 2):
-            raise DryRunError(done.stderr.strip() or f"{self.path} ended with status {done.returncode}")
+            said = done.stderr.strip()
+            raise DryRunError(said[len(PREFIX):] if said.startswith(PREFIX) else said or f"{self.path} ended with status {done.returncode}")
         return json.loads(done.stdout)
 
     def report(self, snapshot, file):
@@ -132,9 +136,10 @@ def text_of_error(process):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan; 0 where nothing was allocated."""
+    """Returns the pool of a rank with a plan; 0 where nothing was allocated, and None where the record has no plan."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
-    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]), default=0)
+    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]),
+               default=None if rank["peak_live_bytes"] else 0)
 
 
 def add_lines_below(rank):
@@ -189,6 +194,13 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
+def ended_itself(read, world):
+    """Returns whether a program ended of its own accord. One of which a process was ended after its steps may fail for want of its work, but
+    each rank of a world has to get there."""
+    ended = [process["reason"] != "steps" for process in read]
+    return all(ended) if world is None else any(ended)
+
+
 def check_world(read, world, finished):
     """Raises DryRunError where a rank of a world took no part in one, or left no answer."""
     if world is None or any(process["out_of_memory"] or process["error"] for process in read):
@@ -229,6 +241,8 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
     if error and not failed:
         raise DryRunError(f"the program failed: {error}")
+    if finished.failed and not failed and ended_itself(read, world):
+        raise DryRunError(no_answer.reason_of_status(folder, finished, read))
     if not ranks:
         raise DryRunError(no_answer.reason_without_gpu(finished))
     for rank in ranks:
@@ -245,7 +259,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
-            "fits": all(rank["fits"] for rank in ranks),
+            "fits": all(rank["fits"] for rank in ranks), "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},

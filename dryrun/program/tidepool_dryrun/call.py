@@ -27,6 +27,8 @@ def main(folder):
             multiprocessing.spawn.prepare(pickle.load(file))
             function, arguments = pickle.load(file)
         function(*arguments)
+    except SystemExit as ended:
+        sys.exit(ended.code)  # by the function that notes the reason
     except Exception as error:
         keep(error, os.path.join(folder, "error.pickle"))
         raise

@@ -89,7 +89,7 @@ def lines(found, title):
     heads = [f"  {name:<6}  {text.printable(one['environment'])}, {text.program(one)}" for name, one in (("before", first), ("after", second))]
     rows = [("", "before", "after", "change")]
     rows += [(name, text.size(first[key]), text.size(second[key]), change(first[key], second[key])) for name, key in PEAKS.items()]
-    rows.append(("fits", *("yes" if one["fits"] else "no" for one in (first, second)), ""))
+    rows.append(("fits", *(text.positive(one) if one["fits"] else "no" for one in (first, second)), ""))
     rows += table("by purpose", found["categories"], "category") + table("by line", found["lines"], "frame")
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     printed = [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]}".rstrip() for row in rows]

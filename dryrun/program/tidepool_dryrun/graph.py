@@ -291,8 +291,8 @@ def set_kind(datum, kind):
         datum.kind, datum.homes = "input", {"after": "device"} if lives else {}
 
 
-def text(graph, name, gpu, seconds=lambda task: task.seconds):
-    """Returns the file of a graph, in the form that tidepool writes. `seconds` returns the time of a task."""
+def entries(graph, seconds):
+    """Returns the data and the tasks of the file of a graph. `seconds` returns the time of a task."""
     data = [{"name": datum.name, "bytes": datum.bytes, "kind": datum.kind, **datum.homes} for datum in graph.data]
     tasks = [entry for task in graph.tasks for entry in entries_of(task, seconds(task))]
     # The result of a task that makes no data is the program's: a number that it reads, or memory that it lets go.
@@ -300,6 +300,16 @@ def text(graph, name, gpu, seconds=lambda task: task.seconds):
     for task in results:
         task["writes"] = [f"{task['name']} done"]
         data.append({"name": task["writes"][0], "bytes": 1, "kind": "activation"})
+    return data, tasks
+
+
+def text(graph, name, gpu, seconds=lambda task: task.seconds):
+    """Returns the file of a graph, in the form that tidepool writes. `seconds` returns the time of a task."""
+    return text_of(graph, name, gpu, *entries(graph, seconds))
+
+
+def text_of(graph, name, gpu, data, tasks):
+    """Returns the file of a graph with these entries."""
     if graph.is_joined():
         name += f" ({graph.operators} operators joined by modules)"
     head = json.dumps({"tidepool_graph": 2, "name": name, "batch": 0, "gpu": gpu.title, "link": gpu.link_bytes_per_second})[1:-1]
@@ -382,10 +392,14 @@ def make(rank):
 
 def write(graph, name, gpu, peak, file):
     """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
-    contents = text(graph, name, gpu).encode()
-    pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
+    data, tasks = entries(graph, lambda task: task.seconds)
+    contents = text_of(graph, name, gpu, data, tasks).encode()
+    try:
+        pathlib.Path(file).write_bytes(gzip.compress(contents, mtime=0) if file.endswith(".gz") else contents)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file) from None
     begin, end = graph.step["clock"]
-    return {"file": file, "step": graph.step["number"], "tasks": len(graph.tasks), "data": len(graph.data), "seconds": (end - begin) / 1e9,
+    return {"file": file, "step": graph.step["number"], "tasks": len(tasks), "data": len(data), "seconds": (end - begin) / 1e9,
             "peak_bytes": graph.peak_bytes, "notes": notes(graph, peak)}
 
 

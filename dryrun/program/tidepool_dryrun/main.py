@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """tidepool dryrun: how much memory will this program need on a GPU that is not there?"""
 import dataclasses
+import functools
 import json
 import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
 from . import answer as answers
-from . import compare, fit, front, gpus, graph, layouts, outside, program, remedies, target, text, world
+from . import compare, fit, front, gpus, graph, inputs, layouts, outputs, outside, program, remedies, target, text, world
 from .errors import DryRunError
+
+NO_OUTPUT = "standard output cannot be written, expected a file or pipe with room"
+
 
 @dataclasses.dataclass
 class Options:
@@ -57,9 +62,9 @@ def check_fit(options):
 
 
 class DryRun:
-    """The runs of one command. `tool` answers questions about snapshots."""
+    """The runs of one command. `tool` answers questions about snapshots, and `source` has standard input; None: the program gets none."""
 
-    def __init__(self, options, tool=None):
+    def __init__(self, options, tool=None, source=None):
         self.options = options = dataclasses.replace(options, world=world.size_with(options.world, {}))
         self.world, self.command = world.find(options)
         if options.by not in ("", *text.TABLES):
@@ -70,6 +75,7 @@ class DryRun:
                              "state of the optimizer")
         if options.prices and not options.front:
             raise ValueError("--prices without --front: prices are those of the GPUs that --front tells, add --front FILE")
+        outputs.check(options)
         gpu = gpus.find(options.gpu)
         memory_bytes = gpu.memory_bytes if options.memory_bytes is None else options.memory_bytes
         if memory_bytes <= 0:
@@ -80,6 +86,7 @@ class DryRun:
         self.machine = program.Machine(gpu, memory_bytes, devices)
         self.tool = tool or answers.Tool(options.tool)
         self.target = target.find(self.command)
+        self.source = source
 
     def answer(self, command, folder, options=None, machine=None):
         """Runs the command and returns the answer, which has files in the folder. Further runs have options and a machine of their own."""
@@ -87,7 +94,8 @@ class DryRun:
         own = program.environment(self.target, machine, options.stand_in, folder, options, self.world is not None)
         program.check_loads(self.target, own)
         started = self.world.start(command, folder) if self.world else command
-        finished = program.run(started, own, options.time_limit_seconds)
+        stdin = self.source.of_run() if self.source else subprocess.DEVNULL
+        finished = program.run(started, own, options.time_limit_seconds, stdin)
         has_nodes = self.world is not None and self.world.nodes > 1
         around = outside.Around(machine.gpu, machine.devices, has_nodes, self.options.memory_bytes is None)
         return answers.collect(folder, finished, around, machine.memory_bytes, self.tool, self.world)
@@ -95,6 +103,14 @@ class DryRun:
 
 def keep_files(run, answer, title):
     """Writes the files that the options ask for, from the rank that takes most. `title` names the program."""
+    try:
+        write_files(run, answer, title)
+    finally:
+        for one in answer["ranks"]:
+            del one["snapshot"]
+
+
+def write_files(run, answer, title):
     options = run.options
     rank = answers.largest_of(answer["ranks"])
     if (options.snapshot or options.report) and rank["snapshot"] is None:
@@ -118,8 +134,6 @@ def keep_files(run, answer, title):
                 answer["larger_batch"] = further.larger_batch(step)
         else:
             explain(run, answer, title)
-    for one in answer["ranks"]:
-        del one["snapshot"]
 
 
 def write_graph(run, step, answer, needed, title):
@@ -151,12 +165,45 @@ def explain(run, answer, title):
 def run_once(run, options):
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
         answer = run.answer(run.command, pathlib.Path(folder))
-        keep_files(run, answer, script_of(run.command))
-    if options.json:
-        print(json.dumps(answer))
-    else:
-        print("\n".join(text.lines(answer, script_of(run.command)) + text.by(options.by, answer)))
+        failure = failure_of(keep_files, run, answer, script_of(run.command))
+    print_answer(json.dumps(answer) if options.json else "\n".join(text.lines(answer, script_of(run.command)) + text.by(options.by, answer)))
+    if failure:
+        complain(failure)
+        return 1
     return 0 if answer["fits"] else 2
+
+
+def failure_of(call, *arguments):
+    """Returns the error of a call that is no reason to lose an answer, or None."""
+    try:
+        call(*arguments)
+    except (DryRunError, OSError) as error:
+        return error
+    return None
+
+
+def check_output():
+    """Raises DryRunError where the answer has no place."""
+    if sys.stdout is None:
+        raise DryRunError(NO_OUTPUT)
+
+
+def print_answer(answer):
+    """Prints the answer at once. Raises DryRunError where standard output takes none of it."""
+    try:
+        print(answer, flush=True)
+    except OSError:
+        sys.stdout = None  # the interpreter would write again at its end
+        raise DryRunError(NO_OUTPUT) from None
+
+
+def complain(error):
+    """Prints an error for people."""
+    if isinstance(error, OSError):
+        place = f"{text.printable(os.fsdecode(error.filename))}: " if error.filename else ""
+        print(f"tidepool: {place}{error.strerror}", file=sys.stderr)
+    else:
+        print(f"tidepool: {text.printable_lines(str(error))}", file=sys.stderr)
 
 
 def run_fit(run, options):
@@ -166,7 +213,10 @@ def run_fit(run, options):
 
     def fits(value):
         with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
-            answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+            try:
+                answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+            except DryRunError as error:
+                raise DryRunError(f"{name} {value}: {error}") from None
         if answer["interrupted"]:
             raise KeyboardInterrupt
         if answer["ran_out_of_time"] and answer["fits"]:
@@ -177,13 +227,14 @@ def run_fit(run, options):
         return answer["fits"]
 
     found = fit.largest(least, most, fits)
+    of_machine = f"{text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)"
     if options.json:
-        print(json.dumps({"dry_run": True, "gpu": run.machine.gpu.title, "memory_bytes": run.machine.memory_bytes, "name": name,
-                          "largest": found, "runs": tried}))
+        print_answer(json.dumps({"dry_run": True, "gpu": run.machine.gpu.title, "memory_bytes": run.machine.memory_bytes, "name": name,
+                                 "largest": found, "runs": tried}))
     elif found is None:
-        print(f"{name} {least} does not fit in {text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)")
+        print_answer(f"{name} {least} does not fit in {of_machine}")
     else:
-        print(f"{name} {found} is the largest that fits in {text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)")
+        print_answer(f"{name} {found} is the largest that fits in {of_machine}")
     return 2 if found is None else 0
 
 
@@ -199,20 +250,23 @@ def run_layouts(options, values_of_range, choices):
         print(f"{layouts.named(layout.values)}: {layouts.verdict(layout, name)}", file=sys.stderr)
 
     tried = layouts.search_here(made, options.jobs, tell)
-    print(json.dumps(layouts.answer(tried, machine)) if options.json else "\n".join(layouts.lines(tried, machine, name)))
+    print_answer(json.dumps(layouts.answer(tried, machine)) if options.json else "\n".join(layouts.lines(tried, machine, name)))
     return 0 if any(layout.fits for layout in tried) else 2
 
 
 def run_compare(options):
     compare.check(options)
-    found = compare.run(DryRun, options)
-    print(json.dumps(found) if options.json else "\n".join(compare.lines(found, script_of(options.command))))
+    found = compare.run(functools.partial(DryRun, source=inputs.Input(options.command)), options)
+    print_answer(json.dumps(found) if options.json else "\n".join(compare.lines(found, script_of(options.command))))
     return 0 if all(answer["fits"] for answer in found["compared"]) else 2
 
 
 def script_of(command):
-    """Returns the word that names the program to people."""
-    return next((word for word in command if word.endswith(".py")), command[0])
+    """Returns the word that names the program to people: a script, a module of `-m`, or the first word."""
+    starters = ("-", "python", "pypy", "torchrun")  # of a word before -m
+    modules = [name for before, option, name in zip(command, command[1:], command[2:])
+               if option == "-m" and os.path.basename(before).startswith(starters)]
+    return next((word for word in command if word.endswith(".py")), (modules or command)[0])
 
 
 def of_bytes(value):
@@ -242,19 +296,19 @@ def main(words, command):
     interrupt_at_signals()
     options = Options(command=command, **{name: of_bytes(value) for name, value in json.loads(words).items()})
     try:
+        check_output()
         if options.compare:
             return run_compare(options)
         check_fit(options)
         values_of_range, choices = fit.split(options.fit)
         if choices:
             return run_layouts(options, values_of_range, choices)
-        run = DryRun(options)
+        if options.jobs > 1:
+            raise ValueError(f"--jobs {options.jobs} without --fit NAME=VALUE,VALUE: there is one dry run at a time, remove --jobs")
+        run = DryRun(options, source=inputs.Input(options.command))
         return run_fit(run, options) if options.fit else run_once(run, options)
-    except (DryRunError, ValueError) as error:
-        print(f"tidepool: {text.printable_lines(str(error))}", file=sys.stderr)
-    except OSError as error:
-        place = f"{text.printable(os.fsdecode(error.filename))}: " if error.filename else ""
-        print(f"tidepool: {place}{error.strerror}", file=sys.stderr)
+    except (DryRunError, ValueError, OSError) as error:
+        complain(error)
     except KeyboardInterrupt:
         print("tidepool: interrupted before there was an answer", file=sys.stderr)
     return 1

@@ -20,7 +20,7 @@ def reason(folder, finished):
     if finished.ran_out_of_time:
         return "the program ran out of time before it used PyTorch, or was too busy to answer, expected a longer --time-limit"
     if finished.status != 0:
-        return f"the program {ended(finished.status)} and left no answer"
+        return f"the program {ended(finished.status)} and left no answer{words_of(folder)}"
     return "the program never imported torch and took no memory of a GPU, or ended at once (os._exit)"
 
 
@@ -33,9 +33,25 @@ def reason_without_gpu(finished):
     return "the program never asked for a GPU"
 
 
+def reason_of_status(folder, finished, read):
+    """Returns a sentence about a program that ended with an error status, but without an error and with memory to spare."""
+    steps = max(process["steps"] for process in read)
+    if steps:
+        count = "1 step" if steps == 1 else f"{steps} steps"
+        return f"the program {ended(finished.status)} after {count}{words_of(folder)} (--steps {steps} ends it there, with its memory)"
+    place = "a step of an optimizer" if any(process["devices"] for process in read) else "it used a GPU"
+    return f"the program {ended(finished.status)} before {place}{words_of(folder)}"
+
+
+def words_of(folder):
+    """Returns the texts with which a program called sys.exit, or the place where it may have said why it ended."""
+    said = text_of(folder, "exit")
+    return f": {said}" if said else ", its own output may tell why"
+
+
 def text_of(folder, kind):
-    """Returns the notes of that kind of all processes, each once: "failure" of the dry run itself, "refusal" of a program, or no
-    "room" for the answer."""
+    """Returns the notes of that kind of all processes, each once: "failure" of the dry run itself, "refusal" of a program, no
+    "room" for the answer, or the text of its "exit"."""
     return " ".join(dict.fromkeys(path.read_text() for path in sorted(pathlib.Path(folder).glob(f"{kind}-*"))))
 
 

@@ -38,9 +38,14 @@ class Finished:
     seconds: float = 0
 
     @property
+    def was_stopped(self):
+        """Whether the dry run ended the program before its steps: it may need more memory later."""
+        return self.ran_out_of_time or self.was_interrupted
+
+    @property
     def failed(self):
         """Whether the program ended with an error of its own."""
-        return self.status != 0 and not self.ran_out_of_time and not self.was_interrupted
+        return self.status != 0 and not self.was_stopped
 
 
 def cache_folder():
@@ -143,6 +148,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
     own.pop("TIDEPOOL_DRYRUN_BUDGET", None)
     if options.budget:
         own.update(TIDEPOOL_DRYRUN_BUDGET=str(options.budget))
+    own.update(TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
     if options.by:
         own["TIDEPOOL_DRYRUN_BY"] = options.by
     if not options.initializes:
@@ -173,11 +179,11 @@ def free_port():
         return any_port.getsockname()[1]
 
 
-def run(command, own_environment, time_limit):
+def run(command, own_environment, time_limit, stdin=subprocess.DEVNULL):
     """Runs the program, with its output on standard error. It ends early where one of its processes has failed."""
     folder = own_environment.get("TIDEPOOL_DRYRUN_FOLDER")
     begin = time.monotonic()
-    program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=subprocess.DEVNULL,
+    program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=stdin,
                                start_new_session=True)
     finished = Finished(0, False, False)
     try:

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from . import answer as answers
-from . import batches, graph, what_if
+from . import batches, budgets, graph, what_if
 from .errors import DryRunError
 
 MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
@@ -158,7 +158,7 @@ class Remedies:
         return self.row(f"recompute {len(names)} of {found['of']} blocks (checkpoint)", peak, slowdown, how, is_checked)
 
     def in_budget(self):
-        """Returns the row of a dry run with TIDEPOOL_BUDGET; None where that does not suffice, tidepool is not beside PyTorch, or data that
+        """Returns the row of a dry run in a budget; None where that does not suffice, tidepool is not beside PyTorch, or data that
         moves to the host leaves no room."""
         if not self.run.target.compiles or self.is_integrated:
             return None
@@ -170,7 +170,9 @@ class Remedies:
         except DryRunError:
             return None
         budget = f"{self.budget >> 20}MiB"
-        how = f'tidepool.torch.offload(model, budget="{budget}")' if self.run.options.is_function else f"TIDEPOOL_BUDGET={budget} {self.command()}"
+        options = self.run.options
+        how = None if options.is_function else budgets.command_with(options.command, budget, self.run.target.reads_budget)
+        how = how or f'tidepool.torch.offload(model, budget="{budget}")'
         return {**self.row("offload and recompute modules", answer["peak_live_bytes"], seconds / seconds_of(self.graph.step), how, True),
                 "fits": True}
 

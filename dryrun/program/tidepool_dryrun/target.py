@@ -10,14 +10,16 @@ import shutil
 import subprocess
 import sys
 
+from . import wrappers
 from .errors import DryRunError
 
 OLDEST_TORCH = (2, 6)
+PYTHON = re.compile(r"(python|pypy)[0-9.]*$")
 CUDA_MAJORS = (12, 13)  # the versions of the CUDA runtime that the stand-in replaces
 
 PROBE = """
 import glob, importlib.metadata, importlib.util, json, os, re, sys
-found = {"python": list(sys.version_info[:2])}
+found = {"python": list(sys.version_info[:2]), "executable": sys.executable}
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:
     folder = os.path.dirname(spec.origin)
@@ -38,6 +40,8 @@ spec = importlib.util.find_spec("tidepool")
 if spec is not None and spec.origin:
     places = (os.path.join(os.path.dirname(spec.origin), *part) for part in (("torch.py",), ("torch", "__init__.py")))
     found["compiles"] = any("\\ndef compile(" in open(path).read() for path in places if os.path.exists(path))
+    points = (point for package in importlib.metadata.distributions() for point in package.entry_points)
+    found["reads_budget"] = any((point.group, point.name) == ("torch.backends", "tidepool") for point in points)
 for name in ("cupy", "numba", "pycuda"):
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.origin:
@@ -55,6 +59,7 @@ class Target:
     has_copies: bool  # libraries of NVIDIA that the program would load before those on LD_LIBRARY_PATH
     cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
     compiles: bool = False  # whether a tidepool beside PyTorch has tidepool.torch.compile
+    reads_budget: bool = False  # whether `import torch` calls it, and it reads TIDEPOOL_BUDGET
 
     @property
     def library_folder(self):
@@ -70,7 +75,7 @@ def program_of(command):
 
 def interpreter_of(program):
     """Returns the interpreter that a program is or that its script begins with, or None where it is no Python."""
-    if re.match(r"(python|pypy)[0-9.]*$", os.path.basename(program)):
+    if PYTHON.match(os.path.basename(program)):
         return program
     with open(program, "rb") as file:
         first = file.readline(4096)
@@ -84,15 +89,25 @@ def interpreter_of(program):
     return None
 
 
+def interpreter_of_words(words):
+    """Returns the interpreter of a command that a wrapper may start, with a PATH of its own."""
+    if PYTHON.match(words[0]):
+        return words[0]
+    program = shutil.which(words[0])
+    return program and interpreter_of(program)
+
+
 def find(command):
     program = program_of(command)
-    own = interpreter_of(program)
+    prefix, words = wrappers.unwrapped(command)
+    own = interpreter_of_words(words)
     # Other programs, such as scripts of a shell, may start the Python that they find.
     python = own or shutil.which("python3") or sys.executable
-    probe = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=60, check=False)
+    probe = subprocess.run([*prefix, python, "-c", PROBE], capture_output=True, text=True, timeout=60, check=False)
     if probe.returncode != 0:
         raise DryRunError(f"{python}: not a working Python: {probe.stderr.strip()[-300:]}")
     found = json.loads(probe.stdout.splitlines()[-1])
+    python = found["executable"] if prefix else python
     if found.get("torch") is None and (own is None or "other" in found):
         return without_torch(python, program if own is None else found["other"])
     return checked(python, found)
@@ -126,4 +141,4 @@ def checked(python, found):
     if tuple(map(int, re.match(r"(\d+)\.(\d+)", torch).groups())) < OLDEST_TORCH:
         raise DryRunError(f"torch {torch} of {python} is too old, expected {'.'.join(map(str, OLDEST_TORCH))} or newer")
     return Target(python, torch, found["folder"], major, bool(found["copies"]), found["cudnn"] and tuple(found["cudnn"]),
-                  found.get("compiles", False))
+                  found.get("compiles", False), found.get("reads_budget", False))

@@ -50,13 +50,16 @@ def line_below(one):
 
 
 def ended(answer):
-    if answer["interrupted"]:
-        return "interrupted"
-    if answer["ran_out_of_time"]:
-        return "stopped at the time limit"
+    stop = "interrupted" if answer["interrupted"] else "stopped at the time limit" if answer["ran_out_of_time"] else ""
     if answer["torch"] is None:
-        return "ended"
-    return f"{answer['steps']} step{'' if answer['steps'] == 1 else 's'}"
+        return stop or "ended"
+    steps = f"{answer['steps']} step{'' if answer['steps'] == 1 else 's'}"
+    return f"{stop} after {steps}" if stop else steps
+
+
+def positive(answer):
+    """Returns the word for a program that fits: one that was stopped may need more later."""
+    return "so far" if answer["so_far"] else "yes"
 
 
 def size_range(least, most):
@@ -83,11 +86,11 @@ def verdict(answer):
             return f"no: {size(most)} of {memory} leave no room for {beside}"
         return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(most)} and run out of memory"
     if most > available:
-        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
+        return f"{positive(answer)}, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
     left = available - most
     if left < most_beside - least_beside:
-        return f"perhaps: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
-    return f"yes, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
+        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
+    return f"{positive(answer)}, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
 
 
 def surroundings(found):
@@ -123,13 +126,14 @@ def sensitivity(convolutions):
             f"without, {change(most):.1f} % more with up to {size(convolutions['large_workspace_bytes'])}")
 
 
-def table(ranks):
+def table(answer):
     """Returns a line for each rank, and none for a single one."""
+    ranks = answer["ranks"]
     if len(ranks) < 2:
         return []
     rows = [("rank", "device", "peak live", "reserved", "fits")]
     rows += [(str(one["rank"]), str(one["device"]), size(one["peak_live_bytes"]), size(one["peak_reserved_bytes"]),
-              fits_of(one)) for one in ranks]
+              fits_of(one, answer)) for one in ranks]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
 
@@ -167,10 +171,10 @@ def modules(table_):
             for row in rows]
 
 
-def fits_of(rank):
+def fits_of(rank, answer):
     refused = rank["out_of_memory"]
     if not refused:
-        return "yes" if rank["fits"] else "no"
+        return positive(answer) if rank["fits"] else "no"
     return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
 
 
@@ -185,7 +189,7 @@ def lines(answer, command):
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program(answer)}, {answer['gpu']} assumed)")
     rows = world_of(answer) + rows
-    return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer["ranks"])
+    return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer)
 
 
 def world_of(answer):
@@ -272,11 +276,10 @@ def front(found):
 def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     reserved = size_range(*answer["reserved_range"])
-    others = [f"{size(answer['planned_bytes'])} planned by tidepool"]
-    if answer["expandable_bytes"]:
-        others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
+    others = [f"{size(answer[key])} {name}" for key, name in (("expandable_bytes", "with expandable_segments"),
+                                                              ("planned_bytes", "planned by tidepool")) if answer[key]]
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
-            ("PyTorch reserves", f"{reserved}   {', '.join(others)}")]
+            ("PyTorch reserves", f"{reserved}   {', '.join(others)}".rstrip())]
     if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
         rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more"))
     if answer["other_bytes"]:

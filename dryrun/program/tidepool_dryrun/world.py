@@ -161,7 +161,8 @@ def size_of(options, launch):
     per_node = options.devices or gpus.find(options.gpu).per_node
     if launch is None:
         if options.world is None:
-            raise ValueError(f"--ranks {options.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
+            name = "--rank" if options.ranks.isdecimal() else "--ranks"
+            raise ValueError(f"{name} {options.ranks} without --world, expected the number of all ranks, or torchrun with --nnodes and "
                               "--nproc-per-node")
         return options.world, options.devices or min(options.world, per_node)
     if launch.per_node not in ("auto", "gpu"):

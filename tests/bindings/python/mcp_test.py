@@ -2,6 +2,7 @@
 """The server for agents: its tools, their errors, and a question that is cancelled."""
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -48,6 +49,14 @@ def test_tools_describe_themselves_and_their_arguments():
     assert all(tool.description for tool in tools.values())
     assert not tools["dry_run"].annotations.read_only_hint
     assert tools["why_out_of_memory"].annotations.read_only_hint
+
+
+def test_says_what_to_install(tmp_path):
+    (tmp_path / "anyio.py").write_text("raise ImportError('No module named anyio')\n")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, "-m", "tidepool.mcp"], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "tidepool.mcp: No module named anyio: the server needs Python 3.10 and the package mcp, pip install 'tidepool[mcp]'\n"
 
 
 def test_answers_are_those_of_the_command_line():

@@ -403,9 +403,17 @@ def test_wrong_calls_are_errors(call):
         call(tidepool.Pool("1MiB"))
 
 
-def test_sizes_are_no_negative_numbers():
-    with pytest.raises(TypeError):
-        tidepool.Pool("1MiB").allocate(-1)
+@pytest.mark.parametrize("size, error", [(-1, "a request of -1 bytes, expected 0 to 9223372036854775807"), (1 << 63, "a request of 9223372036854775808 bytes"),
+                                         (1.5, "1.5 is no size"), (None, "None is no size"), ("much", "'much' is not a size"), ("-1MiB", "-1MiB")])
+def test_sizes_of_requests_are_whole_numbers_or_texts(size, error):
+    with pytest.raises(tidepool.InputError, match=error):
+        tidepool.Pool("1MiB").allocate(size)
+
+
+def test_a_request_may_be_a_text():
+    pool = tidepool.Pool("4MiB")
+    buffer = pool.allocate("1MiB")
+    assert len(memoryview(buffer)) == 1 << 20 and live(pool) == 1 << 20
 
 
 @pytest.mark.filterwarnings("ignore:nanobind")

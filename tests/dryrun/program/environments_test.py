@@ -125,7 +125,7 @@ class CompareTest(unittest.TestCase):
         below = [{"frame": "m.py:1 g", "bytes": 1}]
         found = compare.difference_of(Tool(), [rank(), rank(snapshot="b.pickle", top=[{"frame": "a.py:3 f", "bytes": 1, "below": below}])])
         self.assertEqual([(line["frame"], line["below"]) for line in found["lines"]], [("a.py:3 f", below), ("a.py:2 f", [])])
-        answers = [{"environment": name, "torch": "2.9", "gpu": "GPU", "peak_live_bytes": peak << 20, "peak_reserved_bytes": 20 << 20, "fits": fits}
+        answers = [{"environment": name, "torch": "2.9", "gpu": "GPU", "peak_live_bytes": peak << 20, "peak_reserved_bytes": 20 << 20, "fits": fits, "so_far": False}
                    for name, peak, fits in (("one", 10, True), ("other", 12, False))]
         self.assertEqual(compare.lines({"compared": answers, **found}, "a.py"), [
             "a.py compared, no GPU used (GPU assumed)",

@@ -18,7 +18,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import batches, front, gpus, graph, main, program, remedies, roofline, text, what_if  # noqa: E402
+from tidepool_dryrun import batches, budgets, front, gpus, graph, main, program, remedies, roofline, text, what_if, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
@@ -261,23 +261,27 @@ class GraphTest(unittest.TestCase):
             rank["peak_live_bytes"] = 3 * BLOCK
             self.assertEqual(graph.make(rank).step["number"], 3)
 
+    # The file has a task more for statistics of a layer, and the result of the copy is data.
     def test_writes_a_file_by_its_name(self):
         program = Program()
+        program.take(50)
         program.begin()
-        program.run("mm", makes=(1,))
-        program.run("mm", "backward", uses=(1,), makes=(2,))
+        program.run("copy", makes=(1,), from_host=True)
+        program.run("batch_norm", uses=(1,), makes=(2,), changes=(50,), statistics=True)
+        program.run("mm", "backward", uses=(2,), makes=(3,))
         program.graph()
         with tempfile.TemporaryDirectory() as folder:
             snapshot = pathlib.Path(folder, "process-7.pickle")
             snapshot.write_bytes(pickle.dumps({"device_traces": [[*program.events, {"action": "segment_alloc", "size": 1 << 30}]]}))
             pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
-            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 2 * BLOCK}
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": 4 * BLOCK}
             files = [pathlib.Path(folder, name) for name in ("step.json", "step.json.gz")]
             for file in files:
-                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 2 * BLOCK, str(file))
-            self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 2, "data": 2, "seconds": 2e-3, "peak_bytes": 2 * BLOCK,
+                answer = graph.write(graph.make(rank), "train.py", gpus.find("h100"), 4 * BLOCK, str(file))
+            self.assertEqual(answer, {"file": str(files[1]), "step": 3, "tasks": 4, "data": 5, "seconds": 3e-3, "peak_bytes": 4 * BLOCK,
                                       "notes": []})
-            self.assertEqual(json.loads(files[0].read_text())["tidepool_graph"], 2)
+            written = json.loads(files[0].read_text())
+            self.assertEqual((written["tidepool_graph"], len(written["tasks"]), len(written["data"])), (2, 4, 5))
             self.assertEqual(gzip.decompress(files[1].read_bytes()), files[0].read_bytes())
 
 
@@ -753,6 +757,22 @@ class IntegratedTest(unittest.TestCase):
         self.assertEqual(how, ["TIDEPOOL_BUDGET=1MiB torchrun t.py 'a b'", 'tidepool.torch.offload(model, budget="1MiB")',
                                "tidepool dryrun --gpu gb10 --graph step.json -- torchrun t.py 'a b'" + schedule,
                                'tidepool.dryrun(..., gpu="gb10", graph="step.json")' + schedule])
+
+    # Only a tidepool that pip installed is called by `import torch`.
+    def test_a_budget_goes_with_the_command(self):
+        def command(words, reads_variable=False):
+            return budgets.command_with(words.split(), "1GiB", reads_variable)
+
+        own = "-m tidepool.torch --budget 1GiB"
+        with unittest.mock.patch.object(world.target, "interpreter_of", lambda program: "/a/python"), \
+                unittest.mock.patch.object(world.target, "program_of", lambda command: command[0]):
+            self.assertEqual(command("python t.py -m 3", True), "TIDEPOOL_BUDGET=1GiB python t.py -m 3")
+            self.assertEqual(command("/a/python3.11 -u -W ignore t.py -m 3"), f"/a/python3.11 -u -W ignore {own} t.py -m 3")
+            self.assertEqual(command("python -u -m pkg.main x"), f"python -u {own} -m pkg.main x")
+            self.assertEqual(command("torchrun --nproc-per-node 8 t.py x"), f"torchrun --nproc-per-node 8 {own} t.py x")
+            self.assertEqual(command("python -m torch.distributed.run t.py"), f"python -m torch.distributed.run {own} t.py")
+            for words in ("./train x", "python -c pass", "python -", "python", "torchrun --no-python ./train"):
+                self.assertIsNone(command(words), words)
 
     def test_the_graph_has_the_rate_of_copies_in_one_memory(self):
         step = Program()

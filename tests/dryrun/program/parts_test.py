@@ -13,6 +13,7 @@ import os
 import pathlib
 import pickle
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -26,7 +27,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, main, outside, plain, program, target, text, where, world  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -153,6 +154,12 @@ class FitTest(unittest.TestCase):
         with self.assertRaises(KeyboardInterrupt):
             search(interrupted=True)
 
+    def test_a_run_without_an_answer_is_named(self):
+        run = unittest.mock.Mock(command=["a", "{n}"], machine=program.Machine(gpus.GPUS["h100"], 1, 1))
+        run.answer.side_effect = DryRunError("the program ended with status 1")
+        with self.assertRaisesRegex(DryRunError, "^n 1: the program ended with status 1$"):
+            main.run_fit(run, main.Options(command=run.command, stand_in="", fit=("n=1..4",)))
+
     def test_large_ranges_take_few_runs(self):
         tried = []
         self.assertEqual(fit.largest(1, 1 << 40, lambda value: tried.append(value) or value <= 123456), 123456)
@@ -166,6 +173,118 @@ class FitTest(unittest.TestCase):
 
     def test_replaces_each_place(self):
         self.assertEqual(fit.with_value(["a", "{n}", "--x={n}/{n}"], "n", 7), ["a", "7", "--x=7/7"])
+
+
+class CommandTest(unittest.TestCase):
+    def test_the_program_has_the_name_of_its_script_or_module(self):
+        for command, name in ((["python", "-u", "a/train.py", "-m", "4"], "a/train.py"), (["python", "-m", "pkg.main", "x"], "pkg.main"),
+                              (["torchrun", "--standalone", "-m", "pkg.main"], "pkg.main"),
+                              (["./train", "-m", "4"], "./train"), (["python", "-m"], "python")):
+            self.assertEqual(main.script_of(command), name)
+
+    def test_jobs_belong_to_choices(self):
+        errors = io.StringIO()
+        for values in ([], ["n=1..2"]):
+            with contextlib.redirect_stderr(errors):
+                status = main.main(json.dumps({"stand_in": "", "jobs": 2, "fit": values}), ["python", "{n}"])
+            self.assertEqual(status, 1)
+        self.assertEqual(errors.getvalue().count("tidepool: --jobs 2 without --fit NAME=VALUE,VALUE"), 2)
+
+
+class OutputsTest(unittest.TestCase):
+    """The files of the answer, and standard output."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def options(self, **named):
+        return main.Options(command=[sys.executable], stand_in="", **named)
+
+    def test_names_of_files_are_checked_before_the_run(self):
+        (self.folder / "own").mkdir()
+        for name, path, problem in (("report", "rep.foo", "expected a name that ends in .html, .svg or .folded"),
+                                    ("front", "f.png", "expected a name that ends in .svg"),
+                                    ("graph", "nowhere/step.json", f"no folder {self.folder}/nowhere: make it, or name another one"),
+                                    ("snapshot", "own", "a folder, expected the name of a file in it")):
+            path = str(self.folder / path)
+            with self.assertRaisesRegex(ValueError, f"^--{name} {path}: {problem}$"):
+                main.DryRun(self.options(**{name: path}))
+        with self.assertRaisesRegex(ValueError, "^--prices /nowhere: no such file"):
+            main.DryRun(self.options(front="f.svg", prices="/nowhere"))
+        outputs.check(self.options(report=str(self.folder / "report.html"), snapshot="/dev/null", graph="step.json.gz", front="front.svg"))
+
+    def test_a_folder_that_may_not_be_written_is_named(self):
+        with unittest.mock.patch.object(outputs.os, "access", lambda path, mode: path != str(self.folder)):
+            with self.assertRaisesRegex(ValueError, f"{self.folder} may not be written: name another file"):
+                outputs.check(self.options(graph=str(self.folder / "step.json")))
+
+    def test_an_answer_outlives_a_file_that_cannot_be_written(self):
+        errors, output = io.StringIO(), io.StringIO()
+        run = unittest.mock.Mock(command=["a.py"], answer=lambda command, folder: {"fits": True, "ranks": []})
+        for error, line in ((OSError(28, "No space left on device", "step.json"), "tidepool: step.json: No space left on device\n"),
+                            (DryRunError("no graph"), "tidepool: no graph\n")):
+            with unittest.mock.patch.object(main, "write_files", side_effect=error), \
+                    contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+                self.assertEqual(main.run_once(run, self.options(json=True)), 1)
+            self.assertEqual(json.loads(output.getvalue()), {"fits": True, "ranks": []})
+            self.assertEqual(errors.getvalue(), line)
+            for stream in (errors, output):
+                stream.seek(0)
+                stream.truncate()
+
+    def test_errors_of_the_tool_have_one_prefix(self):
+        tool = self.folder / "tool"
+        tool.write_text("#!/bin/sh\necho 'tidepool: -o: no room' >&2; exit 1\n")
+        tool.chmod(0o755)
+        with self.assertRaisesRegex(DryRunError, "^-o: no room$"):
+            answer.Tool(str(tool)).ask("info")
+
+    # The descriptor of a closed one may be that of a file which the run opens.
+    def test_standard_output_has_to_take_the_answer(self):
+        for words in ('>&-', '>/dev/full'):
+            script = (f"import sys; sys.path.insert(0, {str(SOURCE / 'dryrun' / 'program')!r}); from tidepool_dryrun import main\n"
+                      "main.DryRun = lambda options, source: None\n"
+                      "main.run_once = lambda run, options: main.print_answer('answer')\n"
+                      "sys.exit(main.main('{\"stand_in\": \"\"}', ['a']))\n")
+            done = subprocess.run(["sh", "-c", f'"$0" -c "$1" {words}', sys.executable, script], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, "tidepool: standard output cannot be written, expected a file or pipe with "
+                                                                 "room\n"))
+
+
+class InputTest(unittest.TestCase):
+    """Standard input of several runs of a command."""
+
+    def read(self, command, stdin, text=None):
+        script = (f"import subprocess, sys; sys.path.insert(0, {str(SOURCE / 'dryrun' / 'program')!r}); from tidepool_dryrun import inputs\n"
+                  f"source = inputs.Input({command!r})\n"
+                  "for _ in range(2): subprocess.run(['sh', '-c', 'read line; echo \"<$line>\"; cat'], stdin=source.of_run())\n")
+        done = subprocess.run([sys.executable, "-c", script], stdin=stdin, input=text, capture_output=True, text=True, check=False)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    def test_a_pipe_is_that_of_the_first_run(self):
+        self.assertEqual(self.read(["python", "t.py"], None, "a\nb\n"), "<a>\nb\n<>\n")
+
+    def test_a_command_that_reads_a_pipe_gets_it_in_each_run(self):
+        for command in (["python", "-"], ["python"], ["cat", "/dev/stdin"]):
+            self.assertEqual(self.read(command, None, "a\nb\n"), 2 * "<a>\nb\n", command)
+
+    def test_a_file_begins_again_in_each_run(self):
+        with tempfile.TemporaryFile("w+") as file:
+            file.write("a\nb\nc\n")
+            file.flush()
+            os.lseek(file.fileno(), 2, os.SEEK_SET)
+            self.assertEqual(self.read(["python", "t.py"], file), 2 * "<b>\nc\n")
+
+    def test_a_terminal_is_not_asked(self):
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        self.assertEqual(self.read(["python", "t.py"], theirs), 2 * "<>\n")
+        os.close(theirs)
+        with unittest.mock.patch.object(sys, "stdin", None):
+            self.assertEqual(inputs.Input(["python"]).of_run(), subprocess.DEVNULL)
 
 
 class GpuTest(unittest.TestCase):
@@ -227,6 +346,22 @@ class TargetTest(unittest.TestCase):
         with self.assertRaisesRegex(DryRunError, "no-such-program: no such program"):
             target.find(["no-such-program"])
 
+    def test_looks_through_simple_wrappers(self):
+        for words, prefix, command in (("env A=1 -u B python t.py", "env A=1 -u B", "python t.py"), ("nice -n 5 nohup python t.py", "nice -n 5 nohup", "python t.py"),
+                                       ("nice -5 ./t", "nice -5", "./t"), ("sh -c 'A=1 exec'", "env A=1", "exec"), ("env", "", "env"),
+                                       ("/bin/bash -c 'exec python t.py \"a b\"'", "", "python t.py 'a b'"), ("env --what python", "", "env --what python"),
+                                       ("sh -c 'A=1 python t.py'", "env A=1", "python t.py"), ("sh -c 'cd x; python t.py'", "", "sh -c 'cd x; python t.py'"),
+                                       ("sh -c \"python '\"", "", "sh -c \"python '\""), ("sh run.sh", "", "sh run.sh"), ("python -c env", "", "python -c env")):
+            with self.subTest(words):
+                self.assertEqual(wrappers.unwrapped(shlex.split(words)), (shlex.split(prefix), shlex.split(command)))
+
+    def test_finds_the_python_that_a_wrapper_starts(self):
+        python = self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
+        for command in (["env", "A=1", python, "t.py"], ["nice", python, "t.py"], ["sh", "-c", f"{python} t.py"],
+                        ["env", f"PATH={self.folder.name}:{os.environ['PATH']}", "python", "t.py"]):
+            found = target.find(command)
+            self.assertEqual((found.torch, found.folder), ("2.11.0+cu130", str(pathlib.Path(self.folder.name) / "torch")), command)
+
     def test_other_programs_may_use_cuda_without_pytorch(self):
         self.script("python3", f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")
         with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder.name}:{os.environ['PATH']}"):
@@ -240,6 +375,19 @@ class TargetTest(unittest.TestCase):
         self.assertEqual(found.cuda_major, 13)
         self.assertFalse(found.has_copies)
         self.assertIsNone(found.cudnn)
+
+    def test_finds_a_tidepool_that_reads_the_budget(self):
+        python = self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")
+        folder = pathlib.Path(self.folder.name)
+        (folder / "tidepool").mkdir()
+        for name, lines in (("__init__.py", ""), ("torch.py", "\ndef compile(model): pass\n")):
+            (folder / "tidepool" / name).write_text(lines)
+        found = target.find([python])
+        self.assertEqual((found.compiles, found.reads_budget), (True, False))
+        installed = folder / "tidepool-0.1.dist-info"
+        installed.mkdir()
+        (installed / "entry_points.txt").write_text("[torch.backends]\ntidepool = tidepool_startup:torch_is_imported\n")
+        self.assertTrue(target.find([python]).reads_budget)
 
     def test_finds_libraries_of_nvidia_and_their_versions(self):
         python = self.python_with("__version__ = '2.6.0+cu124'\ncuda = '12.4'\n")
@@ -405,10 +553,17 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
 
     def test_a_plan_of_nothing_takes_no_memory(self):
+        tool = unittest.mock.Mock(ask=lambda *arguments: {"policies": []})
+        for peak, planned in ((0, 0), (90, None)):
+            self.assertEqual(answer.planned_bytes({"snapshot": "s", "device": 0, "peak_live_bytes": peak}, tool), planned)
+
+    def test_memory_without_a_plan_has_no_figure_of_it(self):
         self.write()
         tool = StubTool()
         tool.ask = lambda *arguments, own=tool.ask: {"policies": []} if arguments[0] == "size" and "planned" in arguments else own(*arguments)
-        self.assertEqual(self.collect(tool=tool)["planned_bytes"], 0)
+        found = self.collect(tool=tool)
+        self.assertIsNone(found["planned_bytes"])
+        self.assertEqual(text.lines(found, "x")[2], "  PyTorch reserves  98 bytes to 100 bytes   96 bytes with expandable_segments")
 
     def test_names_the_line_of_a_library_below(self):
         frames = [{"filename": "/x/site-packages/model.py", "line": 9, "name": "forward"}, {"filename": "a.py", "line": 1, "name": "f"}]
@@ -643,6 +798,42 @@ class AnswerTest(unittest.TestCase):
         self.finished.ran_out_of_time = True
         self.assertTrue(self.collect()["fits"])
 
+    def test_a_program_that_ends_with_an_error_status_has_failed(self):
+        self.write(reason="end")
+        self.finished.status = 3
+        with self.assertRaisesRegex(DryRunError, r"ended with status 3 after 3 steps, its own output may tell why \(--steps 3 ends it there"):
+            self.collect()
+        self.write(reason="end", steps=0)
+        pathlib.Path(self.folder.name, "exit-0").write_text("no data")
+        with self.assertRaisesRegex(DryRunError, "^the program ended with status 3 before a step of an optimizer: no data$"):
+            self.collect()
+        self.write(reason="end", steps=0, devices=[])
+        with self.assertRaisesRegex(DryRunError, "^the program ended with status 3 before it used a GPU: no data$"):
+            self.collect()
+        # The dry run ends processes after their steps, and the program may miss the files that they would write.
+        self.write(1, reason="end", steps=0)
+        self.write(0)
+        self.assertTrue(self.collect()["fits"])
+        with self.assertRaisesRegex(DryRunError, "ended with status 3 after 3 steps"):
+            self.write(0, has_group=True)
+            self.write(1, reason="end", steps=0, has_group=True)
+            self.collect(of_world=world.World(8, (0, 1), 8))
+
+    def test_a_program_that_was_stopped_fits_so_far(self):
+        self.write(steps=0)
+        self.assertFalse(self.collect()["so_far"])
+        self.finished.ran_out_of_time = True
+        found = self.collect()
+        self.assertTrue(found["so_far"] and found["fits"])
+        lines = text.lines(found, "x")
+        self.assertTrue(lines[0].startswith("x: stopped at the time limit after 0 steps in "), lines[0])
+        self.assertRegex(lines[-1], "^  fits +so far, 900 bytes of 1000 bytes to spare")
+        self.write(1, steps=1)
+        self.finished = program.Finished(0, False, True)
+        lines = text.lines(self.collect(), "x")
+        self.assertTrue(lines[0].startswith("x: interrupted after 1 step in "), lines[0])
+        self.assertTrue(lines[-1].endswith("  so far"), lines[-1])
+
     def test_the_limit_of_the_program_counts(self):
         self.write(device={"limit_bytes": 110})
         found = self.collect()
@@ -742,6 +933,14 @@ class RecordingTest(unittest.TestCase):
         self.assertEqual(recording.peak_reserved([]), 0)
         events = self.events("segment_alloc=4 alloc=3 segment_map=2 segment_free=4 segment_unmap=1 segment_alloc=4 oom=9")
         self.assertEqual(recording.peak_reserved(events), 6)
+
+    # tidepool's own allocator notes requests alone.
+    def test_a_record_without_segments_begins_with_them(self):
+        events, segments = self.events("alloc=3 free_completed=3"), [{"address": 1, "total_size": 8, "stream": 0}]
+        found = recording.with_reservations(events, segments)
+        self.assertEqual([(event["action"], event["size"]) for event in found], [("segment_alloc", 8), ("alloc", 3), ("free_completed", 3)])
+        self.assertEqual(recording.with_reservations(found, segments), found)
+        self.assertEqual(recording.with_reservations([], segments), [])
 
     def test_only_the_refusal_that_ended_the_program_is_kept(self):
         events = self.events("oom=9 alloc=1 oom=8 free_completed=1")

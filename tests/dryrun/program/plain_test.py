@@ -101,7 +101,7 @@ class PlainTest(unittest.TestCase):
                     (("--snapshot", script), (PROGRAM,), "has no snapshot and no report")):
                 with self.subTest(error):
                     done = dry_run(*arguments, program=program)
-                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertEqual((done.returncode, bool(done.stdout)), (1, bool(arguments)))
                     self.assertIn(error, done.stderr)
 
 

@@ -92,7 +92,8 @@ class FindTest(unittest.TestCase):
         self.refused("rank 8 is outside of a world of 8 ranks, expected 0 to 7", world=8, ranks="0,8")
         self.refused("'x' is no rank", world=8, ranks="0,x")
         self.refused("'' is no rank", world=8, ranks="0,")
-        self.refused("--ranks 3 without --world", ranks="3")
+        self.refused("--rank 3 without --world", ranks="3")
+        self.refused("--ranks 3,5 without --world", ranks="3,5")
         self.refused("12 ranks on nodes of 8 GPUs, expected a number that divides the ranks", world=12)
         self.refused("accelerate starts ranks of its own", ("accelerate", "launch", "train.py"), world=8)
         self.refused("--world 8, but torchrun starts 2 nodes of 8 ranks, which are 16", (*torchrun, "--nnodes", "2", "--nproc-per-node", "8", "a.py"),

@@ -687,13 +687,17 @@ class DryRunTest(unittest.TestCase):
                     break
             run.send_signal(signal.SIGINT)
             found = json.loads(run.communicate()[0])
-        self.assertTrue(found["interrupted"])
+        self.assertTrue(found["interrupted"] and found["so_far"] and found["fits"])
         self.assertEqual(found["peak_live_bytes"], 4 << 20)
 
     def test_refuses_what_has_no_answer(self):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
                              ("print('hello')\n", "the program never imported torch"),
                              ("import sys; sys.exit(5)\n", "ended with status 5 and left no answer"),
+                             ("import sys, torch; torch.zeros(1, device='cuda'); sys.exit('no data')\n",
+                              "ended with status 1 before a step of an optimizer: no data"),
+                             ("import argparse, torch; argparse.ArgumentParser().error('no --data')\n",
+                              "ended with status 2 before it used a GPU, its own output may tell why"),
                              ("import os, torch; torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n",
                               "was ended by SIGKILL and left no answer"),
                              ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):
@@ -708,6 +712,29 @@ class DryRunTest(unittest.TestCase):
                 done = dry_run(*arguments)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(error, done.stderr)
+
+    @slow
+    def test_a_program_comes_from_standard_input(self):
+        lines = "import sys, torch; x = torch.zeros(int(sys.argv[1]) << 20, device='cuda')\n"
+        done = subprocess.run([TOOL, "dryrun", "--json", "--steps", "0", "--fit", "n=1..2", "--", PYTHON, "-", "{n}"], input=lines, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([run["fits"] for run in json.loads(done.stdout)["runs"]], [True, True])
+
+    @slow
+    def test_a_wrapper_starts_the_program(self):
+        program = self.program("import torch\nx = torch.zeros(512, 512, device='cuda') @ torch.zeros(512, 512, device='cuda')\n")
+        for command in (("env", "A=1", *program), ("nice", *program), ("bash", "-c", f"A=1 {program[0]} {program[1]}")):
+            self.assertGreater(answer("--steps", "0", command=command)["peak_live_bytes"], 2 << 20)
+        script = self.folder / "train.sh"
+        script.write_text(f"#!/bin/sh\n{program[0]} {program[1]}\n")
+        script.chmod(0o755)
+        done = dry_run("--steps", "0", command=(str(script),))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"the command starts the PyTorch of {PYTHON}, and ", done.stderr)
+        self.assertIn(f"PATH={os.path.dirname(PYTHON)}:$PATH", done.stderr)
+        with unittest.mock.patch.dict(os.environ, PATH=f"{os.path.dirname(PYTHON)}:{os.environ['PATH']}"):
+            answer("--steps", "0", command=(str(script),))
 
     # A PyTorch beside which NVIDIA's libraries are installed, as wheels install them: all their functions fail.
     def test_the_libraries_beside_pytorch_do_not_win(self):
@@ -751,6 +778,13 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, "ran out of time before it used (a GPU|PyTorch), .*--time-limit")
         self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_file_without_room_takes_no_answer_away(self):
+        done = dry_run("--json", "--graph", "/dev/full")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("tidepool: /dev/full: No space left on device", done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual((found["fits"], found["graph"], found["steps"]), (True, None, 3))
 
     @slow
     def test_no_room_for_the_answer(self):

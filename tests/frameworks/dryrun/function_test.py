@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Dry runs of functions, with an interpreter that has PyTorch and tidepool."""
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import tidepool
 from quick import slow
@@ -47,6 +49,24 @@ def fails_on_the_gpu():
     raise KeyError(len(x))
 
 
+def takes_memory_by_tidepool():
+    import torch
+
+    import tidepool.torch
+
+    tidepool.torch.enable()
+    x = torch.zeros(1 << 22, device="cuda")
+    del x
+    torch.zeros(1 << 20, device="cuda")
+
+
+def finds_no_data():
+    import torch
+
+    torch.zeros(10, device="cuda")
+    raise SystemExit("no data")
+
+
 def takes_as_many_mebibytes_as_its_rank():
     import torch
     import torch.distributed
@@ -86,6 +106,14 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("train: 2 steps", str(answer))
         self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
 
+    # tidepool's allocator notes no segments.
+    @slow
+    def test_few_requests_of_tidepools_allocator_have_a_peak(self):
+        environment = {"TIDEPOOL_C_LIBRARY": os.environ.get("TIDEPOOL_C_LIBRARY", str(pathlib.Path(tidepool.__file__).parents[2] / "bindings" / "c"))}
+        with unittest.mock.patch.dict(os.environ, environment):
+            answer = tidepool.dryrun(takes_memory_by_tidepool)
+        self.assertEqual((answer.peak_live_bytes, answer.planned_bytes), (16 << 20, 16 << 20))
+
     @slow
     def test_some_ranks_of_many(self):
         answer = tidepool.dryrun(takes_as_many_mebibytes_as_its_rank, world=16, ranks=[3, 12], time_limit="10m")
@@ -118,6 +146,8 @@ class FunctionTest(unittest.TestCase):
         self.assertIn("in fails_on_the_gpu", str(caught.exception.__cause__))
         with self.assertRaisesRegex(tidepool.Error, "the program never asked for a GPU"):
             tidepool.dryrun(uses_no_gpu)
+        with self.assertRaisesRegex(tidepool.Error, "the program ended with status 1 before a step of an optimizer: no data"):
+            tidepool.dryrun(finds_no_data)
         for options in ({"memory": 0}, {"memory": "0"}, {"time_limit": "soon"}):
             with self.assertRaises(tidepool.InputError):
                 tidepool.dryrun(uses_no_gpu, **options)
