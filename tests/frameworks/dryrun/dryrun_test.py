@@ -559,6 +559,21 @@ class DryRunTest(unittest.TestCase):
         found = answer("--gpu", "rtx-4090", "--steps", "0", command=(*command, "give up"))
         self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 32 << 30, "frame": f"{command[1]}:6"}))
 
+    # On a GPU the context is there before the first request.
+    def test_a_program_that_fills_the_memory_meets_the_context(self):
+        search = ("import torch\n"
+                  "for batch in range(512, 20000, 64):\n"
+                  "    try: x = y = None; x = torch.empty(batch, 1 << 18, device='cuda'); y = torch.relu(x)\n"
+                  "    except torch.cuda.OutOfMemoryError: break\n")
+        share = "import torch\nx = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda')\n"
+        for lines in (search, share):
+            found = answer("--gpu", "t4", "--steps", "0", command=self.program(lines))
+            self.assertEqual((found["fits"], found["needed_bytes"]), (True, None))
+            self.assertLessEqual(found["peak_reserved_bytes"] + found["outside"]["context_bytes"][0], found["memory_bytes"])
+        command = self.program("import torch\nassert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)\n"
+                               "x = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\n")
+        self.assertTrue(answer("--memory", "1GiB", "--steps", "0", command=command)["fits"])
+
     def test_a_refusal_in_the_backward_pass_has_a_line(self):
         command = self.program(
             "import torch\n"
