@@ -150,9 +150,14 @@ def add_lines_below(rank):
 
 
 def available_bytes(rank, memory_bytes):
-    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets. The context and NCCL
-    are taken to need the least that was measured."""
-    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - outside.counted_bytes(rank["outside"])[0])
+    """Returns the memory of a device for PyTorch's allocator, where the context and NCCL need the least that was measured."""
+    return available_range(rank, memory_bytes)[1]
+
+
+def available_range(rank, memory_bytes):
+    """Returns the least and the most memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
+    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    return tuple(min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - beside) for beside in (most_beside, least_beside))
 
 
 def fits(rank, memory_bytes, tool):

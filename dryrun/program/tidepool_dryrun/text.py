@@ -2,8 +2,8 @@
 """The answer for people."""
 import os
 
-from . import by_module, outside
-from .answer import available_bytes, largest_of
+from . import by_module
+from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
@@ -79,18 +79,17 @@ def verdict(answer):
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
     most = answer["reserved_range"][1]
     beside = surroundings(rank["outside"])
-    available = available_bytes(rank, answer["memory_bytes"])
-    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    least, available = available_range(rank, answer["memory_bytes"])
+    room = answer["memory_bytes"] - rank["other_bytes"] - most  # for all that lies beside PyTorch's allocator
     if not answer["fits"]:
-        if most <= available + least_beside:
+        if most <= rank["memory_bytes"] and room >= 0:
             return f"no: {size(most)} of {memory} leave no room for {beside}"
         return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(most)} and run out of memory"
     if most > available:
         return f"{positive(answer)}, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
-    left = available - most
-    if left < most_beside - least_beside:
-        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
-    return f"{positive(answer)}, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
+    if most > least:
+        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {size(answer['memory_bytes'])} leave {size(room)} for {beside}"
+    return f"{positive(answer)}, {size_range(least - most, available - most)} of {memory} to spare besides {beside}"
 
 
 def surroundings(found):

@@ -839,6 +839,10 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual((found["memory_bytes"], found["ranks"][0]["memory_bytes"]), (1000, 110))
         self.assertIn("yes, 10 bytes of 110 bytes (the program's own limit, of 1000 bytes) to spare", text.lines(found, "x")[3])
+        # The limit leaves room for the largest context too.
+        for limit, spare in ((100, "0 bytes"), (200, "100 bytes")):
+            self.write(device={"limit_bytes": limit})
+            self.assertIn(f"yes, {spare} of {limit} bytes (the program's own limit, of 1.0 GiB) to spare", text.verdict(self.collect(1 << 30, counts=True)))
         self.write(device={"limit_bytes": 99})
         tool = StubTool()
         tool.most_reserved, tool.least_memory = 120, 100
