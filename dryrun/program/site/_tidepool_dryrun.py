@@ -49,6 +49,7 @@ class Run:
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
+        self.visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # at the first use of a GPU
         self.pinned = None
         self.graph_steps = None  # with a task graph
         self.modules = None  # with a table by module
@@ -141,7 +142,7 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
-                  "error_frame": self.error_frame, "devices": [], "host": host.answer(),
+                  "error_frame": self.error_frame, "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": convolution_workspaces()}
@@ -310,6 +311,7 @@ def record(run, torch):
     the CUDA runtime are the answer. That of CUDA frees memory when streams come to it, so its peak would be a matter of chance."""
     if not run.is_own():
         run.adopt(torch)
+    run.visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     backend = torch.cuda.get_allocator_backend()
     if backend == "cudaMallocAsync":
         run.refuse("the program takes its memory with cudaMallocAsync (PYTORCH_CUDA_ALLOC_CONF), of which the driver alone decides how "

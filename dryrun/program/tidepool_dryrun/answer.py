@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import by_module, convolutions, no_answer, outside, plain, where
+from . import by_module, convolutions, no_answer, outside, plain, sharing, where
 from .errors import DryRunError
 
 
@@ -40,7 +40,8 @@ def processes(folder):
         asked = process["pinned"]["peak_bytes"] or held
         read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
                      "communicators": communicators, "host_bytes": host_bytes(process["host"], held)})
-    return sorted(read, key=lambda one: one["rank"])
+    read.sort(key=lambda one: (one["rank"], one["began"]))
+    return [{**process, "process": number} for number, process in enumerate(read)]
 
 
 def host_bytes(host, pinned):
@@ -71,6 +72,8 @@ def of_rank(process, tool, around):
     ranks.sort(key=lambda rank: rank["device"])
     for rank in ranks:
         rank["outside"] = outside.answer(process["communicators"], rank["device"], around, process["host_bytes"])
+        rank.update(process=process["process"], number=sharing.number_of(rank["device"], process["visible_devices"]),
+                    lives=(process["began"], process["began"] + process["seconds"]))
     return ranks
 
 
@@ -253,6 +256,10 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
         rank["fits"] = fits(rank, memory_bytes, tool)
+    # Each rank of a world has a device of its own.
+    shared = [] if world else sharing.find(ranks, memory_bytes)
+    for rank in ranks:
+        del rank["lives"]
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
@@ -264,7 +271,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
-            "fits": all(rank["fits"] for rank in ranks), "so_far": finished.was_stopped,
+            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},

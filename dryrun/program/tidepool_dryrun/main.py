@@ -125,11 +125,14 @@ def write_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, options.report)
-    step = graph.make(rank) if options.records_steps and answer["fits"] else None
+    each_fits = all(one["fits"] for one in answer["ranks"])
+    step = graph.make(rank) if options.records_steps and each_fits else None
     if step:
         write_graph(run, step, answer, answer, title)
     if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
-        if answer["fits"]:
+        if each_fits and answer["shared"]:
+            return  # what a change of one process does to the sum is not known
+        if each_fits:
             with remedies.Remedies(run, answer) as further:
                 answer["larger_batch"] = further.larger_batch(step)
         else:

@@ -39,7 +39,7 @@ def rank_answer(record, memory_bytes):
     """Returns the entry of a rank. CUDA keeps no freed memory, so live and reserved memory are the same."""
     peak = record["peak"]
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
-    return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
+    return {"rank": record["rank"], "device": record["device"], "process": record["rank"], "number": record["device"], "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "other_bytes": 0, "stranded_bytes": 0, "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
             "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
@@ -71,7 +71,7 @@ def collect(folder, finished, around, memory_bytes):
     return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes, "world": None, "steps": 0,
             "peak_live_bytes": peak, "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "other_bytes": 0, "stranded_bytes": 0, "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
-            "fits": all(rank["fits"] for rank in ranks), "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
+            "fits": all(rank["fits"] for rank in ranks), "shared": [], "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "needed_bytes": None,

@@ -70,6 +70,9 @@ def size_range(least, most):
 
 def verdict(answer):
     rank = largest_of(answer["ranks"])
+    shared = min(answer["shared"], key=lambda one: (one["fits"], room_of(one, answer, 0)), default=None)
+    if shared and rank["fits"]:
+        return verdict_of_shared(shared, answer)
     memory = size(rank["memory_bytes"])
     if rank["memory_bytes"] < answer["memory_bytes"]:
         memory += f" (the program's own limit, of {size(answer['memory_bytes'])})"
@@ -90,6 +93,24 @@ def verdict(answer):
     if most > least:
         return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {size(answer['memory_bytes'])} leave {size(room)} for {beside}"
     return f"{positive(answer)}, {size_range(least - most, available - most)} of {memory} to spare besides {beside}"
+
+
+def room_of(shared, answer, end):
+    """Returns the memory that the processes of a device leave, beside the least (0) or the most (1) of their contexts and NCCL."""
+    return answer["memory_bytes"] - shared["peak_reserved_bytes"] - shared["outside_bytes"][end]
+
+
+def verdict_of_shared(shared, answer):
+    """Returns the verdict on several processes of one device, of which the peaks are added up."""
+    memory = size(answer["memory_bytes"])
+    share = f"{shared['processes']} processes share device {shared['device']}"
+    most, least = (room_of(shared, answer, end) for end in (0, 1))
+    beside = f" besides {size_range(*shared['outside_bytes'])} of contexts and NCCL" if any(shared["outside_bytes"]) else ""
+    if least >= 0:
+        return f"{positive(answer)}, {share}: {size_range(least, most)} of {memory} to spare{beside}, where their peaks meet"
+    takes = size_range(shared["peak_live_bytes"], shared["peak_reserved_bytes"])
+    word = ("so far perhaps" if answer["so_far"] else "perhaps") if shared["fits"] else "no"
+    return f"{word}: {share}, and take {takes} of {memory}{beside}, where their peaks meet"
 
 
 def surroundings(found):
@@ -133,8 +154,10 @@ def table(answer):
     rows = [("rank", "device", "peak live", "reserved", "fits")]
     rows += [(str(one["rank"]), str(one["device"]), size(one["peak_live_bytes"]), size(one["peak_reserved_bytes"]),
               fits_of(one, answer)) for one in ranks]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
+    if len({row[:2] for row in rows}) < len(rows):  # processes that are ranks of no job
+        rows = [(row[0], process, *row[1:]) for row, process in zip(rows, ["process", *(str(one["process"]) for one in ranks)])]
+    *widths, _ = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[-1]]) for row in rows]
 
 
 def by(kind, answer):
@@ -172,8 +195,11 @@ def modules(table_):
 
 def fits_of(rank, answer):
     refused = rank["out_of_memory"]
+    if not refused and rank["fits"]:
+        is_too_much = any(one["device"] == rank["number"] and not one["fits"] for one in answer["shared"])
+        return "alone" if is_too_much else positive(answer)
     if not refused:
-        return positive(answer) if rank["fits"] else "no"
+        return "no"
     return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
 
 

@@ -222,6 +222,23 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "3", command=(*command, method, "1", "5"))
         self.assertEqual(sorted((rank["steps"], rank["peak_live_bytes"]) for rank in found["ranks"]), [(1, 8 << 20), (3, 8 << 20)])
         self.assertTrue(pathlib.Path(command[1] + ".end").exists(), "steps without a GPU do not end a process")
+        self.assertEqual([(one["device"], one["processes"], one["peak_live_bytes"]) for one in found["shared"]], [(0, 2, 16 << 20)])
+
+    def test_spawned_processes_share_the_memory_of_a_device(self):
+        command = self.program(
+            "import os, sys, time, torch\n"
+            "def work(index, barrier, numbers):\n"
+            "    if numbers: os.environ['CUDA_VISIBLE_DEVICES'] = str(index)\n"
+            "    x = torch.empty(50 << 30, dtype=torch.uint8, device='cuda')\n"
+            "    barrier.wait()\n"
+            "if __name__ == '__main__':\n"
+            "    barrier = torch.multiprocessing.get_context('spawn').Barrier(2)\n"
+            "    torch.multiprocessing.spawn(work, (barrier, sys.argv[1:]), nprocs=2)\n")
+        found = dry_run("--steps", "0", command=command)
+        self.assertEqual(found.returncode, 2, found.stderr)
+        self.assertIn("no: 2 processes share device 0, and take 100.0 GiB of 79.2 GiB besides", found.stdout)
+        found = answer("--steps", "0", "--devices", "2", command=(*command, "each"))
+        self.assertEqual((found["fits"], found["shared"], [rank["number"] for rank in found["ranks"]]), (True, [], [0, 1]))
 
     @slow
     def test_processes_of_a_server_that_forks_count(self):
