@@ -277,5 +277,5 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
+            "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

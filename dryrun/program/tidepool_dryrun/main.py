@@ -155,14 +155,17 @@ def explain(run, answer, title):
     with remedies.Remedies(run, answer) as further:
         try:
             needed, rank = further.need()
+            here = further.need_here()
         except DryRunError:
             if run.options.records_steps:
                 raise
             return
-        answer["needed_bytes"] = needed["reserved_range"][1]
+        answer["follows_memory"] = here is not None
+        answer["needed_bytes"] = needed["reserved_range"][1] if here is None else here if here > further.memory else None
         if run.options.records_steps:
             write_graph(run, further.graph or graph.make(rank), answer, needed, title)
-        answer["remedies"] = further.find()
+        # Runs in more memory tell nothing of a program that takes all that is free.
+        answer["remedies"] = [] if answer["follows_memory"] else further.find()
 
 
 def run_once(run, options):

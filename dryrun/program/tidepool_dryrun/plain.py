@@ -74,5 +74,5 @@ def collect(folder, finished, around, memory_bytes):
             "fits": all(rank["fits"] for rank in ranks), "shared": [], "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": finished.seconds, "needed_bytes": None,
+            "seconds": finished.seconds, "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

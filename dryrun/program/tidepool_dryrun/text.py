@@ -247,13 +247,14 @@ def remedies(answer):
     if answer["needed_bytes"] is None:
         return []
     missing = answer["needed_bytes"] - available_bytes(largest_of(answer["ranks"]), answer["memory_bytes"])
-    rows = [("needs", f"{size(answer['needed_bytes'])}, {size(missing)} too much")]
+    follows = ": it takes more where more is free, so this is the line through dry runs with more memory" if answer["follows_memory"] else ""
+    rows = [("needs", f"{size(answer['needed_bytes'])}, {size(missing)} too much{follows}")]
     cells = [(one["name"], memory_of(one), time_of(one), one["how"] if one["fits"] else "") for one in answer["remedies"]]
     widths = [max(len(cell[column]) for cell in cells) for column in range(3)] if cells else []
     for number, cell in enumerate(cells):
         padded = [f"{cell[0]:<{widths[0]}}", f"{cell[1]:>{widths[1]}}", f"{cell[2]:<{widths[2]}}", cell[3]]
         rows.append(("" if number else "to make it fit", "   ".join(padded).rstrip()))
-    if answer["integrated"]:
+    if answer["integrated"] and not answer["follows_memory"]:
         rows.append(("", f"no change moves data to the host: the {answer['gpu']} shares its memory, so that would leave no more room"))
     return rows
 

@@ -795,7 +795,8 @@ class TextTest(unittest.TestCase):
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
                 "outside": {"counts": False, "host_bytes": [0, 0]}}
-        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False,
+                  "follows_memory": False}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
         self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])

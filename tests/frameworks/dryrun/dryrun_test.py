@@ -591,6 +591,17 @@ class DryRunTest(unittest.TestCase):
                                "x = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\n")
         self.assertTrue(answer("--memory", "1GiB", "--steps", "0", command=command)["fits"])
 
+    # Servers of language models size their cache like this.
+    def test_a_program_that_takes_what_is_free_needs_no_more_for_that(self):
+        command = self.program(
+            "import torch\n"
+            "cache = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.9), dtype=torch.uint8, device='cuda')\n"
+            "weights = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["fits"], found["follows_memory"], found["remedies"]), (False, True, []))
+        free = found["memory_bytes"] - found["outside"]["context_bytes"][0]
+        self.assertAlmostEqual(found["needed_bytes"] / (0.9 * free + (10 << 30)), 1, 3)
+
     def test_a_refusal_in_the_backward_pass_has_a_line(self):
         command = self.program(
             "import torch\n"
