@@ -7,7 +7,6 @@ _CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -25,6 +24,7 @@ import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 import _tidepool_steps as steps
+import _tidepool_workspaces as workspaces
 import _tidepool_world as world
 
 # Functions of torch.nn.init that only write numbers.
@@ -145,7 +145,7 @@ class Run:
                   "error_frame": self.error_frame, "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
-                  "convolution_workspaces": convolution_workspaces()}
+                  "convolution_workspaces": workspaces.told("tidepoolConvolutionWorkspace")}
         path = os.path.join(self.folder, f"process-{self.process}")
         if torch.cuda.is_initialized() and self.recording is not None and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
@@ -178,19 +178,6 @@ class Run:
             enter(self, torch)
         except Exception as error:  # the program's import of PyTorch has not failed
             self.note_failure(error)
-
-
-def convolution_workspaces():
-    """Returns the workspaces that cuDNN was said to take, each with the largest that its convolutions could take."""
-    try:
-        get = ctypes.CDLL("libcuda_libraries.so").tidepoolConvolutionWorkspace
-    except OSError:
-        return []
-    workspace, largest = ctypes.c_longlong(), ctypes.c_longlong()
-    found = []
-    while get(len(found), ctypes.byref(workspace), ctypes.byref(largest)) > len(found):
-        found.append([workspace.value, largest.value])
-    return found
 
 
 def leave(status):

@@ -8,6 +8,8 @@ import os
 import pickle
 import threading
 
+import _tidepool_workspaces as workspaces
+
 MOST_EVENTS = 20_000_000
 SET_SETTINGS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
 BEGIN_POOL = ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateCurrentStreamToPool")
@@ -137,6 +139,7 @@ class Recording:
             for holder in (record, *record.get("blocks", ())):
                 if "frames" in holder:
                     holder["frames"] = of_program(holder["frames"])
+        workspaces.name_all(snapshot)
         with open(path, "wb") as file:
             pickle.dump(snapshot, file)
         return [self._device(device, events, snapshot) for device, events in enumerate(snapshot["device_traces"])]

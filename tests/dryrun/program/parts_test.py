@@ -26,6 +26,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
+import _tidepool_workspaces as workspaces  # noqa: E402
 
 from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, sharing, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
@@ -60,6 +61,7 @@ class ModulesTest(unittest.TestCase):
         found = by_module.table(events, marks, [(6, {1: ("net.0", "weights"), 2: ("net.1", "gradients"), 5: ("net", "weights")})])
         self.assertEqual({row["module"]: (row["bytes"], row["weights_bytes"], row["gradients_bytes"], row["activations_bytes"]) for row in found},
                          {"net.0": (10, 10, 0, 0), "net.1": (30, 0, 30, 0), "(backward)": (40, 0, 0, 40), "(outside of modules)": (50, 0, 0, 50)})
+        events[5]["frames"] = [{"filename": "purpose", "line": 0, "name": "workspace"}]  # no stack
         found = by_module.table(events, marks, [(2, {2: ("net.1", "gradients")})])  # of the request that ended
         self.assertEqual({row["module"]: row["bytes"] for row in found},
                          {"net.0": 30, "(backward)": 40, "(outside of modules)": 60})
@@ -85,6 +87,18 @@ class ModulesTest(unittest.TestCase):
     def test_lines_of_libraries_are_below(self):
         top = [{"frame": "train.py:5 f", "bytes": 3 << 20, "below": [{"frame": "model.py:7 forward", "bytes": 2 << 20}]}]
         self.assertEqual(text.lines_of_code(top), ["  by line", "    train.py:5 f            3.0 MiB", "      model.py:7 forward    2.0 MiB"])
+
+
+class WorkspacesTest(unittest.TestCase):
+    def test_requests_for_workspaces_have_a_purpose(self):
+        line = {"filename": "a.py", "line": 1, "name": "f"}
+        events = [{"action": "alloc", "addr": 1, "size": 10, "frames": [line]}, {"action": "alloc", "addr": 2, "size": 10},
+                  {"action": "alloc", "addr": 1, "size": 11, "frames": [line]}, {"action": "segment_alloc", "addr": 1, "size": 10}]
+        snapshot = {"segments": [{"blocks": [{"address": 1, "requested_size": 10, "frames": []}]}], "device_traces": [events]}
+        with unittest.mock.patch.object(workspaces, "told", lambda name: [[1, 10], [2, 10]]):
+            workspaces.name_all(snapshot)
+        self.assertEqual([event.get("frames") for event in events], [[line, workspaces.PURPOSE], [workspaces.PURPOSE], [line], None])
+        self.assertEqual(snapshot["segments"][0]["blocks"][0]["frames"], [workspaces.PURPOSE])
 
 
 class OutsideTest(unittest.TestCase):

@@ -128,6 +128,17 @@ class DryRunTest(unittest.TestCase):
         done = dry_run("--by", "module", command=command)
         self.assertRegex(done.stdout, r"\n    layers\.\*\.up +x 2 .*MiB")
 
+    def test_the_workspace_of_the_backward_pass_is_no_gradient(self):
+        found = answer(command=self.program(
+            "import torch\n"
+            "model = torch.nn.Linear(1 << 12, 1 << 12, bias=False, device='cuda')\n"
+            "optimizer = torch.optim.AdamW(model.parameters())\n"
+            "for _ in range(3):\n"
+            "    optimizer.zero_grad()\n"
+            "    model(torch.zeros(1, 1 << 12, device='cuda')).sum().backward()\n"
+            "    optimizer.step()\n"))["ranks"][0]["categories"]
+        self.assertEqual((found["gradients"], found["workspace"]), (64 << 20, 2 * (32 << 20)))
+
     def test_forked_workers_are_no_part_of_a_table(self):
         found = answer("--steps", "0", "--by", "module", command=self.program(
             "import torch\n"
