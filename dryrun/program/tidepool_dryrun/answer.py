@@ -101,6 +101,7 @@ def of_device(process, device, held, tool):
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
             # Null without recorded events of the device. Then it is the memory that is live at the end.
             "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
+            "max_memory_allocated": device["max_memory_allocated"],
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
@@ -268,6 +269,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
+            "max_memory_allocated": largest["max_memory_allocated"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],

@@ -512,7 +512,7 @@ class AnswerTest(unittest.TestCase):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
-                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
+                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
@@ -554,7 +554,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(found["peak_live_bytes"], 90)
         self.assertEqual(found["peak_reserved_bytes"], 101)
         self.assertEqual(found["reserved_range"], [98, 101])
-        self.assertEqual(found["planned_bytes"], 90)
+        self.assertEqual((found["planned_bytes"], found["max_memory_allocated"]), (90, 95))
         self.assertTrue(found["fits"] and found["dry_run"])
         self.assertIsNone(found["out_of_memory"])
         lines = text.lines(found, "train.py")

@@ -514,6 +514,18 @@ class DryRunTest(unittest.TestCase):
         # In granules of 20 MiB.
         self.assertEqual(found["reserved_range"], 2 * [205 * 20 << 20])
 
+    def test_tells_the_peak_that_pytorch_itself_counts(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.empty(12 << 20, dtype=torch.uint8, device='cuda'); del x\n"
+            "x = torch.empty((12 << 20) - 1024, dtype=torch.uint8, device='cuda')\n"  # takes the whole block
+            "y = torch.empty(4 << 20, dtype=torch.uint8, device='cuda')\n"
+            "most = torch.cuda.max_memory_allocated()\n"
+            "del x\n"
+            "torch.cuda.reset_peak_memory_stats()\n"
+            "assert (most, torch.cuda.max_memory_allocated()) == (16 << 20, 4 << 20)\n"))
+        self.assertEqual((found["max_memory_allocated"], found["peak_live_bytes"]), (16 << 20, (16 << 20) - 1024))
+
     def test_the_program_sees_its_own_recording(self):
         answer("--steps", "0", command=self.program(
             "import os, pickle, torch\n"
