@@ -149,7 +149,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
     own.pop("TIDEPOOL_DRYRUN_BUDGET", None)
     if options.budget:
         own.update(TIDEPOOL_DRYRUN_BUDGET=str(options.budget))
-    own.update(TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
+    own.update(TIDEPOOL_DRYRUN_PARENT=str(os.getpid()), TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
     if options.by:
         own["TIDEPOOL_DRYRUN_BY"] = options.by
     if not options.initializes:

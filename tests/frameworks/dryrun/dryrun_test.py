@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -755,6 +756,23 @@ class DryRunTest(unittest.TestCase):
             found = json.loads(run.communicate()[0])
         self.assertTrue(found["interrupted"] and found["so_far"] and found["fits"])
         self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
+    def test_the_program_ends_where_the_command_is_killed(self):
+        command = self.program(
+            "import os, sys, time, torch\n"
+            "torch.zeros(1, device='cuda')\n"
+            "print('process', os.getpid(), file=sys.stderr, flush=True)\n"
+            "while True: time.sleep(0.01)\n")
+        for options in ((), ("--world", "8")):
+            with subprocess.Popen([TOOL, "dryrun", *options, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "TMPDIR": str(self.folder)}) as run:
+                process = next(int(line.split()[1]) for line in run.stderr if line.startswith("process"))
+                self.addCleanup(subprocess.run, ["kill", "-9", str(process)], stderr=subprocess.DEVNULL, check=False)
+                run.kill()
+            end = time.monotonic() + 30
+            while pathlib.Path(f"/proc/{process}").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertFalse(pathlib.Path(f"/proc/{process}").exists(), options)
 
     def test_refuses_what_has_no_answer(self):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
