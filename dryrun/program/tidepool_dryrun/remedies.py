@@ -81,12 +81,15 @@ class Remedies:
 
     def need_here(self):
         """Returns the bytes that a program which takes a share of the free memory would take of the GPU, on the line through two dry runs
-        with more memory, or None where it takes the same in both."""
+        with more memory, or None where it takes the same in both, or does not run in the second one."""
         needed, memory_bytes = self.needed["reserved_range"][1], self.run.machine.memory_bytes
         if needed <= GREEDY * memory_bytes:
             return None
         most = self.enough_bytes()
-        less, _ = self.dry_run(memory_bytes=most // 2, graph="")
+        try:
+            less, _ = self.dry_run(memory_bytes=most // 2, graph="")
+        except DryRunError:
+            return None
         grown = needed - less["reserved_range"][1]
         if less["out_of_memory"] or grown <= batches.CLOSE * needed:
             return None
