@@ -7,7 +7,6 @@ _CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -25,6 +24,7 @@ import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 import _tidepool_steps as steps
+import _tidepool_workspaces as workspaces
 import _tidepool_world as world
 
 # Functions of torch.nn.init that only write numbers.
@@ -49,6 +49,7 @@ class Run:
         self.out_of_memory = None
         self.refusals = []  # of requests, the last one last
         self.recording = None
+        self.visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")  # at the first use of a GPU
         self.pinned = None
         self.graph_steps = None  # with a task graph
         self.modules = None  # with a table by module
@@ -141,10 +142,10 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
-                  "error_frame": self.error_frame, "devices": [], "host": host.answer(),
+                  "error_frame": self.error_frame, "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
-                  "convolution_workspaces": convolution_workspaces()}
+                  "convolution_workspaces": workspaces.told("tidepoolConvolutionWorkspace")}
         path = os.path.join(self.folder, f"process-{self.process}")
         if torch.cuda.is_initialized() and self.recording is not None and self.recording.has_begun:
             answer["devices"] = self.recording.write(path + ".pickle", self.out_of_memory)
@@ -177,19 +178,6 @@ class Run:
             enter(self, torch)
         except Exception as error:  # the program's import of PyTorch has not failed
             self.note_failure(error)
-
-
-def convolution_workspaces():
-    """Returns the workspaces that cuDNN was said to take, each with the largest that its convolutions could take."""
-    try:
-        get = ctypes.CDLL("libcuda_libraries.so").tidepoolConvolutionWorkspace
-    except OSError:
-        return []
-    workspace, largest = ctypes.c_longlong(), ctypes.c_longlong()
-    found = []
-    while get(len(found), ctypes.byref(workspace), ctypes.byref(largest)) > len(found):
-        found.append([workspace.value, largest.value])
-    return found
 
 
 def leave(status):
@@ -310,6 +298,7 @@ def record(run, torch):
     the CUDA runtime are the answer. That of CUDA frees memory when streams come to it, so its peak would be a matter of chance."""
     if not run.is_own():
         run.adopt(torch)
+    run.visible_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     backend = torch.cuda.get_allocator_backend()
     if backend == "cudaMallocAsync":
         run.refuse("the program takes its memory with cudaMallocAsync (PYTORCH_CUDA_ALLOC_CONF), of which the driver alone decides how "

@@ -8,10 +8,13 @@ import os
 import pickle
 import threading
 
+import _tidepool_workspaces as workspaces
+
 MOST_EVENTS = 20_000_000
 SET_SETTINGS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
 BEGIN_POOL = ("_cuda_beginAllocateToPool", "_cuda_beginAllocateCurrentThreadToPool", "_cuda_beginAllocateCurrentStreamToPool")
 RESET_TOTALS = ("_cuda_resetAccumulatedMemoryStats", "_accelerator_resetAccumulatedStats")
+RESET_PEAKS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 STEPS = "_tidepool_steps.py"  # calls each operator of a step
 AROUND_STEPS = ("/torch/_dynamo/eval_frame.py", "/torch/_compile.py")  # where PyTorch calls it, in programs with compiled code
 # Positions of the arguments for the number of events, and for the removal of earlier ones.
@@ -28,6 +31,7 @@ class Recording:
         self.most_events = MOST_EVENTS
         self.retries = {}  # of each device, before the program reset them
         self.positions = {}
+        self.peaks = {}  # of the allocated bytes of each device, before the program reset them
         self.has_private_pools = False
         self.has_changed_settings = False
         self._wrap(RECORD, self._record)
@@ -35,6 +39,7 @@ class Recording:
         self._wrap(SET_SETTINGS, self._set_settings)
         self._wrap(BEGIN_POOL, self._begin_pool)
         self._wrap(RESET_TOTALS, self._reset_totals)
+        self._wrap(RESET_PEAKS, self._reset_peaks)
 
     def _wrap(self, names, replacement):
         """Replaces functions of PyTorch: `replacement` gets the name, PyTorch's own function and the arguments."""
@@ -105,6 +110,15 @@ class Recording:
         self.positions[device] = self.position(device)
         return own(*arguments)
 
+    def _reset_peaks(self, name, own, arguments):
+        device = arguments[0]
+        self.peaks[device] = self.most_allocated(device)
+        return own(*arguments)
+
+    def most_allocated(self, device):
+        """Returns `torch.cuda.max_memory_allocated()` of the whole run so far."""
+        return max(self.peaks.get(device, 0), self.peak_bytes(device))
+
     def position(self, device):
         """Returns how many requests the device has served so far, and how many of these have ended."""
         statistics = self._statistics(device)
@@ -137,6 +151,7 @@ class Recording:
             for holder in (record, *record.get("blocks", ())):
                 if "frames" in holder:
                     holder["frames"] = of_program(holder["frames"])
+        workspaces.name_all(snapshot)
         with open(path, "wb") as file:
             pickle.dump(snapshot, file)
         return [self._device(device, events, snapshot) for device, events in enumerate(snapshot["device_traces"])]
@@ -152,6 +167,7 @@ class Recording:
                 "allocations": max(sum(event["action"] == "alloc" for event in events),
                                    statistics.get("allocation.all.allocated", 0)),
                 "retries": self.retries_of(device),
+                "max_memory_allocated": self.most_allocated(device),
                 "limit_bytes": self._limit(device),
                 "is_expandable": is_expandable,
                 # The model of the allocator has the same settings for all requests, and no private pools.

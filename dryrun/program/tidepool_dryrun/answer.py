@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import by_module, convolutions, no_answer, outside, plain, where
+from . import by_module, convolutions, no_answer, outside, plain, sharing, where
 from .errors import DryRunError
 
 
@@ -40,7 +40,8 @@ def processes(folder):
         asked = process["pinned"]["peak_bytes"] or held
         read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
                      "communicators": communicators, "host_bytes": host_bytes(process["host"], held)})
-    return sorted(read, key=lambda one: one["rank"])
+    read.sort(key=lambda one: (one["rank"], one["began"]))
+    return [{**process, "process": number} for number, process in enumerate(read)]
 
 
 def host_bytes(host, pinned):
@@ -71,6 +72,8 @@ def of_rank(process, tool, around):
     ranks.sort(key=lambda rank: rank["device"])
     for rank in ranks:
         rank["outside"] = outside.answer(process["communicators"], rank["device"], around, process["host_bytes"])
+        rank.update(process=process["process"], number=sharing.number_of(rank["device"], process["visible_devices"]),
+                    lives=(process["began"], process["began"] + process["seconds"]))
     return ranks
 
 
@@ -98,6 +101,7 @@ def of_device(process, device, held, tool):
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
             # Null without recorded events of the device. Then it is the memory that is live at the end.
             "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
+            "max_memory_allocated": device["max_memory_allocated"],
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
@@ -150,9 +154,14 @@ def add_lines_below(rank):
 
 
 def available_bytes(rank, memory_bytes):
-    """Returns the memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets. The context and NCCL
-    are taken to need the least that was measured."""
-    return min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - outside.counted_bytes(rank["outside"])[0])
+    """Returns the memory of a device for PyTorch's allocator, where the context and NCCL need the least that was measured."""
+    return available_range(rank, memory_bytes)[1]
+
+
+def available_range(rank, memory_bytes):
+    """Returns the least and the most memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
+    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    return tuple(min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - beside) for beside in (most_beside, least_beside))
 
 
 def fits(rank, memory_bytes, tool):
@@ -248,6 +257,10 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
         rank["fits"] = fits(rank, memory_bytes, tool)
+    # Each rank of a world has a device of its own.
+    shared = [] if world else sharing.find(ranks, memory_bytes)
+    for rank in ranks:
+        del rank["lives"]
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
@@ -256,14 +269,15 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
+            "max_memory_allocated": largest["max_memory_allocated"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
             "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
-            "fits": all(rank["fits"] for rank in ranks), "so_far": finished.was_stopped,
+            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": max(process["seconds"] for process in read), "needed_bytes": None,
+            "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

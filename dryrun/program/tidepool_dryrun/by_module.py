@@ -11,6 +11,7 @@ from . import where
 
 KINDS = {"weights": "weights_bytes", "gradients": "gradients_bytes", "optimizer state": "optimizer_bytes"}
 OTHER = "activations_bytes"
+PURPOSE = "purpose"  # the file of a frame that names the purpose of a request
 BACKWARD, OUTSIDE = "(backward)", "(outside of modules)"  # in the place of a module
 
 
@@ -52,7 +53,7 @@ def module_at(marks, starts, position, event):
     at = bisect.bisect_right(starts, position) - 1
     if at >= 0 and marks[at][1] is not None:
         return marks[at][1]
-    return OUTSIDE if event.get("frames") else BACKWARD
+    return OUTSIDE if any(frame["filename"] != PURPOSE for frame in event.get("frames", ())) else BACKWARD
 
 
 def table(events, marks, samples):

@@ -125,11 +125,14 @@ def write_files(run, answer, title):
         named = pathlib.Path(rank["snapshot"]).with_name(f"{text.program_name(title)} on {answer['gpu']}")
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, options.report)
-    step = graph.make(rank) if options.records_steps and answer["fits"] else None
+    each_fits = all(one["fits"] for one in answer["ranks"])
+    step = graph.make(rank) if options.records_steps and each_fits else None
     if step:
         write_graph(run, step, answer, answer, title)
     if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
-        if answer["fits"]:
+        if each_fits and answer["shared"]:
+            return  # what a change of one process does to the sum is not known
+        if each_fits:
             with remedies.Remedies(run, answer) as further:
                 answer["larger_batch"] = further.larger_batch(step)
         else:
@@ -152,14 +155,17 @@ def explain(run, answer, title):
     with remedies.Remedies(run, answer) as further:
         try:
             needed, rank = further.need()
+            here = further.need_here()
         except DryRunError:
             if run.options.records_steps:
                 raise
             return
-        answer["needed_bytes"] = needed["reserved_range"][1]
+        answer["follows_memory"] = here is not None
+        answer["needed_bytes"] = needed["reserved_range"][1] if here is None else here if here > further.memory else None
         if run.options.records_steps:
             write_graph(run, further.graph or graph.make(rank), answer, needed, title)
-        answer["remedies"] = further.find()
+        # Runs in more memory tell nothing of a program that takes all that is free.
+        answer["remedies"] = [] if answer["follows_memory"] else further.find()
 
 
 def run_once(run, options):

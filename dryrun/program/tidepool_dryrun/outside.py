@@ -60,6 +60,12 @@ def context(gpu):
     return found
 
 
+def least_context(gpu, counts):
+    """Returns the bytes that a context has taken of a GPU before the first request, at least. None where the memory is for the program
+    alone."""
+    return context(gpu)[0] if counts else 0
+
+
 def communicator(ranks, peers, has_collective, around):
     """Returns the least and the most bytes of a communicator, of which a rank exchanges messages with some peers, and the source. Without
     a collective NCCL connects no ring, from version 2.22 on."""

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 
-from . import gpus, libraries
+from . import gpus, libraries, outside
 from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -124,6 +124,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
         own["CUDART_HOST_CUDNN"] = str(10000 * major + 100 * minor + patch)
     gpu = machine.gpu
     own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
+               CUDART_HOST_CONTEXT=str(outside.least_context(machine.gpu, options.memory_bytes is None)),
                CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),
                CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors), CUDART_HOST_L2=str(gpu.l2_bytes),
                CUDART_HOST_INTEGRATED=str(int(gpu.is_integrated)), CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
@@ -148,7 +149,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
     own.pop("TIDEPOOL_DRYRUN_BUDGET", None)
     if options.budget:
         own.update(TIDEPOOL_DRYRUN_BUDGET=str(options.budget))
-    own.update(TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
+    own.update(TIDEPOOL_DRYRUN_PARENT=str(os.getpid()), TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
     if options.by:
         own["TIDEPOOL_DRYRUN_BY"] = options.by
     if not options.initializes:

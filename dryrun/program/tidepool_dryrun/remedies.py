@@ -15,6 +15,7 @@ from .errors import DryRunError
 
 MORE_MEMORY = 64  # times that of the GPU, for the run that tells how much the program needs
 MOST_MEMORY = 1 << 44  # bytes of all GPUs together, which a process can address
+GREEDY = 2  # times the memory of the GPU: a program that takes more in such a run may take what is free
 STEPS = 3  # of further runs
 STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its plan by the next ones
 MOST_CHECKS = 3  # of numbers of blocks that run again
@@ -58,10 +59,12 @@ class Remedies:
             raise DryRunError("a further run was interrupted, or ran out of time")
         return answer, answers.largest_of(answer["ranks"])
 
-    def with_enough(self, **changes):
+    def enough_bytes(self):
         machine = self.run.machine
-        memory_bytes = min(MORE_MEMORY * machine.memory_bytes, MOST_MEMORY // machine.devices)
-        answer, rank = self.dry_run(memory_bytes=memory_bytes, **changes)
+        return min(MORE_MEMORY * machine.memory_bytes, MOST_MEMORY // machine.devices)
+
+    def with_enough(self, **changes):
+        answer, rank = self.dry_run(memory_bytes=self.enough_bytes(), **changes)
         if answer["out_of_memory"]:
             raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")
         return answer, rank
@@ -75,6 +78,22 @@ class Remedies:
         with contextlib.suppress(DryRunError):  # a program without steps has none
             self.graph = graph.make(rank)
         return self.needed, rank
+
+    def need_here(self):
+        """Returns the bytes that a program which takes a share of the free memory would take of the GPU, on the line through two dry runs
+        with more memory, or None where it takes the same in both, or does not run in the second one."""
+        needed, memory_bytes = self.needed["reserved_range"][1], self.run.machine.memory_bytes
+        if needed <= GREEDY * memory_bytes:
+            return None
+        most = self.enough_bytes()
+        try:
+            less, _ = self.dry_run(memory_bytes=most // 2, graph="")
+        except DryRunError:
+            return None
+        grown = needed - less["reserved_range"][1]
+        if less["out_of_memory"] or grown <= batches.CLOSE * needed:
+            return None
+        return int(needed - grown / (most - most // 2) * (most - memory_bytes))
 
     def find(self):
         found = [self.smaller_batch()]

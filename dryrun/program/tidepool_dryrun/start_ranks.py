@@ -12,6 +12,10 @@ import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "site"))
+
+import _tidepool_parent as parent  # noqa: E402
+
 SECONDS_BETWEEN_LOOKS = 0.05
 
 
@@ -21,6 +25,7 @@ def environment(rank, size, per_node, one_device, is_asked):
                GROUP_RANK=str(rank // per_node), GROUP_WORLD_SIZE=str(size // per_node), ROLE_NAME="default", ROLE_RANK=str(rank),
                ROLE_WORLD_SIZE=str(size), TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0", TORCHELASTIC_RUN_ID="none",
                TIDEPOOL_DRYRUN_RANK=str(rank), TIDEPOOL_DRYRUN_WORLD=str(size))
+    own[parent.PARENT] = str(os.getpid())
     own.setdefault("MASTER_ADDR", "localhost")
     own.setdefault("OMP_NUM_THREADS", "1")
     if one_device:
@@ -103,6 +108,7 @@ class Ranks:
 
 
 if __name__ == "__main__":
+    parent.end_with_parent()
     found = Ranks(json.loads(sys.argv[1]), sys.argv[2:]).run()
     if found < 0:  # the signal that ended the rank ends this process too
         os.kill(os.getpid(), -found)

@@ -2,8 +2,8 @@
 """The answer for people."""
 import os
 
-from . import by_module, outside
-from .answer import available_bytes, largest_of
+from . import by_module
+from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
@@ -70,6 +70,9 @@ def size_range(least, most):
 
 def verdict(answer):
     rank = largest_of(answer["ranks"])
+    shared = min(answer["shared"], key=lambda one: (one["fits"], room_of(one, answer, 0)), default=None)
+    if shared and rank["fits"]:
+        return verdict_of_shared(shared, answer)
     memory = size(rank["memory_bytes"])
     if rank["memory_bytes"] < answer["memory_bytes"]:
         memory += f" (the program's own limit, of {size(answer['memory_bytes'])})"
@@ -79,18 +82,35 @@ def verdict(answer):
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
     most = answer["reserved_range"][1]
     beside = surroundings(rank["outside"])
-    available = available_bytes(rank, answer["memory_bytes"])
-    least_beside, most_beside = outside.counted_bytes(rank["outside"])
+    least, available = available_range(rank, answer["memory_bytes"])
+    room = answer["memory_bytes"] - rank["other_bytes"] - most  # for all that lies beside PyTorch's allocator
     if not answer["fits"]:
-        if most <= available + least_beside:
+        if most <= rank["memory_bytes"] and room >= 0:
             return f"no: {size(most)} of {memory} leave no room for {beside}"
         return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(most)} and run out of memory"
     if most > available:
         return f"{positive(answer)}, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
-    left = available - most
-    if left < most_beside - least_beside:
-        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {memory} leave {size(left + least_beside)} for {beside}"
-    return f"{positive(answer)}, {size_range(left - (most_beside - least_beside), left)} of {memory} to spare besides {beside}"
+    if most > least:
+        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {size(answer['memory_bytes'])} leave {size(room)} for {beside}"
+    return f"{positive(answer)}, {size_range(least - most, available - most)} of {memory} to spare besides {beside}"
+
+
+def room_of(shared, answer, end):
+    """Returns the memory that the processes of a device leave, beside the least (0) or the most (1) of their contexts and NCCL."""
+    return answer["memory_bytes"] - shared["peak_reserved_bytes"] - shared["outside_bytes"][end]
+
+
+def verdict_of_shared(shared, answer):
+    """Returns the verdict on several processes of one device, of which the peaks are added up."""
+    memory = size(answer["memory_bytes"])
+    share = f"{shared['processes']} processes share device {shared['device']}"
+    most, least = (room_of(shared, answer, end) for end in (0, 1))
+    beside = f" besides {size_range(*shared['outside_bytes'])} of contexts and NCCL" if any(shared["outside_bytes"]) else ""
+    if least >= 0:
+        return f"{positive(answer)}, {share}: {size_range(least, most)} of {memory} to spare{beside}, where their peaks meet"
+    takes = size_range(shared["peak_live_bytes"], shared["peak_reserved_bytes"])
+    word = ("so far perhaps" if answer["so_far"] else "perhaps") if shared["fits"] else "no"
+    return f"{word}: {share}, and take {takes} of {memory}{beside}, where their peaks meet"
 
 
 def surroundings(found):
@@ -134,8 +154,10 @@ def table(answer):
     rows = [("rank", "device", "peak live", "reserved", "fits")]
     rows += [(str(one["rank"]), str(one["device"]), size(one["peak_live_bytes"]), size(one["peak_reserved_bytes"]),
               fits_of(one, answer)) for one in ranks]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
+    if len({row[:2] for row in rows}) < len(rows):  # processes that are ranks of no job
+        rows = [(row[0], process, *row[1:]) for row, process in zip(rows, ["process", *(str(one["process"]) for one in ranks)])]
+    *widths, _ = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[-1]]) for row in rows]
 
 
 def by(kind, answer):
@@ -173,8 +195,11 @@ def modules(table_):
 
 def fits_of(rank, answer):
     refused = rank["out_of_memory"]
+    if not refused and rank["fits"]:
+        is_too_much = any(one["device"] == rank["number"] and not one["fits"] for one in answer["shared"])
+        return "alone" if is_too_much else positive(answer)
     if not refused:
-        return positive(answer) if rank["fits"] else "no"
+        return "no"
     return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
 
 
@@ -222,13 +247,14 @@ def remedies(answer):
     if answer["needed_bytes"] is None:
         return []
     missing = answer["needed_bytes"] - available_bytes(largest_of(answer["ranks"]), answer["memory_bytes"])
-    rows = [("needs", f"{size(answer['needed_bytes'])}, {size(missing)} too much")]
+    follows = ": it takes more where more is free, so this is the line through dry runs with more memory" if answer["follows_memory"] else ""
+    rows = [("needs", f"{size(answer['needed_bytes'])}, {size(missing)} too much{follows}")]
     cells = [(one["name"], memory_of(one), time_of(one), one["how"] if one["fits"] else "") for one in answer["remedies"]]
     widths = [max(len(cell[column]) for cell in cells) for column in range(3)] if cells else []
     for number, cell in enumerate(cells):
         padded = [f"{cell[0]:<{widths[0]}}", f"{cell[1]:>{widths[1]}}", f"{cell[2]:<{widths[2]}}", cell[3]]
         rows.append(("" if number else "to make it fit", "   ".join(padded).rstrip()))
-    if answer["integrated"]:
+    if answer["integrated"] and not answer["follows_memory"]:
         rows.append(("", f"no change moves data to the host: the {answer['gpu']} shares its memory, so that would leave no more room"))
     return rows
 

@@ -42,7 +42,8 @@ struct CudartHostConfig {
   // Physical memory that network cards read (GPUDirect RDMA): 0 none, 1 the device has it, 2 the
   // device says so and refuses access to it, as under WSL 2.
   int network_memory;
-  int is_integrated;  // 1: each device says that it shares the memory of the host
+  int is_integrated;        // 1: each device says that it shares the memory of the host
+  long long context_bytes;  // of the memory of each device, taken from the beginning on
 };
 
 // Stores the configuration that the environment variables describe.

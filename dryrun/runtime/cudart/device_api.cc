@@ -101,7 +101,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
   properties.uuid.bytes[0] = 't';
   properties.uuid.bytes[15] = static_cast<char>(NumberInMachine(device.ordinal()));
   const auto is = [&](int number) { return AttributeOf(runtime, number); };
-  properties.totalGlobalMem = static_cast<std::size_t>(device.host().memory_bytes());
+  properties.totalGlobalMem = static_cast<std::size_t>(device.memory_bytes());
   properties.warpSize = is(cudaDevAttrWarpSize);
   properties.memPitch = kGreatestPitch;
   properties.maxThreadsPerBlock = is(cudaDevAttrMaxThreadsPerBlock);

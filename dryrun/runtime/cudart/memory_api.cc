@@ -99,11 +99,11 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
     device->FreeDueMemory();
-    const std::int64_t total = device->host().memory_bytes();
     if (free_bytes != nullptr) {
-      *free_bytes = static_cast<size_t>(total - device->host().used_bytes());
+      *free_bytes =
+          static_cast<size_t>(device->host().memory_bytes() - device->host().used_bytes());
     }
-    if (total_bytes != nullptr) *total_bytes = static_cast<size_t>(total);
+    if (total_bytes != nullptr) *total_bytes = static_cast<size_t>(device->memory_bytes());
     return cudaSuccess;
   });
 }

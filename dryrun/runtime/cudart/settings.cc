@@ -76,7 +76,8 @@ CudartHostConfig ConfigOfEnvironment() {
                              .dies_of_destroyed_streams = 0,
                              .has_one_host_thread = 0,
                              .network_memory = 0,
-                             .is_integrated = 0};
+                             .is_integrated = 0,
+                             .context_bytes = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -99,6 +100,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_ONE_HOST_THREAD", 0, config.has_one_host_thread);
   Read("CUDART_HOST_NETWORK_MEMORY", 0, config.network_memory);
   Read("CUDART_HOST_INTEGRATED", 0, config.is_integrated);
+  Read("CUDART_HOST_CONTEXT", 0LL, config.context_bytes);
   if (IsValid(config)) {
     config.devices = static_cast<int>(VisibleDevices(config.devices).size());
     return config;
@@ -148,7 +150,7 @@ void OrderFaultsOfEnvironment(CallCounts& counts) {
 }
 
 HostDeviceOptions DeviceOptions(const CudartHostConfig& config) {
-  return {.memory_bytes = config.memory_bytes,
+  return {.memory_bytes = config.memory_bytes - config.context_bytes,
           .granularity = config.granularity,
           .copy_bytes_per_second = config.copy_bytes_per_second,
           .copy_latency_ns = config.copy_latency_nanoseconds,
@@ -157,7 +159,8 @@ HostDeviceOptions DeviceOptions(const CudartHostConfig& config) {
 
 bool IsValid(const CudartHostConfig& config) {
   return config.devices >= 0 && config.devices <= kMostDevices && config.addresses >= 0 &&
-         config.addresses <= 2 && HostDevice::Create(DeviceOptions(config)).ok();
+         config.addresses <= 2 && config.context_bytes >= 0 &&
+         HostDevice::Create(DeviceOptions(config)).ok();
 }
 
 }  // namespace tidepool::cudart_host

@@ -12,6 +12,7 @@ namespace tidepool::cudart_host {
 
 StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
     : ordinal_(ordinal),
+      memory_bytes_(config.memory_bytes),
       host_(HostDevice::Create(DeviceOptions(config)).value()),
       legacy_(host_->CreateStream().value()),
       scratch_(host_->CreateEvent().value()) {

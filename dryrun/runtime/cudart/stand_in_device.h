@@ -30,6 +30,8 @@ class StandInDevice {
 
   int ordinal() const { return ordinal_; }
   HostDevice& host() { return *host_; }
+  // Returns the memory of the device, of which a context takes a part that the host device lacks.
+  std::int64_t memory_bytes() const { return memory_bytes_; }
 
   // Returns the error with which the device broke, or 0. Every call on a broken device returns it.
   int broken_with() const { return broken_with_.load(); }
@@ -88,6 +90,7 @@ class StandInDevice {
   void ForgetFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int ordinal_;
+  const std::int64_t memory_bytes_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
   std::atomic<bool> has_context_ = false;

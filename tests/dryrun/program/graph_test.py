@@ -684,6 +684,24 @@ class RemediesTest(unittest.TestCase):
             one.with_enough()
         self.assertEqual(tried, [64 * 80 << 30, 2 << 40])
 
+    def need_here(self, needed, less):
+        """Returns the needs of a program in a memory of 100, where it takes `needed` in 6400, and `less` in 3200."""
+        one = object.__new__(remedies.Remedies)
+        one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 100, 1))
+        one.needed = {"reserved_range": [0, needed]}
+        one.dry_run = unittest.mock.Mock(side_effect=[less])
+        return one.need_here(), one.dry_run.call_count
+
+    def test_a_program_that_takes_more_where_more_is_free_is_known_by_a_second_run(self):
+        def took(bytes_, refused=None):
+            return {"reserved_range": [0, bytes_], "out_of_memory": refused}, None
+
+        self.assertEqual(self.need_here(200, took(0)), (None, 0))
+        self.assertEqual(self.need_here(3220, took(1620)), (70, 1))
+        self.assertEqual(self.need_here(3220, took(3220)), (None, 1))
+        self.assertEqual(self.need_here(3220, took(3000, {"bytes": 9})), (None, 1))
+        self.assertEqual(self.need_here(3220, DryRunError("failed")), (None, 1))
+
 
     # Ten blocks of ten bytes. A dry run takes `more` bytes than computed.
     def blocks_again(self, budget, more):
@@ -795,7 +813,8 @@ class TextTest(unittest.TestCase):
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
                 "outside": {"counts": False, "host_bytes": [0, 0]}}
-        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False}
+        answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False,
+                  "follows_memory": False}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
         self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])

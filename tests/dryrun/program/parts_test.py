@@ -26,8 +26,9 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
+import _tidepool_workspaces as workspaces  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, target, text, where, world, wrappers  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, sharing, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -60,6 +61,7 @@ class ModulesTest(unittest.TestCase):
         found = by_module.table(events, marks, [(6, {1: ("net.0", "weights"), 2: ("net.1", "gradients"), 5: ("net", "weights")})])
         self.assertEqual({row["module"]: (row["bytes"], row["weights_bytes"], row["gradients_bytes"], row["activations_bytes"]) for row in found},
                          {"net.0": (10, 10, 0, 0), "net.1": (30, 0, 30, 0), "(backward)": (40, 0, 0, 40), "(outside of modules)": (50, 0, 0, 50)})
+        events[5]["frames"] = [{"filename": "purpose", "line": 0, "name": "workspace"}]  # no stack
         found = by_module.table(events, marks, [(2, {2: ("net.1", "gradients")})])  # of the request that ended
         self.assertEqual({row["module"]: row["bytes"] for row in found},
                          {"net.0": 30, "(backward)": 40, "(outside of modules)": 60})
@@ -85,6 +87,18 @@ class ModulesTest(unittest.TestCase):
     def test_lines_of_libraries_are_below(self):
         top = [{"frame": "train.py:5 f", "bytes": 3 << 20, "below": [{"frame": "model.py:7 forward", "bytes": 2 << 20}]}]
         self.assertEqual(text.lines_of_code(top), ["  by line", "    train.py:5 f            3.0 MiB", "      model.py:7 forward    2.0 MiB"])
+
+
+class WorkspacesTest(unittest.TestCase):
+    def test_requests_for_workspaces_have_a_purpose(self):
+        line = {"filename": "a.py", "line": 1, "name": "f"}
+        events = [{"action": "alloc", "addr": 1, "size": 10, "frames": [line]}, {"action": "alloc", "addr": 2, "size": 10},
+                  {"action": "alloc", "addr": 1, "size": 11, "frames": [line]}, {"action": "segment_alloc", "addr": 1, "size": 10}]
+        snapshot = {"segments": [{"blocks": [{"address": 1, "requested_size": 10, "frames": []}]}], "device_traces": [events]}
+        with unittest.mock.patch.object(workspaces, "told", lambda name: [[1, 10], [2, 10]]):
+            workspaces.name_all(snapshot)
+        self.assertEqual([event.get("frames") for event in events], [[line, workspaces.PURPOSE], [workspaces.PURPOSE], [line], None])
+        self.assertEqual(snapshot["segments"][0]["blocks"][0]["frames"], [workspaces.PURPOSE])
 
 
 class OutsideTest(unittest.TestCase):
@@ -496,9 +510,9 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
-                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0,
+                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
@@ -540,7 +554,7 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(found["peak_live_bytes"], 90)
         self.assertEqual(found["peak_reserved_bytes"], 101)
         self.assertEqual(found["reserved_range"], [98, 101])
-        self.assertEqual(found["planned_bytes"], 90)
+        self.assertEqual((found["planned_bytes"], found["max_memory_allocated"]), (90, 95))
         self.assertTrue(found["fits"] and found["dry_run"])
         self.assertIsNone(found["out_of_memory"])
         lines = text.lines(found, "train.py")
@@ -839,15 +853,56 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual((found["memory_bytes"], found["ranks"][0]["memory_bytes"]), (1000, 110))
         self.assertIn("yes, 10 bytes of 110 bytes (the program's own limit, of 1000 bytes) to spare", text.lines(found, "x")[3])
+        # The limit leaves room for the largest context too.
+        for limit, spare in ((100, "0 bytes"), (200, "100 bytes")):
+            self.write(device={"limit_bytes": limit})
+            self.assertIn(f"yes, {spare} of {limit} bytes (the program's own limit, of 1.0 GiB) to spare", text.verdict(self.collect(1 << 30, counts=True)))
         self.write(device={"limit_bytes": 99})
         tool = StubTool()
         tool.most_reserved, tool.least_memory = 120, 100
         self.assertFalse(self.collect(tool=tool)["fits"])
 
+    def test_processes_of_one_device_are_added_up(self):
+        self.write(0)
+        self.write(1, visible_devices="0", began=102)
+        found = self.collect(201)
+        self.assertEqual(found["shared"], [{"device": 0, "processes": 2, "peak_live_bytes": 180, "peak_reserved_bytes": 201, "outside_bytes": [0, 0], "fits": True}])
+        self.assertEqual((found["fits"], text.verdict(found)),
+                         (True, "yes, 2 processes share device 0: 0 bytes of 201 bytes to spare, where their peaks meet"))
+        self.assertEqual(text.verdict(self.collect(180)), "perhaps: 2 processes share device 0, and take 180 bytes to 201 bytes of 180 bytes, where their peaks meet")
+        found = self.collect(179)
+        self.assertEqual((found["fits"], [rank["fits"] for rank in found["ranks"]]), (False, [True, True]))
+        self.assertRegex(text.verdict(found), "^no: 2 processes share device 0, and take 180 bytes to 201 bytes of 179 bytes")
+        self.assertEqual([line.split()[-1] for line in text.lines(found, "x")[-2:]], ["alone", "alone"])
+        least, most, _ = outside.context(gpus.GPUS["h100"])
+        self.assertFalse(self.collect(2 * least + 179, counts=True)["fits"])
+        self.assertRegex(text.verdict(self.collect(2 * least + 201, counts=True)), "^perhaps: .* besides 1.0 GiB to 1.5 GiB of contexts and NCCL, where")
+        self.assertRegex(text.verdict(self.collect(2 * most + 201, counts=True)), "^yes, 2 processes share device 0: 0 bytes to 490.0 MiB of ")
+        # Ranks of a world have a device each.
+        of_world = unittest.mock.Mock(ranks=(0, 1), answer=lambda folder: None)
+        for rank in (0, 1):
+            self.write(rank, has_group=True)
+        self.assertEqual(self.collect(179, of_world=of_world)["shared"], [])
+
+    def test_processes_share_a_device_if_they_live_at_a_time(self):
+        self.write(0)
+        for changes in ({"began": 102.5}, {"visible_devices": "1"}, {"visible_devices": "1,0"}, {"devices": []}):
+            self.write(1, **changes)
+            found = self.collect(150)
+            self.assertEqual((found["shared"], found["fits"]), ([], True), changes)
+        self.write(1, visible_devices="1", device={"device": 1})
+        self.assertEqual([sharing.number_of(*one) for one in ((1, None), (1, "3,2"), (2, "3,2"), (0, "GPU-7"), (0, ""))], [1, 2, 2, 0, 0])
+
+    def test_alike_rows_have_the_number_of_their_process(self):
+        self.write(0)
+        path = pathlib.Path(self.folder.name, "process-0.json")
+        path.with_name("process-9.json").write_text(path.read_text())
+        self.assertEqual([line.split()[:3] for line in text.lines(self.collect(), "x")[-3:]], [["rank", "process", "device"], ["0", "0", "0"], ["0", "1", "0"]])
+
     def test_memory_that_other_code_takes_counts(self):
         self.write(0)
         self.hold(0, (0, 0), (100, 0))
-        self.write(1)
+        self.write(1, visible_devices="1,2")
         self.hold(1, (0, 0), (151, 0), (7, 0))
         found = self.collect()
         self.assertEqual([(rank["device"], rank["peak_reserved_bytes"], rank["other_bytes"]) for rank in found["ranks"]],

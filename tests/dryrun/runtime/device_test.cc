@@ -326,5 +326,28 @@ TEST_F(DeviceTest, SharesTheMemoryOfTheHostIfItsConfigurationSaysSo) {
   }
 }
 
+TEST_F(DeviceTest, TakesTheMemoryOfAContext) {
+  CudartHostConfig config = Config(1);
+  config.context_bytes = config.memory_bytes / 4;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const auto memory = static_cast<std::size_t>(config.memory_bytes);
+  cudaDeviceProp properties;
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+  EXPECT_EQ(properties.totalGlobalMem, memory);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  EXPECT_EQ(free_bytes, memory / 4 * 3);
+  EXPECT_EQ(total_bytes, memory);
+  void* address = nullptr;
+  EXPECT_EQ(cudaMalloc(&address, free_bytes + 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaMalloc(&address, free_bytes), cudaSuccess);
+  EXPECT_EQ(cudaFree(address), cudaSuccess);
+  config.context_bytes = config.memory_bytes;
+  EXPECT_EQ(cudartHostConfigure(&config), 0);
+  config.context_bytes = -1;
+  EXPECT_EQ(cudartHostConfigure(&config), 0);
+}
+
 }  // namespace
 }  // namespace tidepool

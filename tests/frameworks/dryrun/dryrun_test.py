@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import unittest.mock
 
@@ -128,6 +129,17 @@ class DryRunTest(unittest.TestCase):
         done = dry_run("--by", "module", command=command)
         self.assertRegex(done.stdout, r"\n    layers\.\*\.up +x 2 .*MiB")
 
+    def test_the_workspace_of_the_backward_pass_is_no_gradient(self):
+        found = answer(command=self.program(
+            "import torch\n"
+            "model = torch.nn.Linear(1 << 12, 1 << 12, bias=False, device='cuda')\n"
+            "optimizer = torch.optim.AdamW(model.parameters())\n"
+            "for _ in range(3):\n"
+            "    optimizer.zero_grad()\n"
+            "    model(torch.zeros(1, 1 << 12, device='cuda')).sum().backward()\n"
+            "    optimizer.step()\n"))["ranks"][0]["categories"]
+        self.assertEqual((found["gradients"], found["workspace"]), (64 << 20, 2 * (32 << 20)))
+
     def test_forked_workers_are_no_part_of_a_table(self):
         found = answer("--steps", "0", "--by", "module", command=self.program(
             "import torch\n"
@@ -222,6 +234,23 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "3", command=(*command, method, "1", "5"))
         self.assertEqual(sorted((rank["steps"], rank["peak_live_bytes"]) for rank in found["ranks"]), [(1, 8 << 20), (3, 8 << 20)])
         self.assertTrue(pathlib.Path(command[1] + ".end").exists(), "steps without a GPU do not end a process")
+        self.assertEqual([(one["device"], one["processes"], one["peak_live_bytes"]) for one in found["shared"]], [(0, 2, 16 << 20)])
+
+    def test_spawned_processes_share_the_memory_of_a_device(self):
+        command = self.program(
+            "import os, sys, time, torch\n"
+            "def work(index, barrier, numbers):\n"
+            "    if numbers: os.environ['CUDA_VISIBLE_DEVICES'] = str(index)\n"
+            "    x = torch.empty(50 << 30, dtype=torch.uint8, device='cuda')\n"
+            "    barrier.wait()\n"
+            "if __name__ == '__main__':\n"
+            "    barrier = torch.multiprocessing.get_context('spawn').Barrier(2)\n"
+            "    torch.multiprocessing.spawn(work, (barrier, sys.argv[1:]), nprocs=2)\n")
+        found = dry_run("--steps", "0", command=command)
+        self.assertEqual(found.returncode, 2, found.stderr)
+        self.assertIn("no: 2 processes share device 0, and take 100.0 GiB of 79.2 GiB besides", found.stdout)
+        found = answer("--steps", "0", "--devices", "2", command=(*command, "each"))
+        self.assertEqual((found["fits"], found["shared"], [rank["number"] for rank in found["ranks"]]), (True, [], [0, 1]))
 
     @slow
     def test_processes_of_a_server_that_forks_count(self):
@@ -486,6 +515,18 @@ class DryRunTest(unittest.TestCase):
         # In granules of 20 MiB.
         self.assertEqual(found["reserved_range"], 2 * [205 * 20 << 20])
 
+    def test_tells_the_peak_that_pytorch_itself_counts(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.empty(12 << 20, dtype=torch.uint8, device='cuda'); del x\n"
+            "x = torch.empty((12 << 20) - 1024, dtype=torch.uint8, device='cuda')\n"  # takes the whole block
+            "y = torch.empty(4 << 20, dtype=torch.uint8, device='cuda')\n"
+            "most = torch.cuda.max_memory_allocated()\n"
+            "del x\n"
+            "torch.cuda.reset_peak_memory_stats()\n"
+            "assert (most, torch.cuda.max_memory_allocated()) == (16 << 20, 4 << 20)\n"))
+        self.assertEqual((found["max_memory_allocated"], found["peak_live_bytes"]), (16 << 20, (16 << 20) - 1024))
+
     def test_the_program_sees_its_own_recording(self):
         answer("--steps", "0", command=self.program(
             "import os, pickle, torch\n"
@@ -558,6 +599,32 @@ class DryRunTest(unittest.TestCase):
         # The program may give up all the same.
         found = answer("--gpu", "rtx-4090", "--steps", "0", command=(*command, "give up"))
         self.assertEqual((found["fits"], found["out_of_memory"]), (False, {"bytes": 32 << 30, "frame": f"{command[1]}:6"}))
+
+    # On a GPU the context is there before the first request.
+    def test_a_program_that_fills_the_memory_meets_the_context(self):
+        search = ("import torch\n"
+                  "for batch in range(512, 20000, 64):\n"
+                  "    try: x = y = None; x = torch.empty(batch, 1 << 18, device='cuda'); y = torch.relu(x)\n"
+                  "    except torch.cuda.OutOfMemoryError: break\n")
+        share = "import torch\nx = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.995), dtype=torch.uint8, device='cuda')\n"
+        for lines in (search, share):
+            found = answer("--gpu", "t4", "--steps", "0", command=self.program(lines))
+            self.assertEqual((found["fits"], found["needed_bytes"]), (True, None))
+            self.assertLessEqual(found["peak_reserved_bytes"] + found["outside"]["context_bytes"][0], found["memory_bytes"])
+        command = self.program("import torch\nassert torch.cuda.mem_get_info() == (1 << 30, 1 << 30)\n"
+                               "x = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\n")
+        self.assertTrue(answer("--memory", "1GiB", "--steps", "0", command=command)["fits"])
+
+    # Servers of language models size their cache like this.
+    def test_a_program_that_takes_what_is_free_needs_no_more_for_that(self):
+        command = self.program(
+            "import torch\n"
+            "cache = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.9), dtype=torch.uint8, device='cuda')\n"
+            "weights = torch.empty(10 << 30, dtype=torch.uint8, device='cuda')\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual((found["fits"], found["follows_memory"], found["remedies"]), (False, True, []))
+        free = found["memory_bytes"] - found["outside"]["context_bytes"][0]
+        self.assertAlmostEqual(found["needed_bytes"] / (0.9 * free + (10 << 30)), 1, 3)
 
     def test_a_refusal_in_the_backward_pass_has_a_line(self):
         command = self.program(
@@ -689,6 +756,23 @@ class DryRunTest(unittest.TestCase):
             found = json.loads(run.communicate()[0])
         self.assertTrue(found["interrupted"] and found["so_far"] and found["fits"])
         self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
+    def test_the_program_ends_where_the_command_is_killed(self):
+        command = self.program(
+            "import os, sys, time, torch\n"
+            "torch.zeros(1, device='cuda')\n"
+            "print('process', os.getpid(), file=sys.stderr, flush=True)\n"
+            "while True: time.sleep(0.01)\n")
+        for options in ((), ("--world", "8")):
+            with subprocess.Popen([TOOL, "dryrun", *options, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "TMPDIR": str(self.folder)}) as run:
+                process = next(int(line.split()[1]) for line in run.stderr if line.startswith("process"))
+                self.addCleanup(subprocess.run, ["kill", "-9", str(process)], stderr=subprocess.DEVNULL, check=False)
+                run.kill()
+            end = time.monotonic() + 30
+            while pathlib.Path(f"/proc/{process}").exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertFalse(pathlib.Path(f"/proc/{process}").exists(), options)
 
     def test_refuses_what_has_no_answer(self):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
