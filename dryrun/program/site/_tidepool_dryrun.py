@@ -17,6 +17,7 @@ import time
 import weakref
 
 import _tidepool_assumed as assumed
+import _tidepool_checks as checks
 import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
@@ -55,6 +56,7 @@ class Run:
         self.error = None
         self.error_frame = None
         self.assumptions = None
+        self.checks = None
         self.world = world.of_environment(self)  # of which this process is one rank without its peers, or None
         self.is_written = False
         self.lock = threading.Lock()
@@ -362,6 +364,7 @@ def enter(run, torch):
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
+    run.checks = checks.Checks(torch)
 
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)

@@ -375,6 +375,32 @@ class DryRunTest(unittest.TestCase):
             "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    def test_distributions_and_checks_of_results_hold(self):
+        answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.distributions import Beta, Categorical, Geometric, MultivariateNormal, Normal, VonMises\n"
+            "x = torch.randn(16, 4, device='cuda')\n"
+            "Categorical(logits=x).sample()\n"
+            "normal = Normal(x, x.exp())\n"
+            "normal.log_prob(normal.rsample())\n"
+            "Beta(x.exp(), x.exp()).rsample()\n"
+            "MultivariateNormal(x, torch.eye(4, device='cuda'), validate_args=True).rsample()\n"
+            "Geometric(x.sigmoid())\n"
+            "VonMises(x, x.exp()).sample()\n"
+            "large = torch.zeros(3 << 20, device='cuda')\n"
+            "assert torch.isfinite(x.sum()) and torch.isfinite(x).all() and torch.all(large.isfinite()).item()\n"
+            "assert torch.allclose(x, x + 1) and torch.isclose(x, x).all() and torch.equal(x, x + 1) and not torch.equal(x, large)\n"
+            "torch.linalg.eig(x[:4])\n"
+            "assert not x.all() and not (x > 0).all(), 'a loop that waits for all runs to its limit'\n"))
+
+    # PyTorch's own operators run for a check, with their memory.
+    def test_checks_take_their_memory(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.zeros(1 << 24, device='cuda')\n"
+            "assert torch.isclose(x, x).all()\n"))
+        self.assertEqual(found["peak_live_bytes"], 5 * 4 << 24)
+
     # The host's own time is a part of each measured time, so there are least times alone.
     def test_products_and_convolutions_take_the_time_of_the_gpu(self):
         answer("--steps", "0", command=self.program(
