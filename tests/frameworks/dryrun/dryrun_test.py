@@ -375,6 +375,30 @@ class DryRunTest(unittest.TestCase):
             "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    # Without an answer a function of NVIDIA's libraries would leave its size undefined.
+    def test_each_size_that_pytorch_asks_for_is_answered(self):
+        home = subprocess.run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True).stdout.strip()
+        needed = {one.name for path in libraries.sources(pathlib.Path(home) / "lib") for one in elf_reader.read(path).references}
+        sizes = set(filter(libraries.TELLS_A_SIZE.match, needed))
+        answers = next(pathlib.Path(TOOL).resolve().parents[1].glob("**/" + libraries.ANSWERS))
+        self.assertGreater(len(sizes), 40)
+        self.assertEqual(sizes - elf_reader.read(answers).defined, set())
+
+    def test_sizes_of_libraries_are_plausible(self):
+        for lines, least, most in (
+                ("x = torch.randn(50, 16, 20, device='cuda')\n"
+                 "torch.nn.functional.ctc_loss(x, torch.ones(480, dtype=torch.int32), torch.full((16,), 50, dtype=torch.int32),\n"
+                 "                             torch.full((16,), 30, dtype=torch.int32), reduction='sum')\n", 64_000, 4 << 20),
+                ("x = torch.zeros(4096, 4096, device='cuda', dtype=torch.half)\n"
+                 "assert torch._cslt_compress(x).numel() == x.numel() * 9 // 16\n", 50 << 20, 51 << 20),
+                ("a = torch.eye(100).to_sparse_csr().cuda()\n"
+                 "assert (a + a)._nnz() >= 100\n", 1000, 1 << 20),
+                ("x = torch.zeros(1 << 20, device='cuda', dtype=torch.complex64)\n"
+                 "torch.fft.fft(x)\n", 3 * 8 << 20, 3 * 8 << 20)):
+            with self.subTest(lines):
+                found = answer("--steps", "0", command=self.program("import torch\n" + lines))
+                self.assertTrue(least <= found["peak_live_bytes"] <= most, found["peak_live_bytes"])
+
     def test_distributions_and_checks_of_results_hold(self):
         answer("--steps", "0", command=self.program(
             "import torch\n"
