@@ -21,6 +21,7 @@ import _tidepool_checks as checks
 import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
+import _tidepool_lbfgs as lbfgs
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
@@ -361,6 +362,7 @@ def enter(run, torch):
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
     keep_loss_scale(torch)
+    lbfgs.keep_history(sys.modules["torch.optim.lbfgs"])
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))

@@ -375,6 +375,25 @@ class DryRunTest(unittest.TestCase):
             "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    # It keeps a direction where a product of gradients is positive, and results are zeros.
+    def test_the_history_of_lbfgs_counts(self):
+        for search, most_iterations, steps, kept in ((None, 20, 2, 10), ("strong_wolfe", 20, 1, 10), (None, 5, 1, 4), (None, 5, 2, 10)):
+            with self.subTest(search=search, most_iterations=most_iterations, steps=steps):
+                found = answer("--steps", "0", command=self.program(
+                    "import torch\n"
+                    "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\n"
+                    f"optimizer = torch.optim.LBFGS([weight], max_iter={most_iterations}, history_size=10, line_search_fn={search!r})\n"
+                    "def closure():\n"
+                    "    optimizer.zero_grad()\n"
+                    "    loss = (weight * weight).sum()\n"
+                    "    loss.backward()\n"
+                    "    return loss\n"
+                    f"for _ in range({steps}): optimizer.step(closure)\n"
+                    f"assert len(optimizer.state[weight]['old_dirs']) == {kept}\n"))
+                # The weights, their gradients twice, the direction, the history, and the workspace of cuBLAS.
+                self.assertGreaterEqual(found["peak_live_bytes"], ((4 + 2 * kept) * 4 + 32) << 20)
+                self.assertLessEqual(found["peak_live_bytes"], ((16 + 2 * kept) * 4 + 32) << 20)
+
     # Without an answer a function of NVIDIA's libraries would leave its size undefined.
     def test_each_size_that_pytorch_asks_for_is_answered(self):
         home = subprocess.run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True).stdout.strip()
