@@ -203,6 +203,19 @@ TEST_F(DriverMemoryTest, ADriverMayHaveNone) {
   EXPECT_EQ(reserve(&address, kGranule, 0, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
 }
 
+TEST_F(DriverMemoryTest, TensorsAreDescribed) {
+  const auto encode = Find<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  CUtensorMap described;
+  const cuuint64_t sizes[] = {64, 64};
+  const cuuint64_t strides[] = {256};
+  const cuuint32_t box[] = {64, 64};
+  const cuuint32_t steps[] = {1, 1};
+  EXPECT_EQ(encode(&described, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, nullptr, sizes, strides, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                   CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            CUDA_SUCCESS);
+}
+
 TEST_F(DriverMemoryTest, AResetTakesItToo) {
   const CUdeviceptr range = Reserve(kGranule);
   const CUmemGenericAllocationHandle handle = Create(kGranule);

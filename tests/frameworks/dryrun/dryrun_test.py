@@ -375,6 +375,14 @@ class DryRunTest(unittest.TestCase):
             "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    def test_products_of_groups_print_no_errors(self):
+        done = dry_run("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.zeros(256, 128, device='cuda', dtype=torch.bfloat16)\n"
+            "weights = torch.zeros(4, 128, 64, device='cuda', dtype=torch.bfloat16)\n"
+            "torch._grouped_mm(x, weights, offs=torch.tensor([64, 128, 192, 256], device='cuda', dtype=torch.int32))\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     # It keeps a direction where a product of gradients is positive, and results are zeros.
     def test_the_history_of_lbfgs_counts(self):
         for search, most_iterations, steps, kept in ((None, 20, 2, 10), ("strong_wolfe", 20, 1, 10), (None, 5, 1, 4), (None, 5, 2, 10)):
