@@ -18,6 +18,7 @@ import weakref
 
 import _tidepool_assumed as assumed
 import _tidepool_checks as checks
+import _tidepool_exchanges as exchanges
 import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
@@ -367,6 +368,8 @@ def enter(run, torch):
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
     run.checks = checks.Checks(torch)
+    if torch.distributed.is_available():
+        exchanges.Exchanges(torch, run.assumptions.note)
 
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)
