@@ -61,6 +61,6 @@ class Checks:
     def equal(self, x, y):
         if x.shape != y.shape:
             return False
-        if x.numel() > 0:
+        if x.numel() > 0 and not x.is_set_to(y):  # PyTorch compares no tensor with itself
             self.own_all(x == y)
         return True

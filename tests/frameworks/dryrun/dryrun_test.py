@@ -451,6 +451,8 @@ class DryRunTest(unittest.TestCase):
             "x = torch.zeros(1 << 24, device='cuda')\n"
             "assert torch.isclose(x, x).all()\n"))
         self.assertEqual(found["peak_live_bytes"], 5 * 4 << 24)
+        found = answer("--steps", "0", command=self.program("import torch\nx = torch.zeros(1 << 24, device='cuda')\nassert torch.equal(x, x)\n"))
+        self.assertEqual(found["peak_live_bytes"], 4 << 24)
 
     # The host's own time is a part of each measured time, so there are least times alone.
     def test_products_and_convolutions_take_the_time_of_the_gpu(self):
