@@ -37,6 +37,15 @@ TIDEPOOL_ANSWER int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*ope
   return 0;
 }
 
+// Attributes of that algorithm are zeros.
+TIDEPOOL_ANSWER int cublasLtMatmulAlgoConfigGetAttribute(const void* /*algorithm*/, int /*name*/,
+                                                         void* place, std::size_t bytes,
+                                                         std::size_t* written) {
+  std::memset(place, 0, bytes);
+  if (written != nullptr) *written = bytes;
+  return 0;
+}
+
 TIDEPOOL_ANSWER const char* cublasGetStatusString(int /*status*/) {
   return tidepool::cudart_host::kNoWords;
 }

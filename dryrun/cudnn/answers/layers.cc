@@ -86,7 +86,6 @@ TIDEPOOL_ANSWER int cudnnGetProperty(int type, int* value) {
     return tidepool::cudart_host::DeleteObject(object);              \
   }
 
-TIDEPOOL_DESCRIPTOR(CTCLoss)
 TIDEPOOL_DESCRIPTOR(SpatialTransformer)
 
 // Normalization: the forward pass reads its input once for the mean and once more, the backward

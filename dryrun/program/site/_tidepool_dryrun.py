@@ -16,9 +16,12 @@ import time
 import weakref
 
 import _tidepool_assumed as assumed
+import _tidepool_checks as checks
+import _tidepool_exchanges as exchanges
 import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
+import _tidepool_lbfgs as lbfgs
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
@@ -56,6 +59,7 @@ class Run:
         self.error = None
         self.error_frame = None
         self.assumptions = None
+        self.checks = None
         self.world = world.of_environment(self)  # of which this process is one rank without its peers, or None
         self.is_written = False
         self.lock = threading.Lock()
@@ -348,9 +352,13 @@ def enter(run, torch):
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
     keep_loss_scale(torch)
+    lbfgs.keep_history(sys.modules["torch.optim.lbfgs"])
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
+    run.checks = checks.Checks(torch)
+    if torch.distributed.is_available():
+        exchanges.Exchanges(torch, run.assumptions.note)
 
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)

@@ -29,6 +29,7 @@ BYTES_OF_ID = 128
 STAGE = "torch.distributed.pipelining.stage"
 CHECKPOINT = "torch.distributed.checkpoint.utils"
 LAUNCHER = "torch.distributed.launcher.api"
+SYMMETRIC_MEMORY = "torch.distributed._symmetric_memory"
 
 
 def of_environment(run):
@@ -66,6 +67,7 @@ class World:
             self._wrap(name, getattr(self, "_" + name))
         self._wrap("monitored_barrier", lambda own, *_, **__: None)
         self._refuse_own_processes()
+        imports.watch(SYMMETRIC_MEMORY, self._refuse_symmetric_memory)
         imports.watch(STAGE, self._note_stages)
         imports.watch(CHECKPOINT, save_alone)
 
@@ -104,6 +106,13 @@ class World:
                 if callable(getattr(module, name, None)):
                     setattr(module, name, refuse)
         imports.watch(LAUNCHER, lambda launcher: setattr(launcher, "launch_agent", refuse))
+
+    def _refuse_symmetric_memory(self, module):
+        """The ranks of a rendezvous open the memory of each other."""
+        def rendezvous(*_, **__):
+            self.run.refuse(f"the program makes symmetric memory of all ranks, but runs as {self}, expected a job of all ranks without --world")
+
+        module.rendezvous = rendezvous
 
     def _replace_stores(self):
         rank = self.rank

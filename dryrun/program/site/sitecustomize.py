@@ -18,9 +18,12 @@ def _load(name):
 
 
 _load("_tidepool_assumed")
+_load("_tidepool_checks")
 _load("_tidepool_imports")
+_load("_tidepool_exchanges")
 _load("_tidepool_generation")
 _load("_tidepool_host")
+_load("_tidepool_lbfgs")
 _load("_tidepool_libraries").replace_paths()
 _load("_tidepool_modules")
 _load("_tidepool_parent").end_with_parent()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes shared libraries of functions that do nothing and return 0, without a compiler. 64-bit ELF, little endian: System V
+"""Writes shared libraries of functions that do nothing and return a number, without a compiler. 64-bit ELF, little endian: System V
 ABI, gABI 4.1 and its GNU extensions.
 
-A library has two segments: one with all that is only read and the one function that all names share, and one for the
+A library has two segments: one with all that is only read and the two functions that all names share, and one for the
 dynamic section, which the dynamic linker writes to.
 """
 import dataclasses
@@ -11,6 +11,8 @@ import struct
 # A function that returns 0, by machine.
 RETURN_0 = {62: bytes.fromhex("31c0c3"),  # x86-64: xor eax, eax; ret
             183: bytes.fromhex("00008052c0035fd6")}  # AArch64: mov w0, #0; ret
+REFUSE = {62: bytes.fromhex("b80f000000c3"),  # x86-64: mov eax, 15; ret
+          183: bytes.fromhex("e0018052c0035fd6")}  # AArch64: mov w0, #15; ret
 PAGE = 1 << 16  # the largest of both machines
 EXECUTABLE, WRITABLE, READABLE = 1, 2, 4
 LOAD, DYNAMIC, STACK = 1, 2, 0x6474E551  # types of segments
@@ -27,6 +29,7 @@ class EmptyLibrary:
     needed: list  # names of libraries
     nodes: list  # its versions
     functions: dict  # the version of each, by name; None: without
+    refused: set = frozenset()  # names of those that return 15, an error of each of NVIDIA's libraries
 
 
 class _Strings:
@@ -92,9 +95,10 @@ def contents(library):
     image = _Image(64 + 4 * 56)
     strings = _Strings()
     names = list(library.functions)
-    function = image.append(code, 16)
+    refusal = REFUSE[library.machine]
+    places = {False: (image.append(code, 16), len(code)), True: (image.append(refusal, 16), len(refusal))}
     symbols = bytes(24) + b"".join(
-        struct.pack("<IBBHQQ", strings.add(name), GLOBAL_FUNCTION, 0, SECTION, function, len(code)) for name in names)
+        struct.pack("<IBBHQQ", strings.add(name), GLOBAL_FUNCTION, 0, SECTION, *places[name in library.refused]) for name in names)
     numbers = {node: number for number, node in enumerate(library.nodes, FIRST_NODE)}
     numbers[None] = 1
     dynamic = [(NEEDED, strings.add(name)) for name in library.needed]

@@ -10,7 +10,7 @@ beside PyTorch, since extensions may look for functions by name. These libraries
 symbols of NVIDIA's libraries, which define parts of the C++ library and variables too. The folders STAND_IN have the libraries that do more. Where they have one
 of the same name, none is written, and functions that it lacks go into one more library. Each written library needs the library of
 answers there, libcuda_libraries.so. A function that the library of answers has is left to it. Every other function does nothing and
-returns 0, which is success in all of them.
+returns 0, which is success in all of them, or an error where it would tell a size: the caller would take memory of an unknown size.
 """
 import errno
 import os
@@ -27,6 +27,8 @@ else:
 ANSWERS = "libcuda_libraries.so"
 LACKING = "libcuda_lacking.so"
 SHARED = re.compile(r"\.so(\.[0-9.]+)?$")
+# Functions that write a size, a count or an attribute for their caller.
+TELLS_A_SIZE = re.compile(r"cu(blas|dnn|fft|solver|sparse)(?!Set).*(size|nnz|workspace|makeplan|getattribute)", re.IGNORECASE)
 # Libraries of NVIDIA: cuBLAS, cuDNN, NCCL, NVRTC, NVSHMEM, ...
 NVIDIA = re.compile(r"lib(cu|nv|nccl)[A-Za-z_]*\.so")
 
@@ -138,6 +140,7 @@ def make_all(folder, torch_libraries, stand_in):
             library.needed.append(LACKING)
         made[LACKING] = elf_writer.EmptyLibrary(LACKING, readers[0].machine, [], [], dict.fromkeys(others))
     for soname, library in made.items():
+        library.refused = set(filter(TELLS_A_SIZE.match, library.functions))
         (folder / soname).write_bytes(elf_writer.contents(library))
 
 

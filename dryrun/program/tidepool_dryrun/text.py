@@ -127,7 +127,8 @@ def surroundings(found):
 def assumptions(places):
     first = places[0]
     others = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return f"sizes that depend on data: {first['operation']} at {first['frame']}{others} (see --density)"
+    hint = "" if all(place["operation"].startswith("all_to_all") for place in places) else " (see --density)"
+    return f"sizes that depend on data: {first['operation']} at {first['frame']}{others}{hint}"
 
 
 def refusals(caught):

@@ -507,11 +507,22 @@ CUresult cuLinkAddData(CUlinkState /*state*/, CUjitInputType /*type*/, void* /*d
 CUresult cuLinkComplete(CUlinkState /*state*/, void** /*cubin*/, size_t* /*bytes*/) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
-CUresult cuTensorMapEncodeTiled(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+
+// Descriptions of tensors, which only kernels read.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*,
                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
-  return CUDA_ERROR_NOT_SUPPORTED;
+  *map = {};
+  return CUDA_SUCCESS;
+}
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*,
+                                 const cuuint64_t*, const cuuint64_t*, const int*, const int*,
+                                 cuuint32_t, cuuint32_t, const cuuint32_t*, CUtensorMapInterleave,
+                                 CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                 CUtensorMapFloatOOBfill) {
+  *map = {};
+  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

@@ -57,15 +57,20 @@ CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location
   return InRuntime(__func__, cuMemGetAccess)(flags, location, address);
 }
 
-// Sharing between processes, multicast and writes of single words: there under their names, and
+CUresult cuMemExportToShareableHandle(void* shared, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  return InRuntime(__func__, cuMemExportToShareableHandle)(shared, handle, type, flags);
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shared,
+                                        CUmemAllocationHandleType type) {
+  return InRuntime(__func__, cuMemImportFromShareableHandle)(handle, shared, type);
+}
+
+// Properties of handles, multicast and writes of single words: there under their names, and
 // refused.
 #define TIDEPOOL_REFUSED(name, ...) \
   CUresult name(__VA_ARGS__) { return CUDA_ERROR_NOT_SUPPORTED; }
 
-TIDEPOOL_REFUSED(cuMemExportToShareableHandle, void*, CUmemGenericAllocationHandle,
-                 CUmemAllocationHandleType, unsigned long long)
-TIDEPOOL_REFUSED(cuMemImportFromShareableHandle, CUmemGenericAllocationHandle*, void*,
-                 CUmemAllocationHandleType)
 TIDEPOOL_REFUSED(cuMemGetAllocationPropertiesFromHandle, CUmemAllocationProp*,
                  CUmemGenericAllocationHandle)
 TIDEPOOL_REFUSED(cuMulticastCreate, CUmemGenericAllocationHandle*, const CUmulticastObjectProp*)

@@ -144,6 +144,12 @@ CUresult LaunchKernel(CUfunction function, unsigned /*grid_x*/, unsigned /*grid_
 // Refuses a function that programs look up and that the stand-in lacks. It reads no argument.
 CUresult Unsupported() { return CUDA_ERROR_NOT_SUPPORTED; }
 
+// Answers for functions that describe a tensor for kernels. It reads the first argument alone.
+CUresult DescribeTensor(CUtensorMap* map) {
+  *map = {};
+  return CUDA_SUCCESS;
+}
+
 struct EntryPoint {
   std::string_view name;
   void* function;
@@ -181,12 +187,14 @@ const EntryPoint kEntryPoints[] = {
     Entry("cuModuleUnload", ModuleUnload, 2000),
     Entry("cuModuleGetFunction", ModuleGetFunction, 2000),
     Entry("cuLaunchKernel", LaunchKernel, 4000),
-    Entry("cuMemExportToShareableHandle", Unsupported, 10020),
-    Entry("cuMemImportFromShareableHandle", Unsupported, 10020),
+    Entry("cuMemExportToShareableHandle", Export, 10020),
+    Entry("cuMemImportFromShareableHandle", Import, 10020),
     Entry("cuMemGetAllocationPropertiesFromHandle", Unsupported, 10020),
     Entry("cuMemsetD32Async", Unsupported, 3020),
     Entry("cuStreamWriteValue32", Unsupported, 8000),
     Entry("cuMemGetAddressRange", Unsupported, 3020),
+    Entry("cuTensorMapEncodeTiled", DescribeTensor, 12000),
+    Entry("cuTensorMapEncodeIm2col", DescribeTensor, 12000),
 };
 
 cudaError_t Find(const char* function, const char* symbol, void** entry, unsigned version,

@@ -2,7 +2,12 @@
 // The driver's virtual memory, made of the host device's.
 #include "dryrun/runtime/cudart/driver_memory.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -74,6 +79,11 @@ bool IsAccess(Runtime& runtime, const CUmemAccessDesc& access) {
          (access.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
           access.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
           access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+// Returns whether memory can be shared: no process reads data that another one wrote.
+bool IsShared(Runtime& runtime, CUmemAllocationHandleType type) {
+  return runtime.config().has_data == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
 std::vector<Region> MappedIn(Runtime& runtime, CUdeviceptr address, std::size_t bytes) {
@@ -173,6 +183,34 @@ CUresult RetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr
   });
 }
 
+CUresult Export(int* file, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                unsigned long long flags) {
+  return DriverCall("cuMemExportToShareableHandle", [&](Runtime& runtime) {
+    const std::optional<PhysicalHandle> found = runtime.physical_handles.Find(handle);
+    if (file == nullptr || !found.has_value() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (!IsShared(runtime, type)) return CUDA_ERROR_NOT_SUPPORTED;
+    *file = memfd_create("tidepool", MFD_CLOEXEC);
+    if (*file < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+    return ftruncate(*file, found->physical->bytes) == 0 ? CUDA_SUCCESS
+                                                         : CUDA_ERROR_OPERATING_SYSTEM;
+  });
+}
+
+CUresult Import(CUmemGenericAllocationHandle* handle, void* file, CUmemAllocationHandleType type) {
+  return DriverCall("cuMemImportFromShareableHandle", [&](Runtime& runtime) {
+    struct stat found = {};
+    if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (!IsShared(runtime, type)) return CUDA_ERROR_NOT_SUPPORTED;
+    if (fstat(static_cast<int>(reinterpret_cast<std::intptr_t>(file)), &found) != 0 ||
+        !IsMultiple(runtime, static_cast<std::size_t>(found.st_size))) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    *handle = runtime.physical_handles.Add(
+        {.physical = std::make_shared<Physical>(runtime.CurrentDevice(), found.st_size)});
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult Map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
              CUmemGenericAllocationHandle handle, unsigned long long flags) {
   return DriverCall("cuMemMap", [&](Runtime& runtime) {
@@ -189,8 +227,10 @@ CUresult Map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
     }
     const Physical& physical = *found->physical;
     if (addresses_of != physical.device) return CUDA_ERROR_NOT_SUPPORTED;
-    const absl::Status status = physical.device->host().Map(Pointer(address), physical.memory);
-    if (!status.ok()) return ResultOf(status);
+    if (!physical.is_of_a_peer) {
+      const absl::Status status = physical.device->host().Map(Pointer(address), physical.memory);
+      if (!status.ok()) return ResultOf(status);
+    }
     runtime.memory.Insert({.address = Pointer(address),
                            .bytes = Size(bytes),
                            .kind = MemoryKind::kMapped,
@@ -205,8 +245,10 @@ CUresult Unmap(CUdeviceptr address, std::size_t bytes) {
     const std::vector<Region> regions = MappedIn(runtime, address, bytes);
     if (regions.empty()) return CUDA_ERROR_INVALID_VALUE;
     for (const Region& region : regions) {
-      const absl::Status status = region.device->host().Unmap(region.address);
-      if (!status.ok()) return ResultOf(status);
+      if (!region.physical->is_of_a_peer) {
+        const absl::Status status = region.device->host().Unmap(region.address);
+        if (!status.ok()) return ResultOf(status);
+      }
       runtime.memory.Remove(region.address, {MemoryKind::kMapped});
     }
     return CUDA_SUCCESS;

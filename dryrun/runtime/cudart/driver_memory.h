@@ -20,6 +20,11 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                 const CUmemAllocationProp* properties, unsigned long long flags);
 CUresult Release(CUmemGenericAllocationHandle handle);
 CUresult RetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address);
+// Memory for another process, by a file of its size: without data, since no device memory is
+// touched.
+CUresult Export(int* file, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+                unsigned long long flags);
+CUresult Import(CUmemGenericAllocationHandle* handle, void* file, CUmemAllocationHandleType type);
 CUresult Map(CUdeviceptr address, std::size_t bytes, std::size_t offset,
              CUmemGenericAllocationHandle handle, unsigned long long flags);
 CUresult Unmap(CUdeviceptr address, std::size_t bytes);

@@ -28,7 +28,8 @@ enum class MemoryKind : std::uint8_t {
   kInvalid,  // several kinds, or not accessible
 };
 
-// Physical memory of a device. It is released with its last handle and mapping.
+// Physical memory of a device. It is released with its last handle and mapping. That of another
+// process, which counts it, has no memory here.
 struct Physical {
   Physical(std::shared_ptr<StandInDevice> its_device, PhysicalMemory its_memory,
            std::int64_t its_bytes, bool serves_network)
@@ -36,14 +37,19 @@ struct Physical {
         memory(its_memory),
         bytes(its_bytes),
         is_for_network(serves_network) {}
-  ~Physical() { device->host().ReleasePhysical(memory).IgnoreError(); }
+  Physical(std::shared_ptr<StandInDevice> its_device, std::int64_t its_bytes)
+      : device(std::move(its_device)), memory(), bytes(its_bytes), is_of_a_peer(true) {}
+  ~Physical() {
+    if (!is_of_a_peer) device->host().ReleasePhysical(memory).IgnoreError();
+  }
   Physical(const Physical&) = delete;
   Physical& operator=(const Physical&) = delete;
 
   const std::shared_ptr<StandInDevice> device;
   const PhysicalMemory memory;
   const std::int64_t bytes;
-  const bool is_for_network;
+  const bool is_for_network = false;
+  const bool is_of_a_peer = false;
 };
 
 // A range of addresses of one kind.

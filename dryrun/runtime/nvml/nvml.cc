@@ -73,6 +73,15 @@ struct MemoryWithVersion {
   unsigned long long used;
 };
 
+// nvmlGpuFabricInfo_v2_t without its last word, which an older caller lacks.
+struct FabricInformation {
+  unsigned version;
+  unsigned char cluster[16];
+  int status;
+  unsigned clique;
+  unsigned char state;
+};
+
 struct Utilization {
   unsigned gpu;
   unsigned memory;
@@ -198,6 +207,12 @@ TIDEPOOL_NVML int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* /*handle*/, unsigned
                                                       void* /*information*/) {
   return kNotSupported;
 }
-TIDEPOOL_NVML int nvmlDeviceGetGpuFabricInfoV(void* /*handle*/, void* /*information*/) {
-  return kNotSupported;
+// Devices are in no fabric of several nodes.
+TIDEPOOL_NVML int nvmlDeviceGetGpuFabricInfoV(void* /*handle*/, FabricInformation* information) {
+  if (information == nullptr) return kInvalidArgument;
+  std::memset(information->cluster, 0, sizeof information->cluster);
+  information->status = kSuccess;
+  information->clique = 0;
+  information->state = 0;  // NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
+  return kSuccess;
 }

@@ -82,6 +82,15 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(self.call("libcublasLt.so.77", "cublasLtMatmul"), 0)
         self.assertEqual(self.call("libnccl.so.2", "pncclSend"), 0)
 
+    # PyTorch would ask for memory of a size that no function has written.
+    def test_functions_that_tell_a_size_are_refused_without_an_answer(self):
+        blas = self.real("libcublas.so.77", ["cublasGetWorkspaceSize", "cublasSetWorkspace", "cublasOtherSize"], "libcublas.so.77")
+        compile_library(self.torch / "libtorch_y.so",
+                        "int cublasGetWorkspaceSize(); int cublasSetWorkspace(); int cublasOtherSize();\n"
+                        "int told() { return 100 * !!cublasGetWorkspaceSize() + 10 * !!cublasSetWorkspace() + cublasOtherSize(); }\n", blas)
+        self.make("int cublasOtherSize() { return 4; }\n")
+        self.assertEqual(self.call(self.torch / "libtorch_y.so", "told"), 104)
+
     def test_a_library_of_the_stand_in_is_taken(self):
         compile_library(self.folder / "stand_in" / "libnccl.so.2", "int ncclSend() { return 3; } int pncclSend() { return 3; }\n")
         self.make()

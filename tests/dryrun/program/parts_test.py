@@ -957,6 +957,9 @@ class AnswerTest(unittest.TestCase):
         self.write(assumed=places)
         found = self.collect()
         self.assertEqual(found["assumed"], places)
+        self.assertIn("(see --density)", text.assumptions(places))
+        exchange = {"operation": "all_to_all_single with splits of zero", "frame": "a.py:2", "calls": 1}
+        self.assertEqual(text.assumptions([exchange]), "sizes that depend on data: all_to_all_single with splits of zero at a.py:2")
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
 
 

@@ -251,7 +251,7 @@ TEST_F(DeviceTest, DescribesItsProcessors) {
 TEST_F(DeviceTest, HasDriverFunctionsThatRefuse) {
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuMemExportToShareableHandle", &entry, CUDART_VERSION,
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &entry, CUDART_VERSION,
                                              cudaEnableDefault, &found),
             cudaSuccess);
   EXPECT_EQ(found, cudaDriverEntryPointSuccess);

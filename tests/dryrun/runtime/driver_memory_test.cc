@@ -2,7 +2,9 @@
 // The driver's virtual memory on the stand-in.
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "tests/dryrun/runtime/fixture.h"
@@ -201,6 +203,51 @@ TEST_F(DriverMemoryTest, ADriverMayHaveNone) {
   EXPECT_EQ(value, 0);
   CUdeviceptr address = 0;
   EXPECT_EQ(reserve(&address, kGranule, 0, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+// A process that imports memory holds addresses for it: the other one counts it.
+TEST_F(DriverMemoryTest, IsSharedWithoutData) {
+  const auto share = Find<PFN_cuMemExportToShareableHandle_v10020>("cuMemExportToShareableHandle");
+  const auto import =
+      Find<PFN_cuMemImportFromShareableHandle_v10020>("cuMemImportFromShareableHandle");
+  constexpr auto kFile = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  int file = -1;
+  EXPECT_EQ(share(&file, Create(kGranule), kFile, 0), CUDA_ERROR_NOT_SUPPORTED)
+      << "no process sees the data of another one";
+  CudartHostConfig config = Config(1);
+  config.has_data = 0;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const CUmemGenericAllocationHandle own = Create(2 * kGranule);
+  ASSERT_EQ(share(&file, own, kFile, 0), CUDA_SUCCESS);
+  std::size_t free_before = 0;
+  std::size_t free_after = 0;
+  std::size_t total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free_before, &total), cudaSuccess);
+  CUmemGenericAllocationHandle imported = 0;
+  void* const handle_of_file = reinterpret_cast<void*>(static_cast<std::intptr_t>(file));
+  ASSERT_EQ(import(&imported, handle_of_file, kFile), CUDA_SUCCESS);
+  const CUdeviceptr range = Reserve(2 * kGranule);
+  ASSERT_EQ(map(range, 2 * kGranule, 0, imported, 0), CUDA_SUCCESS);
+  EXPECT_EQ(Allow(range, 2 * kGranule), CUDA_SUCCESS);
+  ASSERT_EQ(cudaMemGetInfo(&free_after, &total), cudaSuccess);
+  EXPECT_EQ(free_after, free_before);
+  EXPECT_EQ(Fill(range, 1, 2 * kGranule), cudaSuccess);
+  EXPECT_EQ(unmap(range, 2 * kGranule), CUDA_SUCCESS);
+  EXPECT_EQ(release(imported), CUDA_SUCCESS);
+  EXPECT_EQ(close(file), 0);
+}
+
+TEST_F(DriverMemoryTest, TensorsAreDescribed) {
+  const auto encode = Find<PFN_cuTensorMapEncodeTiled_v12000>("cuTensorMapEncodeTiled");
+  CUtensorMap described;
+  const cuuint64_t sizes[] = {64, 64};
+  const cuuint64_t strides[] = {256};
+  const cuuint32_t box[] = {64, 64};
+  const cuuint32_t steps[] = {1, 1};
+  EXPECT_EQ(encode(&described, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 2, nullptr, sizes, strides, box,
+                   steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
+                   CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+            CUDA_SUCCESS);
 }
 
 TEST_F(DriverMemoryTest, AResetTakesItToo) {

@@ -404,6 +404,85 @@ class DryRunTest(unittest.TestCase):
             "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    def test_products_of_groups_print_no_errors(self):
+        done = dry_run("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.zeros(256, 128, device='cuda', dtype=torch.bfloat16)\n"
+            "weights = torch.zeros(4, 128, 64, device='cuda', dtype=torch.bfloat16)\n"
+            "torch._grouped_mm(x, weights, offs=torch.tensor([64, 128, 192, 256], device='cuda', dtype=torch.int32))\n"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    # It keeps a direction where a product of gradients is positive, and results are zeros.
+    def test_the_history_of_lbfgs_counts(self):
+        for search, most_iterations, steps, kept in ((None, 20, 2, 10), ("strong_wolfe", 20, 1, 10), (None, 5, 1, 4), (None, 5, 2, 10)):
+            with self.subTest(search=search, most_iterations=most_iterations, steps=steps):
+                found = answer("--steps", "0", command=self.program(
+                    "import torch\n"
+                    "weight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\n"
+                    f"optimizer = torch.optim.LBFGS([weight], max_iter={most_iterations}, history_size=10, line_search_fn={search!r})\n"
+                    "def closure():\n"
+                    "    optimizer.zero_grad()\n"
+                    "    loss = (weight * weight).sum()\n"
+                    "    loss.backward()\n"
+                    "    return loss\n"
+                    f"for _ in range({steps}): optimizer.step(closure)\n"
+                    f"assert len(optimizer.state[weight]['old_dirs']) == {kept}\n"))
+                # The weights, their gradients twice, the direction, the history, and the workspace of cuBLAS.
+                self.assertGreaterEqual(found["peak_live_bytes"], ((4 + 2 * kept) * 4 + 32) << 20)
+                self.assertLessEqual(found["peak_live_bytes"], ((16 + 2 * kept) * 4 + 32) << 20)
+
+    # Without an answer a function of NVIDIA's libraries would leave its size undefined.
+    def test_each_size_that_pytorch_asks_for_is_answered(self):
+        home = subprocess.run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], capture_output=True, text=True, check=True).stdout.strip()
+        needed = {one.name for path in libraries.sources(pathlib.Path(home) / "lib") for one in elf_reader.read(path).references}
+        sizes = set(filter(libraries.TELLS_A_SIZE.match, needed))
+        answers = next(pathlib.Path(TOOL).resolve().parents[1].glob("**/" + libraries.ANSWERS))
+        self.assertGreater(len(sizes), 40)
+        self.assertEqual(sizes - elf_reader.read(answers).defined, set())
+
+    def test_sizes_of_libraries_are_plausible(self):
+        for lines, least, most in (
+                ("x = torch.randn(50, 16, 20, device='cuda')\n"
+                 "torch.nn.functional.ctc_loss(x, torch.ones(480, dtype=torch.int32), torch.full((16,), 50, dtype=torch.int32),\n"
+                 "                             torch.full((16,), 30, dtype=torch.int32), reduction='sum')\n", 64_000, 4 << 20),
+                ("x = torch.zeros(4096, 4096, device='cuda', dtype=torch.half)\n"
+                 "assert torch._cslt_compress(x).numel() == x.numel() * 9 // 16\n", 50 << 20, 51 << 20),
+                ("a = torch.eye(100).to_sparse_csr().cuda()\n"
+                 "assert (a + a)._nnz() >= 100\n", 1000, 1 << 20),
+                ("x = torch.zeros(1 << 20, device='cuda', dtype=torch.complex64)\n"
+                 "torch.fft.fft(x)\n", 3 * 8 << 20, 3 * 8 << 20)):
+            with self.subTest(lines):
+                found = answer("--steps", "0", command=self.program("import torch\n" + lines))
+                self.assertTrue(least <= found["peak_live_bytes"] <= most, found["peak_live_bytes"])
+
+    def test_distributions_and_checks_of_results_hold(self):
+        answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch.distributions import Beta, Categorical, Geometric, MultivariateNormal, Normal, VonMises\n"
+            "x = torch.randn(16, 4, device='cuda')\n"
+            "Categorical(logits=x).sample()\n"
+            "normal = Normal(x, x.exp())\n"
+            "normal.log_prob(normal.rsample())\n"
+            "Beta(x.exp(), x.exp()).rsample()\n"
+            "MultivariateNormal(x, torch.eye(4, device='cuda'), validate_args=True).rsample()\n"
+            "Geometric(x.sigmoid())\n"
+            "VonMises(x, x.exp()).sample()\n"
+            "large = torch.zeros(3 << 20, device='cuda')\n"
+            "assert torch.isfinite(x.sum()) and torch.isfinite(x).all() and torch.all(large.isfinite()).item()\n"
+            "assert torch.allclose(x, x + 1) and torch.isclose(x, x).all() and torch.equal(x, x + 1) and not torch.equal(x, large)\n"
+            "torch.linalg.eig(x[:4])\n"
+            "assert not x.all() and not (x > 0).all(), 'a loop that waits for all runs to its limit'\n"))
+
+    # PyTorch's own operators run for a check, with their memory.
+    def test_checks_take_their_memory(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.zeros(1 << 24, device='cuda')\n"
+            "assert torch.isclose(x, x).all()\n"))
+        self.assertEqual(found["peak_live_bytes"], 5 * 4 << 24)
+        found = answer("--steps", "0", command=self.program("import torch\nx = torch.zeros(1 << 24, device='cuda')\nassert torch.equal(x, x)\n"))
+        self.assertEqual(found["peak_live_bytes"], 4 << 24)
+
     # The host's own time is a part of each measured time, so there are least times alone.
     def test_products_and_convolutions_take_the_time_of_the_gpu(self):
         answer("--steps", "0", command=self.program(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small programs of several ranks, as users write them: they know nothing of dry runs.
 
-torchrun ranks.py ddp | torchrun ranks.py out-of-memory | python ranks.py spawn
+torchrun ranks.py ddp | torchrun ranks.py out-of-memory | torchrun ranks.py symmetric | python ranks.py spawn
 """
 import os
 import sys
@@ -101,8 +101,19 @@ def spawned(rank):
     train(model)
 
 
+def symmetric():
+    import torch.distributed._symmetric_memory as symmetric_memory
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    values = symmetric_memory.empty(16 << 20, device="cuda")
+    handle = symmetric_memory.rendezvous(values, dist.group.WORLD)
+    torch.ops.symm_mem.two_shot_all_reduce_(values, "sum", dist.group.WORLD.group_name)
+    handle.get_buffer(1 - dist.get_rank(), (1024,), torch.float32).zero_()
+    handle.barrier()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "spawn":
         torch.multiprocessing.spawn(spawned, nprocs=RANKS)
     else:
-        {"ddp": ddp, "out-of-memory": out_of_memory}[sys.argv[1]]()
+        {"ddp": ddp, "out-of-memory": out_of_memory, "symmetric": symmetric}[sys.argv[1]]()

@@ -43,6 +43,15 @@ class RanksTest(unittest.TestCase):
         for rank in found["ranks"]:
             self.assertGreaterEqual(rank["peak_live_bytes"], 5 * WEIGHTS)
 
+    # Each rank counts its own part, and no part of its peer: 64 MiB and a page of signals.
+    def test_symmetric_memory_counts(self):
+        found = answer(*TORCHRUN, PROGRAM, "symmetric")
+        self.check(found)
+        for rank in found["ranks"]:
+            self.assertTrue(64 << 20 <= rank["other_bytes"] <= 68 << 20, rank["other_bytes"])
+        done = subprocess.run([TOOL, "dryrun", "--world", "2", "--", PYTHON, PROGRAM, "symmetric"], capture_output=True, text=True, check=False)
+        self.assertIn("symmetric memory of all ranks, but runs as rank 0 of 2", done.stderr)
+
     @slow
     def test_sharded_and_spawned(self):
         found = answer(PYTHON, PROGRAM, "spawn")

@@ -46,6 +46,25 @@ class WorldTest(unittest.TestCase):
         path.write_text("import torch, torch.distributed as dist\n" + lines)
         return (PYTHON, str(path))
 
+    # A kernel counts the tokens for each expert, so the splits are zeros.
+    def test_an_exchange_of_unknown_splits_is_balanced(self):
+        done = dry_run("--steps", "0", "--world", "4", "--", *self.program(
+            "import torch.distributed._functional_collectives as collectives\n"
+            "dist.init_process_group('nccl')\n"
+            "tokens = torch.zeros(1 << 15, 1024, device='cuda')\n"
+            "splits = torch.bincount(torch.zeros(1 << 15, dtype=torch.int64, device='cuda'), minlength=4).tolist()\n"
+            "received = tokens.new_empty(sum(splits), 1024)\n"
+            "dist.all_to_all_single(received, tokens, splits, splits)\n"
+            "assert len(received) == len(tokens)\n"
+            "tokens.requires_grad_()\n"
+            "collectives.all_to_all_single_autograd(tokens, splits, splits, dist.group.WORLD).sum().backward()\n"
+            "dist.all_to_all_single(received[:0], received[:0], splits, splits)\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual([(one["operation"], one["frame"].rpartition(":")[2]) for one in found["assumed"]],
+                         [("all_to_all_single with splits of zero", line) for line in ("7", "10", "11")])
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * 128 << 20)  # with the gradient of the tokens and what was received for it
+
     # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
     # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
