@@ -10,15 +10,16 @@
 
 namespace tidepool::cudart_host {
 
-// Makes an object of which only the address matters. PyTorch keeps a workspace for each handle, so
-// each has its own.
-inline int MakeObject(void** made) {
-  *made = new char();
+// Make and delete the object of a handle. PyTorch keeps a workspace for each handle, so each has
+// its own, also where only the address matters.
+template <typename Object = char>
+int MakeObject(void** made) {
+  *made = new Object();
   return 0;
 }
-
-inline int DeleteObject(void* object) {
-  delete static_cast<char*>(object);
+template <typename Object = char>
+int DeleteObject(void* object) {
+  delete static_cast<Object*>(object);
   return 0;
 }
 

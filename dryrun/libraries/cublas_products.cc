@@ -6,59 +6,34 @@
 #include <cstring>
 
 #include "dryrun/libraries/answers.h"
+#include "dryrun/libraries/data_types.h"
 #include "dryrun/libraries/gpu.h"
 
 namespace {
 
+namespace data_type = tidepool::cudart_host::data_type;
 using tidepool::cudart_host::AssumedGpu;
+using tidepool::cudart_host::BytesOf;
+using tidepool::cudart_host::IsComplex;
 using tidepool::cudart_host::Numbers;
 using tidepool::cudart_host::Run;
 using tidepool::cudart_host::Work;
 
-// Values of cudaDataType.
-constexpr int kFloat = 0;
-constexpr int kDouble = 1;
-constexpr int kHalf = 2;
-constexpr int kComplexFloat = 4;
-constexpr int kComplexDouble = 5;
-constexpr int kBfloat16 = 14;
-
 constexpr int kTensorFloatMath = 3;      // CUBLAS_TF32_TENSOR_OP_MATH
 constexpr int kTensorFloatCompute = 77;  // CUBLAS_COMPUTE_32F_FAST_TF32
-
-double BytesOf(int type) {
-  switch (type) {
-    case kFloat:
-    case 10:  // 32-bit integers
-    case 12:
-      return 4;
-    case kDouble:
-    case kComplexFloat:
-      return 8;
-    case kComplexDouble:
-      return 16;
-    case kHalf:
-    case kBfloat16:
-      return 2;
-    default:
-      return 1;  // 8-bit numbers, and those of 4 bits with their scales
-  }
-}
-
-bool IsComplex(int type) { return type == kComplexFloat || type == kComplexDouble; }
 
 Numbers NumbersOf(int type, bool is_tensor_float) {
   const int capability = AssumedGpu().capability;
   switch (type) {
-    case kFloat:
-    case kComplexFloat:
+    case data_type::kFloat:
+    case data_type::kComplexFloat:
       return is_tensor_float && capability >= 80 ? Numbers::kTensorFloat : Numbers::kSingle;
-    case kDouble:
-    case kComplexDouble:
+    case data_type::kDouble:
+    case data_type::kComplexDouble:
       return Numbers::kDouble;
-    case kHalf:
+    case data_type::kHalf:
       return capability >= 70 ? Numbers::kHalf : Numbers::kSingle;
-    case kBfloat16:
+    case data_type::kBfloat16:
       return capability >= 80 ? Numbers::kHalf : Numbers::kSingle;
     default:
       return capability >= 75 ? Numbers::kByte : Numbers::kSingle;
@@ -79,8 +54,8 @@ struct Product {
   double n = 0;
   double k = 0;
   double count = 1;
-  int type = kFloat;
-  int output_type = kFloat;
+  int type = data_type::kFloat;
+  int output_type = data_type::kFloat;
   bool is_tensor_float = false;
 
   double OutputBytes() const { return count * m * n * BytesOf(output_type); }
@@ -117,12 +92,10 @@ Product Same(void* handle, int m, int n, int k, int type, int count = 1) {
 }  // namespace
 
 TIDEPOOL_ANSWER int cublasCreate_v2(void** handle) {
-  *handle = new Handle();
-  return 0;
+  return tidepool::cudart_host::MakeObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cublasDestroy_v2(void* handle) {
-  delete static_cast<Handle*>(handle);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cublasSetStream_v2(void* handle, void* stream) {
   HandleOf(handle).stream = stream;
@@ -183,10 +156,10 @@ TIDEPOOL_ANSWER int cublasGetPointerMode_v2(void* handle, int* pointers) {
                     static_cast<double>(outputs) * y_step);                                      \
   }
 
-TIDEPOOL_PRODUCTS(S, kFloat)
-TIDEPOOL_PRODUCTS(D, kDouble)
-TIDEPOOL_PRODUCTS(C, kComplexFloat)
-TIDEPOOL_PRODUCTS(Z, kComplexDouble)
+TIDEPOOL_PRODUCTS(S, data_type::kFloat)
+TIDEPOOL_PRODUCTS(D, data_type::kDouble)
+TIDEPOOL_PRODUCTS(C, data_type::kComplexFloat)
+TIDEPOOL_PRODUCTS(Z, data_type::kComplexDouble)
 
 // Products of given types
 // ------------------------------------------------------------------------------------------
@@ -232,7 +205,7 @@ constexpr int kBatchStride = 6;    // CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSE
 constexpr int kFirstIsTurned = 3;  // CUBLASLT_MATMUL_DESC_TRANSA
 
 struct Layout {
-  int type = kFloat;
+  int type = data_type::kFloat;
   double rows = 0;
   double columns = 0;
   double leading = 0;
@@ -254,8 +227,7 @@ TIDEPOOL_ANSWER int cublasLtMatrixLayoutCreate(void** made, int type, std::uint6
   return 0;
 }
 TIDEPOOL_ANSWER int cublasLtMatrixLayoutDestroy(void* layout) {
-  delete static_cast<Layout*>(layout);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Layout>(layout);
 }
 TIDEPOOL_ANSWER int cublasLtMatrixLayoutSetAttribute(void* object, int name, const void* value,
                                                      std::size_t /*bytes*/) {
@@ -269,8 +241,7 @@ TIDEPOOL_ANSWER int cublasLtMatmulDescCreate(void** made, int compute, int /*sca
   return 0;
 }
 TIDEPOOL_ANSWER int cublasLtMatmulDescDestroy(void* operation) {
-  delete static_cast<Operation*>(operation);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Operation>(operation);
 }
 TIDEPOOL_ANSWER int cublasLtMatmulDescSetAttribute(void* object, int name, const void* value,
                                                    std::size_t /*bytes*/) {

@@ -4,21 +4,14 @@
 #include <cstddef>
 
 #include "dryrun/libraries/answers.h"
+#include "dryrun/libraries/data_types.h"
 
 namespace {
 
-// Returns the bytes of a complex number of a cudaDataType.
-std::size_t ComplexBytes(int type) {
-  constexpr int kDouble = 1;
-  constexpr int kHalf = 2;
-  constexpr int kComplexDouble = 5;
-  constexpr int kComplexHalf = 6;
-  constexpr int kBfloat16 = 14;
-  constexpr int kComplexBfloat16 = 15;
-  if (type == kDouble || type == kComplexDouble) return 16;
-  const bool is_short =
-      type == kHalf || type == kComplexHalf || type == kBfloat16 || type == kComplexBfloat16;
-  return is_short ? 4 : 8;
+// Returns the bytes of a complex number of a type.
+int ComplexBytes(int type) {
+  const int bytes = tidepool::cudart_host::BytesOf(type);
+  return tidepool::cudart_host::IsComplex(type) ? bytes : 2 * bytes;
 }
 
 }  // namespace
@@ -34,7 +27,7 @@ TIDEPOOL_ANSWER int cufftXtMakePlanMany(int /*plan*/, int rank, long long* sizes
                                         long long* /*out_embed*/, long long /*out_stride*/,
                                         long long /*out_distance*/, int /*out_type*/,
                                         long long batch, std::size_t* bytes, int type) {
-  *bytes = ComplexBytes(type) * static_cast<std::size_t>(batch);
+  *bytes = static_cast<std::size_t>(ComplexBytes(type) * batch);
   for (int i = 0; i < rank; ++i) *bytes *= static_cast<std::size_t>(sizes[i]);
   return 0;
 }

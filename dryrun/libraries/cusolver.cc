@@ -35,12 +35,10 @@ int StoreBytes(std::size_t* on_device, std::size_t* on_host, std::int64_t rows,
 }  // namespace
 
 TIDEPOOL_ANSWER int cusolverDnCreate(void** handle) {
-  *handle = new Handle();
-  return 0;
+  return tidepool::cudart_host::MakeObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cusolverDnDestroy(void* handle) {
-  delete static_cast<Handle*>(handle);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cusolverDnSetStream(void* handle, void* stream) {
   static_cast<Handle*>(handle)->stream = stream;

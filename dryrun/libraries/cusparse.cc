@@ -23,12 +23,10 @@ int Store(Size* place) {
 }  // namespace
 
 TIDEPOOL_ANSWER int cusparseCreate(void** handle) {
-  *handle = new Handle();
-  return 0;
+  return tidepool::cudart_host::MakeObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cusparseDestroy(void* handle) {
-  delete static_cast<Handle*>(handle);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Handle>(handle);
 }
 TIDEPOOL_ANSWER int cusparseSetPointerMode(void* handle, int pointers) {
   static_cast<Handle*>(handle)->pointers = pointers;

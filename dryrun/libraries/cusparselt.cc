@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "dryrun/libraries/answers.h"
+#include "dryrun/libraries/data_types.h"
 
 namespace {
 
@@ -20,15 +21,6 @@ struct Matrix {
   std::int64_t is_by_rows;
   std::int64_t bytes;  // of an element
 };
-
-// Returns the bytes of an element of a cudaDataType.
-std::int64_t BytesOf(int type) {
-  constexpr int kFloat = 0;
-  constexpr int kHalf = 2;
-  constexpr int kBfloat16 = 14;
-  if (type == kFloat) return 4;
-  return type == kHalf || type == kBfloat16 ? 2 : 1;
-}
 
 std::size_t CompressedBytes(const Matrix& matrix) {
   const std::int64_t elements =
@@ -45,7 +37,8 @@ TIDEPOOL_ANSWER int cusparseLtStructuredDescriptorInit(void* /*handle*/, void* m
                                                        std::uint32_t /*alignment*/, int type,
                                                        int order, int /*sparsity*/) {
   constexpr int kByRows = 2;  // CUSPARSE_ORDER_ROW
-  const Matrix matrix = {rows, leading, columns, order == kByRows ? 1 : 0, BytesOf(type)};
+  const Matrix matrix = {rows, leading, columns, order == kByRows ? 1 : 0,
+                         tidepool::cudart_host::BytesOf(type)};
   std::memcpy(made, &matrix, sizeof matrix);
   return 0;
 }

@@ -33,12 +33,10 @@ int SetMost(void* loss, int labels) {
 }  // namespace
 
 TIDEPOOL_ANSWER int cudnnCreateCTCLossDescriptor(void** made) {
-  *made = new Loss();
-  return 0;
+  return tidepool::cudart_host::MakeObject<Loss>(made);
 }
 TIDEPOOL_ANSWER int cudnnDestroyCTCLossDescriptor(void* loss) {
-  delete static_cast<Loss*>(loss);
-  return 0;
+  return tidepool::cudart_host::DeleteObject<Loss>(loss);
 }
 TIDEPOOL_ANSWER int cudnnSetCTCLossDescriptor_v8(void* loss, int /*type*/, int /*normalization*/,
                                                  int /*gradient*/, int labels) {
