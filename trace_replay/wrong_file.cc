@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "trace_replay/commands/oom_text.h"
+#include "trace_replay/oom_text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -42,8 +42,6 @@ constexpr char kTakesSchedule[] =
     "give it with --schedule, as in `tidepool simulate GRAPH --schedule FILE`";
 
 }  // namespace
-
-bool IsStandardInput(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
 
 absl::Status NoTrace(const std::string& path, const absl::Status& error) {
   if (path == "-" && absl::IsNotFound(error)) {

@@ -9,9 +9,6 @@
 
 namespace tidepool::tool {
 
-// Whether a path names standard input.
-bool IsStandardInput(const std::string& path);
-
 // Returns the error of a file that was read as a trace, a task graph, a schedule or a chain. If the
 // file is one of the others, or a text of PyTorch's OutOfMemoryError, the error names that and the
 // command for it. Otherwise `error` itself.

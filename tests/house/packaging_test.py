@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the recipes of packaging/ with CMake: the version, the options that they set, and the packages that a build needs.
+"""Compares packaging/ with CMake and the sources: in recipes the version, the options that they set, and the packages that a build needs; for the
+reader in the browser the list of its sources.
 usage: packaging_test.py SOURCE
 """
 import ast
@@ -49,6 +50,16 @@ copied = re.search(r"for pattern in \((.*?)\):", texts["conan/conanfile.py"], re
 for pattern in re.findall(r'"([^"]*)"', copied):
     if not (root / pattern.rstrip("/*")).exists():
         complaints.append(f"conan/conanfile.py: no {pattern} in the sources")
+
+# The reader links all that its sources include.
+tool = root / "trace_replay"
+listed = re.search(r"foreach\(name (.*?)\)", (packaging / "browser/CMakeLists.txt").read_text(), re.S)[1].split()
+files = [*(tool / f"{name}.cc" for name in listed), *tool.glob("report/*.cc")]
+for file in files:  # grows by the headers
+    for name in re.findall(r'#include "trace_replay/([\w/]+)\.h"', file.read_text()):
+        files += [header for header in (tool / f"{name}.h",) if header.exists() and header not in files]
+        if (tool / f"{name}.cc").exists() and name not in listed and not name.startswith("report/"):
+            complaints.append(f"{file.relative_to(root)} needs trace_replay/{name}.cc, which packaging/browser/CMakeLists.txt does not list")
 
 print("\n".join(complaints + [f"{len(RECIPES)} recipes, {len(complaints)} faults"]))
 sys.exit(1 if complaints else 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds sizes beside the words of the error: PyTorch 1.x writes "1.00 GiB free", 2.x "of which
 // 1.00 GiB is free".
-#include "trace_replay/commands/oom_text.h"
+#include "trace_replay/oom_text.h"
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/text.h"
-#include "trace_replay/wrong_file.h"
 
 namespace tidepool::tool {
 namespace {
@@ -175,6 +174,8 @@ std::optional<OutOfMemoryNumbers> ParseOutOfMemoryText(std::string_view text) {
     numbers.cached_bytes = std::max<std::int64_t>(0, *reserved - *numbers.allocated_bytes);
   return numbers;
 }
+
+bool IsStandardInput(const std::string& path) { return path == "-" || path == "/dev/stdin"; }
 
 std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path) {
   if (IsStandardInput(path)) return ParseOutOfMemoryText(ReadEnd(std::cin));

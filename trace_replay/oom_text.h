@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text of PyTorch's OutOfMemoryError, and the decisions that its numbers allow.
-#ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_OOM_TEXT_H_
-#define TIDEPOOL_TRACE_REPLAY_COMMANDS_OOM_TEXT_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_OOM_TEXT_H_
+#define TIDEPOOL_TRACE_REPLAY_OOM_TEXT_H_
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -27,6 +27,8 @@ struct OutOfMemoryNumbers {
 // one. O(text).
 std::optional<OutOfMemoryNumbers> ParseOutOfMemoryText(std::string_view text);
 
+// Whether a path names standard input.
+bool IsStandardInput(const std::string& path);
 // Returns the numbers of the last such error in standard input ("-") or in a regular file.
 std::optional<OutOfMemoryNumbers> OutOfMemoryIn(const std::string& path);
 
@@ -36,4 +38,4 @@ nlohmann::ordered_json OutOfMemoryJson(const OutOfMemoryNumbers& numbers);
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_COMMANDS_OOM_TEXT_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_OOM_TEXT_H_
