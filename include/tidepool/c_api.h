@@ -246,9 +246,11 @@ TIDEPOOL_C_API tidepool_status tidepool_end_graph(tidepool_pool* pool, tidepool_
    graph is not launched again. Live memory of it follows when it is freed, and all of it when no
    other graph is begun. */
 TIDEPOOL_C_API tidepool_status tidepool_release_graph(tidepool_pool* pool, size_t graph);
+
 /* Says before a capture on the pool's device that it begins (1), and after its end that it has
    ended (0). For captures with memory of others, without tidepool_begin_graph: the pool then asks
-   CUDA for nothing that would end them. */
+   CUDA for nothing that would end them. TIDEPOOL_FAILED_PRECONDITION for an end without a
+   beginning. */
 TIDEPOOL_C_API tidepool_status tidepool_note_capture(tidepool_pool* pool, int begins);
 
 /* Iterations and marks. ----------------------------------------------------------------------- */

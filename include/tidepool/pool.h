@@ -13,9 +13,8 @@
 // waits for work of a stream delays only calls that give memory back to the device: Trim, and an
 // allocation that has to. One that pauses, resumes, limits or trims a region also delays these
 // calls for the same region, and AwaitContents. So work may depend on any other call of the pool. A
-// call that fails
-// changes nothing but counters and, where the device failed half-way, how much memory the pool
-// holds.
+// call that fails changes nothing but counters and, where the device failed half-way, how much
+// memory the pool holds.
 //
 // A pool and its device belong to the process that created them. A forked child has none of their
 // threads, and a lock may be held for ever there: the child must leave them alone and create its

@@ -2,10 +2,9 @@
 """The command line that trains the models of a program in a budget of memory, with the program as it is."""
 import itertools
 import os
-import re
 import shlex
 
-from . import world
+from . import target, world
 
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")  # options of Python that a word follows
 
@@ -29,7 +28,7 @@ def place_of_program(command):
 
 
 def place_after_python(command):
-    if not re.match(r"(python|pypy)[0-9.]*$", os.path.basename(command[0])):
+    if not target.PYTHON.match(os.path.basename(command[0])):
         return None
     at = 1
     while command[at:] and command[at].startswith("-") and command[at] != "-m":

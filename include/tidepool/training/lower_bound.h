@@ -24,12 +24,11 @@ namespace tidepool {
 // the longest path through these windows and the tasks. It is never below that of chain.h,
 // ChainOperationBound: its windows begin or end with the iteration. Data that begins on the host
 // arrives before its first use and needs no copy out, an input that begins on the device needs
-// memory from its first use on, and data that ends there leaves after its
-// last change. A link with one transfer at a time carries the sum of both directions. Where the
-// device has several compute streams, the bound is the ideal time of these streams alone, and the
-// time of the longest path of tasks that need each other's data. The schedule is valid for
-// `graphs`, with one for each batch of its rounds, and the machine is valid. Thread-safe. O(steps +
-// uses + tasks x min(tasks, 4096)).
+// memory from its first use on, and data that ends there leaves after its last change. A link with
+// one transfer at a time carries the sum of both directions. Where the device has several compute
+// streams, the bound is the ideal time of these streams alone, and the time of the longest path of
+// tasks that need each other's data. The schedule is valid for `graphs`, with one for each batch of
+// its rounds, and the machine is valid. Thread-safe. O(steps + uses + tasks x min(tasks, 4096)).
 TIDEPOOL_EXPORT double LowerBoundSeconds(absl::Span<const TaskGraph> graphs,
                                          const Schedule& schedule, const Machine& machine);
 

@@ -23,7 +23,8 @@ struct FrontOptions {
   std::vector<std::int64_t> memory_bytes = {};
   int memories = 16;  // 1 or more
   // Of each search. The time limit and the work are those of the whole front. The first searches
-  // have equal parts of the work, and further ones twice as much. `known` has no effect.
+  // have equal parts of the work, and those of each further pass twice as much as the last ones.
+  // `known` has no effect.
   BestOptions best = {.time_limit_seconds = 5};
   ModnnOptions modnn = {};
 };
