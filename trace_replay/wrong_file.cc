@@ -13,19 +13,19 @@
 namespace tidepool::tool {
 namespace {
 
-enum class Kind { kOther, kGraph, kSchedule, kOutOfMemoryText };
+enum class FileKind { kOther, kGraph, kSchedule, kOutOfMemoryText };
 
 // Returns the kind of a file by its first key. Compressed files are of another kind.
-Kind KindOf(const std::string& path) {
+FileKind FileKindOf(const std::string& path) {
   constexpr std::size_t kBegin = 256;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return Kind::kOther;
+  if (!std::filesystem::is_regular_file(path, error)) return FileKind::kOther;
   std::ifstream file(path, std::ios::binary);
   std::string begin(kBegin, '\0');
   file.read(begin.data(), kBegin);
-  if (absl::StrContains(begin, "\"tidepool_graph\"")) return Kind::kGraph;
-  if (absl::StrContains(begin, "\"tidepool_schedule\"")) return Kind::kSchedule;
-  return OutOfMemoryIn(path).has_value() ? Kind::kOutOfMemoryText : Kind::kOther;
+  if (absl::StrContains(begin, "\"tidepool_graph\"")) return FileKind::kGraph;
+  if (absl::StrContains(begin, "\"tidepool_schedule\"")) return FileKind::kSchedule;
+  return OutOfMemoryIn(path).has_value() ? FileKind::kOutOfMemoryText : FileKind::kOther;
 }
 
 // Returns an error such as "a.json: a task graph, expected a trace; `tidepool schedule` takes it".
@@ -49,33 +49,34 @@ absl::Status NoTrace(const std::string& path, const absl::Status& error) {
         "standard input: a trace is given as a file, expected its name");
   }
   if (!absl::IsInvalidArgument(error)) return error;
-  switch (KindOf(path)) {
-    case Kind::kGraph:
+  switch (FileKindOf(path)) {
+    case FileKind::kGraph:
       return Wrong(path, kGraph, "a trace", kTakesGraph);
-    case Kind::kSchedule:
+    case FileKind::kSchedule:
       return Wrong(path, kSchedule, "a trace", kTakesSchedule);
-    case Kind::kOutOfMemoryText:
+    case FileKind::kOutOfMemoryText:
       return Wrong(path, "a text of PyTorch's OutOfMemoryError", "a trace",
                    "`tidepool info` takes such texts, one at a time");
-    case Kind::kOther:
+    case FileKind::kOther:
       return error;
   }
   return error;
 }
 
 absl::Status NoGraph(const std::string& path, const absl::Status& error) {
-  const bool is_schedule = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kSchedule;
+  const bool is_schedule =
+      absl::IsInvalidArgument(error) && FileKindOf(path) == FileKind::kSchedule;
   return is_schedule ? Wrong(path, kSchedule, kGraph, kTakesSchedule) : error;
 }
 
 absl::Status NoSchedule(const std::string& path, const absl::Status& error) {
-  const bool is_graph = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kGraph;
+  const bool is_graph = absl::IsInvalidArgument(error) && FileKindOf(path) == FileKind::kGraph;
   return is_graph ? Wrong(path, kGraph, kSchedule, "`tidepool schedule GRAPH -o FILE` makes one")
                   : error;
 }
 
 absl::Status NoChain(const std::string& path, const absl::Status& error) {
-  const bool is_graph = absl::IsInvalidArgument(error) && KindOf(path) == Kind::kGraph;
+  const bool is_graph = absl::IsInvalidArgument(error) && FileKindOf(path) == FileKind::kGraph;
   return is_graph ? Wrong(path, kGraph, "a chain", "give it with --from") : error;
 }
 
