@@ -146,7 +146,8 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
-                  "error_frame": self.error_frame, "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
+                  "error_frame": self.error_frame, "stopped_at": place_of_stop() if reason == "time" else None,
+                  "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": workspaces.told("tidepoolConvolutionWorkspace")}
@@ -199,7 +200,11 @@ def leave(status):
 def stack_of_caller():
     """Returns the stack of the program as a list of "file:line", the innermost first. Threads of the backward pass have none: it is
     that of the main thread then."""
-    return stack_of(sys._getframe(1)) or stack_of(sys._current_frames().get(threading.main_thread().ident))
+    return stack_of(sys._getframe(1)) or stack_of_main_thread()
+
+
+def stack_of_main_thread():
+    return stack_of(sys._current_frames().get(threading.main_thread().ident))
 
 
 def stack_of(frame):
@@ -222,11 +227,14 @@ def stack_of_error(trace):
 
 
 def line_of_program(frames):
-    """Returns the innermost line outside of installed packages, or else the innermost one."""
-    for frame in frames:
-        if "site-packages" not in frame and not frame.startswith("<"):
-            return frame
-    return frames[0] if frames else None
+    """Returns the innermost line outside of installed packages and of Python's library, or else the innermost one."""
+    return next((frame for frame in frames if steps.is_of_program(frame.rpartition(":")[0])), frames[0] if frames else None)
+
+
+def place_of_stop():
+    """Returns the line of the program that its main thread is in, and the innermost one, such as one of PyTorch's."""
+    frames = stack_of_main_thread()
+    return {"frame": line_of_program(frames), "innermost": frames[0]} if frames else None
 
 
 def watch_errors(run):

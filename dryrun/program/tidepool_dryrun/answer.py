@@ -73,6 +73,7 @@ def of_rank(process, tool, around):
     for rank in ranks:
         rank["outside"] = outside.answer(process["communicators"], rank["device"], around, process["host_bytes"])
         rank.update(process=process["process"], number=sharing.number_of(rank["device"], process["visible_devices"]),
+                    stopped_at=process["stopped_at"],
                     lives=(process["began"], process["began"] + process["seconds"]))
     return ranks
 

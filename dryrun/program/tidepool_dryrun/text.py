@@ -214,7 +214,7 @@ def lines(answer, command):
     rows = rows_of_pytorch(answer) if largest_of(answer["ranks"])["allocations"] else rows_of_runtime(answer)
     head = (f"{program_name(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"({program(answer)}, {answer['gpu']} assumed)")
-    rows = world_of(answer) + rows
+    rows = world_of(answer) + stop_of(answer) + rows
     return [head] + [f"  {name:<17} {printable(value)}" for name, value in rows] + table(answer)
 
 
@@ -227,6 +227,14 @@ def world_of(answer):
     named = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
     stages = ", first and last: the program made no pipeline stages of PyTorch" if world["representative"] and not world["stages"] else ""
     return [("ran", f"{named} of {world['size']}{stages}; peers are taken to hold the same data")]
+
+
+def stop_of(answer):
+    """Returns the row of the place where a program was stopped."""
+    place = largest_of(answer["ranks"])["stopped_at"]
+    if place is None:
+        return []
+    return [("stopped in", place["frame"] + (f" (in {place['innermost']})" if place["innermost"] != place["frame"] else ""))]
 
 
 def rows_of_runtime(answer):

@@ -510,7 +510,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -834,12 +834,13 @@ class AnswerTest(unittest.TestCase):
             self.collect(of_world=world.World(8, (0, 1), 8))
 
     def test_a_program_that_was_stopped_fits_so_far(self):
-        self.write(steps=0)
+        self.write(steps=0, stopped_at={"frame": "a.py:3", "innermost": "threading.py:5"})
         self.assertFalse(self.collect()["so_far"])
         self.finished.ran_out_of_time = True
         found = self.collect()
         self.assertTrue(found["so_far"] and found["fits"])
         lines = text.lines(found, "x")
+        self.assertRegex(lines[1], r"^  stopped in +a\.py:3 \(in threading\.py:5\)$")
         self.assertTrue(lines[0].startswith("x: stopped at the time limit after 0 steps in "), lines[0])
         self.assertRegex(lines[-1], "^  fits +so far, 900 bytes of 1000 bytes to spare")
         self.write(1, steps=1)

@@ -822,10 +822,10 @@ class DryRunTest(unittest.TestCase):
 
     def test_an_interrupt_gives_the_memory_so_far(self):
         command = self.program(
-            "import sys, time, torch\n"
+            "import sys, threading, torch\n"
             "x = torch.zeros(1 << 20, device='cuda')\n"
             "print('allocated', file=sys.stderr, flush=True)\n"
-            "while True: time.sleep(0.01)\n")
+            "threading.Event().wait()\n")
         with subprocess.Popen([TOOL, "dryrun", "--json", "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
             for line in run.stderr:
@@ -835,6 +835,9 @@ class DryRunTest(unittest.TestCase):
             found = json.loads(run.communicate()[0])
         self.assertTrue(found["interrupted"] and found["so_far"] and found["fits"])
         self.assertEqual(found["peak_live_bytes"], 4 << 20)
+        place = found["ranks"][0]["stopped_at"]
+        self.assertEqual(place["frame"], f"{command[1]}:4")
+        self.assertIn("/threading.py:", place["innermost"])
 
     def test_the_program_ends_where_the_command_is_killed(self):
         command = self.program(

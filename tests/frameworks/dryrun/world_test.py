@@ -31,8 +31,10 @@ def answer(*arguments):
     """Returns the JSON, and the bytes that each rank and way allocated and reserved at most, as the program prints them."""
     done = dry_run(*arguments)
     assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert not found["so_far"], [(rank["rank"], rank["stopped_at"]) for rank in found["ranks"]]
     peaks = re.findall(r"^PEAK (\d+) (\w+) (\d+) (\d+)$", done.stderr, re.MULTILINE)
-    return json.loads(done.stdout), {(int(rank), way): (int(live), int(reserved)) for rank, way, live, reserved in peaks}
+    return found, {(int(rank), way): (int(live), int(reserved)) for rank, way, live, reserved in peaks}
 
 
 class WorldTest(unittest.TestCase):
