@@ -126,13 +126,14 @@ bool BestMaker::TakeWork(double work) {
   return is_left;
 }
 
-// Calls `search` with functions that end it after these seconds of work.
-template <typename Search>
-Iteration BestMaker::SearchFor(double work, const Search& search) {
+Iteration BestMaker::SearchWith(const Kind& kind, const Algorithms& algorithms, double work) {
   budget::Budget choosing(budget_, transfers::WorkOf(work) / 2, budget_.SecondsLeft() / 2);
   budget::Budget sending(budget_, TransferWork(work));
-  return search([&](std::size_t done) { return choosing.Take(done); },
-                [&](std::size_t done) { return sending.Take(done); });
+  const transfers::GoOn go_on = [&](std::size_t done) { return choosing.Take(done); };
+  const transfers::GoOn go_on_sending = [&](std::size_t done) { return sending.Take(done); };
+  return kind.repeats
+             ? repeated_.Search(algorithms, search_, go_on, go_on_sending)
+             : transfers::SearchIteration(graph_, algorithms, search_, go_on, go_on_sending);
 }
 
 // Changes the data that is sent in an iteration, and the tasks that run again.
@@ -349,7 +350,18 @@ std::vector<BestMaker::Kind> BestMaker::Kinds() const {
   kinds[1].shares = kinds[3].shares = kInParts;
   kinds[1].in_parts = kinds[3].in_parts = true;
   kinds[0].recomputes = kinds[1].recomputes = true;
-  for (Kind& kind : kinds) kind.repeats = repeated_.is_useful();
+  if (!repeated_.is_useful()) return kinds;
+  // Iterations that repeat a micro-batch get half as much, before those of all tasks: in large
+  // graphs the time may end first.
+  for (const std::size_t whole : {2, 0}) {
+    Kind repeated = kinds[whole];
+    repeated.repeats = true;
+    for (double* const share :
+         {&repeated.shares.lead, &repeated.shares.reserve, &repeated.shares.repair}) {
+      *share /= 2;
+    }
+    kinds.insert(kinds.begin() + static_cast<std::ptrdiff_t>(whole), std::move(repeated));
+  }
   return kinds;
 }
 
@@ -414,6 +426,7 @@ void BestMaker::Advance(Kind& kind, double work) {
   const Shares& shares = kind.shares;
   if (!TakeWork(work * shares.lead)) return;
   ImproveLead(kind, work * shares.lead);
+  if (IsMuchSlower(kind)) return;
   if (WantsPages()) {
     if (TakeWork(work * shares.OfPlans())) ImprovePaged(kind, work * shares.OfPlans());
     return;
@@ -455,26 +468,12 @@ void BestMaker::FindLead(Kind& kind, bool sends_for_short_times, double work) {
   search_.problem.sends_for_short_times = sends_for_short_times;
   std::vector<Algorithms>& choices = kind.choices[sends_for_short_times ? 1 : 0];
   if (choices.empty()) choices = PromisingAlgorithms(graph_, search_);
-  work /= static_cast<double>(choices.size());
-  if (kind.repeats) work /= 2;
-  double repeated = kNever;
-  double whole = kNever;
-  const auto take = [&](double& fastest, Iteration next) {
-    fastest = std::min(fastest, next.seconds);
-    if (next.seconds >= kind.lead.seconds) return;
+  for (const Algorithms& algorithms : choices) {
+    Iteration next = SearchWith(kind, algorithms, work / static_cast<double>(choices.size()));
+    if (next.seconds >= kind.lead.seconds) continue;
     kind.lead = std::move(next);
     kind.sends_for_short_times = sends_for_short_times;
-  };
-  for (const Algorithms& algorithms : choices) {
-    take(whole, SearchFor(work, [&](const auto& go_on, const auto& go_on_sending) {
-           return transfers::SearchIteration(graph_, algorithms, search_, go_on, go_on_sending);
-         }));
-    if (!kind.repeats) continue;
-    take(repeated, SearchFor(work, [&](const auto& go_on, const auto& go_on_sending) {
-           return repeated_.Search(algorithms, search_, go_on, go_on_sending);
-         }));
   }
-  kind.repeats = kind.repeats && repeated <= whole;
 }
 
 // Returns the lead with `bytes` of memory left free.

@@ -64,7 +64,7 @@ class BestMaker {
   struct Kind {
     bool recomputes = false;
     bool in_parts = false;
-    bool repeats = false;  // one micro-batch is searched beside the whole graph, and is no slower
+    bool repeats = false;  // all micro-batches do the same
     Shares shares;
 
     // Choices of algorithms to search with: [0] where no data leaves for a short time, [1] where it
@@ -87,7 +87,8 @@ class BestMaker {
 
     // Whether it may do all that another kind may do.
     bool Includes(const Kind& other) const {
-      return recomputes >= other.recomputes && in_parts >= other.in_parts;
+      return recomputes >= other.recomputes && in_parts >= other.in_parts &&
+             repeats <= other.repeats;
     }
   };
   struct Planned {
@@ -131,8 +132,7 @@ class BestMaker {
   double TransferWork(double seconds) const;
   bool TakeWork(double work);
   bool HasEnded() { return work_left_ < 1e-9 || budget_.HasEnded(); }
-  template <typename Search>
-  transfers::Iteration SearchFor(double work, const Search& search);
+  transfers::Iteration SearchWith(const Kind& kind, const Algorithms& algorithms, double work);
   void Improve(double work, transfers::Iteration& iteration);
   std::string MemoryText() const;
   absl::Status DoesNotFit() const;
