@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "lib/training/schedule/check/device_check.h"
 
@@ -28,10 +29,13 @@ absl::Status DeviceCheck::WrongRound(const Parts&... parts) const {
   return absl::InvalidArgumentError(absl::StrCat("after ", when, ": ", parts...));
 }
 
+// Updates may run on one device for all of them, so they count where a graph has no other tasks.
 bool DeviceCheck::RanInRound(std::size_t device) {
+  const auto is_update = [](const GraphTask& task) { return task.phase == TaskPhase::kUpdate; };
+  const bool updates_count = absl::c_all_of(graph_->tasks, is_update);
   for (std::size_t i = 0; i < ran_at_[device].size(); ++i) {
-    const bool is_update = graph_->tasks[i].phase == TaskPhase::kUpdate;
-    if (!is_update && ran_at_[device][i] != kNotYet) return true;
+    const bool counts = updates_count || !is_update(graph_->tasks[i]);
+    if (counts && ran_at_[device][i] != kNotYet) return true;
   }
   return false;
 }

@@ -707,6 +707,23 @@ TEST(BestPolicy, SchedulesTheSmallestGraphs) {
   }
 }
 
+TEST(BestPolicy, SchedulesAnUpdateAlone) {
+  TaskGraph graph;
+  graph.data = {{.name = "w",
+                 .bytes = kMiB,
+                 .kind = DataKind::kWeight,
+                 .before = DataHome::kDevice,
+                 .after = DataHome::kDevice}};
+  graph.tasks = {{.name = "update",
+                  .phase = TaskPhase::kUpdate,
+                  .updates = {0},
+                  .algorithms = {{.name = "only", .seconds = 1}}}};
+  const auto made = MakeSchedule("best", graph, RequestWith(kMiB, true));
+  ASSERT_TRUE(made.ok()) << made.status();
+  ExpectValid(*made);
+  EXPECT_EQ(Simulate(*made)->seconds, 1);
+}
+
 TEST(BestPolicy, SchedulesRandomGraphs) {
   testing::RandomGraphs random(31);
   int fits = 0;
