@@ -139,7 +139,7 @@ void Books::Settle(const CopyPointer& copy, const absl::Status& result) {
   }
   copy->host = nullptr;
   // The pipeline's callback may own the copy for longer than the pool of events exists.
-  if (copy->is_compressed) copy->event = PooledEvent();
+  if (copy->is_compressed) copy->event = device::OwnedEvent();
   ended_.NoteChange();
   in_flight_.Remove(copy);
 }

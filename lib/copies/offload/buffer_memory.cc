@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/memory/device/owned_event.h"
+
 namespace tidepool::offload {
 
 DeviceMemory::DeviceMemory(const DeviceSource& source, void* address, std::int64_t bytes,
@@ -28,11 +30,9 @@ absl::Status DeviceMemory::FreeAtHome() { return source_.pool.Free(address_, hom
 // Frees on the offloader's stream when the home stream was destroyed. CUDA still records events on
 // such a stream, so the offloader's stream can wait for its work.
 absl::Status DeviceMemory::FreeWithoutHome() {
-  const absl::StatusOr<Event> event = source_.device.CreateEvent();
+  const auto event = device::OwnedEvent::Record(source_.device, home_);
   absl::Status status = event.status();
-  if (status.ok()) status = source_.device.RecordEvent(*event, home_);
-  if (status.ok()) status = source_.device.WaitEvent(source_.out, *event);
-  if (event.ok()) source_.device.DestroyEvent(*event).IgnoreError();
+  if (status.ok()) status = source_.device.WaitEvent(source_.out, event->get());
   return status.ok() ? source_.pool.Free(address_, source_.out) : status;
 }
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffer_memory.h"
-#include "lib/copies/offload/event_pool.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 
@@ -40,7 +40,7 @@ struct BufferCopy {
 
   // Raw copy: recorded after it on its stream, at once or, after an error, later. Compressed copy
   // in: recorded after the work that the copy must wait for.
-  PooledEvent event;
+  device::OwnedEvent event;
   bool is_recorded = false;
 
   // Compressed copy. The pool does not know the pipeline's streams, so `held` keeps the memory

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/copies/offload/copy_watch.h"
+#include "lib/memory/device/owned_event.h"
 
 namespace tidepool::offload {
 namespace {
@@ -50,12 +51,12 @@ absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, S
                                        const CopyWatch& watch, const CopyPointer& copy) {
   copy->arrival = std::make_shared<std::latch>(1);
   RecordWatch(device_, watch.begins, stream);
-  const absl::StatusOr<PooledEvent> before = events_.Record(stream);
+  const auto before = device::OwnedEvent::Record(device_, stream);
   if (!before.ok()) return before.status();
   if (absl::Status status = device_.WaitEvent(in_gate_, before->get()); !status.ok()) {
     return status;
   }
-  absl::StatusOr<PooledEvent> event = events_.Record(in_gate_);
+  auto event = device::OwnedEvent::Record(device_, in_gate_);
   if (!event.ok()) return event.status();
   copy->event = *std::move(event);
   return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_gate_,

@@ -6,7 +6,6 @@
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
 #include "lib/copies/offload/ended_copies.h"
-#include "lib/copies/offload/event_pool.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
@@ -17,9 +16,8 @@ namespace tidepool::offload {
 class CompressedCopies {
  public:
   // `pipeline` may be null; then no function below may be called. `ended` receives the ends.
-  CompressedCopies(Device& device, CompressionPipeline* pipeline, EventPool& events,
-                   EndedCopies& ended)
-      : device_(device), pipeline_(pipeline), events_(events), ended_(ended) {}
+  CompressedCopies(Device& device, CompressionPipeline* pipeline, EndedCopies& ended)
+      : device_(device), pipeline_(pipeline), ended_(ended) {}
   ~CompressedCopies();
   CompressedCopies(const CompressedCopies&) = delete;
   CompressedCopies& operator=(const CompressedCopies&) = delete;
@@ -41,7 +39,6 @@ class CompressedCopies {
  private:
   Device& device_;
   CompressionPipeline* const pipeline_;
-  EventPool& events_;
   EndedCopies& ended_;
   // The pipeline is made to wait for these streams before it copies out and in.
   Stream out_gate_;

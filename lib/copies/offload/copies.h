@@ -9,7 +9,6 @@
 #include "lib/copies/offload/buffers.h"
 #include "lib/copies/offload/compressed_copies.h"
 #include "lib/copies/offload/ended_copies.h"
-#include "lib/copies/offload/event_pool.h"
 #include "lib/copies/offload/raw_copies.h"
 #include "tidepool/copies/offloader.h"
 
@@ -19,11 +18,7 @@ namespace tidepool::offload {
 class Copies {
  public:
   Copies(Device& device, CompressionPipeline* pipeline, EndedCopies& ended)
-      : device_(device),
-        events_(device, EventKind::kOrder),
-        ends_(device, EventKind::kWaited),
-        raw_(device, events_, ends_),
-        compressed_(device, pipeline, events_, ended) {}
+      : device_(device), raw_(device), compressed_(device, pipeline, ended) {}
 
   absl::Status Start(bool is_one_stream);
   bool can_compress() const { return compressed_.has_pipeline(); }
@@ -51,8 +46,6 @@ class Copies {
   absl::Status WaitFirst(Stream stream, Event after, const CopyPointer& predecessor);
 
   Device& device_;
-  EventPool events_;  // destroyed after the streams, and so is the next
-  EventPool ends_;
   RawCopies raw_;
   CompressedCopies compressed_;
 };

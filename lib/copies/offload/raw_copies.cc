@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/copies/offload/copy_watch.h"
+#include "lib/memory/device/owned_event.h"
 
 namespace tidepool::offload {
 
@@ -27,10 +28,7 @@ absl::Status RawCopies::Start(bool is_one_stream) {
 }
 
 absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
-  absl::StatusOr<PooledEvent> event = ends_.Take();
-  if (!event.ok()) return event.status();
-  copy.event = *std::move(event);
-  return absl::OkStatus();
+  return copy.event.Ensure(device_, EventKind::kWaited);
 }
 
 absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
@@ -46,7 +44,7 @@ absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, B
 
 absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
                                 const CopyWatch& watch, BufferCopy& copy) {
-  const absl::StatusOr<PooledEvent> before = events_.Record(stream);
+  const auto before = device::OwnedEvent::Record(device_, stream);
   if (!before.ok()) return before.status();
   absl::Status status = device_.WaitEvent(in_, before->get());
   if (!status.ok()) return status;

@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
-#include "lib/copies/offload/event_pool.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 
@@ -15,9 +14,7 @@ namespace tidepool::offload {
 // except in WaitForEnd.
 class RawCopies {
  public:
-  // The host waits for events of `ends`.
-  RawCopies(Device& device, EventPool& events, EventPool& ends)
-      : device_(device), events_(events), ends_(ends) {}
+  explicit RawCopies(Device& device) : device_(device) {}
   ~RawCopies();
   RawCopies(const RawCopies&) = delete;
   RawCopies& operator=(const RawCopies&) = delete;
@@ -53,8 +50,6 @@ class RawCopies {
 
  private:
   Device& device_;
-  EventPool& events_;
-  EventPool& ends_;
   Stream out_;
   Stream in_;
 };

@@ -67,8 +67,8 @@ class CompressionPipelineImpl final : public CompressionPipeline {
         memory_(memory),
         options_(options),
         set_(options.instruction_set.value_or(zvc::BestInstructionSet())),
-        out_(device, ended_),
-        in_(device, ended_) {}
+        out_(ended_),
+        in_(ended_) {}
   ~CompressionPipelineImpl() override;
 
   // Creates the rings and streams, and starts the threads.
@@ -193,15 +193,9 @@ CompressionPipelineImpl::~CompressionPipelineImpl() {
 // for this pipeline's threads, which need the mutex: holding it here would be a deadlock.
 absl::Status CompressionPipelineImpl::SetGate(Transfer& transfer, Stream after) {
   if (after == Stream()) return absl::OkStatus();
-  const absl::StatusOr<Event> gate = device_.CreateEvent();
-  if (!gate.ok()) return gate.status();
-  absl::Status status = device_.RecordEvent(*gate, after);
-  if (status.ok()) {
-    transfer.gate = *gate;
-  } else {
-    device_.DestroyEvent(*gate).IgnoreError();
-  }
-  return status;
+  absl::StatusOr<device::OwnedEvent> gate = device::OwnedEvent::Record(device_, after);
+  if (gate.ok()) transfer.gate = *std::move(gate);
+  return gate.status();
 }
 
 std::int64_t CompressionPipelineImpl::ChunkBytes(std::int64_t bytes) const {

@@ -17,17 +17,17 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
   if (!stream.ok()) return stream.status();
   lane->stream_ = *stream;
   for (std::int64_t i = 0; i < options.slots; ++i) {
-    const absl::StatusOr<Event> event = device.CreateEvent(EventKind::kWaited);
+    absl::StatusOr<device::OwnedEvent> event =
+        device::OwnedEvent::Create(device, EventKind::kWaited);
     if (!event.ok()) return event.status();
-    lane->events_.push_back(*event);
+    lane->events_.push_back(*std::move(event));
   }
   lane->is_recorded_.resize(lane->events_.size());
   return lane;
 }
 
 CopyLane::~CopyLane() {
-  // Objects that the device refuses to destroy are lost: no caller could act on the error.
-  for (const Event event : events_) device_.DestroyEvent(event).IgnoreError();
+  // A stream that the device refuses to destroy is lost: no caller could act on the error.
   if (stream_ != Stream()) device_.DestroyStream(stream_).IgnoreError();
 }
 

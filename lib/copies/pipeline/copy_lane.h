@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/device.h"
 #include "tidepool/staging_ring.h"
 
@@ -51,7 +52,7 @@ class CopyLane {
  private:
   CopyLane(Device& device, CopyDirection direction) : device_(device), direction_(direction) {}
   Event EventOf(const StagingSlot& slot) const {
-    return events_[static_cast<std::size_t>(slot.index)];
+    return events_[static_cast<std::size_t>(slot.index)].get();
   }
   bool IsRecorded(const StagingSlot& slot) const {
     return is_recorded_[static_cast<std::size_t>(slot.index)] != 0;
@@ -63,7 +64,7 @@ class CopyLane {
   const CopyDirection direction_;
   Stream stream_;
   std::unique_ptr<StagingRing> ring_;
-  std::vector<Event> events_;  // by slot
+  std::vector<device::OwnedEvent> events_;  // by slot
   // By slot: whether the event was recorded after the slot's last copy. Not a vector of bits: a
   // thread may read the element of a slot while another thread writes that of another slot (race).
   std::vector<char> is_recorded_;

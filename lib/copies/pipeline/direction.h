@@ -35,7 +35,7 @@ template <typename TransferType>
 class Direction {
  public:
   // The lane and `ended`, which gets transfers at their end, outlive the direction.
-  Direction(Device& device, EndedTransfers& ended) : device_(device), ended_(ended) {}
+  explicit Direction(EndedTransfers& ended) : ended_(ended) {}
   void SetLane(CopyLane* lane) { lane_ = lane; }
   CopyLane& lane() const { return *lane_; }
 
@@ -66,9 +66,9 @@ class Direction {
   // slot, unless piece.is_copying is set.
   absl::Status QueueCopy(Piece<TransferType>& piece) {
     TransferType& transfer = *piece.transfer;
-    if (transfer.gate.has_value()) {
-      absl::Status status = lane_->WaitFor(*transfer.gate);
-      DestroyGate(transfer);
+    if (!transfer.gate.is_empty()) {
+      absl::Status status = lane_->WaitFor(transfer.gate.get());
+      transfer.gate = {};
       if (!status.ok()) return status;
     }
     std::byte* const device_memory =
@@ -105,17 +105,10 @@ class Direction {
 
  private:
   void End(const std::shared_ptr<TransferType>& transfer) {
-    DestroyGate(*transfer);
+    transfer->gate = {};
     ended_.Add(transfer);
   }
-  // Copies that were told to wait for the event still wait for it.
-  void DestroyGate(Transfer& transfer) {
-    if (!transfer.gate.has_value()) return;
-    device_.DestroyEvent(*transfer.gate).IgnoreError();
-    transfer.gate.reset();
-  }
 
-  Device& device_;
   EndedTransfers& ended_;
   CopyLane* lane_ = nullptr;
   std::deque<std::shared_ptr<TransferType>> queue_;  // with pieces to begin

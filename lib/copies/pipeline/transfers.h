@@ -15,6 +15,7 @@
 #include "lib/base/arithmetic.h"
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/piece_codec.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/device.h"
 
@@ -79,8 +80,8 @@ class Stored final : public StoredBuffer {
 // A transfer of either direction. The pipeline's mutex guards it.
 struct Transfer {
   std::byte* device_memory = nullptr;
-  std::optional<Event> gate;  // until copies have been made to wait for it
-  std::int64_t pieces = 0;    // to begin in all: fewer after an error
+  device::OwnedEvent gate;  // until copies have been made to wait for it
+  std::int64_t pieces = 0;  // to begin in all: fewer after an error
   std::int64_t begun = 0;
   std::int64_t finished = 0;
   absl::Status status;  // the first error

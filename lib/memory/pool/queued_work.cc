@@ -9,19 +9,10 @@ QueuedWork::QueuedWork(Device& device) : device_(device) {
   Record().IgnoreError();
 }
 
-QueuedWork::~QueuedWork() {
-  const locks::MutexLock lock(&mutex_);
-  if (event_.id != 0) device_.DestroyEvent(event_).IgnoreError();
-}
-
 absl::Status QueuedWork::Record() {
   if (is_recorded_) return absl::OkStatus();
-  if (event_.id == 0) {
-    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kWaited);
-    if (!event.ok()) return event.status();
-    event_ = *event;
-  }
-  absl::Status status = device_.RecordAll(event_);
+  absl::Status status = event_.Ensure(device_, EventKind::kWaited);
+  if (status.ok()) status = device_.RecordAll(event_.get());
   is_recorded_ = status.ok();
   return status;
 }
@@ -29,7 +20,7 @@ absl::Status QueuedWork::Record() {
 bool QueuedWork::HasFinished() {
   const locks::MutexLock lock(&mutex_);
   if (!has_finished_ && Record().ok()) {
-    const absl::StatusOr<bool> answer = device_.QueryEvent(event_);
+    const absl::StatusOr<bool> answer = device_.QueryEvent(event_.get());
     has_finished_ = answer.ok() && *answer;
   }
   return has_finished_;
@@ -41,7 +32,7 @@ absl::Status QueuedWork::Await() {
     const locks::MutexLock lock(&mutex_);
     if (has_finished_) return absl::OkStatus();
     if (absl::Status status = Record(); !status.ok()) return status;
-    event = event_;
+    event = event_.get();
   }
   absl::Status status = device_.SynchronizeEvent(event);
   if (!status.ok()) return status;

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "lib/base/locks/mutex.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pool {
@@ -15,7 +16,6 @@ namespace tidepool::pool {
 class QueuedWork {
  public:
   explicit QueuedWork(Device& device);
-  ~QueuedWork();
   QueuedWork(const QueuedWork&) = delete;
   QueuedWork& operator=(const QueuedWork&) = delete;
 
@@ -29,7 +29,7 @@ class QueuedWork {
 
   Device& device_;
   locks::Mutex mutex_;
-  Event event_ ABSL_GUARDED_BY(mutex_);
+  device::OwnedEvent event_ ABSL_GUARDED_BY(mutex_);
   bool is_recorded_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_finished_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -9,19 +9,13 @@ StagedCopies::StagedCopies(Device& device, ContentsStore& store, std::byte* memo
                            Stream stream)
     : device_(device), store_(store), memory_(memory), host_(host), stream_(stream) {}
 
-StagedCopies::~StagedCopies() {
-  for (const Slot& slot : slots_) {
-    if (slot.copied.id != 0) device_.DestroyEvent(slot.copied).IgnoreError();
-  }
-}
-
 absl::Status StagedCopies::MakeSlots() {
   const auto bytes = static_cast<std::size_t>(store_.block_bytes());
   std::byte* host = host_;
   for (Slot& slot : slots_) {
-    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kWaited);
-    if (!event.ok()) return event.status();
-    slot = {{host, bytes}, *event};
+    absl::Status status = slot.copied.Ensure(device_, EventKind::kWaited);
+    if (!status.ok()) return status;
+    slot.host = {host, bytes};
     host += bytes;
   }
   return absl::OkStatus();
@@ -62,7 +56,7 @@ absl::Status StagedCopies::Copy(const Slot& slot, absl::Span<const SavedPart> pi
                                        piece.memory.bytes(), direction, stream_);
     if (!status.ok()) return status;
   }
-  return device_.RecordEvent(slot.copied, stream_);
+  return device_.RecordEvent(slot.copied.get(), stream_);
 }
 
 // While the store has a block, the device copies the next one.
@@ -76,7 +70,7 @@ absl::Status StagedCopies::Save(absl::Span<const SavedPart> parts, std::int64_t 
     }
     if (!status.ok() || block == 0) continue;
     const std::int64_t last = block - 1;
-    status = device_.SynchronizeEvent(SlotOf(last).copied);
+    status = device_.SynchronizeEvent(SlotOf(last).copied.get());
     if (status.ok()) status = store_.Put(last, BlockIn(SlotOf(last), last, bytes));
   }
   return status;
@@ -90,12 +84,12 @@ absl::Status StagedCopies::Restore(absl::Span<const SavedPart> parts, std::int64
     const std::vector<SavedPart> pieces = PiecesIn(block, parts);
     if (pieces.empty()) continue;
     const Slot& slot = SlotOf(turn++);
-    status = device_.SynchronizeEvent(slot.copied);
+    status = device_.SynchronizeEvent(slot.copied.get());
     if (status.ok()) status = store_.Get(block, BlockIn(slot, block, bytes));
     if (status.ok()) status = Copy(slot, pieces, CopyDirection::kToDevice);
   }
   for (const Slot& slot : slots_) {
-    if (status.ok()) status = device_.SynchronizeEvent(slot.copied);
+    if (status.ok()) status = device_.SynchronizeEvent(slot.copied.get());
   }
   return status;
 }

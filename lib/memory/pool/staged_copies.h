@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "lib/memory/device/owned_event.h"
 #include "lib/memory/pool/range.h"
 #include "tidepool/contents_store.h"
 #include "tidepool/device.h"
@@ -30,7 +31,6 @@ class StagedCopies {
   // `memory` is the first address of the region, `host` page-locked memory of HostBytes(store).
   StagedCopies(Device& device, ContentsStore& store, std::byte* memory, std::byte* host,
                Stream stream);
-  ~StagedCopies();
   StagedCopies(const StagedCopies&) = delete;
   StagedCopies& operator=(const StagedCopies&) = delete;
 
@@ -47,7 +47,7 @@ class StagedCopies {
   static constexpr int kSlots = 2;
   struct Slot {
     absl::Span<std::byte> host;
-    Event copied;  // its last copies
+    device::OwnedEvent copied;  // its last copies
   };
 
   absl::Status MakeSlots();

@@ -16,12 +16,6 @@ void Advance(Positions& positions, std::size_t clock, std::uint64_t position) {
 
 }  // namespace
 
-StreamOrder::~StreamOrder() {
-  for (const auto& clock : clocks_) {
-    if (clock->event.id != 0) device_.DestroyEvent(clock->event).IgnoreError();
-  }
-}
-
 absl::StatusOr<StreamClock*> StreamOrder::FindSlowly(Stream stream) {
   const std::uint64_t epoch = device_.stream_epoch();
   if (epoch != epoch_) {
@@ -80,7 +74,7 @@ void StreamOrder::Sweep() {
 // After an error of the device the next sweep asks again: nothing depends on the answer now.
 bool StreamOrder::HasFinished(StreamClock& destroyed) {
   if (destroyed.recorded < destroyed.position && !Record(destroyed).ok()) return false;
-  const absl::StatusOr<bool> done = device_.QueryEvent(destroyed.event);
+  const absl::StatusOr<bool> done = device_.QueryEvent(destroyed.event.get());
   if (!done.ok() || !*done) return false;
   destroyed.completed = destroyed.recorded;
   return true;
@@ -99,14 +93,14 @@ absl::StatusOr<bool> StreamOrder::Await(StreamClock& clock, const Ticket& ticket
   if (awaited.recorded < ticket.position) {
     if (absl::Status status = Record(awaited); !status.ok()) return status;
   } else {
-    const absl::StatusOr<bool> done = device_.QueryEvent(awaited.event);
+    const absl::StatusOr<bool> done = device_.QueryEvent(awaited.event.get());
     if (!done.ok()) return done.status();
     if (*done) {
       awaited.completed = awaited.recorded;
       return false;
     }
   }
-  if (absl::Status status = device_.WaitEvent(clock.stream, awaited.event); !status.ok()) {
+  if (absl::Status status = device_.WaitEvent(clock.stream, awaited.event.get()); !status.ok()) {
     return status;
   }
   Advance(clock.awaited, ticket.clock, awaited.recorded);
@@ -122,7 +116,7 @@ absl::StatusOr<bool> StreamOrder::HasFinished(const Ticket& ticket) {
   if (clock.recorded < ticket.position) {
     if (absl::Status status = Record(clock); !status.ok()) return status;
   }
-  absl::StatusOr<bool> done = device_.QueryEvent(clock.event);
+  absl::StatusOr<bool> done = device_.QueryEvent(clock.event.get());
   if (done.ok() && *done) clock.completed = clock.recorded;
   return done;
 }
@@ -135,7 +129,7 @@ absl::StatusOr<std::vector<HostWait>> StreamOrder::PrepareWait(const Tickets& ti
     if (clock.recorded < ticket.position) {
       if (absl::Status status = Record(clock); !status.ok()) return status;
     }
-    waits.push_back({ticket.clock, clock.recorded, clock.event});
+    waits.push_back({ticket.clock, clock.recorded, clock.event.get()});
   }
   return waits;
 }
@@ -161,7 +155,7 @@ absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
   if (clock.recorded < ticket.position) {
     if (absl::Status status = Record(clock); !status.ok()) return status;
   }
-  absl::Status status = device_.SynchronizeEvent(clock.event);
+  absl::Status status = device_.SynchronizeEvent(clock.event.get());
   if (status.ok()) clock.completed = clock.recorded;
   return status;
 }
@@ -190,8 +184,8 @@ absl::Status StreamOrder::SynchronizeAll() {
 
 absl::Status StreamOrder::Record(StreamClock& clock) {
   return RecordAs(clock, [&] {
-    return clock.may_end ? device_.RecordAll(clock.event)
-                         : device_.RecordEvent(clock.event, clock.stream);
+    return clock.may_end ? device_.RecordAll(clock.event.get())
+                         : device_.RecordEvent(clock.event.get(), clock.stream);
   });
 }
 

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/memory/device/owned_event.h"
 #include "lib/memory/pool/ticket.h"
 #include "tidepool/device.h"
 
@@ -32,7 +33,7 @@ struct StreamClock {
   std::uint64_t position = 0;
   Positions awaited;  // work queued from here on comes after these
 
-  Event event;                  // none before the first record
+  device::OwnedEvent event;     // none before the first record
   std::uint64_t recorded = 0;   // the position that the event stands for
   Positions recorded_awaited;   // the positions that the stream had awaited there
   std::uint64_t completed = 0;  // the work up to this position is known to have finished
@@ -51,7 +52,6 @@ struct HostWait {
 class StreamOrder {
  public:
   StreamOrder(Device& device, bool late_frees) : device_(device), late_frees_(late_frees) {}
-  ~StreamOrder();
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
@@ -72,7 +72,9 @@ class StreamOrder {
   Ticket TicketOfCaller(StreamClock& clock) {
     const Ticket ticket = NextTicket(clock);
     if (clock.may_end && !late_frees_) [[unlikely]]
-      RecordAs(clock, [&] { return device_.RecordEvent(clock.event, clock.stream); }).IgnoreError();
+      RecordAs(clock, [&] {
+        return device_.RecordEvent(clock.event.get(), clock.stream);
+      }).IgnoreError();
     return ticket;
   }
   // Returns tickets for the work so far on all streams but one.
@@ -139,11 +141,7 @@ class StreamOrder {
 
 template <typename RecordOnDevice>
 absl::Status StreamOrder::RecordAs(StreamClock& clock, RecordOnDevice record) {
-  if (clock.event.id == 0) {
-    const absl::StatusOr<Event> event = device_.CreateEvent();
-    if (!event.ok()) return event.status();
-    clock.event = *event;
-  }
+  if (absl::Status status = clock.event.Ensure(device_); !status.ok()) return status;
   if (absl::Status status = record(); !status.ok()) return status;
   ++event_records_;
   clock.recorded = clock.position;

@@ -105,20 +105,4 @@ HostArea::~HostArea() {
   if (memory_ != nullptr) device_.FreePinned(memory_).IgnoreError();
 }
 
-OwnedEvents::~OwnedEvents() {
-  for (std::size_t i = 0; i < events_.size(); ++i) {
-    devices_[event_devices_[i]]->DestroyEvent(events_[i]).IgnoreError();
-  }
-}
-
-absl::Status OwnedEvents::Create(const std::vector<std::size_t>& devices) {
-  for (const std::size_t device : devices) {
-    const absl::StatusOr<Event> event = devices_[device]->CreateEvent();
-    if (!event.ok()) return event.status();
-    events_.push_back(*event);
-    event_devices_.push_back(device);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace tidepool::execute

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that programs take of devices: memory, host memory, streams and events. Objects that a device
+// All that programs take of devices: memory, host memory and streams. Objects that a device
 // refuses to take back are lost, because no caller could act on the error. Not thread-safe.
 #ifndef TIDEPOOL_LIB_TRAINING_EXECUTE_DEVICE_RESOURCES_H_
 #define TIDEPOOL_LIB_TRAINING_EXECUTE_DEVICE_RESOURCES_H_
@@ -68,23 +68,6 @@ class HostArea {
   Device& device_;
   const std::int64_t bytes_;
   std::byte* memory_ = nullptr;
-};
-
-class OwnedEvents {
- public:
-  explicit OwnedEvents(const std::vector<Device*>& devices) : devices_(devices) {}
-  ~OwnedEvents();
-  OwnedEvents(const OwnedEvents&) = delete;
-  OwnedEvents& operator=(const OwnedEvents&) = delete;
-
-  // Creates an event on each of these devices.
-  absl::Status Create(const std::vector<std::size_t>& devices);
-  Event operator[](std::size_t number) const { return events_[number]; }
-
- private:
-  const std::vector<Device*>& devices_;
-  std::vector<Event> events_;
-  std::vector<std::size_t> event_devices_;
 };
 
 }  // namespace tidepool::execute

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "lib/memory/device/owned_event.h"
 #include "lib/training/execute/device_resources.h"
 #include "lib/training/execute/host_copies.h"
 #include "lib/training/execute/queue_plan.h"
@@ -20,22 +21,21 @@
 
 namespace tidepool::execute {
 
-// No work is queued when it is destroyed. `graphs` and `devices` outlive it.
+// No work is queued when it is destroyed. `graphs` and the devices outlive it.
 struct PreparedSchedule {
-  PreparedSchedule(absl::Span<const TaskGraph> graphs, const std::vector<Device*>& devices,
-                   const Schedule& of, Program lowered, bool host_compresses)
+  PreparedSchedule(absl::Span<const TaskGraph> graphs, const Schedule& of, Program lowered,
+                   bool host_compresses)
       : schedule(of),
         program(std::move(lowered)),
-        copies(graphs, schedule, program, host_compresses),
-        events(devices) {}
+        copies(graphs, schedule, program, host_compresses) {}
 
   const Schedule schedule;
   const Program program;  // of the schedule
   const HostCopies copies;
   std::shared_ptr<HostArea> host;  // of the copies, and maybe larger
   QueuePlan plan;
-  OwnedEvents events;              // of the plan
-  std::unique_ptr<Stamps> stamps;  // by operation of the plan; null: not measured
+  std::vector<device::OwnedEvent> events;  // of the plan
+  std::unique_ptr<Stamps> stamps;          // by operation of the plan; null: not measured
 };
 
 // Returns OK if data that stays on the devices or on the host from one iteration to the next lies

@@ -68,8 +68,8 @@ absl::Status ProgramExecutor::Reschedule(const Schedule& schedule) {
 
 absl::StatusOr<std::unique_ptr<PreparedSchedule>> ProgramExecutor::Prepare(const Schedule& schedule,
                                                                            Program program) {
-  auto prepared = std::make_unique<PreparedSchedule>(
-      graphs_, resources_.devices(), schedule, std::move(program), options_.pipeline != nullptr);
+  auto prepared = std::make_unique<PreparedSchedule>(graphs_, schedule, std::move(program),
+                                                     options_.pipeline != nullptr);
   absl::Status status;
   if (prepared_ != nullptr) status = CheckHomes(graphs_.front(), *prepared_, *prepared);
   if (status.ok()) status = TakeHostArea(*prepared);
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<PreparedSchedule>> ProgramExecutor::Prepare(const
                                   .host = prepared->host->memory(),
                                   .streams = resources_.streams()},
                                  fill_ != nullptr);
-  status = prepared->events.Create(prepared->plan.event_devices);
+  status = CreateEvents(*prepared);
   if (status.ok() && options_.measures) status = CreateStamps(*prepared);
   if (!status.ok()) return status;
   return prepared;
@@ -100,6 +100,16 @@ absl::Status ProgramExecutor::TakeHostArea(PreparedSchedule& prepared) {
   const auto home_bytes = static_cast<std::size_t>(prepared.copies.home_bytes());
   if (!is_first && home_bytes > 0) {
     std::memcpy(prepared.host->memory(), prepared_->host->memory(), home_bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramExecutor::CreateEvents(PreparedSchedule& prepared) {
+  for (const std::size_t device : prepared.plan.event_devices) {
+    absl::StatusOr<device::OwnedEvent> event =
+        device::OwnedEvent::Create(*resources_.devices()[device]);
+    if (!event.ok()) return event.status();
+    prepared.events.push_back(*std::move(event));
   }
   return absl::OkStatus();
 }
@@ -163,12 +173,12 @@ absl::Status ProgramExecutor::Perform(std::size_t at) {
   Device& device = resources_.device_of(operation.stream);
   const Stream stream = resources_.streams()[operation.stream];
   for (std::uint32_t i = 0; i < operation.waits; ++i) {
-    const Event event = prepared_->events[prepared_->plan.waits[operation.first_wait + i]];
+    const Event event = prepared_->events[prepared_->plan.waits[operation.first_wait + i]].get();
     if (absl::Status status = device.WaitEvent(stream, event); !status.ok()) return status;
   }
   absl::Status status = options_.measures ? Measured(at, operation) : Work(operation);
   if (!status.ok() || operation.event == EventPlan::kNone) return status;
-  return device.RecordEvent(prepared_->events[operation.event], stream);
+  return device.RecordEvent(prepared_->events[operation.event].get(), stream);
 }
 
 absl::Status ProgramExecutor::Work(const QueuedOperation& operation) {

@@ -47,6 +47,7 @@ class ProgramExecutor final : public Executor {
   absl::StatusOr<std::unique_ptr<PreparedSchedule>> Prepare(const Schedule& schedule,
                                                             Program program);
   absl::Status TakeHostArea(PreparedSchedule& prepared);
+  absl::Status CreateEvents(PreparedSchedule& prepared);
   absl::Status CreateStamps(PreparedSchedule& prepared);
   absl::Status BeginStamps(Stamps& stamps);
   absl::StatusOr<Timeline> Measure() const;

@@ -6,21 +6,6 @@
 #include <chrono>
 
 namespace tidepool::execute {
-namespace {
-
-// An event that the device refuses to destroy is lost: no caller could act on the error.
-void DestroyTimed(Device* device, Event event) {
-  if (event != Event()) device->DestroyEvent(event).IgnoreError();
-}
-
-absl::Status CreateTimed(Device& device, Event& event) {
-  if (event != Event()) return absl::OkStatus();
-  const absl::StatusOr<Event> created = device.CreateEvent(EventKind::kTimed);
-  if (created.ok()) event = *created;
-  return created.status();
-}
-
-}  // namespace
 
 std::function<double()> ClockOf(const ExecutorOptions& options) {
   if (options.clock != nullptr) return options.clock;
@@ -28,14 +13,6 @@ std::function<double()> ClockOf(const ExecutorOptions& options) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-}
-
-Stamps::~Stamps() {
-  for (const Operation& operation : operations_) {
-    DestroyTimed(operation.device, operation.marks.begins);
-    DestroyTimed(operation.device, operation.marks.ends);
-  }
-  for (const Origin& origin : origins_) DestroyTimed(origin.device, origin.event);
 }
 
 void Stamps::Begin() {
@@ -47,8 +24,8 @@ absl::Status Stamps::Begin(Device& device, Stream stream) {
                              [&](const Origin& one) { return one.device == &device; });
   if (origin == origins_.end()) origin = origins_.insert(origin, Origin{.device = &device});
   if (origin->has_begun) return absl::OkStatus();
-  absl::Status status = CreateTimed(device, origin->event);
-  if (status.ok()) status = device.RecordEvent(origin->event, stream);
+  absl::Status status = origin->event.Ensure(device, EventKind::kTimed);
+  if (status.ok()) status = device.RecordEvent(origin->event.get(), stream);
   origin->has_begun = status.ok();
   return status;
 }
@@ -56,10 +33,10 @@ absl::Status Stamps::Begin(Device& device, Stream stream) {
 absl::StatusOr<Stamps::Marks> Stamps::Of(std::size_t at, Device& device) {
   Operation& operation = operations_[at];
   operation.device = &device;
-  absl::Status status = CreateTimed(device, operation.marks.begins);
-  if (status.ok()) status = CreateTimed(device, operation.marks.ends);
+  absl::Status status = operation.begins.Ensure(device, EventKind::kTimed);
+  if (status.ok()) status = operation.ends.Ensure(device, EventKind::kTimed);
   if (!status.ok()) return status;
-  return operation.marks;
+  return Marks{operation.begins.get(), operation.ends.get()};
 }
 
 absl::StatusOr<Stamps::Times> Stamps::Read(std::size_t at) const {
@@ -68,10 +45,10 @@ absl::StatusOr<Stamps::Times> Stamps::Read(std::size_t at) const {
     return one.device == operation.device;
   });
   const absl::StatusOr<double> start =
-      operation.device->SecondsBetween(origin->event, operation.marks.begins);
+      operation.device->SecondsBetween(origin->event.get(), operation.begins.get());
   if (!start.ok()) return start.status();
   const absl::StatusOr<double> end =
-      operation.device->SecondsBetween(origin->event, operation.marks.ends);
+      operation.device->SecondsBetween(origin->event.get(), operation.ends.get());
   if (!end.ok()) return end.status();
   return Times{*start, *end};
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/device.h"
 #include "tidepool/training/executor.h"
 
@@ -33,9 +34,6 @@ class Stamps {
   };
 
   explicit Stamps(std::size_t operations) : operations_(operations) {}
-  ~Stamps();
-  Stamps(const Stamps&) = delete;
-  Stamps& operator=(const Stamps&) = delete;
 
   // Returns the marks of an operation on a device. The first call creates them.
   absl::StatusOr<Marks> Of(std::size_t operation, Device& device);
@@ -50,11 +48,12 @@ class Stamps {
  private:
   struct Operation {
     Device* device = nullptr;
-    Marks marks;
+    device::OwnedEvent begins;
+    device::OwnedEvent ends;
   };
   struct Origin {
     Device* device = nullptr;
-    Event event = {};
+    device::OwnedEvent event = {};
     bool has_begun = false;
   };
 

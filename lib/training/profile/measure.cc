@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/memory/device/owned_event.h"
 #include "tidepool/training/task_profile.h"
 
 namespace tidepool {
@@ -15,39 +16,25 @@ namespace {
 class Stopwatch {
  public:
   Stopwatch(Device& device, Stream stream) : device_(device), stream_(stream) {
-    status_ = Create(begin_);
-    if (status_.ok()) status_ = Create(end_);
+    status_ = begin_.Ensure(device, EventKind::kTimed);
+    if (status_.ok()) status_ = end_.Ensure(device, EventKind::kTimed);
   }
-  ~Stopwatch() {
-    // An event that the device refuses to destroy is lost: no caller could act on the error.
-    for (const Event event : {begin_, end_}) {
-      if (event != Event()) device_.DestroyEvent(event).IgnoreError();
-    }
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
 
   absl::StatusOr<double> SecondsOf(const std::function<absl::Status()>& launch) const {
     absl::Status status = status_;
-    if (status.ok()) status = device_.RecordEvent(begin_, stream_);
+    if (status.ok()) status = device_.RecordEvent(begin_.get(), stream_);
     if (status.ok()) status = launch();
-    if (status.ok()) status = device_.RecordEvent(end_, stream_);
+    if (status.ok()) status = device_.RecordEvent(end_.get(), stream_);
     if (status.ok()) status = device_.SynchronizeStream(stream_);
     if (!status.ok()) return status;
-    return device_.SecondsBetween(begin_, end_);
+    return device_.SecondsBetween(begin_.get(), end_.get());
   }
 
  private:
-  absl::Status Create(Event& event) {
-    const absl::StatusOr<Event> created = device_.CreateEvent(EventKind::kTimed);
-    if (created.ok()) event = *created;
-    return created.status();
-  }
-
   Device& device_;
   const Stream stream_;
-  Event begin_;
-  Event end_;
+  device::OwnedEvent begin_;
+  device::OwnedEvent end_;
   absl::Status status_;
 };
 
