@@ -81,6 +81,21 @@ TEST_F(Gpus, BestSendsNothingFromAGpuThatSharesTheMemoryOfTheHost) {
   EXPECT_GT(answer["seconds"], answer["ideal_seconds"]);
 }
 
+TEST_F(Gpus, NothingIsSentWithoutALink) {
+  graph_ = folder_ / "graph.json";
+  ASSERT_EQ(Run({"model", "alexnet", "--batch", "256", "--gpu", "h200", "-o", graph_}).status, 0);
+  const auto scheduled = [this](const char* policy) {
+    return Run({"schedule", graph_, "--policy", policy, "--link", "none", "--memory-kind", "paged",
+                "--memory", "1500MiB", "--time-limit", "100ms", "--json"});
+  };
+  const json answer = json::parse(scheduled("best").out);
+  EXPECT_EQ(answer["bytes_out"], 0);
+  EXPECT_GT(answer["seconds"], answer["ideal_seconds"]);
+  EXPECT_EQ(answer["link"]["source"], "--link none");
+  EXPECT_THAT(scheduled("modnn").err, HasSubstr("--link none: policy modnn sends data to the host, "
+                                                "expected one of none, best, recompute"));
+}
+
 TEST_F(Gpus, AGivenLinkComesFirst) {
   Made({"--gpu", "h200"});
   EXPECT_EQ(

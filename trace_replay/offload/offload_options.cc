@@ -2,6 +2,7 @@
 // The options of a policy, a machine and compression, one function a group.
 #include "trace_replay/offload/offload_options.h"
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -9,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -95,7 +97,13 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
 void AddLinkOption(CLI::App& app, OffloadCommandOptions& options) {
   AddRateOption(app, "--link", options.machine.link,
                 "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
-                "or infinity")
+                "or infinity; none: no data leaves for the host, as on GPUs that share its memory")
+      ->transform(
+          [&options](const std::string& text) {
+            options.machine.has_no_link = text == "none";
+            return options.machine.has_no_link ? std::string("infinity") : text;
+          },
+          "")
       ->default_str("that of the graph's GPU, or 12GB/s")
       ->group(kMachine);
 }
@@ -297,7 +305,7 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
   if (!profile.ok()) return profile.status();
   const GpuRates* const gpu = KnownGpu(graph.gpu);
-  choice.offloads = gpu == nullptr || !gpu->is_integrated;
+  choice.offloads = !options.machine.has_no_link && (gpu == nullptr || !gpu->is_integrated);
   choice.layerwise.set = *set;
   choice.layerwise.algorithms = *algorithms;
   choice.layerwise.order = orders->front();
@@ -308,6 +316,24 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
     choice.layerwise.densities = DensitiesOf(graph, *options.density);
   return choice;
 }
+
+namespace {
+
+// Refuses policies that send data where there is no link. A schedule of a file may not send any.
+absl::Status CheckSendsNothing(const OffloadCommandOptions& options,
+                               const std::vector<std::string>& policies) {
+  constexpr auto kKeepAll = std::to_array<const char*>({"none", "best", "recompute"});
+  if (!options.machine.has_no_link) return absl::OkStatus();
+  for (const std::string& policy : policies) {
+    if (absl::c_linear_search(kKeepAll, policy)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--link none: policy ", policy,
+                                                   " sends data to the host, expected one of ",
+                                                   absl::StrJoin(kKeepAll, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
                                 const std::vector<std::string>& policies) {
@@ -352,6 +378,7 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions
   if (status.ok()) {
     status = check(any_set, {"--offload"}, "vdnn or vdnn++");
   }
+  if (status.ok()) status = CheckSendsNothing(options, policies);
   if (!status.ok()) return status;
   if (app.count("--compressor") > 0 && app.count("--density") == 0) {
     return absl::InvalidArgumentError(

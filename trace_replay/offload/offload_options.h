@@ -33,7 +33,7 @@ struct PolicyChoice {
   std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
   // Schedules of earlier searches (--known): that of `best` is no slower.
   std::vector<Schedule> known = {};
-  bool offloads = true;  // of `best`: false for a GPU that shares the memory of the host
+  bool offloads = true;  // of `best`: false without a link, as where the host shares its memory
   std::optional<ScheduleMemory> memory_kind = std::nullopt;  // empty: the policy's choice
   bool has_algorithms = false;                               // an option gave them
 };
@@ -46,6 +46,7 @@ struct MachineOptions {
   std::optional<std::int64_t> memory_bytes;
   std::optional<std::int64_t> host_bytes;
   std::optional<double> link;     // bytes per second, in both directions
+  bool has_no_link = false;       // data leaves for the host by no copy
   std::optional<double> link_in;  // to the device
   std::optional<double> latency_seconds;
   bool one_way = false;  // a flag can only tell that it is so

@@ -94,6 +94,7 @@ double FragmentationOf(const Timeline& timeline) {
 // graph tells one.
 std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph();
+  if (options.machine.has_no_link) return "--link none";
   if (options.machine.link.has_value()) return "--link";
   if (scheduled.has_machine_of_file) return "the schedule";
   if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";

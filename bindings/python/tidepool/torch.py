@@ -616,7 +616,8 @@ def compile(model, *, budget, fullgraph=False, **options):
 
     slab: whether tensors of the step have planned addresses, which needs a C++ compiler once. Without them the budget
         limits the bytes of tensors, and PyTorch reserves more.
-    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
+    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured. With "none" nothing is sent to the host, as
+        by default where the GPU shares its memory.
     time_limit: seconds of a search, 8 by default.
 
     ValueError for wrong options. The first step, and a later one that finds more tensors, raises BudgetError if the
@@ -682,7 +683,8 @@ def offload(model, *, budget, link=None):
     then has `peak_bytes` and `seconds`, and `training.modes` the mode of each stage. The budget counts all tensors of the
     process between the start of the forward pass and the end of the backward pass.
 
-    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured.
+    link: bytes a second between the device and the host, or "25GB/s"; by default it is measured. With "none" nothing is sent to the host, as
+        by default where the GPU shares its memory.
 
     ValueError for wrong options. The second step, and a later one that finds more tensors, raises BudgetError if the
     budget is too small.

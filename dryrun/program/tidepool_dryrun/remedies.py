@@ -5,7 +5,6 @@ import dataclasses
 import pathlib
 import re
 import resource
-import shlex
 import tempfile
 import time
 
@@ -204,21 +203,8 @@ class Remedies:
         if not made["fits"]:
             return self.row(name, None, None, made["why"])
         budget = f"{self.budget >> 20}MiB"
-        how = f"{self.of_graph()}; tidepool schedule step.json --memory {budget} --policy best --memory-kind paged"
-        if not self.is_integrated:
-            how = f'tidepool.torch.compile(model, budget="{budget}")' + ("" if self.run.target.compiles else ", with tidepool beside PyTorch")
+        how = f'tidepool.torch.compile(model, budget="{budget}")' + ("" if self.run.target.compiles else ", with tidepool beside PyTorch")
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
-
-    def command(self):
-        """Returns the command as it was given: that of a rank lacks its launcher."""
-        return shlex.join(self.run.options.command)
-
-    def of_graph(self):
-        """Returns how the task graph comes into the file step.json."""
-        gpu = self.run.options.gpu
-        if self.run.options.is_function:
-            return f'tidepool.dryrun(..., gpu="{gpu}", graph="step.json")'
-        return f"tidepool dryrun --gpu {gpu} --graph step.json -- {self.command()}"
 
     def eight_bits(self):
         peak = what_if.small_state(self.graph)

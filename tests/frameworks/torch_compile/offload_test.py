@@ -493,9 +493,12 @@ def searches_of_a_chain():
         chain = a_chain_of(4, link)
         found = _chain.search(chain, memory)
         assert set(found) == modes and _chain.predict(chain, found).peak_bytes <= memory, found
-    least = _chain.predict(a_chain_of(4, 10.0), [_chain.LEAST] * 4).peak_bytes
-    assert _chain.search(a_chain_of(4, 10.0), least) is not None
-    assert _chain.search(a_chain_of(4, 10.0), least - 1) is None
+    for link in (10.0, 0.0):  # without a link nothing is sent
+        chain = a_chain_of(4, link)
+        least = _chain.predict(chain, _chain.least(chain)).peak_bytes
+        found = _chain.search(chain, least)
+        assert found is not None and (link or set(found) <= {_chain.KEEP, _chain.AGAIN}), found
+        assert _chain.search(chain, least - 1) is None
 
 
 # Memory, under a dry run --------------------------------------------------------------------------

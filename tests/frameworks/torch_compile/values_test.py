@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
+import unittest.mock
 import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
@@ -17,6 +19,7 @@ import torch
 import isolated
 import models
 import tidepool.torch as tidepool_torch
+from tidepool._torch_compile import _link
 
 STEPS = int(os.environ.get("STEPS", 5))
 UNLIMITED = 1 << 40
@@ -95,7 +98,7 @@ def check(program, points, reference=None):
         count = len(tidepool_torch.plans())
         got = program.train(within(budget, link=link, time_limit=2))
         plan = tidepool_torch.plans()[count]
-        print(f"  {share} at {link:g} B/s: {plan.runs_again} run again, {plan.copies_out} out, {plan.copies_in} in, "
+        print(f"  {share} at {link} B/s: {plan.runs_again} run again, {plan.copies_out} out, {plan.copies_in} in, "
               f"x{plan.overhead:.3f}", flush=True)
         assert is_same(expected, got), (link, share)
         assert plan.peak_bytes <= budget < full.peak_bytes, plan
@@ -108,6 +111,12 @@ RERUNS, COPIES, BOTH = (1e8, 0.6, True, False), (50e9, 0.6, False, True), (5e9, 
 
 def a_gpt_with_dropout():
     check(Program(models.GPT, lambda: models.tokens(4)), [RERUNS, COPIES, BOTH])
+
+
+def nothing_is_sent_without_a_link():
+    check(Program(models.GPT, lambda: models.tokens(4)), [("none", 0.6, True, False)])
+    with unittest.mock.patch("torch.cuda.get_device_properties", lambda device: types.SimpleNamespace(is_integrated=True)):
+        assert _link.link_rate.__wrapped__(torch.device("cuda")) == 0  # the memory of the host is its own
 
 
 def a_resnet_with_batch_norm_and_relu_in_place():

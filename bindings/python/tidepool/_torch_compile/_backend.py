@@ -367,7 +367,7 @@ class _Planner:
         has_slab = self.options.slab and not self.job.is_tangled and _slab.is_there(device)
         self.costs = _costs.costs_of(device, has_slab)
         with _private.real_tensors():
-            link = self.options.link or _link.link_rate(device)
+            link = _link.link_rate(device) if self.options.link is None else self.options.link
         captured = self._captured(joint, forward_count, link, has_slab)
         outside = self._outside(captured, has_slab)
         if self.is_shared:

@@ -11,9 +11,12 @@ _ASSUMED = 50e9  # bytes a second, for tensors of the CPU, which play the part o
 
 @functools.lru_cache(maxsize=None)
 def link_rate(device):
-    """Returns the bytes a second of the slower direction between a device and pinned memory."""
+    """Returns the bytes a second of the slower direction between a device and pinned memory; 0 for a device that shares the memory of the
+    host, to which nothing need be sent."""
     if device.type != "cuda":
         return _ASSUMED
+    if getattr(torch.cuda.get_device_properties(device), "is_integrated", False):
+        return 0.0
     size = 32 << 20
     here = torch.empty(size, dtype=torch.uint8, device=device)
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -20,7 +20,7 @@ class Options:
     """The options of torch.compile(..., backend="tidepool", options=...), checked."""
 
     budget: int  # bytes of the device
-    link: Optional[float]  # bytes a second in each direction; None: measured
+    link: Optional[float]  # bytes a second in each direction; 0: nothing is sent; None: measured
     time_limit: float  # seconds of a search
     slab: bool  # whether tensors of the step have planned addresses, so that the budget is what PyTorch reserves
 
@@ -56,6 +56,14 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
+def _rate(link: Any) -> Optional[float]:
+    if link is None or link == "none":
+        return None if link is None else 0.0
+    if isinstance(link, str) and link.endswith("/s"):
+        link = link[:-2]
+    return float(size_bytes("link", link))
+
+
 def check(given: Optional[Mapping[str, Any]]) -> Options:
     """Returns the options of a mapping. Raises ValueError for a missing budget, an unknown name and a wrong value."""
     given = dict(given or {})
@@ -67,13 +75,11 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
     if given.get("budget") is None:
         raise ValueError("the backend 'tidepool' needs a budget: torch.compile(model, backend=\"tidepool\", "
                          "options={\"budget\": \"23GiB\"})")
-    link = given.get("link")
-    if isinstance(link, str) and link.endswith("/s"):
-        link = link[:-2]
+    link = _rate(given.get("link"))
     slab = given.get("slab", True)
     if not isinstance(slab, bool):
         raise ValueError(f"slab {slab!r}, expected True or False")
-    return Options(budget=size_bytes("budget", given["budget"]), link=None if link is None else float(size_bytes("link", link)),
+    return Options(budget=size_bytes("budget", given["budget"]), link=link,
                    time_limit=_seconds(given.get("time_limit", 8)), slab=slab)
 
 

@@ -26,7 +26,7 @@ class Problem:
         number = {datum["name"]: i for i, datum in enumerate(document["data"])}
         self.bytes = [datum["bytes"] for datum in document["data"]]
         self.memory = memory
-        self.link = document["link"]
+        self.link = document["link"] or float("inf")  # without one nothing is sent
         self.reads = [[number[name] for name in task.get("reads", ())] for task in document["tasks"]]
         self.writes = [[number[name] for name in task.get("writes", ())] for task in document["tasks"]]
         self.seconds = [task["algorithms"][0]["seconds"] for task in document["tasks"]]

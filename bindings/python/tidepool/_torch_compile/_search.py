@@ -11,8 +11,11 @@ __all__ = ["run_plan", "search"]
 
 Answer = Dict[str, Any]
 
-# Pages as small as the blocks of PyTorch's allocator: the schedule counts bytes, since it decides no addresses.
-_OPTIONS = {"policy": "best", "memory_kind": "paged"}
+
+def _options(document: Answer) -> Dict[str, str]:
+    # Pages as small as the blocks of PyTorch's allocator: the schedule counts bytes, since it decides no addresses.
+    options = {"policy": "best", "memory_kind": "paged"}
+    return options if document["link"] else {**options, "link": "none"}
 
 
 def search(document: Answer, memory: int, time_limit: float) -> Tuple[Optional[Answer], Answer]:
@@ -21,7 +24,7 @@ def search(document: Answer, memory: int, time_limit: float) -> Tuple[Optional[A
         from tidepool import Graph
     except ImportError:
         return _run_tool(document, memory, time_limit)
-    schedule = Graph(json.dumps(document)).schedule(memory=memory, time_limit=time_limit, **_OPTIONS)
+    schedule = Graph(json.dumps(document)).schedule(memory=memory, time_limit=time_limit, **_options(document))
     return (schedule.to_dict() if schedule.fits else None), schedule.answer.to_dict()
 
 
@@ -41,7 +44,7 @@ def _run_tool(document: Answer, memory: int, time_limit: float) -> Tuple[Optiona
     with tempfile.TemporaryDirectory() as folder:
         graph, schedule = (pathlib.Path(folder) / name for name in ("graph", "schedule"))
         graph.write_text(json.dumps(document), encoding="utf-8")
-        options = [f"--{name.replace('_', '-')}={value}" for name, value in _OPTIONS.items()]
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in _options(document).items()]
         ran = subprocess.run([_tool(), "schedule", str(graph), f"--memory={memory}", f"--time-limit={time_limit}", *options,
                               "--json", "-o", str(schedule)], capture_output=True, text=True, check=False)
         if ran.returncode not in (0, 2):

@@ -8,15 +8,19 @@ change that takes the least time for the memory that is missing, again and again
 import dataclasses
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-__all__ = ["AGAIN", "AGAIN_FROM_HOST", "KEEP", "LEAST", "SEND", "Chain", "Phase", "Prediction", "Stage", "predict", "search"]
+__all__ = ["AGAIN", "AGAIN_FROM_HOST", "KEEP", "SEND", "Chain", "Phase", "Prediction", "Stage", "changes", "least", "predict", "search"]
 
 KEEP = "keep"  # all data stays
 SEND = "send"  # the data goes to the host, and comes back
 AGAIN = "again"  # the stage runs again, from its inputs
 AGAIN_FROM_HOST = "again from host"  # and its inputs go to the host, and come back
-LEAST = AGAIN_FROM_HOST  # the mode that takes the least memory
 _AHEAD = 1  # data comes back while this many stages before it run their backward pass
 _BEHIND = 2  # and has left when the stage after as many begins
+
+
+def changes(link: float) -> Sequence[str]:
+    """Returns the modes of stages that do not keep all their data, the one with the least on the device last. `link` is that of a chain."""
+    return (SEND, AGAIN, AGAIN_FROM_HOST) if link else (AGAIN,)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Phase(NamedTuple):
 class Chain:
     stages: Sequence[Stage]
     phases: Sequence[Phase]
-    link: float  # bytes a second in each direction
+    link: float  # bytes a second in each direction; 0: nothing is sent
 
     def with_gradients(self, size: int) -> "Chain":
         """Returns the chain of a step at the start of which so many bytes of gradients are there, to which it adds its own."""
@@ -144,7 +148,7 @@ def _best_change(chain: Chain, places: _Places, modes: List[str], memory: int) -
     excess, seconds = _excess(_peaks(chain, places, modes), memory), _seconds(chain, places, modes)
     best, best_gain = None, 0.0
     for stage, present in enumerate(modes):
-        for mode in (SEND, AGAIN, AGAIN_FROM_HOST):
+        for mode in changes(chain.link):
             if mode == present:
                 continue
             tried = [*modes[:stage], mode, *modes[stage + 1:]]
@@ -155,6 +159,18 @@ def _best_change(chain: Chain, places: _Places, modes: List[str], memory: int) -
     return best
 
 
+def least(chain: Chain) -> List[str]:
+    """Returns the modes that take the least memory."""
+    modes = [changes(chain.link)[-1]] * len(chain.stages)
+    if chain.link:
+        return modes
+    # A stage that runs again has its inputs besides, so one with a backward pass right after its forward pass keeps its data.
+    for stage in range(len(modes)):
+        tried = [*modes[:stage], KEEP, *modes[stage + 1:]]
+        modes = min(modes, tried, key=lambda one: predict(chain, one).peak_bytes)
+    return modes
+
+
 def search(chain: Chain, memory: int) -> Optional[List[str]]:
     """Returns modes of a step that takes at most `memory` bytes above its start; None where no modes do."""
     places = _Places(chain)
@@ -162,7 +178,7 @@ def search(chain: Chain, memory: int) -> Optional[List[str]]:
     while _excess(_peaks(chain, places, modes), memory):
         change = _best_change(chain, places, modes, memory)
         if change is None:
-            modes = [LEAST] * len(modes)
+            modes = least(chain)
             break
         modes[change[0]] = change[1]
     if _excess(_peaks(chain, places, modes), memory):

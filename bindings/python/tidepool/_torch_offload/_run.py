@@ -99,7 +99,7 @@ def _compile_again(model: nn.Module, options: _options.Options) -> bool:
                   RuntimeWarning, stacklevel=4)
     import tidepool.torch
 
-    given = {"budget": options.budget, **({} if options.link is None else {"link": options.link})}
+    given = {"budget": options.budget, **({} if options.link is None else {"link": options.link or "none"})}
     for module in is_optimized:
         ours = tidepool.torch.compile(module._orig_mod, **given)
         module.dynamo_ctx, module.forward = ours.dynamo_ctx, ours.forward
@@ -123,7 +123,7 @@ def _arguments(given: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tidepool.torch", description="Trains the models of a program within a budget of memory")
     parser.add_argument("--budget", default=os.environ.get("TIDEPOOL_BUDGET"),
                         help="bytes of the device, such as 23GiB (default: TIDEPOOL_BUDGET)")
-    parser.add_argument("--link", help="bytes a second between device and host, such as 25GB/s (default: measured)")
+    parser.add_argument("--link", help="bytes a second between device and host, such as 25GB/s, or none (default: measured)")
     parser.add_argument("-m", dest="is_module", action="store_true", help="the program is a module, as for python -m")
     parser.add_argument("program", help="the path of a script, or the name of a module")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="arguments of the program")

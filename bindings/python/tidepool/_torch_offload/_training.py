@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .._torch_compile import _options, _private
 from .._torch_compile._link import link_rate
-from ._chain import AGAIN, AGAIN_FROM_HOST, LEAST, SEND, Chain, Phase, Prediction, Stage, predict, search
+from ._chain import AGAIN, AGAIN_FROM_HOST, SEND, Chain, Phase, Prediction, Stage, changes, least, predict, search
 from ._copies import Bundle, Streams, addresses_of, bytes_of, bytes_of_all
 
 __all__ = ["Prediction", "Training", "stages_of"]
@@ -234,7 +234,7 @@ class _Step:
         if self.measure is not None:
             return SEND
         is_known = number < len(self.plan.modes) and self.plan.stages[number] is module
-        return self.plan.modes[number] if is_known else LEAST
+        return self.plan.modes[number] if is_known else changes(self.training.rate)[-1]
 
     def run(self, module: nn.Module, forward: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
         number = len(self.bundles)
@@ -360,7 +360,7 @@ class Training:
         _private.watch_saved_tensors_hooks()
         self.streams = Streams(self.device)
         self.clock = _Clock(self.device)
-        self._link = self.link or link_rate(self.device)
+        self.rate = link_rate(self.device) if self.link is None else self.link
         self._wrap(self.model, self._begin)
         for stage in self._stages:
             if not _is_replaced(stage):
@@ -426,7 +426,7 @@ class Training:
             return
         plan, step = measured
         plan.stages = tuple(step.modules)
-        plan.chain = step.measure.chain(len(step.modules), self._link)
+        plan.chain = step.measure.chain(len(step.modules), self.rate)
         plan.gradients = step.measure.gradients
 
     # Search -----------------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ class Training:
         memory = self.budget - base - plan.correction
         modes = search(chain, memory)
         if modes is None:
-            smallest = predict(chain, [LEAST] * len(plan.stages)).peak_bytes + base + plan.correction
+            smallest = predict(chain, least(chain)).peak_bytes + base + plan.correction
             size = _options.size_text
             raise _options.BudgetError(
                 f"tidepool: a budget of {size(self.budget)} ({self.budget} bytes) is too small. The smallest that works is "
