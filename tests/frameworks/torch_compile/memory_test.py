@@ -63,6 +63,18 @@ def step_plainly(call, batch, optimizer):
     optimizer.zero_grad()
 
 
+class StepThatKeepsItsLoss:
+    """A loop that holds the loss of a step when the next one begins, as most do."""
+
+    loss = None
+
+    def __call__(self, call, batch, optimizer):
+        self.loss = call(*batch)
+        self.loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def step_with_late_zeros(call, batch, optimizer):
     """A step that keeps gradients until its backward pass."""
     loss = call(*batch)
@@ -152,7 +164,11 @@ def check_habits():
     for name, habit in habits.items():
         peaks, plan = train(make, data, budget, steps=8, **habit)
         row(name, budget, peaks, plan)
-        assert peaks[-1].reserved <= 1.03 * budget, (name, [each.reserved for each in peaks], budget)
+        assert max(each.reserved for each in peaks) <= 1.01 * budget, (name, [each.reserved for each in peaks], budget)
+    # Without state of the optimizer the second plan has a larger slab.
+    peaks, plan = train(make, data, budget, step=StepThatKeepsItsLoss(), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+    row("kept loss", budget, peaks, plan)
+    assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
 
 
 def check_without_slab():

@@ -7,7 +7,7 @@ import itertools
 import time
 import warnings
 import weakref
-from typing import Any, Callable, ContextManager, List, Mapping, Optional, Tuple
+from typing import Any, Callable, ContextManager, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from functorch.compile import default_partition
@@ -435,6 +435,8 @@ class _Planner:
         if self.region.has_stepped():
             return self.outside.estimate_reserved(captured, self.device, 0)
         to_come, is_known = _optimizers.bytes_to_come(self.device, captured.trained_bytes)
+        if captured.kept_outside:  # these are there before the first step, so further ones are added to them
+            to_come += captured.gradient_bytes
         # The thread of the backward pass calls libraries too.
         outside = self.outside.estimate_reserved(captured, self.device, to_come + self.costs.lasting_bytes)
         if is_known or self.options.budget - outside >= self.least:
@@ -642,11 +644,29 @@ class _Region:
     def _run(self, arguments: Any) -> Any:
         self.calls += 1
         if self._is_outgrown():
+            if self.keeps_gradients:
+                _move_gradients_out(arguments, self.compiled.planner.device)
             if self.nest is not None and self.nest is self.compiled.planner.nest:
                 _Nest(self.nest.regions())  # all of them are planned again
             self.compiled = _Compiled(self, list(arguments))
             self.planned_at = self.calls
         return self.compiled.call(*arguments)
+
+
+def _move_gradients_out(tensors: Sequence[Any], device: torch.device) -> None:
+    """Moves gradients out of the slab, which cannot have another size while they live there. They wait on the host, since the device has no
+    room for both."""
+    if not _slab.figures_of(device).live_bytes:
+        return
+    parameters = {id(one): one for one in tensors if isinstance(one, torch.nn.Parameter)}.values()  # tied ones once
+    trained = [one for one in parameters if type(one.grad) is torch.Tensor and one.grad.device == device]
+    waiting = [one.grad.cpu() for one in trained]
+    for one in trained:
+        one.grad = None
+    if _slab.resize(device, 0):
+        torch.cuda.empty_cache()
+    for one, gradient in zip(trained, waiting):
+        one.grad = gradient.to(device)
 
 
 _OFTEN = 4  # calls within which memory that comes again belongs to the steps

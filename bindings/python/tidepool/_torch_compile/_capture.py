@@ -24,6 +24,7 @@ __all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "check", "desc
 BORDER = "begin of backward"
 END = "end of backward"
 _SMALL = 16  # an operator's results of at most a 16th of its largest one are small
+_SMALL_RESULT = 1 << 20  # bytes; PyTorch's allocator takes 2 MiB of the device for all tensors of up to as many
 _TANGENTS = "tangents"  # a datum that BORDER writes and each backward task reads, so that none runs before it
 _HELD = "held by the caller"  # a datum that END updates, so that it is a task
 
@@ -51,6 +52,7 @@ class Captured:
     trained_bytes: int  # bytes of the inputs that take a gradient
     gradient_bytes: int  # bytes of the backward pass's results
     kept_outside: Set[str]  # results of the backward pass that are no data of the schedule
+    small_results: Set[str]  # of the forward pass, such as a loss, which programs hold until their next step
 
     @property
     def tasks(self):
@@ -262,6 +264,10 @@ def _datum(name, size, kind):
     return {"name": name, "bytes": size, "kind": kind}
 
 
+def _small_of(data):
+    return {datum["name"] for datum in data if datum["bytes"] <= _SMALL_RESULT}
+
+
 def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_outside=False):
     """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
 
@@ -299,7 +305,8 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
         clone_bytes=_bytes_outside(mutated),
         trained_bytes=_bytes_outside(node for node in inputs if getattr(node.meta["val"], "requires_grad", False)),
         gradient_bytes=sum(maker.storages.bytes[key] for key in maker.ends),
-        kept_outside={maker.names[key] for key in maker.ends if gradients_outside and key in maker.names})
+        kept_outside={maker.names[key] for key in maker.ends if gradients_outside and key in maker.names},
+        small_results=_small_of(maker.data) & set(maker.names_of(held[:forward_count - len(new_values)])))
 
 
 # The least memory -----------------------------------------------------------------------------------

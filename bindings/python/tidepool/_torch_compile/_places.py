@@ -85,8 +85,8 @@ class _Walk:
             datum = data[note.result] if note.result is not None else None
             if datum in self.small and name in self.ran:
                 datum = None  # the first one is there
-            # Gradients that the program keeps beyond its step are not in the slab.
-            has_place = datum not in self.captured.kept_outside
+            # Gradients and losses that the program keeps beyond its step are not in the slab, of which they would fix the size.
+            has_place = datum not in self.captured.kept_outside and datum not in self.captured.small_results
             request = self.request(note.bytes, has_place)
             if datum is None:
                 numbers[note.request] = request
