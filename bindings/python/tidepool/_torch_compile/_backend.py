@@ -564,7 +564,7 @@ class _Region:
         self.planned_at = 0  # the call before the plan
         self._twin: Optional[_Region] = None
         self.calls = 0
-        self.emptied_at = -_OFTEN  # the last call that gave PyTorch's cache back
+        self.emptied_at = 0  # the last call that gave PyTorch's cache back
         _optimizers.watch()
         self.first_step = _optimizers.steps()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
