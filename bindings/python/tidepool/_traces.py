@@ -40,6 +40,9 @@ class Report(Answer):
         with open(self.output, encoding="utf-8") as file:
             return show(file.read())
 
+    def __repr__(self) -> str:
+        return f"Report({', '.join(f'{name}={value!r}' for name, value in vars(self).items() if name != 'svg')})"
+
     def to_dict(self) -> Dict[str, Any]:
         """Returns the figures as dictionaries and lists, without the drawing."""
         figures = super().to_dict()

@@ -132,6 +132,12 @@ def test_a_notebook_shows_a_drawing_that_was_written(vgg, tmp_path):
     assert vgg.report(tmp_path / "report.folded")._repr_html_() is None
 
 
+def test_the_text_of_a_report_has_no_drawing(vgg):
+    report = vgg.report()
+    assert "<svg" not in repr(report) and "peak_live_bytes=840280064" in repr(report)
+    assert vgg.report().svg == pickle.loads(pickle.dumps(report)).svg
+
+
 def test_writes_the_page_of_a_report_with_a_comparison(vgg, tmp_path):
     page = tmp_path / "report.html"
     assert vgg.report(page, before=tidepool.read(ALEXNET)).output == str(page)
