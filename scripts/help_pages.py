@@ -182,6 +182,20 @@ def zsh_text(text):
     return text.replace("'", "'\\''").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
 
 
+def zsh_command(name, description):
+    """Returns a command for the list of them, which zsh reads as words in quotation marks within a word."""
+    text = re.sub(r'(["$`\\])', r"\\\1", description).replace("'", "'\\''").replace(":", "\\:")
+    return f'{name}\\:"{text}"'
+
+
+def zsh_rest(page):
+    """Returns the line of the other arguments of a command for _arguments."""
+    if page.commands:
+        commands = " ".join(zsh_command(*row) for title, text in page.sections if title in GROUPS for row in rows_of(text))
+        return f"      '1:command:(({commands}))'"
+    return "      '*:::program:_normal'" if page.usage.endswith("-- COMMAND...") else "      '*:file:_files'"
+
+
 def zsh_option(option):
     """Returns the line of an option for _arguments."""
     value = ""
@@ -202,12 +216,10 @@ def zsh(pages):
         lines.append(f"""    {page.command[0] if page.command else '""'})""")
         if page.command:
             lines += ["      shift words; (( CURRENT-- ))"]
-        lines.append("      _arguments \\")
+        lines.append("      _arguments -S \\")
         options = [option for shown in (page, *inner) for option in shown.options]
         lines += dict.fromkeys(line for option in options for line in zsh_option(option))
-        commands = " ".join(f"{row[0]}\\:'{zsh_text(row[1])}'" for title, text in page.sections if title in GROUPS
-                            for row in rows_of(text)).replace("'", '"')
-        lines.append(f"      '1:command:(({commands}))'" if page.commands else "      '*:file:_files'")
+        lines.append(zsh_rest(page))
         lines.append("      ;;")
     return "\n".join(lines + ["  esac", "}", '_tidepool "$@"', ""])
 

@@ -83,6 +83,17 @@ expect(terminal.arguments("tidepool size 'my s\t"), ["tidepool", "size", "my sna
 expect(terminal.arguments("tidepool size fol\t"), ["tidepool", "size", "folder/"], "a folder")
 expect(terminal.arguments("tidepool dryrun -- tr my\t"), ["tidepool", "dryrun", "--", "tr", "my snap.pickle"], "files of a program")
 expect("python3" in completed("tidepool", "dryrun", "--", "python"), True, "programs after --")
+
+# zsh reads the commands as words within a word.
+zsh = (share / "zsh/site-functions/_tidepool").read_text()
+line = next(line for line in zsh.splitlines() if "'1:command:((" in line)
+(spec,) = shlex.split(line.rstrip("\\"))
+shown = dict(word.replace("\\:", ":").split(":", 1) for word in shlex.split(spec.removeprefix("1:command:((").removesuffix("))")))
+summary = "of '-', the text of PyTorch's OutOfMemoryError on standard input, whether a setting can help"
+expect(shown["info"].endswith(summary), True, f"zsh's description of info, {shown['info']}")
+dryrun = zsh.partition("\n    dryrun)\n")[2].partition(";;")[0]
+expect("'*:::program:_normal'" in dryrun, True, "zsh's programs after --")
+
 overview = (share / "man/man1/tidepool.1").read_text()
 for command in re.findall(r"^  ([a-z]+) {2,}", subprocess.run([tool, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout, re.M):
     expect(command in overview and (share / f"man/man1/tidepool-{command}.1").exists(), True, f"the page of {command}")
