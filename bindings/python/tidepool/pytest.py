@@ -62,6 +62,14 @@ def _check_test(name: str, fields: Any, path: str) -> None:
     _check_tolerance(fields.get("tolerance", 0), place)
 
 
+def _expect_writable(path: str) -> None:
+    """Makes an empty file."""
+    try:
+        open(path, "w", encoding="utf-8").close()
+    except OSError as error:
+        raise pytest.UsageError(f"{path}: {error.strerror}") from None
+
+
 def read(path: str, may_be_missing: bool = False) -> Dict[str, Any]:
     """Returns the contents of a golden file. Raises pytest.UsageError for a wrong one."""
     try:
@@ -116,12 +124,12 @@ class Golden:
         self.now: Dict[str, Dict[str, int]] = {}
         self.collected: Set[str] = set()
         self.deselected: Set[str] = set()
+        self.failed: Set[str] = set()
         self.is_worker = hasattr(config, "workerinput")  # of pytest-xdist
-        if self.table and not self.is_worker:
-            try:
-                open(self.table, "w", encoding="utf-8").close()
-            except OSError as error:
-                raise pytest.UsageError(f"{self.table}: {error.strerror}") from None
+        if self.is_worker:
+            return
+        if self.table:
+            _expect_writable(self.table)
 
     def rows_of(self, test: str, values: Dict[str, int]) -> Iterator[Row]:
         """Yields a row for each golden value of a test, or for each that it measured if it is new."""
@@ -155,10 +163,13 @@ class Golden:
 
     # Reports come from workers of pytest-xdist too.
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "call":
+        if report.failed:
+            self.failed.add(report.nodeid)
+        # The last one has the measurements of all parts of the test.
+        if report.when != "teardown" or (self.updates and report.nodeid in self.failed):
             return
         for name, text in report.user_properties:
-            if name == PROPERTY and not (self.updates and report.failed):
+            if name == PROPERTY:
                 self.now.update(json.loads(str(text)))
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -291,10 +302,14 @@ def tidepool_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     return functools.partial(_take, request.node)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_TAKEN] = {}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Compares the answers of tests that `tidepool.fits` made."""
-    item.stash[_TAKEN] = {}
     if item.config.pluginmanager.getplugin("tidepool-golden") is None:
         return (yield)
     from tidepool import _dryrun

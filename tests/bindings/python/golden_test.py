@@ -177,6 +177,56 @@ def test_wrong_measurements(run, pytester, line, error):
     run("-k", "more").stdout.fnmatch_lines([error])
 
 
+def test_set_up_and_tear_down_may_measure(run, golden, pytester):
+    pytester.makepyfile(test_memory=TESTS + """
+import pytest
+
+@pytest.fixture
+def measures(tidepool_golden):
+    tidepool_golden(answer(1, 2), "set-up")
+    yield
+    tidepool_golden(answer(3, 4), "tear-down")
+
+def test_more(measures): pass
+""")
+    result = compare(run)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["new: test_memory.py::test_more (set-up) · peak live · 1.0 MiB"])
+    assert compare(run, "--tidepool-golden-update").ret == 0
+    assert compare(run).ret == 0
+    tests = golden()["tests"]
+    assert tests["test_memory.py::test_more (set-up)"] == {"peak_live_bytes": 1 * MIB, "peak_reserved_bytes": 2 * MIB}
+    assert tests["test_memory.py::test_more (tear-down)"] == {"peak_live_bytes": 3 * MIB, "peak_reserved_bytes": 4 * MIB}
+
+
+@pytest.mark.parametrize("place", ["set-up", "tear-down"])
+def test_a_fixture_fails_with_its_values(run, golden, pytester, place):
+    golden(tests={f"test_memory.py::test_more ({place})": {"peak_live_bytes": 1}})
+    measure = f"tidepool_golden(answer(1, 2), '{place}')"
+    lines = (measure, "yield") if place == "set-up" else ("yield", measure)
+    pytester.makepyfile(test_memory=TESTS + "\nimport pytest\n@pytest.fixture\ndef measures(tidepool_golden):\n    "
+                        + "\n    ".join(lines) + "\n\ndef test_more(measures): pass\n")
+    result = compare(run)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"changed: test_memory.py::test_more ({place}) · peak live · 0.0 MiB · 1.0 MiB*"])
+
+
+def test_a_test_whose_tear_down_passes_after_a_failure_changes_no_golden_value(run, golden, pytester):
+    before = golden()
+    pytester.makepyfile(test_memory=TESTS.replace("def test_step(tidepool_golden):", """
+import pytest
+
+@pytest.fixture
+def resource():
+    yield
+
+def test_step(tidepool_golden, resource):
+    tidepool_golden(answer(1, 2), "first")
+    assert False""".lstrip()))
+    assert compare(run, "--tidepool-golden-update").ret == 1
+    assert golden() == before
+
+
 @pytest.mark.parametrize("contents, error", [
     (None, "no such file, expected golden values: --tidepool-golden-update writes them"),
     ("{", "broken JSON"),
