@@ -227,6 +227,21 @@ def test_step(tidepool_golden, resource):
     assert golden() == before
 
 
+def test_old_versions_of_pytest(run, pytester):
+    """The plug-in is loaded in each run of pytest where the package is installed."""
+    pytester.makepyfile(old="import pytest\nfor name in ('StashKey', 'Parser', 'TestReport'): delattr(pytest, name)\npytest.__version__ = '6.2.5'\n",
+                        test_other="def test_other(): pass\n")
+
+    def run_old(*arguments):
+        return pytester.runpytest_subprocess("-p", "old", "-p", "tidepool.pytest", "-p", "no:cacheprovider", *arguments)
+
+    assert run_old("test_other.py").ret == 0
+    reason = "golden values need pytest 7, and this is 6.2.5: pip install 'pytest>=7'"
+    result = run_old("test_other.py", "--tidepool-golden", "memory.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and reason in result.stderr.str()
+    run_old("test_memory.py").stdout.fnmatch_lines([f"*{reason}*"])
+
+
 @pytest.mark.parametrize("contents, error", [
     (None, "no such file, expected golden values: --tidepool-golden-update writes them"),
     ("{", "broken JSON"),
