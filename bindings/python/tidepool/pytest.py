@@ -140,6 +140,9 @@ class Golden:
             return
         if self.table:
             _expect_writable(self.table)
+        if self.updates and not os.path.exists(self.path):
+            _expect_writable(self.path)
+            os.remove(self.path)
 
     def rows_of(self, test: str, values: Dict[str, int]) -> Iterator[Row]:
         """Yields a row for each golden value of a test, or for each that it measured if it is new."""

@@ -268,6 +268,9 @@ def test_wrong_options(run, pytester):
         assert result.ret == pytest.ExitCode.USAGE_ERROR and "need the file: --tidepool-golden FILE" in result.stderr.str()
     result = run("--tidepool-golden", "memory.json", "--tidepool-golden-update", "--tidepool-golden-table", "no/table.md")
     assert result.ret == pytest.ExitCode.USAGE_ERROR and "no/table.md: No such file or directory" in result.stderr.str()
+    result = run("--tidepool-golden", "no/memory.json", "--tidepool-golden-update")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and "no/memory.json: No such file or directory" in result.stderr.str()
+    assert "passed" not in result.stdout.str()
 
 
 class Action:
