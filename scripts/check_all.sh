@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some four hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
 # and the convolutions under tsan, all tests under asan, all dry runs, the wheel, the Debian package, each file compiled alone
-# without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the site, the reader in the browser, and each
+# without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the reader in the browser, the site, and each
 # reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
@@ -54,12 +54,12 @@ cmake --preset coverage >/dev/null
 cmake --build build/coverage --target tidepool_tool -- --quiet
 python3 tests/house/journeys_test.py . build/coverage
 
+step "reader in the browser"
+python3 tests/house/browser_reader_test.py . || [ $? -eq 77 ]
+
 step "site"
 scripts/site.sh
 python3 tests/house/site_test.py .
-
-step "reader in the browser"
-python3 tests/house/browser_reader_test.py . || [ $? -eq 77 ]
 
 step "fuzz, and locks checked by clang"
 scripts/fuzz.sh 60
