@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some four hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
-# and the convolutions under tsan, all tests under asan, all dry runs, the wheel, the Debian package, the recipe for Conan,
-# each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the reader in the
-# browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
+# and the convolutions under tsan, all tests under asan, all dry runs, the wheel from its sdist, the Debian package, the
+# recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
+# reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,8 +28,8 @@ ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 step "all dry runs"
 scripts/framework_tests.sh dryrun dryrun_steps
 
-step "wheel"
-scripts/wheel_test.sh
+step "wheel, from the source distribution"
+scripts/wheel_test.sh sdist
 
 step "Debian package, and recipe for Conan"
 scripts/deb.sh
