@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# TIDEPOOL_PORTABLE: libraries and programs that need libc and libstdc++ alone. Abseil is a part, other libraries are archives,
-# and CUDA's runtime, of any version since 12, is opened when it is first called.
+# TIDEPOOL_OPEN_CUDA: libraries and programs open CUDA's runtime, of any version since 12, when it is first called.
+# TIDEPOOL_PORTABLE: they do that too, and need libc and libstdc++ alone. Abseil is a part, other libraries are archives.
 set(TIDEPOOL_LINK_PATHS ON)
+if(TIDEPOOL_OPEN_CUDA OR TIDEPOOL_PORTABLE)
+  set(TIDEPOOL_LINK_PATHS OFF)
+  set(TIDEPOOL_CUDART tidepool_cudart)
+endif()
 set(TIDEPOOL_JEMALLOC_LIBRARY PkgConfig::jemalloc)
 
 # Sets the version of a shared library, and that of its interface, which programs ask for. A wheel holds no links, so there a
@@ -34,8 +38,6 @@ if(NOT TIDEPOOL_ABSEIL)
   message(FATAL_ERROR "TIDEPOOL_PORTABLE is ON and TIDEPOOL_ABSEIL is empty. Name the folder of Abseil's sources with "
                       "-DTIDEPOOL_ABSEIL=FOLDER: installed archives are for programs alone.")
 endif()
-set(TIDEPOOL_LINK_PATHS OFF)
-set(TIDEPOOL_CUDART tidepool_cudart)
 # Where pip installs CUDA's runtime, seen from the folder of a library in a wheel.
 set(CMAKE_INSTALL_RPATH
   "$ORIGIN/../../nvidia/cu13/lib" "$ORIGIN/../../nvidia/cuda_runtime/lib" "$ORIGIN/../nvidia/cu13/lib" "$ORIGIN/../nvidia/cuda_runtime/lib")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks a release, in some four hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
-# and the convolutions under tsan, all tests under asan, all dry runs, the wheel, each file compiled alone without the CUDA
-# Toolkit, stress, clang-tidy, journeys of the design page, the site, the reader in the browser, and each reader fuzzed by a
-# build of clang, which also checks the locks.
+# and the convolutions under tsan, all tests under asan, all dry runs, the wheel from its sdist, the Debian package, the
+# recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
+# reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,8 +28,12 @@ ctest --test-dir build/asan --output-on-failure -j "$(nproc)"
 step "all dry runs"
 scripts/framework_tests.sh dryrun dryrun_steps
 
-step "wheel"
-scripts/wheel_test.sh
+step "wheel, from the source distribution"
+scripts/wheel_test.sh sdist
+
+step "Debian package, and recipe for Conan"
+scripts/deb.sh
+scripts/recipes.sh
 
 # The other builds compile many files at once, which hides an include that a file lacks.
 step "each file alone, without the CUDA Toolkit"
@@ -51,12 +55,12 @@ cmake --preset coverage >/dev/null
 cmake --build build/coverage --target tidepool_tool -- --quiet
 python3 tests/house/journeys_test.py . build/coverage
 
+step "reader in the browser"
+python3 tests/house/browser_reader_test.py . || [ $? -eq 77 ]
+
 step "site"
 scripts/site.sh
 python3 tests/house/site_test.py .
-
-step "reader in the browser"
-python3 tests/house/browser_reader_test.py . || [ $? -eq 77 ]
 
 step "fuzz, and locks checked by clang"
 scripts/fuzz.sh 60

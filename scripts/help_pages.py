@@ -128,32 +128,72 @@ def man_page(page, version):
     return "\n".join([*lines, ".SH SEE ALSO", *(f".BR {other} (1)" for other in others)]) + "\n"
 
 
+BASH = r"""_tidepool() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" words="" i
+  # The value of --option=value is a word of its own, and so is the sign before it.
+  if [[ $word == = ]]; then
+    word=""
+  elif [[ $before == = ]]; then
+    before=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    case ${COMP_WORDS[i]} in
+      --)
+        # A program, then its files.
+        ((i < COMP_CWORD - 1)) || mapfile -t COMPREPLY < <(compgen -c -- "$word")
+        compopt -o default
+        return ;;
+      =) ((++i)) ;;
+      -*) ;;
+      *) case $command in "") command=${COMP_WORDS[i]} ;; @PARENTS@) command+=" ${COMP_WORDS[i]}"; break ;; esac ;;
+    esac
+  done
+  case $before in
+@VALUES@
+  esac
+  [[ -n $words ]] || case $command in
+@WORDS@
+  esac
+  if [[ $word == -* || -z $command || $command == @(@PARENTS@) || $before == @(@CHOOSERS@) ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  else
+    compopt -o default  # a file
+  fi
+}
+complete -F _tidepool tidepool
+"""
+
+
 def bash(pages):
-    cases = []
-    for page in pages:
-        words = page.commands + [name for option in page.options for name in option.names]
-        cases.append(f'    "{" ".join(page.command)}") words="{" ".join(words)}" ;;')
-    choices = {f'{name}': option.choices for page in pages for option in page.options if option.choices
-               for name in option.names}
-    values = [f'    {name}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;'
-              for name, words in sorted(choices.items())]
-    parents = "|".join(" ".join(page.command) for page in pages if page.commands and page.command)
-    return "\n".join([
-        f"# {LICENCE}", f"# {MADE}", "_tidepool() {",
-        '  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command="" words i',
-        "  for ((i = 1; i < COMP_CWORD; ++i)); do",
-        "    case ${COMP_WORDS[i]} in",
-        "      --) COMPREPLY=($(compgen -c -f -- \"$word\")); return ;;",
-        "      -*) ;;",
-        f'      *) case $command in "") command=${{COMP_WORDS[i]}} ;; {parents}) command+=" ${{COMP_WORDS[i]}}"; break ;; esac ;;',
-        "    esac", "  done", "  case $before in", *values, "  esac", "  case $command in", *cases, "  esac",
-        "  if [[ $word == -* || -z $command || $command == @(" + parents + ") ]]; then",
-        '    COMPREPLY=($(compgen -W "$words" -- "$word"))', "  else", '    COMPREPLY=($(compgen -f -- "$word"))', "  fi", "}",
-        "complete -o filenames -F _tidepool tidepool", ""])
+    words = [(" ".join(page.command), page.commands + [name for option in page.options for name in option.names]) for page in pages]
+    choices = {name: option.choices for page in pages for option in page.options if option.choices for name in option.names}
+    parents = [" ".join(page.command) for page in pages if page.commands and page.command]
+    parts = {
+        "@PARENTS@": "|".join(parents),
+        "@VALUES@": "\n".join(f'    {name}) words="{" ".join(values)}" ;;' for name, values in sorted(choices.items())),
+        "@WORDS@": "\n".join(f'    "{command}") words="{" ".join(offered)}" ;;' for command, offered in words),
+        "@CHOOSERS@": "|".join(sorted(choices)),
+    }
+    return f"# {LICENCE}\n# {MADE}\n" + re.sub("|".join(parts), lambda match: parts[match[0]], BASH)
 
 
 def zsh_text(text):
     return text.replace("'", "'\\''").replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+
+
+def zsh_command(name, description):
+    """Returns a command for the list of them, which zsh reads as words in quotation marks within a word."""
+    text = re.sub(r'(["$`\\])', r"\\\1", description).replace("'", "'\\''").replace(":", "\\:")
+    return f'{name}\\:"{text}"'
+
+
+def zsh_rest(page):
+    """Returns the line of the other arguments of a command for _arguments."""
+    if page.commands:
+        commands = " ".join(zsh_command(*row) for title, text in page.sections if title in GROUPS for row in rows_of(text))
+        return f"      '1:command:(({commands}))'"
+    return "      '*:::program:_normal'" if page.usage.endswith("-- COMMAND...") else "      '*:file:_files'"
 
 
 def zsh_option(option):
@@ -176,12 +216,10 @@ def zsh(pages):
         lines.append(f"""    {page.command[0] if page.command else '""'})""")
         if page.command:
             lines += ["      shift words; (( CURRENT-- ))"]
-        lines.append("      _arguments \\")
+        lines.append("      _arguments -S \\")
         options = [option for shown in (page, *inner) for option in shown.options]
         lines += dict.fromkeys(line for option in options for line in zsh_option(option))
-        commands = " ".join(f"{row[0]}\\:'{zsh_text(row[1])}'" for title, text in page.sections if title in GROUPS
-                            for row in rows_of(text)).replace("'", '"')
-        lines.append(f"      '1:command:(({commands}))'" if page.commands else "      '*:file:_files'")
+        lines.append(zsh_rest(page))
         lines.append("      ;;")
     return "\n".join(lines + ["  esac", "}", '_tidepool "$@"', ""])
 

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
+packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv python3-yaml zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
           libsqlite3-dev libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
 if [ "${1:-}" = --ci ]; then
   packages+=(clang clang-format clang-tidy)

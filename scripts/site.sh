@@ -17,12 +17,12 @@ if ! cmp -s scripts/site/requirements.txt "$environment/requirements.txt"; then
 fi
 rm -rf build/site/pages
 python3 scripts/site/pages.py . build/site/pages
-"$tool" report examples/traces/resnet50-b4-sgd.rmm.csv.gz -o build/site/pages/resnet50.html
+"$tool" report tests/frameworks/dryrun/recorded/h200/gpt2.pickle.gz -o build/site/pages/gpt2.html
 cat >build/site/pages/report.md <<'PAGE'
 # A report
 
-`tidepool report FILE -o report.html` makes a page such as [this one of three training steps of ResNet-50](resnet50.html). It is one file,
-which loads nothing and sends nothing. [Reports](docs/report.md) tells what it shows, and [out of memory](docs/guide/out_of_memory.md) how to
+`tidepool report FILE -o report.html` makes a page such as [this one of a snapshot that PyTorch made of training GPT-2 on an H200](gpt2.html). It is one
+file, which loads nothing and sends nothing. [Reports](docs/report.md) tells what it shows, and [out of memory](docs/guide/out_of_memory.md) how to
 record a file of your own.
 PAGE
 reader=build/browser/page/reader.html

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel, installs it into an environment of its own, and runs the tests of the Python package, the tool and a
-# small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so. One dry run follows
+# small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so. A dry run follows
 # where scripts/framework_tests.sh has installed PyTorch.
-# usage: scripts/wheel_test.sh [WHEEL]    WHEEL: one of scripts/wheel.sh, instead of one for this machine
+# usage: scripts/wheel_test.sh [WHEEL | sdist]
+#   WHEEL  one of scripts/wheel.sh, instead of one for this machine
+#   sdist  makes the source distribution, and the wheel for this machine from it
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,12 +15,19 @@ if [ ! -x "$python" ]; then
   exit 0
 fi
 out=$PWD/build/wheel-test
-wheel=${1:+$(realpath "$1")}
+sources=. wheel=""
 rm -rf "$out"
 mkdir -p "$out"
+if [ "${1:-}" = sdist ]; then
+  "$python" -c 'import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1])' "$out" >"$out/sdist.log" ||
+    { cat "$out/sdist.log"; echo "the source distribution could not be made"; exit 1; }
+  sources=$(echo "$out"/tidepool-*.tar.gz)
+elif [ $# -gt 0 ]; then
+  wheel=$(realpath "$1")
+fi
 if [ -z "$wheel" ]; then
   # The compiler and the options of build/release, so that a cache of compiled files has most of the objects.
-  CXX=c++ "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
+  CXX=c++ "$python" -m pip wheel "$sources" -q --no-build-isolation --no-deps -w "$out" \
     --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || { echo "the wheel could not be built"; exit 1; }
   wheel=$(echo "$out"/tidepool-*.whl)
 fi
@@ -47,8 +56,18 @@ assert (entry.name, entry.attr) == ("tidepool", "backend"), entry
 assert pathlib.Path(tidepool.__file__).parent.joinpath(*entry.module.split(".")[1:]).with_suffix(".py").is_file(), entry
 END
 torch=${TIDEPOOL_FRAMEWORKS:-$HOME/.cache/tidepool-frameworks}/torch-2.11.0/bin/python
-if [ -x "$torch" ] && "$out/venv/bin/python" -c 'from tidepool import _dryrun; _dryrun.folder()' 2>/dev/null; then
-  "$out/venv/bin/tidepool" dryrun --steps 1 -- "$torch" tests/frameworks/dryrun/train.py
+if ! "$out/venv/bin/python" -c 'from tidepool import _dryrun; _dryrun.folder()' 2>/dev/null; then
+  echo "no dry run of the wheel, because it was built without the CUDA Toolkit"
+elif [ -x "$torch" ]; then
+  "$out/venv/bin/tidepool" dryrun --steps 1 --json -- "$torch" tests/frameworks/dryrun/train.py >"$out/answer.json"
+  "$out/venv/bin/python" - "$out/answer.json" <<'END'
+import json, sys
+answer = json.load(open(sys.argv[1]))
+found = {name: answer[name] for name in ("fits", "steps", "peak_live_bytes", "peak_reserved_bytes")}
+assert found == {"fits": True, "steps": 1, "peak_live_bytes": 236032512, "peak_reserved_bytes": 241172480}, found
+END
+else
+  echo "no dry run of the wheel, because there is no PyTorch at $torch: scripts/framework_tests.sh dryrun installs it"
 fi
 mkdir "$out/user"
 cp examples/use_a_pool.cc examples/check.h "$out/user"
@@ -61,7 +80,7 @@ target_link_libraries(use_a_pool PRIVATE tidepool::pool)
 END
 cmake -S "$out/user" -B "$out/user/build" -G Ninja \
   -DCMAKE_PREFIX_PATH="$("$out/venv/bin/python" -c 'import tidepool; print(tidepool.cmake_prefix())')" >/dev/null
-if [ $# -gt 0 ] && ! grep -q "absl_DIR:PATH=$out/venv/" "$out/user/build/CMakeCache.txt"; then
+if [[ $wheel != "$out"/* ]] && ! grep -q "absl_DIR:PATH=$out/venv/" "$out/user/build/CMakeCache.txt"; then
   echo "a project does not find the Abseil of the wheel"
   exit 1
 fi

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "bindings/cnmem/context.h"
 #include "bindings/cnmem/status.h"
+#include "tidepool/log.h"
 
 using tidepool::cnmem::Context;
 using tidepool::cnmem::DeviceManager;
@@ -25,7 +26,8 @@ namespace {
 [[gnu::noinline]] cnmemStatus_t Failed(const char* function, cnmemStatus_t code, const char* text,
                                        bool prints) {
   if (prints) {
-    std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, cnmemGetErrorString(code), text);
+    tidepool::Log(tidepool::LogLevel::kError,
+                  absl::StrCat(function, ": ", cnmemGetErrorString(code), ": ", text));
   }
   return code;
 }

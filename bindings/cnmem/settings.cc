@@ -30,7 +30,7 @@ Settings ReadSettings(const std::vector<std::string>& environment,
 Settings ReadSettings() {
   std::vector<std::string> complaints;
   Settings settings = ReadSettings(bindings::Environment(), &complaints);
-  bindings::PrintOnce(complaints);
+  bindings::WarnOnce(complaints);
   return settings;
 }
 

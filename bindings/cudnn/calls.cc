@@ -4,13 +4,14 @@
 #include "bindings/cudnn/calls.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "bindings/cudnn/convolution.h"
 #include "bindings/cudnn/handles.h"
 #include "bindings/cudnn/include/tidepool/cudnn.h"
 #include "bindings/cudnn/planner.h"
+#include "tidepool/log.h"
 
 namespace tidepool::cudnn {
 namespace {
@@ -73,11 +74,11 @@ void Write(const LookedUp& answer, const Convolution& convolution, const Results
   }
 }
 
-// Prints an error, if the program wants that.
+// Logs an error, if the program wants that.
 cudnnStatus_t Reported(const Planner& planner, const char* function, cudnnStatus_t status) {
   if (status != CUDNN_STATUS_SUCCESS && planner.prints_errors()) {
-    std::fprintf(stderr, "tidepool: cuda:%d: %s returns status %d of cuDNN\n", planner.ordinal(),
-                 function, static_cast<int>(status));
+    Log(LogLevel::kError, absl::StrCat("cuda:", planner.ordinal(), ": ", function,
+                                       " returns status ", static_cast<int>(status), " of cuDNN"));
   }
   return status;
 }

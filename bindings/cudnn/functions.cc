@@ -88,8 +88,8 @@ const Functions* FindAll() {
   find.Optional("cudnnBackendPopulateCudaGraph", functions->populate_graph);
   find.Optional("cudnnBackendUpdateCudaGraph", functions->update_graph);
   if (find.missing().empty()) return functions;
-  bindings::PrintOnce({absl::StrCat("tidepool: cuDNN has no function ", find.missing(),
-                                    ", expected cuDNN 9 in the library path")});
+  bindings::WarnOnce({absl::StrCat("cuDNN has no function ", find.missing(),
+                                   ", expected cuDNN 9 in the library path")});
   delete functions;
   return nullptr;
 }

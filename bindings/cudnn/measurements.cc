@@ -348,8 +348,8 @@ void Measurements::OpenFile() {
   if (store.ok()) {
     store_ = *std::move(store);
   } else {
-    bindings::PrintOnce({absl::StrCat("tidepool: measurements of convolutions are not kept: ",
-                                      store.status().message())});
+    bindings::WarnOnce(
+        {absl::StrCat("measurements of convolutions are not kept: ", store.status().message())});
   }
 }
 
@@ -359,9 +359,9 @@ void Measurements::StartHelpers(int ordinal) {
     if (other == ordinal) continue;
     const std::string name = NameOfDevice(other);
     if (name != machine_.device || name.empty()) {
-      bindings::PrintOnce(
-          {absl::StrCat("tidepool: device ", other, " (", name,
-                        ") does not measure convolutions, expected ", machine_.device)});
+      bindings::WarnOnce(
+          {absl::StrCat("device ", other, " (", name, ") does not measure convolutions, expected ",
+                        machine_.device)});
       continue;
     }
     auto helper = std::make_unique<Helper>(functions_, other);
@@ -381,8 +381,8 @@ KernelTable Measurements::RowsInFile(const Convolution& convolution) {
   for (const bool is_bound : {false, true}) {
     const auto found = store_->FindAll(KeyOf(convolution, 0, is_bound));
     if (!found.ok()) {
-      bindings::PrintOnce({absl::StrCat("tidepool: measurements of convolutions are not read: ",
-                                        found.status().message())});
+      bindings::WarnOnce(
+          {absl::StrCat("measurements of convolutions are not read: ", found.status().message())});
       store_.reset();
       return {};
     }
@@ -415,8 +415,8 @@ void Measurements::Write(const Convolution& convolution, const KernelTable& rows
   const absl::Status status = store_->PutAll(times);
   if (status.ok()) return;
   is_written_ = false;
-  bindings::PrintOnce(
-      {absl::StrCat("tidepool: measurements of convolutions are not kept: ", status.message())});
+  bindings::WarnOnce(
+      {absl::StrCat("measurements of convolutions are not kept: ", status.message())});
 }
 
 std::vector<KernelTable> Measurements::MeasureAll(cudnnHandle_t handle,

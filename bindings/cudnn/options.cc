@@ -113,7 +113,7 @@ Options ReadOptions(const std::vector<std::string>& environment,
 Options ReadOptions() {
   std::vector<std::string> complaints;
   Options options = ReadOptions(bindings::Environment(), &complaints);
-  bindings::PrintOnce(complaints);
+  bindings::WarnOnce(complaints);
   return options;
 }
 

@@ -4,12 +4,12 @@
 #include "bindings/cudnn/planner.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "bindings/support/variables.h"
 #include "lib/base/arithmetic.h"
+#include "tidepool/log.h"
 #include "tidepool/training/workspace_policy.h"
 
 namespace tidepool::cudnn {
@@ -373,7 +373,7 @@ cudnnStatus_t Planner::Run(const Convolution& asked, int algorithm, const Call& 
 // ------------------------------------------------------------------------------------------
 
 void Planner::Tell(const std::string& text) const {
-  bindings::PrintOnce({absl::StrCat("tidepool: cuda:", ordinal_, ": ", text)});
+  bindings::WarnOnce({absl::StrCat("cuda:", ordinal_, ": ", text)});
 }
 
 TidepoolCudnnStatistics Planner::Statistics() const {
@@ -395,15 +395,12 @@ TidepoolCudnnStatistics Planner::Statistics() const {
 void Planner::PrintStatistics() const {
   if (!options_.statistics) return;
   const TidepoolCudnnStatistics its = Statistics();
-  std::fprintf(
-      stderr,
-      "tidepool: cuda:%d: %lld convolutions, %lld in micro-batches, %lld with a slower plan; "
-      "%lld kernels, %lld micro-batches measured, %lld bytes of workspaces held; "
-      "%lld plans of graphs taken over, %lld larger than the limit left\n",
-      ordinal_, static_cast<long long>(its.convolutions), static_cast<long long>(its.divided),
-      static_cast<long long>(its.fallbacks), static_cast<long long>(its.kernels),
-      static_cast<long long>(its.measured), static_cast<long long>(its.workspace_bytes),
-      static_cast<long long>(its.graphs), static_cast<long long>(its.graphs_left));
+  Log(LogLevel::kInfo,
+      absl::StrCat("cuda:", ordinal_, ": ", its.convolutions, " convolutions, ", its.divided,
+                   " in micro-batches, ", its.fallbacks, " with a slower plan; ", its.kernels,
+                   " kernels, ", its.measured, " micro-batches measured, ", its.workspace_bytes,
+                   " bytes of workspaces held; ", its.graphs, " plans of graphs taken over, ",
+                   its.graphs_left, " larger than the limit left"));
 }
 
 void Planner::ForgetMemoryAfterReset() {

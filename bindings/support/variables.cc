@@ -3,12 +3,12 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/locks/mutex.h"
+#include "tidepool/log.h"
 
 namespace tidepool::bindings {
 
@@ -21,16 +21,15 @@ std::vector<std::string> Environment() {
 }
 
 std::string IgnoredVariable(std::string_view line, std::string_view expected) {
-  return absl::StrCat("tidepool: ", std::string(line), " is ignored, expected ",
-                      std::string(expected));
+  return absl::StrCat(std::string(line), " is ignored, expected ", std::string(expected));
 }
 
-void PrintOnce(const std::vector<std::string>& lines) {
+void WarnOnce(const std::vector<std::string>& lines) {
   static auto& mutex = *new locks::Mutex();
-  static auto& printed = *new std::set<std::string>();
+  static auto& told = *new std::set<std::string>();
   const locks::MutexLock lock(&mutex);
   for (const std::string& line : lines) {
-    if (printed.insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
+    if (told.insert(line).second) Log(LogLevel::kWarning, line);
   }
 }
 

@@ -18,8 +18,8 @@ std::vector<std::string> Environment();
 // Returns the complaint about a variable that is ignored.
 std::string IgnoredVariable(std::string_view line, std::string_view expected);
 
-// Prints lines on stderr, each once in the life of the process. Thread-safe.
-void PrintOnce(const std::vector<std::string>& lines);
+// Sends lines to the log as warnings, each once in the life of the process. Thread-safe.
+void WarnOnce(const std::vector<std::string>& lines);
 
 // Returns the name of an option's variable.
 std::string VariableName(std::string_view prefix, std::string_view option);

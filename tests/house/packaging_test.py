@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares packaging/ with CMake and the sources: in recipes the version, the options that they set, and the packages that a build needs; for the
-reader in the browser the list of its sources.
+reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
 usage: packaging_test.py SOURCE
 """
 import ast
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 root = pathlib.Path(sys.argv[1])
@@ -60,6 +61,11 @@ for file in files:  # grows by the headers
         files += [header for header in (tool / f"{name}.h",) if header.exists() and header not in files]
         if (tool / f"{name}.cc").exists() and name not in listed and not name.startswith("report/"):
             complaints.append(f"{file.relative_to(root)} needs trace_replay/{name}.cc, which packaging/browser/CMakeLists.txt does not list")
+
+found = subprocess.run(["git", "-C", root, "grep", "-nIE", r"pip install (-\S+ )*['\"]?tidepool([^-_[:alnum:]]|$)"], stdout=subprocess.PIPE, text=True, check=False)
+for line in found.stdout.splitlines():
+    place = ":".join(line.split(":")[:2])
+    complaints.append(f"{place}: on PyPI tidepool is another project, expected the file of a wheel: ./tidepool-*.whl")
 
 print("\n".join(complaints + [f"{len(RECIPES)} recipes, {len(complaints)} faults"]))
 sys.exit(1 if complaints else 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests the site (scripts/site.sh): its links lead to files. In a headless Chromium: its pages load nothing from elsewhere, its search
-finds headers, modules and guides, and its report opens.
+finds headers, modules and guides, its report opens, and its reader, if it has one, reads a file.
 
 usage: site_test.py ROOT
 """
@@ -19,6 +19,7 @@ SITE = os.path.join(ROOT, "build", "site", "html")
 sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 from chromium import Chromium  # noqa: E402
 
+SNAPSHOT = "tests/frameworks/dryrun/recorded/h200/gpt2.pickle.gz"
 PAGES = ["index", "reference", "report", "python/tidepool", "python/tidepool.torch", "include/tidepool/pool.h", "docs/guide/dryrun", "docs/cli"]
 
 # Links within the site; those of its page for wrong addresses begin at the root.
@@ -73,8 +74,22 @@ class SiteTest(unittest.TestCase):
                 self.assertTrue(any(page in link for link in self.found(words)), words)
 
     def test_the_report_is_drawn(self):
-        self.open("resnet50", "window.tidepoolReport || !document.getElementById('trouble').hidden")
+        self.open("gpt2", "window.tidepoolReport || !document.getElementById('trouble').hidden")
         self.assertTrue(self.browser.evaluate("document.getElementById('trouble').hidden"))
+        self.assertIn("9.6 GiB", self.browser.evaluate("document.getElementById('headline').textContent"))
+
+    @unittest.skipUnless(os.path.exists(os.path.join(SITE, "reader.html")), "the site has no reader: scripts/browser_reader.sh makes it")
+    def test_the_reader_reads_a_file(self):
+        """It comes from a server here, where browsers refuse other things than in a page that is a file."""
+        self.open("report", "document.querySelector('a[href=\"reader.html\"]') !== null")
+        self.open("reader")
+        document = self.browser.call("DOM.getDocument")["root"]["nodeId"]
+        field = self.browser.call("DOM.querySelector", nodeId=document, selector="#file")["nodeId"]
+        self.browser.call("DOM.setFileInputFiles", nodeId=field, files=[os.path.join(ROOT, SNAPSHOT)])
+        self.browser.wait_until("!document.getElementById('picture').hidden || !document.getElementById('trouble').hidden", 60)
+        self.assertEqual(self.browser.evaluate("document.getElementById('trouble').textContent"), "")
+        self.assertIn("peak live   9.6 GiB", self.browser.evaluate("document.getElementById('info').textContent"))
+        self.assertEqual([url for url in self.browser.requests() if not url.startswith((self.address, "blob:"))], [])
 
 
 if __name__ == "__main__":

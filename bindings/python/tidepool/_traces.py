@@ -11,13 +11,37 @@ Size = Union[int, float, str]
 _REPEATED = ("policy", "category", "without")
 
 
+# Notebooks show drawings and pages in elements of their own: styles and names of one would apply to all other outputs.
+def _image(svg: str) -> str:
+    import base64
+
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="The memory of the trace" style="max-width: 100%" src="data:image/svg+xml;base64,{data}">'
+
+
+def _frame(page: str) -> str:
+    import html
+
+    return f'<iframe sandbox="allow-scripts" style="border: 0; width: 100%; height: 50em" srcdoc="{html.escape(page)}"></iframe>'
+
+
 class Report(Answer):
-    """The figures of a report, and its drawing as SVG in `svg`."""
+    """The figures of a report, and its drawing as SVG in `svg` where no file was asked for. Notebooks show the drawing, or the page
+    that was written."""
 
     svg: str
 
-    def _repr_html_(self) -> str:
-        return self.svg
+    def _repr_html_(self) -> Optional[str]:
+        if "svg" in self:
+            return _image(self.svg)
+        show = {".svg": _image, ".html": _frame}.get(os.path.splitext(self.output)[1])
+        if show is None or not os.path.isfile(self.output):
+            return None  # the notebook shows the text
+        with open(self.output, encoding="utf-8") as file:
+            return show(file.read())
+
+    def __repr__(self) -> str:
+        return f"Report({', '.join(f'{name}={value!r}' for name, value in vars(self).items() if name != 'svg')})"
 
     def to_dict(self) -> Dict[str, Any]:
         """Returns the figures as dictionaries and lists, without the drawing."""
@@ -104,8 +128,8 @@ class Trace:
                pool: Optional[Size] = None, before: Optional["Trace"] = None, **options: Value) -> Report:
         """Draws the trace. The answer has the figures, and the drawing as `svg`, which notebooks show.
 
-        With `output` it writes a file instead: *.html is a page, which may compare with the trace `before`, *.svg a
-        drawing, *.folded collapsed stacks.
+        With `output` it writes a file instead: *.html is a page, which may compare with the trace `before` and which
+        notebooks show, *.svg a drawing, *.folded collapsed stacks.
         """
         asked = {"policy": policy, "pool": pool, **options}
         if output is not None:
@@ -159,7 +183,7 @@ class Trace:
 
     def _repr_html_(self) -> Optional[str]:
         try:
-            return self.report().svg
+            return self.report()._repr_html_()
         except _native.Error:
             return None  # the notebook shows the text
 

@@ -3,8 +3,8 @@
 
     python -m tidepool.mcp
 
-It speaks on standard input and output, and needs Python 3.10 and the package mcp: `pip install 'tidepool[mcp]'`. Each question runs
-the program `tidepool` with --json in a process of its own. Answers have the names of that JSON.
+It speaks on standard input and output, and needs Python 3.10 and the package mcp: `pip install 'mcp>=2.3'`. Each question runs the
+program `tidepool` with --json in a process of its own. Answers have the names of that JSON.
 """
 import contextlib
 import json
@@ -22,7 +22,7 @@ try:
 except ImportError as error:
     if __name__ != "__main__":
         raise
-    sys.exit(f"tidepool.mcp: {error}: the server needs Python 3.10 and the package mcp, pip install 'tidepool[mcp]'")
+    sys.exit(f"tidepool.mcp: {error}: the server needs Python 3.10 and the package mcp, pip install 'mcp>=2.3'")
 
 from . import _program
 from ._commands import option_arguments, path_text

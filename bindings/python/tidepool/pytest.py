@@ -3,7 +3,11 @@
 
 Tests that `tidepool.fits` made are compared as they are. Others call the fixture `tidepool_golden` with a dry run, a trace or the file
 of a snapshot.
+
+Where tidepool is installed, each run of pytest loads this module, so it loads with versions that it does not work with.
 """
+from __future__ import annotations
+
 import functools
 import json
 import os
@@ -18,7 +22,9 @@ DEFAULT_TOLERANCE = 0.01  # of a file without one
 PROPERTY = "tidepool_golden"  # of the report of a test, also of those of pytest-xdist's workers
 HEAD = {"tidepool_golden", "tolerance", "tests"}
 OK, CHANGED, NEW, NOT_RUN = "ok", "changed", "new", "did not run"
-_TAKEN = pytest.StashKey[Dict[str, Dict[str, int]]]()  # the measurements of an item
+IS_OLD = not hasattr(pytest, "StashKey")
+if not IS_OLD:
+    _TAKEN = pytest.StashKey[Dict[str, Dict[str, int]]]()  # the measurements of an item
 
 
 class Row(NamedTuple):
@@ -60,6 +66,18 @@ def _check_test(name: str, fields: Any, path: str) -> None:
         _expect(isinstance(bytes_, int) and not isinstance(bytes_, bool) and bytes_ > 0,
                 f"{place}: {value} {bytes_!r}, expected a whole number of bytes")
     _check_tolerance(fields.get("tolerance", 0), place)
+
+
+def _expect_new_pytest() -> None:
+    _expect(not IS_OLD, f"golden values need pytest 7, and this is {pytest.__version__}: pip install 'pytest>=7'")
+
+
+def _expect_writable(path: str) -> None:
+    """Makes an empty file."""
+    try:
+        open(path, "w", encoding="utf-8").close()
+    except OSError as error:
+        raise pytest.UsageError(f"{path}: {error.strerror}") from None
 
 
 def read(path: str, may_be_missing: bool = False) -> Dict[str, Any]:
@@ -116,12 +134,15 @@ class Golden:
         self.now: Dict[str, Dict[str, int]] = {}
         self.collected: Set[str] = set()
         self.deselected: Set[str] = set()
+        self.failed: Set[str] = set()
         self.is_worker = hasattr(config, "workerinput")  # of pytest-xdist
-        if self.table and not self.is_worker:
-            try:
-                open(self.table, "w", encoding="utf-8").close()
-            except OSError as error:
-                raise pytest.UsageError(f"{self.table}: {error.strerror}") from None
+        if self.is_worker:
+            return
+        if self.table:
+            _expect_writable(self.table)
+        if self.updates and not os.path.exists(self.path):
+            _expect_writable(self.path)
+            os.remove(self.path)
 
     def rows_of(self, test: str, values: Dict[str, int]) -> Iterator[Row]:
         """Yields a row for each golden value of a test, or for each that it measured if it is new."""
@@ -155,10 +176,13 @@ class Golden:
 
     # Reports come from workers of pytest-xdist too.
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "call":
+        if report.failed:
+            self.failed.add(report.nodeid)
+        # The last one has the measurements of all parts of the test.
+        if report.when != "teardown" or (self.updates and report.nodeid in self.failed):
             return
         for name, text in report.user_properties:
-            if name == PROPERTY and not (self.updates and report.failed):
+            if name == PROPERTY:
                 self.now.update(json.loads(str(text)))
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -260,6 +284,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("tidepool_golden"):
+        _expect_new_pytest()
         config.pluginmanager.register(Golden(config), "tidepool-golden")
     elif config.getoption("tidepool_golden_update") or config.getoption("tidepool_golden_table"):
         raise pytest.UsageError("--tidepool-golden-update and --tidepool-golden-table need the file: --tidepool-golden FILE")
@@ -269,6 +294,7 @@ def _take(item: pytest.Item, measured: Any, name: str = "") -> None:
     """Compares a measurement of a test."""
     import tidepool
 
+    _expect_new_pytest()
     values = values_of(measured)
     if name and not re.fullmatch(r"[\w.-]+", name):
         raise tidepool.InputError(f"the name {name!r} of a measurement, expected letters, digits, '_', '.' and '-'")
@@ -291,16 +317,20 @@ def tidepool_golden(request: pytest.FixtureRequest) -> Callable[..., None]:
     return functools.partial(_take, request.node)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not IS_OLD:
+        item.stash[_TAKEN] = {}
+
+
+@pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Compares the answers of tests that `tidepool.fits` made."""
-    item.stash[_TAKEN] = {}
     if item.config.pluginmanager.getplugin("tidepool-golden") is None:
-        return (yield)
+        yield
+        return
     from tidepool import _dryrun
 
     _dryrun.of_check = functools.partial(_take, item)
-    try:
-        return (yield)
-    finally:
-        _dryrun.of_check = None
+    yield  # raises nothing
+    _dryrun.of_check = None

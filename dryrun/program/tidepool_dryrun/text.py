@@ -78,8 +78,7 @@ def verdict(answer):
         memory += f" (the program's own limit, of {size(answer['memory_bytes'])})"
     refused = answer["out_of_memory"]
     if refused:
-        at = f" at {refused['frame']}" if refused["frame"] else ""
-        return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
+        return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at_frame(refused)}"
     most = answer["reserved_range"][1]
     beside = surroundings(rank["outside"])
     least, available = available_range(rank, answer["memory_bytes"])
@@ -131,11 +130,15 @@ def assumptions(places):
     return f"sizes that depend on data: {first['operation']} at {first['frame']}{others}{hint}"
 
 
+def at_frame(refused):
+    """Returns the place of a refused request after a blank, or "" where it is not known, as without PyTorch."""
+    return f" at {refused['frame']}" if refused["frame"] else ""
+
+
 def refusals(caught):
     largest_one = max(caught, key=lambda refused: refused["bytes"])
     count = "1 request" if len(caught) == 1 else f"{len(caught)} requests"
-    at = f" at {largest_one['frame']}" if largest_one["frame"] else ""
-    return f"{count} for which the program went on without the memory, the largest {size(largest_one['bytes'])}{at}"
+    return f"{count} for which the program went on without the memory, the largest {size(largest_one['bytes'])}{at_frame(largest_one)}"
 
 
 def sensitivity(convolutions):
@@ -201,7 +204,7 @@ def fits_of(rank, answer):
         return "alone" if is_too_much else positive(answer)
     if not refused:
         return "no"
-    return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
+    return f"no, {size(refused['bytes'])} asked for{at_frame(refused)}"
 
 
 def program(answer):

@@ -11,6 +11,7 @@
 
 #include "tests/bindings/cnmem/fixture.h"
 #include "tests/support/temporary_files.h"
+#include "tidepool/log.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -109,8 +110,7 @@ TEST(CnmemSettingsTest, ComplainsOfWhatIsMalformedAndIgnoresIt) {
     std::vector<std::string> complaints;
     const cnmem::Settings settings = Read({"TIDEPOOL_CNMEM_" + text}, &complaints);
     ASSERT_EQ(complaints.size(), 1U) << text;
-    EXPECT_THAT(complaints[0],
-                HasSubstr("tidepool: TIDEPOOL_CNMEM_" + text + " is ignored, expected "));
+    EXPECT_THAT(complaints[0], StartsWith("TIDEPOOL_CNMEM_" + text + " is ignored, expected "));
     EXPECT_EQ(settings.placement, "best-fit");
     EXPECT_FALSE(settings.budget_bytes.has_value() || settings.budget_part.has_value());
     EXPECT_FALSE(settings.has_virtual_memory.has_value() || settings.growth.has_value());
@@ -129,9 +129,23 @@ TEST(CnmemSettingsTest, ComplainsOfNamesAndOfWhatCannotBeTogether) {
     std::vector<std::string> lines = {"TIDEPOOL_CNMEM_MEMORY=segments", "TIDEPOOL_CNMEM_REMAP=1"};
     if (is_first) std::swap(lines[0], lines[1]);
     EXPECT_FALSE(Read(lines, &complaints).remaps);
-    EXPECT_THAT(complaints, ElementsAre("tidepool: TIDEPOOL_CNMEM_REMAP=1 is ignored, expected 0 "
+    EXPECT_THAT(complaints, ElementsAre("TIDEPOOL_CNMEM_REMAP=1 is ignored, expected 0 "
                                         "where memory is segments"));
   }
+}
+
+// A program in which the parts are linked has one log, and may take its messages.
+TEST(CnmemSettingsTest, ComplaintsGoToTheLog) {
+  const Variable variable("TIDEPOOL_CNMEM_WAIT", "a while");
+  std::vector<std::string> told;
+  SetLog([&](LogLevel level, std::string_view text) {
+    if (level == LogLevel::kWarning) told.emplace_back(text);
+  });
+  ::testing::internal::CaptureStderr();
+  cnmem::ReadSettings();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  SetLog(nullptr);
+  EXPECT_THAT(told, ElementsAre(StartsWith("TIDEPOOL_CNMEM_WAIT=a while is ignored, expected ")));
 }
 
 class CnmemEnvironmentTest : public CnmemFixture {

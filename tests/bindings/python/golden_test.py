@@ -177,6 +177,71 @@ def test_wrong_measurements(run, pytester, line, error):
     run("-k", "more").stdout.fnmatch_lines([error])
 
 
+def test_set_up_and_tear_down_may_measure(run, golden, pytester):
+    pytester.makepyfile(test_memory=TESTS + """
+import pytest
+
+@pytest.fixture
+def measures(tidepool_golden):
+    tidepool_golden(answer(1, 2), "set-up")
+    yield
+    tidepool_golden(answer(3, 4), "tear-down")
+
+def test_more(measures): pass
+""")
+    result = compare(run)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["new: test_memory.py::test_more (set-up) · peak live · 1.0 MiB"])
+    assert compare(run, "--tidepool-golden-update").ret == 0
+    assert compare(run).ret == 0
+    tests = golden()["tests"]
+    assert tests["test_memory.py::test_more (set-up)"] == {"peak_live_bytes": 1 * MIB, "peak_reserved_bytes": 2 * MIB}
+    assert tests["test_memory.py::test_more (tear-down)"] == {"peak_live_bytes": 3 * MIB, "peak_reserved_bytes": 4 * MIB}
+
+
+@pytest.mark.parametrize("place", ["set-up", "tear-down"])
+def test_a_fixture_fails_with_its_values(run, golden, pytester, place):
+    golden(tests={f"test_memory.py::test_more ({place})": {"peak_live_bytes": 1}})
+    measure = f"tidepool_golden(answer(1, 2), '{place}')"
+    lines = (measure, "yield") if place == "set-up" else ("yield", measure)
+    pytester.makepyfile(test_memory=TESTS + "\nimport pytest\n@pytest.fixture\ndef measures(tidepool_golden):\n    "
+                        + "\n    ".join(lines) + "\n\ndef test_more(measures): pass\n")
+    result = compare(run)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"changed: test_memory.py::test_more ({place}) · peak live · 0.0 MiB · 1.0 MiB*"])
+
+
+def test_a_test_whose_tear_down_passes_after_a_failure_changes_no_golden_value(run, golden, pytester):
+    before = golden()
+    pytester.makepyfile(test_memory=TESTS.replace("def test_step(tidepool_golden):", """
+import pytest
+
+@pytest.fixture
+def resource():
+    yield
+
+def test_step(tidepool_golden, resource):
+    tidepool_golden(answer(1, 2), "first")
+    assert False""".lstrip()))
+    assert compare(run, "--tidepool-golden-update").ret == 1
+    assert golden() == before
+
+
+def test_old_versions_of_pytest(run, pytester):
+    """The plug-in is loaded in each run of pytest where the package is installed."""
+    pytester.makepyfile(old="import pytest\nfor name in ('StashKey', 'Parser', 'TestReport'): delattr(pytest, name)\npytest.__version__ = '6.2.5'\n",
+                        test_other="def test_other(): pass\n")
+
+    def run_old(*arguments):
+        return pytester.runpytest_subprocess("-p", "old", "-p", "tidepool.pytest", "-p", "no:cacheprovider", *arguments)
+
+    assert run_old("test_other.py").ret == 0
+    reason = "golden values need pytest 7, and this is 6.2.5: pip install 'pytest>=7'"
+    result = run_old("test_other.py", "--tidepool-golden", "memory.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and reason in result.stderr.str()
+    run_old("test_memory.py").stdout.fnmatch_lines([f"*{reason}*"])
+
+
 @pytest.mark.parametrize("contents, error", [
     (None, "no such file, expected golden values: --tidepool-golden-update writes them"),
     ("{", "broken JSON"),
@@ -203,6 +268,9 @@ def test_wrong_options(run, pytester):
         assert result.ret == pytest.ExitCode.USAGE_ERROR and "need the file: --tidepool-golden FILE" in result.stderr.str()
     result = run("--tidepool-golden", "memory.json", "--tidepool-golden-update", "--tidepool-golden-table", "no/table.md")
     assert result.ret == pytest.ExitCode.USAGE_ERROR and "no/table.md: No such file or directory" in result.stderr.str()
+    result = run("--tidepool-golden", "no/memory.json", "--tidepool-golden-update")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and "no/memory.json: No such file or directory" in result.stderr.str()
+    assert "passed" not in result.stdout.str()
 
 
 class Action:

@@ -56,7 +56,7 @@ def test_says_what_to_install(tmp_path):
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run([sys.executable, "-m", "tidepool.mcp"], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "tidepool.mcp: No module named anyio: the server needs Python 3.10 and the package mcp, pip install 'tidepool[mcp]'\n"
+    assert done.stderr == "tidepool.mcp: No module named anyio: the server needs Python 3.10 and the package mcp, pip install 'mcp>=2.3'\n"
 
 
 def test_answers_are_those_of_the_command_line():

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces: answers equal those of the program, and errors are exceptions with its texts."""
+import base64
+import html.parser
 import json
 import pickle
 import re
@@ -90,9 +92,50 @@ def test_writes_a_plan(vgg, tmp_path):
 
 def test_draws_a_report(vgg):
     report = vgg.report(policy="best-fit")
-    assert report.svg.startswith("<svg") and report._repr_html_() == report.svg
+    assert report.svg.startswith("<svg")
     assert report.policies[0].policy == "best-fit" and "svg" not in report.to_dict()
-    assert vgg._repr_html_().startswith("<svg")
+
+
+def the_element(markup):
+    """Returns the name and the attributes of the only element of a notebook's output."""
+    found = []
+    parser = html.parser.HTMLParser()
+    parser.handle_starttag = lambda name, attributes: found.append((name, dict(attributes)))
+    parser.handle_data = lambda text: found.append(text)
+    parser.feed(markup)
+    parser.close()
+    (name, attributes), = found
+    return name, attributes
+
+
+@pytest.mark.parametrize("shown", [lambda trace: trace, lambda trace: trace.report()])
+def test_a_notebook_shows_the_drawing_apart_from_other_outputs(vgg, shown):
+    """Styles and names of a drawing within the page would apply to each other drawing there."""
+    name, attributes = the_element(shown(vgg)._repr_html_())
+    kind, _, data = attributes["src"].partition(",")
+    assert (name, kind) == ("img", "data:image/svg+xml;base64")
+    assert base64.b64decode(data).decode() == vgg.report().svg
+
+
+def test_a_notebook_shows_the_page_of_a_report(vgg, tmp_path):
+    page = tmp_path / "report.html"
+    report = vgg.report(page)
+    name, attributes = the_element(report._repr_html_())
+    assert (name, attributes["sandbox"]) == ("iframe", "allow-scripts")
+    assert attributes["srcdoc"] == page.read_text()
+    page.unlink()
+    assert report._repr_html_() is None
+
+
+def test_a_notebook_shows_a_drawing_that_was_written(vgg, tmp_path):
+    assert the_element(vgg.report(tmp_path / "report.svg")._repr_html_())[0] == "img"
+    assert vgg.report(tmp_path / "report.folded")._repr_html_() is None
+
+
+def test_the_text_of_a_report_has_no_drawing(vgg):
+    report = vgg.report()
+    assert "<svg" not in repr(report) and "peak_live_bytes=840280064" in repr(report)
+    assert vgg.report().svg == pickle.loads(pickle.dumps(report)).svg
 
 
 def test_writes_the_page_of_a_report_with_a_comparison(vgg, tmp_path):

@@ -536,6 +536,8 @@ class AnswerTest(unittest.TestCase):
         self.hold(8, (1 << 20, 0), (10, 300))
         self.assertIn("  pinned            1.0 MiB of the host's memory", text.lines(self.collect(), "x"))
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
+        # Which line asked is not known.
+        self.assertEqual(text.lines(self.collect(), "x")[-1].split("  ")[-1], "no, 300 bytes asked for")
 
     def test_tells_memory_of_other_streams(self):
         self.write()

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes the Debian package and unpacks it to check it: each library that a program or a library of it needs is in it or in a
+# package that it depends on, and the tool starts and finds its parts of dry runs. The package lies in build/deb/package afterwards.
+# usage: scripts/deb.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$PWD/build/deb out=$PWD/build/deb/package
+fail() { echo "deb: $1" >&2; exit 1; }
+
+# Prints the libraries that a file needs. Prints nothing for a file that is no program or library.
+needs() { { readelf -d "$1" 2>/dev/null || true; } | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; }
+
+# Returns whether the package has a library. Stand-ins of CUDA serve each other alone: programs meet them in dry runs only.
+is_inside() {
+  case $2 in
+    */cudart_host/*) [ -n "$(find "$out/root" -name "$1")" ] ;;
+    *) [ -n "$(find "$out/root" -name cudart_host -prune -o -name "$1" -print)" ] ;;
+  esac
+}
+
+# Returns whether a package that this one depends on has a library.
+is_of_a_dependency() {
+  local owner
+  for owner in $(dpkg -S "*/$1" 2>/dev/null | sed 's/:.*//' | sort -u); do
+    [[ ", $depends" != *", $owner "* ]] || return 0
+  done
+  return 1
+}
+
+cmake --preset deb >/dev/null
+cmake --build "$build" -- --quiet
+rm -rf "$out"
+cpack --config "$build/CPackConfig.cmake" -G DEB -B "$out" >"$build/cpack.log" 2>&1 || { cat "$build/cpack.log"; fail "it could not be made"; }
+package=$(echo "$out"/tidepool_*.deb)
+depends=$(dpkg-deb -f "$package" Depends)
+dpkg-deb -x "$package" "$out/root"
+
+for file in bin/tidepool include/tidepool/pool.h share/man/man1/tidepool.1 share/bash-completion/completions/tidepool; do
+  [ -s "$out/root/usr/$file" ] || fail "it has no /usr/$file"
+done
+find "$out/root" -type f | while read -r file; do
+  needs "$file" | while read -r library; do
+    is_inside "$library" "$file" || is_of_a_dependency "$library" || fail "${file#"$out/root"} needs $library, and it depends on $depends"
+  done
+done
+"$out/root/usr/bin/tidepool" --version
+answer=$("$out/root/usr/bin/tidepool" dryrun -- no-such-program 2>&1) && fail "a dry run of no program succeeded"
+[[ $answer == *"no-such-program: no such program"* ]] || fail "dry runs: $answer"
+echo "deb: $package, $(($(stat -c %s "$package") / 1000)) kB"
