@@ -111,6 +111,19 @@ int NumberOfCurrentDevice() {
   return cudaGetDevice(&device) == cudaSuccess ? device : -1;
 }
 
+// Makes a device the current one of the thread while it lives. The default stream is that of the
+// current device, and a group may end with that of another rank.
+class WithDevice {
+ public:
+  explicit WithDevice(int device) : before_(NumberOfCurrentDevice()) { cudaSetDevice(device); }
+  ~WithDevice() { cudaSetDevice(before_); }
+  WithDevice(const WithDevice&) = delete;
+  WithDevice& operator=(const WithDevice&) = delete;
+
+ private:
+  const int before_;
+};
+
 }  // namespace
 
 Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, int ranks, int rank,
@@ -178,6 +191,7 @@ ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t str
 }
 
 ncclResult_t Communicator::QueueWork(Work work, cudaStream_t stream) {
+  const WithDevice own(device_);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return ncclUnhandledCudaError;
   cudartHostExpectData();

@@ -198,6 +198,36 @@ TEST_P(NcclTest, SeveralStreams) {
   });
 }
 
+// The default streams of several devices, used by one thread, have the same handle.
+TEST_P(NcclTest, OneThreadUsesTheDefaultStreamOfEachDevice) {
+  std::vector<ncclComm_t> comms(kRanks);
+  ASSERT_EQ(ncclCommInitAll(comms.data(), kRanks, nullptr), ncclSuccess);
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
+    ranks.push_back(
+        {rank, comms[static_cast<std::size_t>(rank)], cudaStreamLegacy, NewMemory(1 << 17)});
+    ranks.back().Give<std::int32_t>({rank + 1});
+  }
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const Rank& own : ranks) {
+    ASSERT_EQ(ncclAllReduce(own.memory, own.Output<std::int32_t>(), 1, ncclInt32, ncclSum, own.comm,
+                            nullptr),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  int device = 0;
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 1);
+  for (const Rank& own : ranks) {
+    ASSERT_EQ(cudaSetDevice(own.rank), cudaSuccess);
+    EXPECT_EQ(own.Take(own.Output<std::int32_t>(), 1)[0], 6);
+    EXPECT_EQ(ncclCommDestroy(own.comm), ncclSuccess);
+    EXPECT_EQ(cudaFree(own.memory), cudaSuccess);
+  }
+}
+
 TEST_P(NcclTest, ACapturedOperationRunsWithItsGraph) {
   OnRanks(2, [](const Rank& own) {
     const std::int32_t* const from = own.Give<std::int32_t>({own.rank + 1});
