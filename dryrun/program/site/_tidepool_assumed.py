@@ -19,7 +19,8 @@ class Assumptions:
         self.library = torch.library.Library("aten", "IMPL")
         for name, kernel in (("nonzero", self.nonzero), ("_unique", self.unique), ("_unique2", self.unique2),
                              ("unique_consecutive", self.unique_consecutive), ("unique_dim", self.unique_dim),
-                             ("repeat_interleave.Tensor", self.repeat_interleave)):
+                             ("repeat_interleave.Tensor", self.repeat_interleave),
+                             ("_nested_tensor_from_mask", self.nested_tensor_from_mask)):
             self.replace(name, kernel)
 
     def replace(self, name, kernel):
@@ -89,3 +90,11 @@ class Assumptions:
             self.note("repeat_interleave")
             output_size = repeats.numel()
         return repeats.new_empty(output_size)
+
+    # Each row is whole, which takes the most memory.
+    def nested_tensor_from_mask(self, own, x, mask, mask_check=True):
+        if own:
+            own(x, mask, mask_check)
+        self.note("nested tensor of a mask")
+        rows = self.torch.tensor(x.shape[1:], dtype=self.torch.int64).repeat(x.shape[0], 1)
+        return self.torch.ops.aten._nested_from_padded(x, rows)

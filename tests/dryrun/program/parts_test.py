@@ -959,6 +959,8 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual(found["assumed"], places)
         self.assertIn("(see --density)", text.assumptions(places))
+        nested = {"operation": "nested tensor of a mask", "frame": "a.py:2", "calls": 1}
+        self.assertNotIn("--density", text.assumptions([nested]))
         exchange = {"operation": "all_to_all_single with splits of zero", "frame": "a.py:2", "calls": 1}
         self.assertEqual(text.assumptions([exchange]), "sizes that depend on data: all_to_all_single with splits of zero at a.py:2")
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])

@@ -528,6 +528,20 @@ class DryRunTest(unittest.TestCase):
                 self.assertIn({"operation": "nonzero", "frame": f"{path}:4", "calls": 3}, found["assumed"])
                 self.assertEqual({one["frame"].split(":")[0] for one in found["ranks"][0]["top"]}, {path.name})
 
+    # PyTorch makes it of the padding in evaluation, if the mask passes a check.
+    def test_a_nested_tensor_of_a_mask_has_whole_rows(self):
+        command = self.program(
+            "import torch\n"
+            "from torch import nn\n"
+            "model = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True), 2).cuda().eval()\n"
+            "padding = (torch.arange(256)[None] >= torch.full((16, 1), 100)).cuda()\n"
+            "with torch.no_grad():\n"
+            "    assert model(torch.randn(16, 256, 512).cuda(), src_key_padding_mask=padding).shape == (16, 256, 512)\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual(found["assumed"], [{"operation": "nested tensor of a mask", "frame": f"{command[1]}:6", "calls": 1}])
+        hidden = 4 * 16 * 256 * 2048
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * 2 * (3 * 512 + 512 + 2 * 2048) * 512 + hidden)
+
     def test_libraries_answer_with_sizes(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
