@@ -961,6 +961,7 @@ class AnswerTest(unittest.TestCase):
         self.assertIn("(see --density)", text.assumptions(places))
         nested = {"operation": "nested tensor of a mask", "frame": "a.py:2", "calls": 1}
         self.assertNotIn("--density", text.assumptions([nested]))
+        self.assertIn("nested tensor of a mask at a.py:2 and 2 more (see --density)", text.assumptions([*places, nested]))
         exchange = {"operation": "all_to_all_single with splits of zero", "frame": "a.py:2", "calls": 1}
         self.assertEqual(text.assumptions([exchange]), "sizes that depend on data: all_to_all_single with splits of zero at a.py:2")
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
