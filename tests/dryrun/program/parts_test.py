@@ -510,7 +510,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -734,6 +734,14 @@ class AnswerTest(unittest.TestCase):
         self.write(1)
         self.finished.ran_out_of_time = True
         self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
+
+    def test_tells_how_the_rank_of_a_launcher_ended(self):
+        self.finished = program.Finished(1, False, False)
+        self.write(1, steps=0)
+        for status, end in ((-9, "was ended by SIGKILL"), (3, "ended with status 3, its own output may tell why")):
+            self.write(error="ChildFailedError at api.py:1: \n===", devices=[], failed_rank={"rank": 1, "status": status})
+            with self.assertRaisesRegex(DryRunError, f"^the program failed: rank 1 {end}$"):
+                self.collect()
 
     # Each rank says it, and the launcher fails because of them.
     def test_a_refusal_of_the_program_is_told_once(self):

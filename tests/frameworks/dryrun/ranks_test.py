@@ -60,6 +60,11 @@ class RanksTest(unittest.TestCase):
         done = subprocess.run([TOOL, "dryrun", "--world", "2", "--", PYTHON, PROGRAM, "symmetric"], capture_output=True, text=True, check=False)
         self.assertIn("symmetric memory of all ranks, but runs as rank 0 of 2", done.stderr)
 
+    def test_a_killed_rank_is_named(self):
+        done = subprocess.run([TOOL, "dryrun", "--devices", "2", "--", *TORCHRUN, PROGRAM, "killed"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "\ntidepool: the program failed: rank 1 was ended by SIGKILL\n$")
+
     @slow
     def test_sharded_and_spawned(self):
         found = answer(PYTHON, PROGRAM, "spawn")
