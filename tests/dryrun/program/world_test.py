@@ -7,6 +7,7 @@ world_test.py SOURCE
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,15 @@ class FindTest(unittest.TestCase):
             script.chmod(0o755)
             self.assertEqual(found([str(script), "--nproc-per-node=2", "train.py"], ranks="1")[1], [PYTHON, "train.py"])
 
+    def test_torchrun_may_follow_wrappers(self):
+        run = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node=2", "train.py"]
+        one, command = found(["nice", "env", "A=1", *run], ranks="1")
+        self.assertEqual((one.size, command), (2, ["nice", "env", "A=1", PYTHON, "train.py"]))
+        self.assertEqual(found(["bash", "-c", f"B=2 {shlex.join(run)}"], ranks="1")[1], ["env", "B=2", PYTHON, "train.py"])
+        one, command = found(["env", "A=1", PYTHON, "-m", "torch.distributed.launch", "train.py", "-x"], ranks="0")
+        self.assertEqual(command[:one.rank_option_at], ["env", "A=1", PYTHON, "train.py"])
+        self.assertEqual(found(["bash", "-c", "python train.py"], world=2)[1], ["bash", "-c", "python train.py"])
+
     def test_bad_input_is_named(self):
         torchrun = (PYTHON, "-m", "torch.distributed.run")
         self.refused("rank 8 is outside of a world of 8 ranks, expected 0 to 7", world=8, ranks="0,8")
@@ -96,6 +106,9 @@ class FindTest(unittest.TestCase):
         self.refused("--ranks 3,5 without --world", ranks="3,5")
         self.refused("12 ranks on nodes of 8 GPUs, expected a number that divides the ranks", world=12)
         self.refused("accelerate starts ranks of its own", ("accelerate", "launch", "train.py"), world=8)
+        self.refused("accelerate starts ranks of its own", ("env", "A=1", "accelerate", "launch", "train.py"), world=8)
+        self.refused("--devices 2, but torchrun starts 4 ranks", ("bash", "-c", shlex.join([*torchrun, "--nproc-per-node=4", "a.py"])), ranks="0",
+                     devices=2)
         self.refused("--world 8, but torchrun starts 2 nodes of 8 ranks, which are 16", (*torchrun, "--nnodes", "2", "--nproc-per-node", "8", "a.py"),
                      world=8)
         self.refused("--nnodes 1:4 is an elastic job", (*torchrun, "--nnodes", "1:4", "a.py"), world=8)
