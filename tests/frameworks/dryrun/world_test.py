@@ -67,6 +67,17 @@ class WorldTest(unittest.TestCase):
                          [("all_to_all_single with splits of zero", line) for line in ("7", "10", "11")])
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 128 << 20)  # with the gradient of the tokens and what was received for it
 
+    def test_an_exchange_of_lists_without_rows_is_told(self):
+        done = dry_run("--steps", "0", "--world", "4", "--", *self.program(
+            "dist.init_process_group('nccl')\n"
+            "tokens = torch.zeros(1 << 15, 1024, device='cuda')\n"
+            "counts = torch.bincount(torch.zeros(1 << 15, dtype=torch.int64, device='cuda'), minlength=4).tolist()\n"
+            "dist.all_to_all([tokens.new_empty(count, 1024) for count in counts], [tokens[:count] for count in counts])\n"
+            "dist.all_to_all([tokens.new_empty(2, 1024) for _ in counts], [tokens[:count + 2] for count in counts])\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(one["operation"], one["frame"].rpartition(":")[2]) for one in json.loads(done.stdout)["assumed"]],
+                         [("all_to_all of tensors without rows", "5")])
+
     # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
     # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
