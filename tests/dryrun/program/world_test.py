@@ -136,7 +136,9 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     def start(self, program, ranks, size=16, per_node=8, *of_world):
         one = world.World(size, ranks, per_node, *of_world)
         command = one.start([PYTHON, "-c", self.PROGRAM + program, str(self.folder), "x"], self.folder)
-        return subprocess.run(command, check=False, timeout=60).returncode
+        done = subprocess.run(command, check=False, timeout=60, stderr=subprocess.PIPE, text=True)
+        self.said = done.stderr
+        return done.returncode
 
     def ran(self):
         return sorted(path.name for path in self.folder.glob("ran-*"))
@@ -145,6 +147,27 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
         self.assertEqual(self.start("", (0, 11)), 0)
         self.assertEqual(self.ran(), ["ran-asked-0", "ran-asked-11"])
         self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1 x")
+
+    def test_a_rank_has_the_variables_of_other_launchers(self):
+        names = [f"SLURM_{name}" for name in ("PROCID", "NTASKS", "LOCALID")] + [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK")]
+        self.start(f"(folder / 'others').write_text(' '.join(os.environ[name] for name in {names}))", (11,))
+        self.assertEqual((self.folder / "others").read_text(), "11 16 3 11 16 3")
+
+    # The first one is ended with the rank, amid its work.
+    def test_a_rank_that_helps_says_why_it_fails(self):
+        status = self.start("""
+print("rank", rank, file=sys.stderr, flush=True)
+if role == "asked":
+    for one in (5, 6):
+        (folder / f"need-{one}").touch()
+        while not (folder / f"ran-helps-{one}").exists(): time.sleep(0.01)
+    while not (folder / "ended-6").exists(): time.sleep(0.01)
+elif rank == "5":
+    while True: time.sleep(0.01)
+else:
+    sys.exit("no data")
+""", (2,))
+        self.assertEqual((status, self.said), (0, "rank 2\nrank 6\nno data\n"))
 
     def test_a_rank_has_the_option_of_its_launcher(self):
         self.start("", (11,), 16, 8, False, False, 4)
