@@ -37,6 +37,18 @@ def answer(*arguments):
     return found, {(int(rank), way): (int(live), int(reserved)) for rank, way, live, reserved in peaks}
 
 
+def processes_of(folder):
+    """Returns the processes of which a variable names the folder."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if os.fsencode(folder) in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            pass  # it has ended, or is of another user
+    return found
+
+
 class WorldTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -99,8 +111,10 @@ class WorldTest(unittest.TestCase):
         with socket.socket() as taken:  # no rank opens a port
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
-            with unittest.mock.patch.dict(os.environ, MASTER_PORT=str(port)):
+            with unittest.mock.patch.dict(os.environ, MASTER_PORT=str(port), TMPDIR=str(self.folder)):
                 found, _ = answer("--world", "1024", "--rank", "1000", "--", PYTHON, PROGRAM, "fsdp2")
+        # Nothing is left: no process, and so no port, and neither a socket nor another file.
+        self.assertEqual((processes_of(self.folder), list(self.folder.iterdir())), ([], []))
         self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
         self.assertEqual(found["steps"], 2)
 
