@@ -133,6 +133,8 @@ class OutsideTest(unittest.TestCase):
             self.check(measured, (context[0] + least, context[1] + most))
         self.assertEqual(self.nccl("h100", 1024, 0, has_nodes=True)[1] - self.nccl("h100", 1024)[1], 512 * mib)
         self.assertEqual(outside.communicator(8, 0, False, outside.Around(gpus.GPUS["h100"], 8))[0], 0)
+        self.assertEqual(outside.least_of_nccl(gpus.GPUS["h100"], 8), f"{24 << 20},{240 << 20},7")
+        self.assertEqual(outside.least_of_nccl(gpus.GPUS["l4"], 1), f"{24 << 20},{24 << 20},0")
         self.assertEqual(self.nccl("h100", 1024, 1023), self.nccl("h100", 8, 7))
 
 

@@ -90,6 +90,24 @@ class WorldTest(unittest.TestCase):
         self.assertEqual([(one["operation"], one["frame"].rpartition(":")[2]) for one in json.loads(done.stdout)["assumed"]],
                          [("all_to_all of tensors without rows", "5")])
 
+    # The first collective takes the least that was measured, so a program that takes all free memory leaves it.
+    def test_nccl_takes_memory_before_the_program(self):
+        lines = ("dist.init_process_group('nccl')\n"
+                 "x = torch.zeros(1 << 18, device='cuda')\n"
+                 "def fill(): return torch.empty(torch.cuda.mem_get_info()[0] >> 21 << 21, dtype=torch.uint8, device='cuda')\n"
+                 "before = torch.cuda.mem_get_info()[0]\n"
+                 "dist.all_reduce(x)\n"
+                 "assert before - torch.cuda.mem_get_info()[0] == 240 << 20\n"
+                 "rest = fill()\n")
+        found, _ = answer("--steps", "0", "--world", "4", "--", *self.program(lines))
+        self.assertEqual(found["outside"]["nccl_bytes"][0], 240 << 20)
+        self.assertLess(found["memory_bytes"] - found["peak_reserved_bytes"] - sum(found["outside"][one][0] for one in ("context_bytes", "nccl_bytes")),
+                        2 << 20)
+        command = self.program(lines.replace("before =", "rest, before = fill(),"))
+        done = dry_run("--steps", "0", "--world", "4", "--", *command)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["out_of_memory"], {"bytes": 240 << 20, "frame": f"{command[1]}:6"})
+
     # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
     # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
