@@ -12,6 +12,7 @@
 
 #include "dryrun/nccl/communicator.h"
 #include "dryrun/nccl/group.h"
+#include "dryrun/nccl/last_error.h"
 #include "dryrun/nccl/nccl.h"
 #include "dryrun/nccl/reduce.h"
 #include "dryrun/runtime/cudart/control.h"
@@ -49,13 +50,6 @@ class Handles {
   mutable std::mutex mutex_;
   std::map<ncclComm_t, CommunicatorPointer> communicators_;
 };
-
-thread_local std::string last_error;
-
-ncclResult_t Refuse(ncclResult_t result, std::string error) {
-  last_error = std::move(error);
-  return result;
-}
 
 // Calls `body` with the communicator, unless the handle is unknown.
 template <typename Body>
@@ -215,7 +209,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   return "unknown result code";
 }
 
-const char* ncclGetLastError(ncclComm_t /*comm*/) { return last_error.c_str(); }
+const char* ncclGetLastError(ncclComm_t /*comm*/) { return LastError().c_str(); }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
   return Init(comm, ranks, id, rank, ArePeersMissing());

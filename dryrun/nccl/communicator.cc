@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "dryrun/nccl/communicator_record.h"
+#include "dryrun/nccl/last_error.h"
 #include "dryrun/nccl/reduce.h"
 #include "dryrun/runtime/cudart/control.h"
 
@@ -111,6 +112,23 @@ int NumberOfCurrentDevice() {
   return cudaGetDevice(&device) == cudaSuccess ? device : -1;
 }
 
+ncclResult_t RefuseMemory() {
+  return Refuse(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+}
+
+// Makes a device the current one of the thread while it lives. The default stream is that of the
+// current device, and a group may end with that of another rank.
+class WithDevice {
+ public:
+  explicit WithDevice(int device) : before_(NumberOfCurrentDevice()) { cudaSetDevice(device); }
+  ~WithDevice() { cudaSetDevice(before_); }
+  WithDevice(const WithDevice&) = delete;
+  WithDevice& operator=(const WithDevice&) = delete;
+
+ private:
+  const int before_;
+};
+
 }  // namespace
 
 Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, int ranks, int rank,
@@ -152,32 +170,31 @@ ncclResult_t Communicator::AwaitRanks() {
 
 ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
   CommunicatorRecord& record = CommunicatorRecord::Get();
-  if (IsOfMessages(collective.kind)) {
-    record.SetPeers(entry_, ranks() - 1);
-  } else {
-    record.SetCollective(entry_);
-  }
+  const bool has_room = IsOfMessages(collective.kind) ? record.SetPeers(entry_, ranks() - 1)
+                                                      : record.SetCollective(entry_);
+  if (!has_room) return RefuseMemory();
   return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
 }
 
-void Communicator::NotePeers(const std::vector<Message>& messages) {
+// Returns false where there is no memory for the buffers.
+bool Communicator::NotePeers(const std::vector<Message>& messages) {
   const std::unique_lock<std::mutex> lock(mutex_);
   const std::size_t before = peers_.size();
   for (const Message& message : messages) {
     if (message.peer != rank()) peers_.insert(message.peer);
   }
-  if (peers_.size() > before) {
-    CommunicatorRecord::Get().SetPeers(entry_, static_cast<int>(peers_.size()));
-  }
+  return peers_.size() == before ||
+         CommunicatorRecord::Get().SetPeers(entry_, static_cast<int>(peers_.size()));
 }
 
 ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
-  NotePeers(messages);
+  if (!NotePeers(messages)) return RefuseMemory();
   return QueueWork([messages = std::move(messages)](Communicator& self) { self.Run(messages); },
                    stream);
 }
 
 ncclResult_t Communicator::QueueWork(Work work, cudaStream_t stream) {
+  const WithDevice own(device_);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return ncclUnhandledCudaError;
   cudartHostExpectData();

@@ -106,7 +106,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void RunInTurn(std::uint64_t turn, const Work& work);
   void Run(const Collective& collective);
   void Run(const std::vector<Message>& messages);
-  void NotePeers(const std::vector<Message>& messages);
+  bool NotePeers(const std::vector<Message>& messages);
   void RunAlone(const std::vector<Message>& messages) const;
   Collective AsRoot(Collective collective) const;
   const Subject* SubjectOf(int rank) const;

@@ -199,7 +199,8 @@ def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Ca
             train(steps=1)
 
     The function runs as in `dryrun`, which has the other options. Arguments, as those from fixtures of pytest, are pickled.
-    Raises AssertionError with the parts of the peak and, where the program ran out of memory, the line.
+    Raises AssertionError with the parts of the peak and, where the program ran out of memory, the line. It fails too where the time
+    limit or an interrupt stopped the function.
     """
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -211,6 +212,8 @@ def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Ca
             answer = dryrun(call, memory=memory, gpu=gpu, **options)
             if not answer.fits:
                 raise AssertionError(f"{function.__name__} does not fit\n{answer}")
+            if answer.so_far:
+                raise AssertionError(f"{function.__name__} was stopped before its end, expected a longer time_limit or fewer steps\n{answer}")
             if of_check is not None:
                 of_check(answer)
             return None

@@ -110,6 +110,8 @@ def values_of(measured: Any) -> Dict[str, int]:
     if isinstance(measured, (str, os.PathLike)):
         measured = tidepool.read(measured)
     if isinstance(measured, tidepool.DryRun):
+        if measured.so_far:
+            raise tidepool.InputError("golden values of a dry run that was stopped before its end, expected a longer time_limit or fewer steps")
         found = {value: measured[value] for value in VALUES}
     elif isinstance(measured, tidepool.Trace):
         info = measured.info()

@@ -58,6 +58,7 @@ class Run:
         self.modules = None  # with a table by module
         self.error = None
         self.error_frame = None
+        self.failed_rank = None  # of which a launcher tells
         self.assumptions = None
         self.checks = None
         self.world = world.of_environment(self)  # of which this process is one rank without its peers, or None
@@ -120,6 +121,7 @@ class Run:
         else:
             self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
             self.error_frame = line
+            self.failed_rank = ranks.failed_rank(error)
         self.write("error")
 
     # Ends the process at once: the program's own exit would save checkpoints and wait for others.
@@ -146,7 +148,7 @@ class Run:
                   "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                   "has_group": self.world is None or self.world.has_group,
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
-                  "error_frame": self.error_frame, "stopped_at": place_of_stop() if reason == "time" else None,
+                  "error_frame": self.error_frame, "failed_rank": self.failed_rank, "stopped_at": place_of_stop() if reason == "time" else None,
                   "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
                   "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
                   "assumed": self.assumptions.answer() if self.assumptions else [],

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exchanges among ranks by splits that a kernel counted, as of tokens for experts: these read as zeros.
 
-Rows that a rank sends are taken to be equal numbers for each peer, and it gets as many. Without rows the answer says so alone.
+Rows that a rank sends are taken to be equal numbers for each peer, and it gets as many. Without rows, and for lists of tensors that
+the program has divided, the answer says so alone.
 """
 import functools
 import inspect
@@ -10,12 +11,14 @@ import sys
 import _tidepool_imports as imports
 
 OPERATION = "all_to_all_single with splits of zero"
+OF_LISTS = "all_to_all of tensors without rows"
 
 
 class Exchanges:
     def __init__(self, torch, note):
         self.c10d, self.note = torch.distributed.distributed_c10d, note
         self.replace(self.c10d, "all_to_all_single", self.exchange)
+        self.replace(self.c10d, "all_to_all", self.exchange_lists)
         imports.watch("torch.distributed._functional_collectives", self.replace_functional)
 
     def replace_functional(self, module):
@@ -53,6 +56,11 @@ class Exchanges:
         if splits is not None:
             found["output"].resize_(sum(splits), *found["output"].shape[1:])
             found.update(output_split_sizes=splits, input_split_sizes=splits)
+
+    def exchange_lists(self, found):
+        tensors = [*found["output_tensor_list"], *found["input_tensor_list"]]
+        if tensors and all(tensor.is_cuda and tensor.numel() == 0 for tensor in tensors):
+            self.note(OF_LISTS)
 
     def exchange_functional(self, found):
         splits = self.balanced(found["self"], found)

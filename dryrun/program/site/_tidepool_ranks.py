@@ -33,6 +33,15 @@ def rank_of():
     return int(rank) if rank is not None else None
 
 
+def failed_rank(error):
+    """Returns the rank and the status of the process that torchrun's error tells of, or None for other errors."""
+    errors = sys.modules.get("torch.distributed.elastic.multiprocessing.errors")
+    if errors is None or not isinstance(error, errors.ChildFailedError):
+        return None
+    rank, failure = error.get_first_failure()
+    return {"rank": rank, "status": failure.exitcode}
+
+
 def wait_for_others(folder):
     """Waits until all ranks have answered, so that none misses this one in a collective. One that never answers is not
     waited for long."""

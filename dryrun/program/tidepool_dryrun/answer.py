@@ -131,9 +131,11 @@ def caught_by(process, device):
     return [refusal_of(refused) for refused in process["caught_out_of_memory"] if refused["device"] == device]
 
 
-def text_of_error(process):
-    """Returns the program's own error, and the lines before it with sizes that depend on data."""
-    error = process["error"]
+def text_of_error(process, folder):
+    """Returns the program's own error, and the lines before it with sizes that depend on data. That of a launcher is the end of a rank."""
+    error, rank = process["error"], process["failed_rank"]
+    if rank:
+        return f"rank {rank['rank']} {no_answer.ended(rank['status'])}{no_answer.words_of(folder) if rank['status'] > 0 else ''}"
     if not process["assumed"]:
         return error
     places = ", ".join(f"{place['operation']} at {place['frame']}" for place in process["assumed"][:3])
@@ -189,12 +191,12 @@ def refused_outside(process):
     return {"device": device, "bytes": refused, "frame": process["error_frame"]}
 
 
-def error_of(read, was_ended):
+def error_of(read, was_ended, folder):
     """Returns the error of the process that failed first, or None. Launchers, which use no GPU, fail after their ranks, and
     where the run was ended."""
     failed = [process for process in read if process["error"] and (process["devices"] or not was_ended)]
     first = min(failed, key=lambda process: process["began"] + process["seconds"], default=None)
-    return first and text_of_error(first)
+    return first and text_of_error(first, folder)
 
 
 def give_up(read):
@@ -248,7 +250,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
         give_up(read)
     ranks = [rank for process in read for rank in of_rank(process, tool, around)]
     failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
-    error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
+    error = error_of(read, finished.ran_out_of_time or finished.was_interrupted, folder)
     if error and not failed:
         raise DryRunError(f"the program failed: {error}")
     if finished.failed and not failed and ended_itself(read, world):

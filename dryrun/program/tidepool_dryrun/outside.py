@@ -66,14 +66,22 @@ def least_context(gpu, counts):
     return context(gpu)[0] if counts else 0
 
 
+def ring(gpu):
+    """Returns the least bytes of a communicator of more than two ranks that has run a collective."""
+    return LEAST_OF_NVLINK if any(name in gpu.title for name in NVLINK_NAMES) else LEAST_CONNECTION
+
+
+def least_of_nccl(gpu, per_node):
+    """Returns the least bytes for a pair of ranks and for a ring of more, and the other GPUs of the node, as NCCL_HOST_MEMORY has them."""
+    return f"{LEAST_CONNECTION},{ring(gpu)},{per_node - 1}"
+
+
 def communicator(ranks, peers, has_collective, around):
     """Returns the least and the most bytes of a communicator, of which a rank exchanges messages with some peers, and the source. Without
     a collective NCCL connects no ring, from version 2.22 on."""
     if ranks == 1:
         return *ONE_RANK, "nccl#2363, #2366"
-    has_nvlink = any(name in around.gpu.title for name in NVLINK_NAMES)
-    least = LEAST_OF_NVLINK if has_nvlink and ranks > 2 else LEAST_CONNECTION
-    least = least if has_collective else 0
+    least = (ring(around.gpu) if ranks > 2 else LEAST_CONNECTION) if has_collective else 0
     most = TWO_RANKS if ranks == 2 else MORE_RANKS
     near = min(peers, around.per_node - 1)
     least, most = least + near * LEAST_CONNECTION, most + near * PEER

@@ -135,6 +135,8 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(options.density))
+    if options.memory_bytes is None:
+        own["NCCL_HOST_MEMORY"] = outside.least_of_nccl(gpu, machine.devices)
     # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
     # Triton's kernels only the code is kept.
     own.update(TORCHINDUCTOR_CACHE_DIR=str(pathlib.Path(out) / "inductor"), TRITON_CACHE_DIR=str(cache_folder() / "triton"))

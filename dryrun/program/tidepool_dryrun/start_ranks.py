@@ -8,6 +8,7 @@ has ended, so none waits for its values.
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -30,6 +31,9 @@ def environment(rank, size, per_node, one_device, is_asked):
     own.setdefault("OMP_NUM_THREADS", "1")
     if one_device:
         own.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=str(rank % per_node))
+    # Programs of Slurm and Open MPI read others.
+    own.update(SLURM_PROCID=str(rank), SLURM_NTASKS=str(size), SLURM_LOCALID=own["LOCAL_RANK"], OMPI_COMM_WORLD_RANK=str(rank),
+               OMPI_COMM_WORLD_SIZE=str(size), OMPI_COMM_WORLD_LOCAL_RANK=own["LOCAL_RANK"])
     if not is_asked:
         own["TIDEPOOL_DRYRUN_HELPS"] = "1"
     return own
@@ -55,8 +59,19 @@ class Ranks:
         command, at = self.command, self.rank_option_at
         if at is not None:
             command = [*command[:at], f"--local-rank={own['LOCAL_RANK']}", *command[at:]]
-        self.running[rank, is_asked] = subprocess.Popen(command, env=own, stdin=subprocess.DEVNULL,
-                                                        stdout=None if is_asked else subprocess.DEVNULL)
+        if is_asked:
+            self.running[rank, is_asked] = subprocess.Popen(command, env=own, stdin=subprocess.DEVNULL)
+            return
+        with open(self.output_of(rank), "wb") as output:
+            self.running[rank, is_asked] = subprocess.Popen(command, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output)
+
+    def output_of(self, rank):
+        return self.folder / f"helper-{rank}"
+
+    def show_output_of(self, rank):
+        with open(self.output_of(rank), "rb") as output:
+            shutil.copyfileobj(output, sys.stderr.buffer)
+        sys.stderr.flush()
 
     def waiting(self):
         """Returns the ranks asked for that have not been started."""
@@ -84,6 +99,8 @@ class Ranks:
                 continue
             del self.running[rank, is_asked]
             (self.folder / f"ended-{rank}").touch()
+            if not is_asked and process.returncode != 0:
+                self.show_output_of(rank)
             if is_asked:
                 self.status = self.status or process.returncode
                 self.add_stages()

@@ -7,6 +7,7 @@ from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
+OF_DENSITY = ("nonzero", "unique", "unique_consecutive", "coalesce")  # operations of which --density decides the sizes
 TABLES = ("line", "module")  # of the peak
 MOST_MODULES = 20  # rows of a table
 UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -124,9 +125,9 @@ def surroundings(found):
 
 
 def assumptions(places):
-    first = places[0]
+    first = next((place for place in places if place["operation"] not in OF_DENSITY), places[0])  # no option decides it
     others = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    hint = "" if all(place["operation"].startswith("all_to_all") for place in places) else " (see --density)"
+    hint = " (see --density)" if any(place["operation"] in OF_DENSITY for place in places) else ""
     return f"sizes that depend on data: {first['operation']} at {first['frame']}{others}{hint}"
 
 

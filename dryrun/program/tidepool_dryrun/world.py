@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-from . import gpus, target
+from . import gpus, target, wrappers
 
 STARTER = pathlib.Path(__file__).resolve().parent / "start_ranks.py"
 REPRESENTATIVE = "representative"
@@ -137,16 +137,18 @@ def find(options):
     """Returns the World that the options ask for and the command of one rank, or None and the command as it is."""
     if options.world is None and not options.ranks:
         return None, options.command
-    launch = launch_of(options.command)
+    prefix, words = wrappers.unwrapped(options.command)
+    launch = launch_of(words)
     if launch is None:
-        check_program(options.command[0])
+        check_program(words[0])
     size, per_node = size_of(options, launch)
     if size % per_node != 0:
         raise ValueError(f"{size} ranks on nodes of {per_node} GPUs, expected a number that divides the ranks: --devices N")
     ranks, adds_stages = ranks_of(options.ranks or "0", size)
     if launch is None:
         return World(size, ranks, per_node, adds_stages), options.command
-    return World(size, ranks, per_node, adds_stages, launch.one_device, launch.rank_option_at), launch.program
+    option_at = None if launch.rank_option_at is None else len(prefix) + launch.rank_option_at
+    return World(size, ranks, per_node, adds_stages, launch.one_device, option_at), [*prefix, *launch.program]
 
 
 def check_program(program):

@@ -91,6 +91,16 @@ void cudartHostBreakDevice(int device, int error) {
   if (found != nullptr) found->Break(error);
 }
 
+int cudartHostTakeForLibrary(int device, long long bytes) {
+  Runtime& runtime = Runtime::Get();
+  const auto found = runtime.FindDevice(device);
+  if (found == nullptr) return 0;
+  found->FreeDueMemory();
+  if (found->TakeForLibrary(bytes).ok()) return 1;
+  runtime.record.Refused(device, bytes);
+  return 0;
+}
+
 int cudartHostHasContext(int device) {
   const auto found = Runtime::Get().FindDevice(device);
   return found != nullptr && found->has_context() ? 1 : 0;

@@ -102,6 +102,11 @@ void cudartHostExpectData(void);
 // size are kept. The times may nest.
 void cudartHostHoldData(int begins);
 
+// Takes memory of a device for a library, such as the buffers of NCCL: it is not free, and the
+// program does not have it. Negative bytes are given back. Returns 0 and takes nothing if there is
+// no room.
+int cudartHostTakeForLibrary(int device, long long bytes);
+
 // Returns 1 if a call has made the context of a device: on a GPU it takes hundreds of MB.
 int cudartHostHasContext(int device);
 

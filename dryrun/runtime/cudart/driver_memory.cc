@@ -153,7 +153,7 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     if (is_for_network && runtime.config().network_memory == 0) return CUDA_ERROR_INVALID_VALUE;
     const std::shared_ptr<StandInDevice> device = runtime.FindDevice(properties->location.id);
     device->FreeDueMemory();
-    const absl::StatusOr<PhysicalMemory> memory = device->host().CreatePhysical(Size(bytes));
+    const absl::StatusOr<PhysicalMemory> memory = device->CreatePhysical(Size(bytes));
     if (!memory.ok()) {
       runtime.record.Refused(device->ordinal(), Size(bytes));
       return ResultOf(memory.status());

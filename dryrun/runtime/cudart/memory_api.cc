@@ -47,7 +47,7 @@ cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, Memory
   device->FreeDueMemory();
   const absl::StatusOr<void*> allocated = kind == MemoryKind::kPinned
                                               ? device->host().AllocatePinned(size)
-                                              : device->host().AllocateMemory(size);
+                                              : device->AllocateMemory(size);
   // All errors mean that there is no memory: for absurd sizes the host device has errors of its
   // own.
   if (!allocated.ok()) {
@@ -99,10 +99,7 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
     device->FreeDueMemory();
-    if (free_bytes != nullptr) {
-      *free_bytes =
-          static_cast<size_t>(device->host().memory_bytes() - device->host().used_bytes());
-    }
+    if (free_bytes != nullptr) *free_bytes = static_cast<size_t>(device->free_bytes());
     if (total_bytes != nullptr) *total_bytes = static_cast<size_t>(device->memory_bytes());
     return cudaSuccess;
   });

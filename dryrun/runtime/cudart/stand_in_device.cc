@@ -19,6 +19,35 @@ StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
   streams_.emplace(legacy_.id, StreamKind::kLegacy);
 }
 
+std::int64_t StandInDevice::free_bytes() {
+  const locks::MutexLock lock(&memory_mutex_);
+  return host_->memory_bytes() - host_->used_bytes() - library_bytes_;
+}
+
+absl::StatusOr<void*> StandInDevice::AllocateMemory(std::int64_t bytes) {
+  const locks::MutexLock lock(&memory_mutex_);
+  if (absl::Status status = CheckRoom(bytes); !status.ok()) return status;
+  return host_->AllocateMemory(bytes);
+}
+
+absl::StatusOr<PhysicalMemory> StandInDevice::CreatePhysical(std::int64_t bytes) {
+  const locks::MutexLock lock(&memory_mutex_);
+  if (absl::Status status = CheckRoom(bytes); !status.ok()) return status;
+  return host_->CreatePhysical(bytes);
+}
+
+absl::Status StandInDevice::TakeForLibrary(std::int64_t bytes) {
+  const locks::MutexLock lock(&memory_mutex_);
+  if (absl::Status status = CheckRoom(bytes); !status.ok()) return status;
+  library_bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status StandInDevice::CheckRoom(std::int64_t bytes) const {
+  const std::int64_t rest = host_->memory_bytes() - host_->used_bytes() - library_bytes_;
+  return bytes > rest ? absl::ResourceExhaustedError("the device has no room") : absl::OkStatus();
+}
+
 absl::StatusOr<Stream> StandInDevice::CreateStream(StreamKind kind) {
   const locks::MutexLock lock(&mutex_);
   absl::StatusOr<Stream> stream = host_->CreateStream();

@@ -32,6 +32,13 @@ class StandInDevice {
   HostDevice& host() { return *host_; }
   // Returns the memory of the device, of which a context takes a part that the host device lacks.
   std::int64_t memory_bytes() const { return memory_bytes_; }
+  std::int64_t free_bytes();
+
+  // Return ResourceExhausted where the rest is too small, of which libraries take a part.
+  absl::StatusOr<void*> AllocateMemory(std::int64_t bytes);
+  absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes);
+  // Takes memory for a library: the program does not have it. Negative bytes are given back.
+  absl::Status TakeForLibrary(std::int64_t bytes);
 
   // Returns the error with which the device broke, or 0. Every call on a broken device returns it.
   int broken_with() const { return broken_with_.load(); }
@@ -86,6 +93,7 @@ class StandInDevice {
   };
 
   absl::Status TakeTurn(Stream stream, StreamKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckRoom(std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(memory_mutex_);
   absl::Status Join(Stream from, Stream to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -95,6 +103,8 @@ class StandInDevice {
   std::atomic<int> broken_with_ = 0;
   std::atomic<bool> has_context_ = false;
   DeviceClock clock_;
+  locks::Mutex memory_mutex_;
+  std::int64_t library_bytes_ ABSL_GUARDED_BY(memory_mutex_) = 0;
   locks::Mutex mutex_;  // held while work is queued, never while waiting for it
   const Stream legacy_;
   const Event scratch_;  // recorded under mutex_

@@ -129,11 +129,14 @@ def test_a_check_looks_like_its_function_and_runs_it_inside(monkeypatch):
 
 
 def test_a_check_fails_with_the_explanation(monkeypatch):
-    answers = [tidepool.DryRun(fits=True, _lines=[]), tidepool.DryRun(fits=False, _lines=["no: out of memory at a.py:3"])]
+    answers = [tidepool.DryRun(fits=True, so_far=False, _lines=[]), tidepool.DryRun(fits=False, _lines=["no: out of memory at a.py:3"]),
+               tidepool.DryRun(fits=True, so_far=True, _lines=["stopped in a.py:4"])]
     asked = []
     monkeypatch.setattr(_dryrun, "dryrun", lambda call, **options: asked.append(options) or answers.pop(0))
     assert a_checked_function(1) is None
     with pytest.raises(AssertionError, match="a_checked_function does not fit\nno: out of memory at a.py:3"):
+        a_checked_function(1)
+    with pytest.raises(AssertionError, match="a_checked_function was stopped before its end, .*\nstopped in a.py:4"):
         a_checked_function(1)
     assert asked[0] == {"memory": "1GiB", "gpu": "t4"}
 

@@ -15,8 +15,8 @@ MIB = 1 << 20
 TESTS = """
 import tidepool
 
-def answer(live, reserved):
-    return tidepool.DryRun(fits=True, peak_live_bytes=live << 20, peak_reserved_bytes=reserved << 20, _lines=["the lines of the answer"])
+def answer(live, reserved, so_far=False):
+    return tidepool.DryRun(fits=True, so_far=so_far, peak_live_bytes=live << 20, peak_reserved_bytes=reserved << 20, _lines=["the lines of the answer"])
 
 def test_step(tidepool_golden):
     tidepool_golden(answer(100, 200))
@@ -170,6 +170,7 @@ def test_a_snapshot_has_golden_values(run, golden, pytester):
 @pytest.mark.parametrize("line, error", [
     ("tidepool_golden(answer(1, 2)); tidepool_golden(answer(1, 2))", "*two measurements of test_memory.py::test_more, expected a name for each*"),
     ("tidepool_golden(answer(1, 2), 'a b')", "*the name 'a b' of a measurement, expected letters*"),
+    ("tidepool_golden(answer(1, 2, so_far=True))", "*golden values of a dry run that was stopped before its end, expected a longer time_limit*"),
     ("tidepool_golden(5)", "*golden values of int, expected a DryRun, a Trace or the file of a snapshot"),
 ])
 def test_wrong_measurements(run, pytester, line, error):

@@ -198,6 +198,36 @@ TEST_P(NcclTest, SeveralStreams) {
   });
 }
 
+// The default streams of several devices, used by one thread, have the same handle.
+TEST_P(NcclTest, OneThreadUsesTheDefaultStreamOfEachDevice) {
+  std::vector<ncclComm_t> comms(kRanks);
+  ASSERT_EQ(ncclCommInitAll(comms.data(), kRanks, nullptr), ncclSuccess);
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(cudaSetDevice(rank), cudaSuccess);
+    ranks.push_back(
+        {rank, comms[static_cast<std::size_t>(rank)], cudaStreamLegacy, NewMemory(1 << 17)});
+    ranks.back().Give<std::int32_t>({rank + 1});
+  }
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const Rank& own : ranks) {
+    ASSERT_EQ(ncclAllReduce(own.memory, own.Output<std::int32_t>(), 1, ncclInt32, ncclSum, own.comm,
+                            nullptr),
+              ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  int device = 0;
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 1);
+  for (const Rank& own : ranks) {
+    ASSERT_EQ(cudaSetDevice(own.rank), cudaSuccess);
+    EXPECT_EQ(own.Take(own.Output<std::int32_t>(), 1)[0], 6);
+    EXPECT_EQ(ncclCommDestroy(own.comm), ncclSuccess);
+    EXPECT_EQ(cudaFree(own.memory), cudaSuccess);
+  }
+}
+
 TEST_P(NcclTest, ACapturedOperationRunsWithItsGraph) {
   OnRanks(2, [](const Rank& own) {
     const std::int32_t* const from = own.Give<std::int32_t>({own.rank + 1});
@@ -462,15 +492,16 @@ TEST_P(AloneTest, CommunicatorsAreNoted) {
     using cudart_host::CommunicatorRecord;
     CommunicatorRecord& record = CommunicatorRecord::Get();
     const std::size_t first = record.Add(8, 0);
-    record.SetPeers(first, 7);
-    record.SetPeers(first, 2);
-    record.SetCollective(record.Add(2, 0));
+    const bool has_room = record.SetPeers(first, 7) && record.SetPeers(first, 2) &&
+                          record.SetCollective(record.Add(2, 0));
     record.Remove(first);
     record.Add(8, 0);  // in the place of the first one
     record.Add(8, 1);
-    _exit(0);
+    _exit(has_room ? 0 : 1);
   }
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   const std::string path = NotesOf(child);
   using cudart_host::CommunicatorEntry;
   CommunicatorEntry entries[4] = {};
@@ -485,6 +516,55 @@ TEST_P(AloneTest, CommunicatorsAreNoted) {
   EXPECT_EQ((std::vector<int>{entries[1].ranks, entries[2].ranks, entries[2].device}),
             (std::vector<int>{2, 8, 1}));
   EXPECT_EQ(unsetenv("NCCL_HOST_FOLDER"), 0);
+}
+
+// The first use takes the memory of the buffers, which a destroyed communicator gives back.
+TEST_P(NcclTest, BuffersTakeMemoryOfTheDevice) {
+  constexpr std::size_t kPair = 1 << 20;
+  constexpr std::size_t kRing = 8 << 20;
+  ASSERT_EQ(setenv("NCCL_HOST_MEMORY", "1048576,8388608,1", 1), 0);
+  const auto taken = [] {
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+    return total_bytes - free_bytes;
+  };
+  OnRanks(kRanks, [&](const Rank& own) {
+    const std::size_t before = taken();
+    const auto reduce = [&] {
+      return ncclAllReduce(own.memory, own.memory, 1, ncclInt32, ncclSum, own.comm, own.stream);
+    };
+    const auto exchange = [&] {
+      return ncclAlltoAll(own.memory, own.Output<int>(), 1, ncclInt32, own.comm, own.stream);
+    };
+    ASSERT_EQ(reduce(), ncclSuccess);
+    EXPECT_EQ(taken() - before, kRing);
+    ASSERT_EQ(reduce(), ncclSuccess);
+    EXPECT_EQ(taken() - before, kRing);
+    ASSERT_EQ(exchange(), ncclSuccess);
+    EXPECT_EQ(taken() - before, kRing + kPair) << "one of two peers is on the node";
+    ASSERT_EQ(cudaStreamSynchronize(own.stream), cudaSuccess);
+  });
+  OnRanks(2, [&](const Rank& own) {
+    const std::size_t before = taken();
+    EXPECT_LT(before, kPair) << "the memory was given back";
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+    char* const rest = NewMemory(free_bytes - kPair + 1);
+    EXPECT_EQ(ncclAllReduce(own.memory, own.memory, 1, ncclInt32, ncclSum, own.comm, own.stream),
+              ncclUnhandledCudaError);
+    EXPECT_STREQ(ncclGetLastError(own.comm), "Cuda failure 2 'out of memory'");
+    EXPECT_EQ(cudaFree(rest), cudaSuccess);
+    char* const smaller = NewMemory(free_bytes - kPair);
+    EXPECT_EQ(ncclAllReduce(own.memory, own.memory, 1, ncclInt32, ncclSum, own.comm, own.stream),
+              ncclSuccess);
+    EXPECT_EQ(taken(), total_bytes);
+    void* none = nullptr;
+    EXPECT_EQ(cudaMalloc(&none, 1), cudaErrorMemoryAllocation);
+    EXPECT_EQ(cudaFree(smaller), cudaSuccess);
+  });
+  EXPECT_EQ(unsetenv("NCCL_HOST_MEMORY"), 0);
 }
 
 TEST_P(NcclTest, TwoRanksNeedTwoDevices) {

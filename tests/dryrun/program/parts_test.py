@@ -133,6 +133,8 @@ class OutsideTest(unittest.TestCase):
             self.check(measured, (context[0] + least, context[1] + most))
         self.assertEqual(self.nccl("h100", 1024, 0, has_nodes=True)[1] - self.nccl("h100", 1024)[1], 512 * mib)
         self.assertEqual(outside.communicator(8, 0, False, outside.Around(gpus.GPUS["h100"], 8))[0], 0)
+        self.assertEqual(outside.least_of_nccl(gpus.GPUS["h100"], 8), f"{24 << 20},{240 << 20},7")
+        self.assertEqual(outside.least_of_nccl(gpus.GPUS["l4"], 1), f"{24 << 20},{24 << 20},0")
         self.assertEqual(self.nccl("h100", 1024, 1023), self.nccl("h100", 8, 7))
 
 
@@ -510,7 +512,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -737,6 +739,14 @@ class AnswerTest(unittest.TestCase):
         self.finished.ran_out_of_time = True
         self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
 
+    def test_tells_how_the_rank_of_a_launcher_ended(self):
+        self.finished = program.Finished(1, False, False)
+        self.write(1, steps=0)
+        for status, end in ((-9, "was ended by SIGKILL"), (3, "ended with status 3, its own output may tell why")):
+            self.write(error="ChildFailedError at api.py:1: \n===", devices=[], failed_rank={"rank": 1, "status": status})
+            with self.assertRaisesRegex(DryRunError, f"^the program failed: rank 1 {end}$"):
+                self.collect()
+
     # Each rank says it, and the launcher fails because of them.
     def test_a_refusal_of_the_program_is_told_once(self):
         self.write(error="ChildFailedError", devices=[])
@@ -961,6 +971,9 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual(found["assumed"], places)
         self.assertIn("(see --density)", text.assumptions(places))
+        nested = {"operation": "nested tensor of a mask", "frame": "a.py:2", "calls": 1}
+        self.assertNotIn("--density", text.assumptions([nested]))
+        self.assertIn("nested tensor of a mask at a.py:2 and 2 more (see --density)", text.assumptions([*places, nested]))
         exchange = {"operation": "all_to_all_single with splits of zero", "frame": "a.py:2", "calls": 1}
         self.assertEqual(text.assumptions([exchange]), "sizes that depend on data: all_to_all_single with splits of zero at a.py:2")
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])

@@ -7,6 +7,7 @@ world_test.py SOURCE
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,15 @@ class FindTest(unittest.TestCase):
             script.chmod(0o755)
             self.assertEqual(found([str(script), "--nproc-per-node=2", "train.py"], ranks="1")[1], [PYTHON, "train.py"])
 
+    def test_torchrun_may_follow_wrappers(self):
+        run = [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node=2", "train.py"]
+        one, command = found(["nice", "env", "A=1", *run], ranks="1")
+        self.assertEqual((one.size, command), (2, ["nice", "env", "A=1", PYTHON, "train.py"]))
+        self.assertEqual(found(["bash", "-c", f"B=2 {shlex.join(run)}"], ranks="1")[1], ["env", "B=2", PYTHON, "train.py"])
+        one, command = found(["env", "A=1", PYTHON, "-m", "torch.distributed.launch", "train.py", "-x"], ranks="0")
+        self.assertEqual(command[:one.rank_option_at], ["env", "A=1", PYTHON, "train.py"])
+        self.assertEqual(found(["bash", "-c", "python train.py"], world=2)[1], ["bash", "-c", "python train.py"])
+
     def test_bad_input_is_named(self):
         torchrun = (PYTHON, "-m", "torch.distributed.run")
         self.refused("rank 8 is outside of a world of 8 ranks, expected 0 to 7", world=8, ranks="0,8")
@@ -96,6 +106,9 @@ class FindTest(unittest.TestCase):
         self.refused("--ranks 3,5 without --world", ranks="3,5")
         self.refused("12 ranks on nodes of 8 GPUs, expected a number that divides the ranks", world=12)
         self.refused("accelerate starts ranks of its own", ("accelerate", "launch", "train.py"), world=8)
+        self.refused("accelerate starts ranks of its own", ("env", "A=1", "accelerate", "launch", "train.py"), world=8)
+        self.refused("--devices 2, but torchrun starts 4 ranks", ("bash", "-c", shlex.join([*torchrun, "--nproc-per-node=4", "a.py"])), ranks="0",
+                     devices=2)
         self.refused("--world 8, but torchrun starts 2 nodes of 8 ranks, which are 16", (*torchrun, "--nnodes", "2", "--nproc-per-node", "8", "a.py"),
                      world=8)
         self.refused("--nnodes 1:4 is an elastic job", (*torchrun, "--nnodes", "1:4", "a.py"), world=8)
@@ -123,7 +136,9 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
     def start(self, program, ranks, size=16, per_node=8, *of_world):
         one = world.World(size, ranks, per_node, *of_world)
         command = one.start([PYTHON, "-c", self.PROGRAM + program, str(self.folder), "x"], self.folder)
-        return subprocess.run(command, check=False, timeout=60).returncode
+        done = subprocess.run(command, check=False, timeout=60, stderr=subprocess.PIPE, text=True)
+        self.said = done.stderr
+        return done.returncode
 
     def ran(self):
         return sorted(path.name for path in self.folder.glob("ran-*"))
@@ -132,6 +147,27 @@ names = ("WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
         self.assertEqual(self.start("", (0, 11)), 0)
         self.assertEqual(self.ran(), ["ran-asked-0", "ran-asked-11"])
         self.assertEqual((self.folder / "ran-asked-11").read_text(), "16 3 8 1 x")
+
+    def test_a_rank_has_the_variables_of_other_launchers(self):
+        names = [f"SLURM_{name}" for name in ("PROCID", "NTASKS", "LOCALID")] + [f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK")]
+        self.start(f"(folder / 'others').write_text(' '.join(os.environ[name] for name in {names}))", (11,))
+        self.assertEqual((self.folder / "others").read_text(), "11 16 3 11 16 3")
+
+    # The first one is ended with the rank, amid its work.
+    def test_a_rank_that_helps_says_why_it_fails(self):
+        status = self.start("""
+print("rank", rank, file=sys.stderr, flush=True)
+if role == "asked":
+    for one in (5, 6):
+        (folder / f"need-{one}").touch()
+        while not (folder / f"ran-helps-{one}").exists(): time.sleep(0.01)
+    while not (folder / "ended-6").exists(): time.sleep(0.01)
+elif rank == "5":
+    while True: time.sleep(0.01)
+else:
+    sys.exit("no data")
+""", (2,))
+        self.assertEqual((status, self.said), (0, "rank 2\nrank 6\nno data\n"))
 
     def test_a_rank_has_the_option_of_its_launcher(self):
         self.start("", (11,), 16, 8, False, False, 4)

@@ -326,6 +326,23 @@ TEST_F(DeviceTest, SharesTheMemoryOfTheHostIfItsConfigurationSaysSo) {
   }
 }
 
+TEST_F(DeviceTest, ALibraryTakesMemory) {
+  std::size_t before = 0;
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  ASSERT_EQ(cudaMemGetInfo(&before, &total_bytes), cudaSuccess);
+  ASSERT_EQ(cudartHostTakeForLibrary(0, 1 << 20), 1);
+  ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  EXPECT_EQ(free_bytes, before - (1 << 20));
+  EXPECT_EQ(cudartHostTakeForLibrary(0, static_cast<long long>(before)), 0);
+  EXPECT_EQ(cudartHostTakeForLibrary(64, 1), 0);
+  void* address = nullptr;
+  EXPECT_EQ(cudaMalloc(&address, before), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudartHostTakeForLibrary(0, -(1 << 20)), 1);
+  EXPECT_EQ(cudaMalloc(&address, before), cudaSuccess);
+  EXPECT_EQ(cudaFree(address), cudaSuccess);
+}
+
 TEST_F(DeviceTest, TakesTheMemoryOfAContext) {
   CudartHostConfig config = Config(1);
   config.context_bytes = config.memory_bytes / 4;

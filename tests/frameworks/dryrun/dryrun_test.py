@@ -38,6 +38,11 @@ def answer(*arguments, command=(PYTHON, TRAIN)):
     return json.loads(done.stdout)
 
 
+def has_own_kernels(found):
+    """Returns whether that PyTorch lets a kernel that replaces one of its own call it."""
+    return tuple(map(int, found["torch"].split(".")[:2])) >= (2, 9)
+
+
 class DryRunTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -527,6 +532,69 @@ class DryRunTest(unittest.TestCase):
                 found = answer("--steps", "0", *(("--density", density) if density else ()), command=command)
                 self.assertIn({"operation": "nonzero", "frame": f"{path}:4", "calls": 3}, found["assumed"])
                 self.assertEqual({one["frame"].split(":")[0] for one in found["ranks"][0]["top"]}, {path.name})
+
+    # PyTorch reads them from the device, where the largest value is zero.
+    def test_sizes_that_depend_on_the_largest_value_are_told(self):
+        command = self.program(
+            "import torch\n"
+            "from torch.nn import functional\n"
+            "labels = torch.randint(0, 1000, (64,), device='cuda')\n"
+            "assert functional.one_hot(labels).shape == (64, 1)\n"
+            "assert torch.bincount(labels).shape == (1,)\n"
+            "torch.sparse_coo_tensor(labels.view(1, 64), torch.ones(64, device='cuda'))\n"
+            "assert functional.one_hot(labels, 1000).shape == (64, 1000)\n"
+            "assert torch.bincount(labels, minlength=1000).shape == (1000,)\n"
+            "torch.sparse_coo_tensor(labels.view(1, 64), torch.ones(64, device='cuda'), (1000,))\n"
+            "functional.one_hot(labels.cpu()), torch.bincount(labels.cpu())\n"
+            "from torch.distributed.optim import ZeroRedundancyOptimizer  # it compiles functions of optimizers that make sparse tensors\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual([(one["operation"], one["frame"]) for one in found["assumed"]],
+                         [("one_hot without num_classes", f"{command[1]}:4"), ("bincount without minlength", f"{command[1]}:5"),
+                          ("sparse_coo_tensor without size", f"{command[1]}:6")])
+
+    # The loss keeps 2 S + 1 logarithms for each of the 400 steps of 16 targets of length S.
+    def test_the_ctc_loss_has_targets_of_full_length(self):
+        for targets in ("(16, 100)", "(1600,)"):
+            command = self.program(
+                "import torch\n"
+                "logits = torch.randn(400, 16, 20, device='cuda', requires_grad=True)\n"
+                f"targets = torch.randint(1, 20, {targets}, device='cuda')\n"
+                "lengths = torch.full((16,), 100, device='cuda')\n"
+                "loss = torch.nn.functional.ctc_loss(logits.log_softmax(2), targets, 4 * lengths, lengths)\n"
+                "loss.backward()\n")
+            found = answer("--steps", "0", command=command)
+            if has_own_kernels(found):
+                self.assertGreaterEqual(found["peak_live_bytes"], 4 * 16 * 400 * (2 * 100 + 1 + 4 * 20))
+                self.assertEqual(found["assumed"], [{"operation": "ctc_loss with lengths on the device", "frame": f"{command[1]}:5", "calls": 1}])
+
+    def test_a_sparse_matrix_keeps_a_share_of_its_elements(self):
+        command = self.program(
+            "import torch\n"
+            "x = torch.randn(64, 64, device='cuda')\n"
+            "sparse = torch.sparse_coo_tensor(torch.randint(0, 64, (2, 100), device='cuda'), torch.randn(100, 8, device='cuda'), (64, 64, 8))\n"
+            "whole = sparse.coalesce()\n"
+            "assert whole.is_coalesced() and whole.values().shape == (50, 8) and whole.indices().shape == (2, 50)\n"
+            "assert torch.nonzero(x, out=torch.empty(0, 2, dtype=torch.int64, device='cuda')).shape == (2048, 2)\n"
+            "torch.sparse.mm(whole.select(2, 0), whole.select(2, 0))\n")
+        found = answer("--steps", "0", command=command)
+        self.assertIn({"operation": "coalesce", "frame": f"{command[1]}:4", "calls": 1}, found["assumed"])
+        self.assertIn({"operation": "nonzero", "frame": f"{command[1]}:6", "calls": 1}, found["assumed"])
+        if has_own_kernels(found):
+            self.assertIn({"operation": "product of sparse matrices", "frame": f"{command[1]}:7", "calls": 1}, found["assumed"])
+
+    # PyTorch makes it of the padding in evaluation, if the mask passes a check.
+    def test_a_nested_tensor_of_a_mask_has_whole_rows(self):
+        command = self.program(
+            "import torch\n"
+            "from torch import nn\n"
+            "model = nn.TransformerEncoder(nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True), 2).cuda().eval()\n"
+            "padding = (torch.arange(256)[None] >= torch.full((16, 1), 100)).cuda()\n"
+            "with torch.no_grad():\n"
+            "    assert model(torch.randn(16, 256, 512).cuda(), src_key_padding_mask=padding).shape == (16, 256, 512)\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual(found["assumed"], [{"operation": "nested tensor of a mask", "frame": f"{command[1]}:6", "calls": 1}])
+        hidden = 4 * 16 * 256 * 2048
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * 2 * (3 * 512 + 512 + 2 * 2048) * 512 + hidden)
 
     def test_libraries_answer_with_sizes(self):
         found = answer("--steps", "0", command=self.program(

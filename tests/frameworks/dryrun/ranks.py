@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small programs of several ranks, as users write them: they know nothing of dry runs.
 
-torchrun ranks.py ddp | torchrun ranks.py out-of-memory | torchrun ranks.py symmetric | python ranks.py spawn
+torchrun ranks.py ddp | torchrun ranks.py out-of-memory | torchrun ranks.py symmetric | torchrun ranks.py killed |
+python ranks.py spawn | python ranks.py one-process
 """
 import os
+import signal
 import sys
 
 import torch
@@ -112,8 +114,25 @@ def symmetric():
     handle.barrier()
 
 
+def killed():
+    """Ends one rank by a signal, such as the one of a system without memory."""
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank())
+    torch.ones(8, device="cuda")
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+
+
+def one_process():
+    """DataParallel: this process has both devices."""
+    model = torch.nn.DataParallel(network()).cuda()
+    for _ in range(3):
+        model(torch.randn(256, 1024).cuda()).mean().backward()
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "spawn":
         torch.multiprocessing.spawn(spawned, nprocs=RANKS)
     else:
-        {"ddp": ddp, "out-of-memory": out_of_memory, "symmetric": symmetric}[sys.argv[1]]()
+        {"ddp": ddp, "killed": killed, "one-process": one_process, "out-of-memory": out_of_memory, "symmetric": symmetric}[sys.argv[1]]()

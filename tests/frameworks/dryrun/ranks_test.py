@@ -43,6 +43,14 @@ class RanksTest(unittest.TestCase):
         for rank in found["ranks"]:
             self.assertGreaterEqual(rank["peak_live_bytes"], 5 * WEIGHTS)
 
+    def test_one_process_of_two_devices(self):
+        found = answer(PYTHON, PROGRAM, "one-process")
+        self.assertEqual([rank["device"] for rank in found["ranks"]], [0, 1])
+        self.assertFalse(found["ran_out_of_time"])
+        # The first device has the weights, their gradients, and those of the other before it adds them.
+        self.assertGreaterEqual(found["ranks"][0]["peak_live_bytes"], 3 * WEIGHTS)
+        self.assertGreaterEqual(found["ranks"][1]["peak_live_bytes"], 2 * WEIGHTS)
+
     # Each rank counts its own part, and no part of its peer: 64 MiB and a page of signals.
     def test_symmetric_memory_counts(self):
         found = answer(*TORCHRUN, PROGRAM, "symmetric")
@@ -51,6 +59,11 @@ class RanksTest(unittest.TestCase):
             self.assertTrue(64 << 20 <= rank["other_bytes"] <= 68 << 20, rank["other_bytes"])
         done = subprocess.run([TOOL, "dryrun", "--world", "2", "--", PYTHON, PROGRAM, "symmetric"], capture_output=True, text=True, check=False)
         self.assertIn("symmetric memory of all ranks, but runs as rank 0 of 2", done.stderr)
+
+    def test_a_killed_rank_is_named(self):
+        done = subprocess.run([TOOL, "dryrun", "--devices", "2", "--", *TORCHRUN, PROGRAM, "killed"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "\ntidepool: the program failed: rank 1 was ended by SIGKILL\n$")
 
     @slow
     def test_sharded_and_spawned(self):

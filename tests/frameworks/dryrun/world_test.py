@@ -37,6 +37,18 @@ def answer(*arguments):
     return found, {(int(rank), way): (int(live), int(reserved)) for rank, way, live, reserved in peaks}
 
 
+def processes_of(folder):
+    """Returns the processes of which a variable names the folder."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if os.fsencode(folder) in path.read_bytes():
+                found.append(path.parent.name)
+        except OSError:
+            pass  # it has ended, or is of another user
+    return found
+
+
 class WorldTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -67,6 +79,35 @@ class WorldTest(unittest.TestCase):
                          [("all_to_all_single with splits of zero", line) for line in ("7", "10", "11")])
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 128 << 20)  # with the gradient of the tokens and what was received for it
 
+    def test_an_exchange_of_lists_without_rows_is_told(self):
+        done = dry_run("--steps", "0", "--world", "4", "--", *self.program(
+            "dist.init_process_group('nccl')\n"
+            "tokens = torch.zeros(1 << 15, 1024, device='cuda')\n"
+            "counts = torch.bincount(torch.zeros(1 << 15, dtype=torch.int64, device='cuda'), minlength=4).tolist()\n"
+            "dist.all_to_all([tokens.new_empty(count, 1024) for count in counts], [tokens[:count] for count in counts])\n"
+            "dist.all_to_all([tokens.new_empty(2, 1024) for _ in counts], [tokens[:count + 2] for count in counts])\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([(one["operation"], one["frame"].rpartition(":")[2]) for one in json.loads(done.stdout)["assumed"]],
+                         [("all_to_all of tensors without rows", "5")])
+
+    # The first collective takes the least that was measured, so a program that takes all free memory leaves it.
+    def test_nccl_takes_memory_before_the_program(self):
+        lines = ("dist.init_process_group('nccl')\n"
+                 "x = torch.zeros(1 << 18, device='cuda')\n"
+                 "def fill(): return torch.empty(torch.cuda.mem_get_info()[0] >> 21 << 21, dtype=torch.uint8, device='cuda')\n"
+                 "before = torch.cuda.mem_get_info()[0]\n"
+                 "dist.all_reduce(x)\n"
+                 "assert before - torch.cuda.mem_get_info()[0] == 240 << 20\n"
+                 "rest = fill()\n")
+        found, _ = answer("--steps", "0", "--world", "4", "--", *self.program(lines))
+        self.assertEqual(found["outside"]["nccl_bytes"][0], 240 << 20)
+        self.assertLess(found["memory_bytes"] - found["peak_reserved_bytes"] - sum(found["outside"][one][0] for one in ("context_bytes", "nccl_bytes")),
+                        2 << 20)
+        command = self.program(lines.replace("before =", "rest, before = fill(),"))
+        done = dry_run("--steps", "0", "--world", "4", "--", *command)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["out_of_memory"], {"bytes": 240 << 20, "frame": f"{command[1]}:6"})
+
     # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
     # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
@@ -88,8 +129,10 @@ class WorldTest(unittest.TestCase):
         with socket.socket() as taken:  # no rank opens a port
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
-            with unittest.mock.patch.dict(os.environ, MASTER_PORT=str(port)):
+            with unittest.mock.patch.dict(os.environ, MASTER_PORT=str(port), TMPDIR=str(self.folder)):
                 found, _ = answer("--world", "1024", "--rank", "1000", "--", PYTHON, PROGRAM, "fsdp2")
+        # Nothing is left: no process, and so no port, and neither a socket nor another file.
+        self.assertEqual((processes_of(self.folder), list(self.folder.iterdir())), ([], []))
         self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
         self.assertEqual(found["steps"], 2)
 
