@@ -128,6 +128,19 @@ class WorldTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr.splitlines()[-1], r"RuntimeError at .*program.py:3: recv_object_list waits for a value of rank 0, which has ended")
 
+    def test_ranks_save_their_parts_of_a_checkpoint_apart(self):
+        saved = self.folder / "saved"
+        done = dry_run("--steps", "0", "--world", "4", "--ranks", "1,2", "--", *self.program(
+            "import torch.distributed.checkpoint as files\n"
+            "dist.init_process_group('nccl')\n"
+            f"files.save({{'value': torch.ones(2, device='cuda'), 'rank': dist.get_rank()}}, checkpoint_id='{saved}')\n"
+            "state = {'value': torch.zeros(2, device='cuda'), 'rank': None}\n"
+            f"files.load(state, checkpoint_id='{saved}')\n"
+            "assert state['rank'] == dist.get_rank(), state\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Where the program says, and one rank beside it.
+        self.assertEqual(sorted(len(path.relative_to(saved).parts) for path in saved.rglob(".metadata")), [1, 2])
+
     def test_a_program_of_another_world_is_refused(self):
         done = dry_run("--world", "4", "--rank", "1", "--", *self.program(
             "dist.init_process_group('nccl', init_method='tcp://localhost:1', rank=1, world_size=2)\n"))
