@@ -20,7 +20,10 @@ from quick import slow
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 PROGRAM = str(pathlib.Path(__file__).parent / "parallel.py")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node")
-WAYS = ["all_to_all", "ddp", "fsdp1", "fsdp2", "hsdp", "messages", "objects", "pipeline", "tensor", "zero"]
+WAYS = ["all_to_all", "checkpoint", "context", "ddp", "experts", "fsdp1", "fsdp2", "hsdp", "interleaved", "messages", "objects", "pipeline",
+        "tensor", "zero", "zero_bubble"]
+# Threads of PyTorch's autograd let go of a gradient that such a schedule adds to another one, so the peak may have one more in any run.
+VARIES = {"zero_bubble": 4 * (1024 * 256 + 1024)}
 
 
 def dry_run(*arguments):
@@ -67,21 +70,28 @@ class WorldTest(unittest.TestCase):
                          [("all_to_all_single with splits of zero", line) for line in ("7", "10", "11")])
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 128 << 20)  # with the gradient of the tokens and what was received for it
 
-    # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
-    # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
+    # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
-    def test_a_rank_alone_takes_what_it_takes_among_all(self):
-        full, of_all = answer("--steps", "0", "--devices", "4", "--", *TORCHRUN, "4", PROGRAM)
-        some, alone = answer("--steps", "0", "--ranks", "0,3", "--", *TORCHRUN, "4", PROGRAM)
-        self.assertEqual(some["world"]["size"], 4)
-        self.assertEqual([(rank["rank"], rank["device"]) for rank in some["ranks"]], [(0, 0), (3, 3)])
-        self.assertEqual(sorted(alone), [(rank, way) for rank in (0, 3) for way in WAYS])
+    def compare_with_all(self, size, first, second):
+        full, of_all = answer("--steps", "0", "--devices", f"{size}", "--", *TORCHRUN, f"{size}", PROGRAM)
+        some, alone = answer("--steps", "0", "--ranks", f"{first},{second}", "--", *TORCHRUN, f"{size}", PROGRAM)
+        self.assertEqual(some["world"]["size"], size)
+        self.assertEqual([(rank["rank"], rank["device"]) for rank in some["ranks"]], [(first, first), (second, second)])
+        self.assertEqual(sorted(alone), [(rank, way) for rank in (first, second) for way in WAYS])
         for place in alone:
-            self.assertEqual(alone[place][0], of_all[place][0], place)
+            self.assertLessEqual(abs(alone[place][0] - of_all[place][0]), VARIES.get(place[1], 0), place)
         for place, (_, reserved) in alone.items():
             self.assertLess(abs(reserved / of_all[place][1] - 1), 0.1, place)
         for rank in some["ranks"]:
             self.assertEqual(rank["peak_live_bytes"], full["ranks"][rank["rank"]]["peak_live_bytes"])
+
+    # The middle ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
+    def test_a_rank_alone_takes_what_it_takes_among_all(self):
+        self.compare_with_all(4, 0, 3)
+
+    @slow
+    def test_a_rank_alone_takes_what_it_takes_among_eight(self):
+        self.compare_with_all(8, 0, 5)
 
     @slow
     def test_a_rank_of_a_large_world(self):
