@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import by_module, convolutions, no_answer, outside, plain, sharing, where
+from . import by_module, convolutions, no_answer, outside, plain, sharing, stranded, where
 from .errors import DryRunError
 
 
@@ -106,7 +106,7 @@ def of_device(process, device, held, tool):
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
-            "stranded_bytes": here["stranded_bytes"] or 0,
+            "stranded_bytes": here["stranded_bytes"] or 0, "stranded_by": stranded.parts(here["free_by"]),
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]], "modules": None,
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
@@ -266,6 +266,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
+        stranded.add_lines(largest["stranded_by"], largest["snapshot"], largest["device"])
         largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
@@ -273,7 +274,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "max_memory_allocated": largest["max_memory_allocated"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
-            "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
+            "stranded_bytes": largest["stranded_bytes"], "stranded_by": largest["stranded_by"], "outside": largest["outside"],
             "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],

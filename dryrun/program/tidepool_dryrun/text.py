@@ -6,6 +6,7 @@ from . import by_module
 from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
+MOST_STRANDED = 2  # streams or pools with a name
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 TABLES = ("line", "module")  # of the peak
 MOST_MODULES = 20  # rows of a table
@@ -122,6 +123,17 @@ def surroundings(found):
     if found["host_bytes"][1]:
         parts.append(f"{size_range(*found['host_bytes'])} of the process on the host")
     return " and ".join(parts)
+
+
+def stranded(parts):
+    """Returns the streams and pools with the most free memory that no request reaches, and the lines that asked there last."""
+    words = []
+    for one in parts[:MOST_STRANDED]:
+        pool = "" if one["pool"] == "default" else f" of private pool {one['pool']}"
+        line = f", last asked for at {one['frame']}" if one["frame"] else ""
+        words.append(f"{size(one['bytes'])} of stream {one['stream']}{pool}{line}")
+    rest = parts[MOST_STRANDED:]
+    return " · ".join(words + ([f"{size(sum(one['bytes'] for one in rest))} in {len(rest)} more"] if rest else []))
 
 
 def assumptions(places):
@@ -316,7 +328,8 @@ def rows_of_pytorch(answer):
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}".rstrip())]
     if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
-        rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more"))
+        rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more: "
+                                 f"{stranded(answer['stranded_by'])}"))
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))

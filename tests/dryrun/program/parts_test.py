@@ -488,6 +488,7 @@ class StubTool:
     most_reserved = 99  # with the other order of addresses
     least_memory = 95  # in which PyTorch gets through then
     stranded = None  # a snapshot does not always tell
+    free = ()
 
     def ask(self, command, *arguments):
         if command == "replay":
@@ -497,6 +498,7 @@ class StubTool:
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
         return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
                                 "categories": {"weights": 40, "unknown": 50}, "stranded_bytes": self.stranded,
+                                "free_by": [{"pool": pool, "stream": "7", "bytes": bytes_, "is_stranded": pool != "default"} for pool, bytes_ in self.free],
                                 "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
 
 
@@ -545,6 +547,21 @@ class AnswerTest(unittest.TestCase):
             found = self.collect(tool=tool)
             self.assertEqual(found["stranded_bytes"], tool.stranded)
             self.assertEqual("stranded          5 bytes of it are free" in "\n".join(text.lines(found, "x")), is_told)
+
+    def test_names_the_streams_and_pools_of_stranded_memory(self):
+        def alloc(address, line):
+            frames = [{"filename": name, "line": line, "name": "f"} for name in ("/torch/m.py", "a.py")] if line else []
+            return {"action": "alloc", "addr": address, "size": 1, "stream": 7, "frames": frames}
+
+        segments = [{"device": 0, "address": 10 * pool, "total_size": 10, "segment_pool_id": (0, pool)} for pool in (0, 1, 2)]
+        self.snapshot.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[alloc(11, 1), alloc(12, 2), alloc(13, None), alloc(3, 3)]]}))
+        self.write()
+        tool = StubTool()
+        tool.stranded, tool.free = 9, (("default", 50), ("(0, 1)", 3), ("(0, 2)", 1), ("(0, 1)", 4), ("(0, 3)", 1))
+        found = self.collect(tool=tool)
+        self.assertEqual(found["stranded_by"][0], {"pool": "(0, 1)", "stream": "7", "bytes": 7, "frame": "a.py:2 f"})
+        self.assertIn("do not ask for more: 7 bytes of stream 7 of private pool (0, 1), last asked for at a.py:2 f · "
+                      "1 bytes of stream 7 of private pool (0, 2) · 1 bytes in 1 more", "\n".join(text.lines(found, "x")))
 
     def test_answers_for_the_largest_rank(self):
         self.write(0)
