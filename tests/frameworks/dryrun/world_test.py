@@ -19,6 +19,7 @@ from quick import slow
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 PROGRAM = str(pathlib.Path(__file__).parent / "parallel.py")
+LLAMA = str(pathlib.Path(__file__).parent / "llama.py")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node")
 WAYS = ["all_to_all", "checkpoint", "context", "ddp", "experts", "fsdp1", "fsdp2", "hsdp", "interleaved", "messages", "objects", "pipeline",
         "tensor", "zero", "zero_bubble"]
@@ -102,6 +103,18 @@ class WorldTest(unittest.TestCase):
                 found, _ = answer("--world", "1024", "--rank", "1000", "--", PYTHON, PROGRAM, "fsdp2")
         self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
         self.assertEqual(found["steps"], 2)
+
+    @slow
+    def test_a_model_of_405_billion_parameters_takes_little_of_the_host(self):
+        command = [TOOL, "dryrun", "--json", "--gpu", "h200", "--world", "1024", "--no-init", "--", PYTHON, LLAMA, "405b"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+            found = json.load(run.stdout)
+            _, status, used = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual((run.returncode, found["steps"], found["fits"]), (0, 3, True))
+        self.assertGreater(found["peak_live_bytes"], 126 * 8192 * 16384 * 2)  # the inputs of the blocks
+        self.assertLess(used.ru_maxrss << 10, 8 << 30)
+        self.assertLess(used.ru_utime + used.ru_stime, 60)  # of the processor: a third of it, beside other work
 
     # A group that is bound to a device would have its parts split off by NCCL, which needs all ranks.
     @slow
