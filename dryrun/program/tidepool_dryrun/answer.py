@@ -39,7 +39,7 @@ def processes(folder):
         communicators = path.with_name(path.stem.replace("process", "communicators"))
         asked = process["pinned"]["peak_bytes"] or held
         read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
-                     "communicators": communicators, "host_bytes": host_bytes(process["host"], held)})
+                     "communicators": communicators, "id": path.stem.partition("-")[2], "host_bytes": host_bytes(process["host"], held)})
     read.sort(key=lambda one: (one["rank"], one["began"]))
     return [{**process, "process": number} for number, process in enumerate(read)]
 
@@ -48,6 +48,14 @@ def host_bytes(host, pinned):
     """Returns the least and the most bytes of the host that a process takes. Of pinned memory only pages that the program wrote are in the
     figures of the system."""
     return max(host["bytes"], pinned), host["peak_bytes"] + pinned
+
+
+def on_host(read):
+    """Returns the memory of the host of all processes, as answers have it. Workers with an answer of their own are such processes."""
+    own = {process["id"] for process in read}
+    workers = [bytes_ for process in read for child, bytes_ in process["host"]["workers"].items() if child not in own]
+    return {"peak_bytes": sum(process["host_bytes"][1] for process in read), "processes": len(read), "workers_bytes": sum(workers),
+            "workers": len(workers)}
 
 
 def largest_of(ranks):
@@ -279,7 +287,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
-            "assumed": [place for process in read for place in process["assumed"]],
+            "host": on_host(read), "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

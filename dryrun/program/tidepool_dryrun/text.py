@@ -7,6 +7,7 @@ from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
 MOST_STRANDED = 2  # streams or pools with a name
+LEAST_HOST = 4 << 30  # bytes of processes, of which people are told
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 TABLES = ("line", "module")  # of the peak
 MOST_MODULES = 20  # rows of a table
@@ -263,6 +264,16 @@ def pinned(answer):
     return [("pinned", f"{size(held)} of the host's memory{rounding}")]
 
 
+def host(found):
+    """Returns the row of the memory of the host, which small programs do not have."""
+    if found["peak_bytes"] + found["workers_bytes"] < LEAST_HOST:
+        return []
+    of = "the process" if found["processes"] == 1 else f"{found['processes']} processes"
+    workers = "1 worker" if found["workers"] == 1 else f"{found['workers']} workers"
+    beside = f", and {size(found['workers_bytes'])} of {workers}" if found["workers"] else ""
+    return [("host", f"{size(found['peak_bytes'])} of the host's memory at most by {of}{beside}")]
+
+
 def remedies(answer):
     """Returns the rows of the memory that the program needs, and of changes that would make it fit: memory and time, and how to do it."""
     if answer["needed_bytes"] is None:
@@ -336,7 +347,7 @@ def rows_of_pytorch(answer):
     rows += larger_batch(answer["larger_batch"]) + remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
-    rows += pinned(answer)
+    rows += pinned(answer) + host(answer["host"])
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     rows += graph(answer["graph"]) + front(answer["front"])

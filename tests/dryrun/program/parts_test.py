@@ -513,7 +513,7 @@ class AnswerTest(unittest.TestCase):
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
-                   "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
+                   "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300, "workers": {"1": 2 << 30, "77": 40}}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -689,6 +689,17 @@ class AnswerTest(unittest.TestCase):
         self.hold(0, (250, 0), (0, 0))
         self.assertEqual(self.collect(gpu="gb10")["outside"]["host_bytes"], [250, 550])
 
+    # Process 1 is a worker of both, and has an answer of its own.
+    def test_tells_the_memory_of_the_host(self):
+        self.write(0)
+        self.hold(0, (5 << 30, 0), (0, 0))
+        self.write(1)
+        found = self.collect()
+        self.assertEqual(found["host"], {"peak_bytes": (5 << 30) + 600, "processes": 2, "workers_bytes": 80, "workers": 2})
+        self.assertIn("  host              5.0 GiB of the host's memory at most by 2 processes, and 80 bytes of 2 workers", text.lines(found, "x"))
+        self.hold(0, (0, 0))
+        self.assertNotIn("of the host's memory", "\n".join(text.lines(self.collect(), "x")))
+
     def test_only_pinned_memory_of_a_program_without_pytorch_is_known(self):
         self.hold(7, (30, 0), (90, 0))
         self.assertFalse(self.collect(119, gpu="gb10")["fits"])
@@ -696,7 +707,11 @@ class AnswerTest(unittest.TestCase):
         self.assertTrue(self.collect(90)["fits"])
 
     def test_a_process_knows_its_memory_of_the_host(self):
-        found = _tidepool_host.answer()
+        with subprocess.Popen([sys.executable, "-c", "data = b'x' * (9 << 20); print(len(data), flush=True); open(0).read()"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as worker:
+            worker.stdout.readline()
+            found = _tidepool_host.answer()
+        self.assertTrue(9 << 20 <= found["workers"][str(worker.pid)] <= 40 << 20, found)
         self.assertLess(1 << 20, found["bytes"])
         self.assertLess(found["bytes"], found["peak_bytes"])
 

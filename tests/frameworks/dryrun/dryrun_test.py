@@ -291,6 +291,9 @@ class DryRunTest(unittest.TestCase):
         self.assertTrue(found["fits"])
         self.assertNotIn("Traceback", done.stderr, "workers end silently")
         self.assertIn("scale 65536.0", done.stderr)
+        host = found["host"]
+        self.assertEqual((host["processes"], host["workers"]), (1, 2))
+        self.assertTrue(64 << 20 < host["peak_bytes"] and 2 << 20 < host["workers_bytes"] < host["peak_bytes"], host)
 
     # Compiled kernels were chosen by times that are assumed here. Processes that are ended leave files.
     def test_leaves_no_files_for_other_runs(self):
