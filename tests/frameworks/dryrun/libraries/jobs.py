@@ -468,6 +468,15 @@ def megatron_core_gpt():
         optimizer.step()
 
 
+def transformer_engine_layer():
+    """`TransformerLayer` of width 1,024, bfloat16, AdamW"""
+    import torch
+    from transformer_engine.pytorch import TransformerLayer
+
+    layer = TransformerLayer(1024, 4096, 16, params_dtype=torch.bfloat16).cuda()
+    train(layer, lambda net: net(torch.zeros(512, 4, 1024, device="cuda", dtype=torch.bfloat16)).float().sum())
+
+
 def torchao_optimizers():
     """8-bit AdamW on a Llama of 4 layers"""
     import torchao

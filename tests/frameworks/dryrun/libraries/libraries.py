@@ -34,13 +34,14 @@ import jobs  # noqa: E402
 
 # The names of the libraries in the order of the page. A job's name begins with its library's.
 LIBRARIES = ("torchvision", "timm", "transformers", "peft", "trl", "accelerate", "diffusers", "lightning", "deepspeed", "torchtitan", "megatron_core",
-             "torchao", "bitsandbytes", "xformers", "flash_attn")
+             "transformer_engine", "torchao", "bitsandbytes", "xformers", "flash_attn")
 OF_8_RANKS = ("deepspeed_zero_", "torchtitan_", "megatron_core_")
 OPTIONS = {"lightning_ddp": ("--devices", "2"), **{name: ("--world", "8") for name in vars(jobs) if name.startswith(OF_8_RANKS)}}
 QUICK = ("timm_convolutions", "transformers_generate", "peft_lora")
 # Reasons beside the messages, by the names of the jobs.
 REASONS = {
     "transformers_flash_attention": "As on a GPU without flash-attn, which is not installed",
+    "transformer_engine_layer": "Its part for PyTorch has no wheel: pip compiles it",
     "flash_attn_attention": "It has no wheel: pip compiles it",
     "xformers_attention": "Its wheel needs the CUDA runtime 12, which PyTorch 2.11 does not bring: there it finds no operator",
 }
