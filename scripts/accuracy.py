@@ -393,6 +393,14 @@ def page():
         lines += ["", f"## {group.title}", "", f"- Published: {group.source}.", f"- Dry run: {group.assumed}."]
         lines += [f"- Differences: {group.why}"] if group.why else []
         lines += ["", *table(rows)]
+    lines += ["", "## Not compared yet", "",
+              "- torchtitan's `benchmarks/llama3_h100_202412`: Llama 3.1 of 8 billion parameters on 8 H100, 82.4 GiB, and 77.0 GiB compiled. It was",
+              "  measured with a nightly PyTorch of December 2024 and the torchtitan of that time; a job of today's torchtitan is among the",
+              "  [libraries](libraries.md).",
+              "- peft's `method_comparison/MetaMathQA`: Llama 3.2 of 3 billion parameters with LoRA and others on an L40S, with PyTorch 2.13, and batches",
+              "  as long as the texts of the data set.",
+              "- Figures of FSDP on several GPUs, such as those of pytorch/torchtitan#165 on 8 H100: their rows need the programs of that time, or",
+              "  the same shapes by hand."]
     return "\n".join(lines) + "\n"
 
 

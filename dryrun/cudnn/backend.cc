@@ -210,7 +210,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
   const std::optional<BackendAttribute> found = Find(**object, name);
   if (!found.has_value()) return GiveUnknown(type, wanted, count, elements);
   if (found->type != type) return CUDNN_STATUS_BAD_PARAM;
-  if (count != nullptr) *count = found->count;
+  if (count != nullptr) {
+    *count = elements == nullptr ? found->count : std::min<std::int64_t>(found->count, wanted);
+  }
   return elements == nullptr ? CUDNN_STATUS_SUCCESS : Store(*found, wanted, elements);
 }
 

@@ -198,6 +198,7 @@ class Cases(unittest.TestCase):
         self.assertEqual(rows, {("default", "0", "large"): (30 * MIB, 2), ("default", "0", "small"): (MIB, 1),
                                 ("(0, 2)", "0", "large"): (5 * MIB, 1), ("default", "7", "large"): (40 * MIB, 1)})
         self.assertEqual(sum(row["bytes"] for row in device["free_by"]), 76 * MIB)
+        self.assertEqual({(row["pool"], row["stream"]) for row in device["free_by"] if row["is_stranded"]}, {("(0, 2)", "0"), ("default", "7")})
         self.assertEqual(device["allocated_bytes"], 62 * MIB)
         self.assertEqual(device["stranded_bytes"], 45 * MIB)
         self.assertEqual(device["pending_free_bytes"], 4 * MIB)

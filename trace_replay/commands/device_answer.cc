@@ -86,11 +86,13 @@ void AddFreeJson(const std::optional<FreeParts>& free, nlohmann::ordered_json& j
   }
   if (!free.has_value()) return;
   for (const FreeMemory& part : free->parts) {
-    json["free_by"].push_back({{"pool", part.pool},
-                               {"stream", part.stream},
-                               {"kind", SegmentKindName(part.kind)},
-                               {"bytes", part.bytes},
-                               {"segments", part.segments}});
+    json["free_by"].push_back(
+        {{"pool", part.pool},
+         {"stream", part.stream},
+         {"kind", SegmentKindName(part.kind)},
+         {"bytes", part.bytes},
+         {"segments", part.segments},
+         {"is_stranded", part.pool != free->pool || part.stream != free->stream}});
   }
   // Whole blocks, as torch.cuda.memory_allocated() counts them at the end.
   json["allocated_bytes"] = free->reserved_bytes - free->free_bytes - free->pending_bytes;

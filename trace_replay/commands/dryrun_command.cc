@@ -238,9 +238,11 @@ Command AddDryRun(CLI::App& app) {
                    "`tidepool schedule`; compressed if the name ends in .gz")
       ->type_name("FILE");
   command
-      ->add_option("--front", options->front,
-                   "Draw the time of a training step in less memory into this SVG file, and tell "
-                   "which GPUs train it how much slower for want of memory")
+      ->add_option(
+          "--front", options->front,
+          "Draw the time of a training step in less memory into this SVG file, and tell "
+          "which GPUs train it how much slower for want of memory; with values of --fit, draw the "
+          "memory of the layouts")
       ->type_name("FILE");
   command
       ->add_option(

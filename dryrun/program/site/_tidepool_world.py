@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 
+import _tidepool_checkpoints as checkpoints
 import _tidepool_imports as imports
 
 SECONDS_BETWEEN_LOOKS = 0.02
@@ -27,7 +28,6 @@ MOST_NUMBERS = 512  # of a tensor that is taken for sizes; tokens are more
 ID_OF_NCCL = re.compile(r"(^|/)([0-9]+|[0-9]+:[0-9]+|UniqueNCCLID:[0-9]+)$")
 BYTES_OF_ID = 128
 STAGE = "torch.distributed.pipelining.stage"
-CHECKPOINT = "torch.distributed.checkpoint.utils"
 LAUNCHER = "torch.distributed.launcher.api"
 SYMMETRIC_MEMORY = "torch.distributed._symmetric_memory"
 
@@ -69,7 +69,7 @@ class World:
         self._refuse_own_processes()
         imports.watch(SYMMETRIC_MEMORY, self._refuse_symmetric_memory)
         imports.watch(STAGE, self._note_stages)
-        imports.watch(CHECKPOINT, save_alone)
+        checkpoints.Checkpoints(self.folder, self.rank, self.helps)
 
     def _wrap(self, name, replacement):
         """Replaces a function of torch.distributed, also where PyTorch has imported it: `replacement` gets its own function and the
@@ -382,17 +382,6 @@ def own_exchanged(found, size, rank, ops):
     if not (found.get("output_split_sizes") or found.get("input_split_sizes")):
         for part in found["output"].chunk(size):
             part.copy_(found["input"].chunk(size)[rank])
-
-
-def save_alone(module):
-    """Lets a distributed checkpoint save and load the part of this rank alone: its plans are made from all ranks' otherwise."""
-    own = module._DistWrapper.__init__
-
-    @functools.wraps(own)
-    def init(self, group, use_dist, coordinator_rank):
-        own(self, group, False, coordinator_rank)
-
-    module._DistWrapper.__init__ = init
 
 
 class LocalStore:

@@ -20,6 +20,7 @@ def _load(name):
 _load("_tidepool_assumed")
 _load("_tidepool_checks")
 _load("_tidepool_imports")
+_load("_tidepool_checkpoints")
 _load("_tidepool_exchanges")
 _load("_tidepool_generation")
 _load("_tidepool_host")

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import by_module, convolutions, no_answer, outside, plain, sharing, where
+from . import by_module, convolutions, no_answer, outside, plain, sharing, stranded, where
 from .errors import DryRunError
 
 
@@ -39,7 +39,7 @@ def processes(folder):
         communicators = path.with_name(path.stem.replace("process", "communicators"))
         asked = process["pinned"]["peak_bytes"] or held
         read.append({**process, "pinned": {"peak_bytes": min(asked, held), "rounded_bytes": held}, "held": devices,
-                     "communicators": communicators, "host_bytes": host_bytes(process["host"], held)})
+                     "communicators": communicators, "id": path.stem.partition("-")[2], "host_bytes": host_bytes(process["host"], held)})
     read.sort(key=lambda one: (one["rank"], one["began"]))
     return [{**process, "process": number} for number, process in enumerate(read)]
 
@@ -48,6 +48,14 @@ def host_bytes(host, pinned):
     """Returns the least and the most bytes of the host that a process takes. Of pinned memory only pages that the program wrote are in the
     figures of the system."""
     return max(host["bytes"], pinned), host["peak_bytes"] + pinned
+
+
+def on_host(read):
+    """Returns the memory of the host of all processes, as answers have it. Workers with an answer of their own are such processes."""
+    own = {process["id"] for process in read}
+    workers = [bytes_ for process in read for child, bytes_ in process["host"]["workers"].items() if child not in own]
+    return {"peak_bytes": sum(process["host_bytes"][1] for process in read), "processes": len(read), "workers_bytes": sum(workers),
+            "workers": len(workers)}
 
 
 def largest_of(ranks):
@@ -106,7 +114,7 @@ def of_device(process, device, held, tool):
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": None, "other_bytes": max(0, held - reserved),
-            "stranded_bytes": here["stranded_bytes"] or 0,
+            "stranded_bytes": here["stranded_bytes"] or 0, "stranded_by": stranded.parts(here["free_by"]),
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"], "below": []} for one in here["top"]], "modules": None,
             "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
@@ -268,6 +276,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)
         add_lines_below(largest)
+        stranded.add_lines(largest["stranded_by"], largest["snapshot"], largest["device"])
         largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
             "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
@@ -275,12 +284,12 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "max_memory_allocated": largest["max_memory_allocated"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
-            "stranded_bytes": largest["stranded_bytes"], "outside": largest["outside"],
+            "stranded_bytes": largest["stranded_bytes"], "stranded_by": largest["stranded_by"], "outside": largest["outside"],
             "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
-            "assumed": [place for process in read for place in process["assumed"]],
+            "host": on_host(read), "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from . import answer as answers
-from . import compare, fit, front, gpus, graph, inputs, layouts, outputs, outside, program, remedies, target, text, world
+from . import compare, fit, front, gpus, graph, inputs, layouts, layouts_picture, outputs, outside, program, remedies, target, text, world
 from .errors import DryRunError
 
 NO_OUTPUT = "standard output cannot be written, expected a file or pipe with room"
@@ -56,7 +56,9 @@ class Options:
 
 def check_fit(options):
     """Raises ValueError for options that belong to one run beside --fit, which makes several."""
-    of_run = next((name for name in ("by", "snapshot", "report", "graph", "front") if getattr(options, name)), None)
+    has_layouts = bool(options.fit and fit.split(options.fit)[1])  # --front draws them
+    names = ("by", "snapshot", "report", "graph", "prices") + (() if has_layouts else ("front",))
+    of_run = next((name for name in names if getattr(options, name)), None)
     if of_run and options.fit:
         raise ValueError(f"--{of_run} with --fit: it is that of one run, remove one of the two options")
 
@@ -245,6 +247,7 @@ def run_fit(run, options):
 
 
 def run_layouts(options, values_of_range, choices):
+    outputs.check(options)
     made = layouts.make(options, values_of_range, choices)
     runnable = next((layout for layout in made if layout.refused is None), None)
     if runnable is None:
@@ -256,6 +259,8 @@ def run_layouts(options, values_of_range, choices):
         print(f"{layouts.named(layout.values)}: {layouts.verdict(layout, name)}", file=sys.stderr)
 
     tried = layouts.search_here(made, options.jobs, tell)
+    if options.front:
+        pathlib.Path(options.front).write_text(layouts_picture.svg(tried, machine, name, text.program_name(script_of(options.command))), encoding="utf-8")
     print_answer(json.dumps(layouts.answer(tried, machine)) if options.json else "\n".join(layouts.lines(tried, machine, name)))
     return 0 if any(layout.fits for layout in tried) else 2
 

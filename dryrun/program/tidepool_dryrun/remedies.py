@@ -152,11 +152,11 @@ class Remedies:
         return {"batch": found, "in_place_of": batch, "is_least": is_least, "checked": checked, "how": how}
 
     def blocks_again(self):
-        """Returns the row of as few blocks as suffice. Where a dry run takes more than was computed, more blocks are tried."""
-        budget, row = self.budget, None
+        """Returns the row of as few blocks as suffice. Where a dry run takes more or less than was computed, more or fewer blocks are tried."""
+        budget, row, best, tried = self.budget, None, None, []
         for _ in range(MOST_CHECKS):
             found = what_if.checkpoints(self.graph, budget)
-            if found is None:
+            if found is None or found["blocks"] in tried:
                 break
             row = self.of_blocks(found, found["peak"], found["slowdown"], False)
             try:
@@ -164,11 +164,16 @@ class Remedies:
                 made = graph.make(rank)
             except DryRunError:
                 break
+            tried.append(found["blocks"])
             row = self.of_blocks(found, made.peak, seconds_of(made.step) / seconds_of(self.graph.step), True)
-            if row["fits"] or len(found["blocks"]) == found["of"]:
+            budget = self.budget - (made.peak - found["peak"])
+            if row["fits"]:
+                best = min(best or row, row, key=lambda one: one["slowdown"])
+            elif len(found["blocks"]) == found["of"]:
                 break
-            budget = min(found["peak"] - 1, self.budget - (made.peak - found["peak"]))
-        return row
+            else:
+                budget = min(found["peak"] - 1, budget)
+        return best or row
 
     def of_blocks(self, found, peak, slowdown, is_checked):
         names = found["blocks"]

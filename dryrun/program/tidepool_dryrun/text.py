@@ -6,6 +6,8 @@ from . import by_module
 from .answer import available_bytes, available_range, largest_of
 
 LEAST_STRANDED = 0.05  # of the reserved memory: a small rest of a stream's segment is no news
+MOST_STRANDED = 2  # streams or pools with a name
+LEAST_HOST = 4 << 30  # bytes of processes, of which people are told
 LEAST_PINNED = 1 << 20  # bytes of the host that people are told of: reading one number of a device pins some
 OF_DENSITY = ("nonzero", "unique", "unique_consecutive", "coalesce")  # operations of which --density decides the sizes
 TABLES = ("line", "module")  # of the peak
@@ -122,6 +124,17 @@ def surroundings(found):
     if found["host_bytes"][1]:
         parts.append(f"{size_range(*found['host_bytes'])} of the process on the host")
     return " and ".join(parts)
+
+
+def stranded(parts):
+    """Returns the streams and pools with the most free memory that no request reaches, and the lines that asked there last."""
+    words = []
+    for one in parts[:MOST_STRANDED]:
+        pool = "" if one["pool"] == "default" else f" of private pool {one['pool']}"
+        line = f", last asked for at {one['frame']}" if one["frame"] else ""
+        words.append(f"{size(one['bytes'])} of stream {one['stream']}{pool}{line}")
+    rest = parts[MOST_STRANDED:]
+    return " · ".join(words + ([f"{size(sum(one['bytes'] for one in rest))} in {len(rest)} more"] if rest else []))
 
 
 def assumptions(places):
@@ -255,6 +268,16 @@ def pinned(answer):
     return [("pinned", f"{size(held)} of the host's memory{rounding}")]
 
 
+def host(found):
+    """Returns the row of the memory of the host, which small programs do not have."""
+    if found["peak_bytes"] + found["workers_bytes"] < LEAST_HOST:
+        return []
+    of = "the process" if found["processes"] == 1 else f"{found['processes']} processes"
+    workers = "1 worker" if found["workers"] == 1 else f"{found['workers']} workers"
+    beside = f", and {size(found['workers_bytes'])} of {workers}" if found["workers"] else ""
+    return [("host", f"{size(found['peak_bytes'])} of the host's memory at most by {of}{beside}")]
+
+
 def remedies(answer):
     """Returns the rows of the memory that the program needs, and of changes that would make it fit: memory and time, and how to do it."""
     if answer["needed_bytes"] is None:
@@ -320,14 +343,15 @@ def rows_of_pytorch(answer):
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}".rstrip())]
     if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
-        rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more"))
+        rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more: "
+                                 f"{stranded(answer['stranded_by'])}"))
     if answer["other_bytes"]:
         rows.append(("other code", f"{size(answer['other_bytes'])} taken from the CUDA runtime beside PyTorch's allocator"))
     rows.append(("fits", verdict(answer)))
     rows += larger_batch(answer["larger_batch"]) + remedies(answer)
     if answer["caught_out_of_memory"]:
         rows.append(("refused", refusals(answer["caught_out_of_memory"])))
-    rows += pinned(answer)
+    rows += pinned(answer) + host(answer["host"])
     if rank["convolutions"]:
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     rows += graph(answer["graph"]) + front(answer["front"])

@@ -58,6 +58,13 @@ def lines_below(frames):
     return None
 
 
+def line_of(frames):
+    """Returns the innermost line of the program, or else the innermost one of a library, or None."""
+    others = [frame for frame in frames if OWN not in frame["filename"]]
+    found = next(filter(is_of_program, others), None) or next(iter(others), None)
+    return found and text_of(found)
+
+
 def below(snapshot, device):
     """Returns, for each line of the program, the lines of packages that it called with the bytes at the peak, the largest first."""
     with open(snapshot, "rb") as file:

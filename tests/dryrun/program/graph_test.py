@@ -703,8 +703,8 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(self.need_here(3220, DryRunError("failed")), (None, 1))
 
 
-    # Ten blocks of ten bytes. A dry run takes `more` bytes than computed.
-    def blocks_again(self, budget, more):
+    # Ten blocks of ten bytes. A dry run takes `more` bytes than computed, or so many more for each block.
+    def blocks_again(self, budget, more, for_each=0):
         tried = []
 
         def checkpoints(_, budget):
@@ -715,10 +715,12 @@ class RemediesTest(unittest.TestCase):
             tried.append(len(checkpoints))
             return None, len(checkpoints)
 
+        def make(count):
+            return unittest.mock.Mock(peak=100 - 10 * count + more + for_each * count, step={"span": [0, 10 + count]})
+
         one = object.__new__(remedies.Remedies)
-        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"span": [0, 1]})
-        with unittest.mock.patch.object(what_if, "checkpoints", checkpoints), unittest.mock.patch.object(
-                graph, "make", lambda count: unittest.mock.Mock(peak=100 - 10 * count + more, step={"span": [0, 1]})):
+        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"span": [0, 10]})
+        with unittest.mock.patch.object(what_if, "checkpoints", checkpoints), unittest.mock.patch.object(graph, "make", make):
             row = one.blocks_again()
         return tried, row["peak_bytes"], row["fits"]
 
@@ -727,6 +729,10 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(self.blocks_again(72, 5), ([3, 4], 65, True))
         self.assertEqual(self.blocks_again(70, 1), ([3, 4], 61, True))  # at least one more
         self.assertEqual(self.blocks_again(5, 20), ([10], 20, False))  # there are no more
+
+    def test_fewer_blocks_run_again_where_a_dry_run_takes_less_than_computed(self):
+        self.assertEqual(self.blocks_again(52, -25), ([5, 3], 45, True))
+        self.assertEqual(self.blocks_again(52, 0, for_each=-5), ([5, 3, 4], 40, True))  # three are too few
 
 
     def test_the_row_of_a_smaller_batch_has_its_words(self):

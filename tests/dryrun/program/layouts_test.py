@@ -10,11 +10,12 @@ import pathlib
 import sys
 import unittest
 import unittest.mock
+from xml.etree import ElementTree
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path[:0] = [str(SOURCE / "dryrun" / "program")]
 
-from tidepool_dryrun import fit, gpus, layouts, main, program, world  # noqa: E402
+from tidepool_dryrun import fit, gpus, layouts, layouts_picture, main, program, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -42,7 +43,7 @@ class ValuesTest(unittest.TestCase):
             self.refused("NAME=VALUE,VALUE", text)
 
     def test_files_and_tables_are_those_of_one_run(self):
-        for name in ("by", "snapshot", "report", "graph", "front"):
+        for name in ("by", "snapshot", "report", "graph", "prices"):
             for values in ("a=1,2", "a=1..2"):
                 with self.assertRaisesRegex(ValueError, f"--{name} with --fit"):
                     main.check_fit(options_of(values, **{name: "x"}))
@@ -129,6 +130,25 @@ class SearchTest(unittest.TestCase):
                          ["tensor  GPUs", "     1     1  does not fit, 64 bytes reserved", "     2     2  does not fit, 32 bytes reserved",
                           "     4     4  fits, 16 bytes reserved, batch 1",
                           "4 GPUs of 16 bytes (NVIDIA H100 80GB HBM3 assumed): the fewest on which it fits"])
+
+    def test_the_picture_has_a_bar_for_each_layout(self):
+        tried, _ = self.search(16, "tensor=1,2,3,4", "batch=1..3", world="tensor")
+        drawn = ElementTree.fromstring(layouts_picture.svg(tried, program.Machine(gpus.GPUS["h100"], 16, 4), "batch", "a<b.py"))
+        bars = [one.attrib for one in drawn.iterfind(".//{*}rect") if one.attrib["class"] != "page"]
+        self.assertEqual([(one["class"], float(one["width"])) for one in bars], [("not", 300), ("not", 150), ("not", 0), ("fits", 75)])
+        line = drawn.find(".//{*}line").attrib
+        self.assertEqual(float(line["x1"]), float(bars[0]["x"]) + 75)  # 16 of 64 bytes
+        words = [one.text for one in drawn.iterfind(".//{*}text")]
+        self.assertEqual(words[0], "a<b.py: memory that PyTorch reserves on a GPU")
+        self.assertIn("tensor 4: 4 GPUs", words)
+        self.assertIn("fits, 16 bytes reserved, batch 1", words)
+        self.assertIn("no answer: 3 does not divide 64", words)
+
+    def test_a_picture_is_that_of_layouts_or_of_one_run(self):
+        main.check_fit(options_of("tensor=1,2", front="x.svg"))
+        self.assertEqual(made(options_of("tensor=1,2", world="tensor", command=("python", "{tensor}"), front="x.svg"))[0].options.front, "")
+        with self.assertRaisesRegex(ValueError, "--front with --fit"):
+            main.check_fit(options_of("batch=1..2", front="x.svg"))
 
     def test_every_layout_of_the_fewest_gpus_is_tried(self):
         tried, _ = self.search(48, "tensor=1,2,4", "data=1,2,4", "batch=1..3", world="tensor*data")

@@ -490,6 +490,7 @@ class StubTool:
     most_reserved = 99  # with the other order of addresses
     least_memory = 95  # in which PyTorch gets through then
     stranded = None  # a snapshot does not always tell
+    free = ()
 
     def ask(self, command, *arguments):
         if command == "replay":
@@ -499,6 +500,7 @@ class StubTool:
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
         return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
                                 "categories": {"weights": 40, "unknown": 50}, "stranded_bytes": self.stranded,
+                                "free_by": [{"pool": pool, "stream": "7", "bytes": bytes_, "is_stranded": pool != "default"} for pool, bytes_ in self.free],
                                 "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
 
 
@@ -513,7 +515,7 @@ class AnswerTest(unittest.TestCase):
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
-                   "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300}, "snapshot": str(self.snapshot),
+                   "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300, "workers": {"1": 2 << 30, "77": 40}}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -549,6 +551,21 @@ class AnswerTest(unittest.TestCase):
             found = self.collect(tool=tool)
             self.assertEqual(found["stranded_bytes"], tool.stranded)
             self.assertEqual("stranded          5 bytes of it are free" in "\n".join(text.lines(found, "x")), is_told)
+
+    def test_names_the_streams_and_pools_of_stranded_memory(self):
+        def alloc(address, line):
+            frames = [{"filename": name, "line": line, "name": "f"} for name in ("/torch/m.py", "a.py")] if line else []
+            return {"action": "alloc", "addr": address, "size": 1, "stream": 7, "frames": frames}
+
+        segments = [{"device": 0, "address": 10 * pool, "total_size": 10, "segment_pool_id": (0, pool)} for pool in (0, 1, 2)]
+        self.snapshot.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[alloc(11, 1), alloc(12, 2), alloc(13, None), alloc(3, 3)]]}))
+        self.write()
+        tool = StubTool()
+        tool.stranded, tool.free = 9, (("default", 50), ("(0, 1)", 3), ("(0, 2)", 1), ("(0, 1)", 4), ("(0, 3)", 1))
+        found = self.collect(tool=tool)
+        self.assertEqual(found["stranded_by"][0], {"pool": "(0, 1)", "stream": "7", "bytes": 7, "frame": "a.py:2 f"})
+        self.assertIn("do not ask for more: 7 bytes of stream 7 of private pool (0, 1), last asked for at a.py:2 f · "
+                      "1 bytes of stream 7 of private pool (0, 2) · 1 bytes in 1 more", "\n".join(text.lines(found, "x")))
 
     def test_answers_for_the_largest_rank(self):
         self.write(0)
@@ -676,6 +693,17 @@ class AnswerTest(unittest.TestCase):
         self.hold(0, (250, 0), (0, 0))
         self.assertEqual(self.collect(gpu="gb10")["outside"]["host_bytes"], [250, 550])
 
+    # Process 1 is a worker of both, and has an answer of its own.
+    def test_tells_the_memory_of_the_host(self):
+        self.write(0)
+        self.hold(0, (5 << 30, 0), (0, 0))
+        self.write(1)
+        found = self.collect()
+        self.assertEqual(found["host"], {"peak_bytes": (5 << 30) + 600, "processes": 2, "workers_bytes": 80, "workers": 2})
+        self.assertIn("  host              5.0 GiB of the host's memory at most by 2 processes, and 80 bytes of 2 workers", text.lines(found, "x"))
+        self.hold(0, (0, 0))
+        self.assertNotIn("of the host's memory", "\n".join(text.lines(self.collect(), "x")))
+
     def test_only_pinned_memory_of_a_program_without_pytorch_is_known(self):
         self.hold(7, (30, 0), (90, 0))
         self.assertFalse(self.collect(119, gpu="gb10")["fits"])
@@ -683,7 +711,11 @@ class AnswerTest(unittest.TestCase):
         self.assertTrue(self.collect(90)["fits"])
 
     def test_a_process_knows_its_memory_of_the_host(self):
-        found = _tidepool_host.answer()
+        with subprocess.Popen([sys.executable, "-c", "data = b'x' * (9 << 20); print(len(data), flush=True); open(0).read()"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as worker:
+            worker.stdout.readline()
+            found = _tidepool_host.answer()
+        self.assertTrue(9 << 20 <= found["workers"][str(worker.pid)] <= 40 << 20, found)
         self.assertLess(1 << 20, found["bytes"])
         self.assertLess(found["bytes"], found["peak_bytes"])
 

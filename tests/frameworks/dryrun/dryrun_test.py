@@ -296,6 +296,9 @@ class DryRunTest(unittest.TestCase):
         self.assertTrue(found["fits"])
         self.assertNotIn("Traceback", done.stderr, "workers end silently")
         self.assertIn("scale 65536.0", done.stderr)
+        host = found["host"]
+        self.assertEqual((host["processes"], host["workers"]), (1, 2))
+        self.assertTrue(64 << 20 < host["peak_bytes"] and 2 << 20 < host["workers_bytes"] < host["peak_bytes"], host)
 
     # Compiled kernels were chosen by times that are assumed here. Processes that are ended leave files.
     def test_leaves_no_files_for_other_runs(self):
@@ -806,7 +809,8 @@ class DryRunTest(unittest.TestCase):
             "for _ in range(4):\n"
             "    with torch.cuda.stream(torch.cuda.Stream()): x = torch.empty(1 << 26, dtype=torch.uint8, device='cuda')\n"
             "    del x\n"))
-        self.assertIn("stranded          192.0 MiB of it are free, but belong to streams or pools", found.stdout)
+        self.assertRegex(found.stdout, r"stranded          192\.0 MiB of it are free, but belong to streams or pools that do not ask for more: "
+                                       r"64\.0 MiB of stream \d+, last asked for at program.py:3 <module> · ")
 
     @slow
     def test_memory_that_an_extension_takes_counts(self):

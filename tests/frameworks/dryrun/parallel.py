@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to train on four ranks, one after the other, as users write them: they know nothing of dry runs. Each prints the memory
+"""The ways to train on four or eight ranks, one after the other, as users write them: they know nothing of dry runs. Each prints the memory
 that it took at most: PEAK rank name allocated reserved
 
 torchrun --nproc-per-node 4 parallel.py [NAME...]
@@ -7,6 +7,7 @@ torchrun --nproc-per-node 4 parallel.py [NAME...]
 import gc
 import os
 import sys
+import tempfile
 
 import torch
 import torch.distributed as dist
@@ -65,7 +66,7 @@ def fsdp2(mesh=None):
 
 
 def hsdp():
-    fsdp2(init_device_mesh("cuda", (2, 2), mesh_dim_names=("replicate", "shard")))
+    fsdp2(init_device_mesh("cuda", (2, dist.get_world_size() // 2), mesh_dim_names=("replicate", "shard")))
 
 
 def zero():
@@ -76,19 +77,16 @@ def zero():
 
 def tensor():
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
-    mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("data", "tensor"))
+    mesh = init_device_mesh("cuda", (dist.get_world_size() // 2, 2), mesh_dim_names=("data", "tensor"))
     model = network().cuda()
     for block in model:
         parallelize_module(block, mesh["tensor"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
     train(model)
 
 
-def pipeline():
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+def train_stages(schedule, stages):
     rank, size = dist.get_rank(), dist.get_world_size()
-    stage = PipelineStage(Block().cuda(), rank, size, torch.device("cuda"))
-    schedule = Schedule1F1B(stage, 2 * size, loss_fn=lambda output, target: (output - target).square().mean())
-    optimizer = torch.optim.AdamW(stage.submod.parameters())
+    optimizer = torch.optim.AdamW([one for stage in stages for one in stage.submod.parameters()])
     for _ in range(2):
         x = torch.randn(4 * BATCH, WIDTH, device="cuda")
         if rank == 0:
@@ -99,6 +97,86 @@ def pipeline():
             schedule.step()
         optimizer.step()
         optimizer.zero_grad()
+
+
+def loss(output, target):
+    return (output - target).square().mean()
+
+
+def pipeline():
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+    rank, size = dist.get_rank(), dist.get_world_size()
+    stage = PipelineStage(Block().cuda(), rank, size, torch.device("cuda"))
+    train_stages(Schedule1F1B(stage, 2 * size, loss_fn=loss), [stage])
+
+
+# The schedules ZBV and DualPipeV are no ways here: the peak of most of their runs varies by one gradient.
+def of_two_stages(schedule):
+    from torch.distributed.pipelining import PipelineStage
+    rank, size = dist.get_rank(), dist.get_world_size()
+    stages = [PipelineStage(Block().cuda(), part, 2 * size, torch.device("cuda")) for part in (rank, rank + size)]
+    train_stages(schedule(stages, 2 * size, loss_fn=loss), stages)
+
+
+def interleaved():
+    from torch.distributed.pipelining import ScheduleInterleaved1F1B
+    of_two_stages(ScheduleInterleaved1F1B)
+
+
+def zero_bubble():
+    from torch.distributed.pipelining import ScheduleInterleavedZeroBubble
+    of_two_stages(ScheduleInterleavedZeroBubble)
+
+
+def context():
+    """Attention of a sequence that the ranks divide among them."""
+    from torch.distributed.tensor.experimental import context_parallel
+    size = dist.get_world_size()
+    mesh = init_device_mesh("cuda", (size,), mesh_dim_names=("context",))
+    model = nn.Linear(WIDTH, 3 * WIDTH).cuda().bfloat16()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(2):
+        x = torch.randn(2, 128 * size, WIDTH, device="cuda", dtype=torch.bfloat16)
+        with context_parallel(mesh, buffers=[x], buffer_seq_dims=[1]):
+            heads = (one.unflatten(2, (4, -1)).transpose(1, 2) for one in model(x).chunk(3, dim=2))
+            nn.functional.scaled_dot_product_attention(*heads, is_causal=True).float().square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+class Experts(nn.Module):
+    """One expert on each rank. Each sends it an equal part of its samples."""
+    def __init__(self):
+        super().__init__()
+        self.expert = Block()
+
+    def forward(self, x):
+        from torch.distributed._functional_collectives import all_to_all_single_autograd
+        parts = [len(x) // dist.get_world_size()] * dist.get_world_size()
+        there = all_to_all_single_autograd(x, parts, parts, dist.group.WORLD)
+        return x + all_to_all_single_autograd(self.expert(there), parts, parts, dist.group.WORLD)
+
+
+def experts():
+    train(nn.Sequential(Block(), Experts(), Block(), Experts()).cuda(), batch=lambda: torch.randn(64, WIDTH, device="cuda"))
+
+
+def checkpoint():
+    """Saves the sharded weights and the state of the optimizer, at once and beside the program, and loads them."""
+    import torch.distributed.checkpoint as files
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.fsdp import fully_shard
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(folder, src=0)
+    model = fully_shard(network().cuda())
+    optimizer = torch.optim.AdamW(model.parameters())
+    train(model, optimizer)
+    state = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+    files.save(state, checkpoint_id=f"{folder[0]}/saved")
+    files.async_save(state, checkpoint_id=f"{folder[0]}/saved_beside", process_group=dist.new_group(backend="gloo")).result()
+    files.load(state, checkpoint_id=f"{folder[0]}/saved")
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    train(model, optimizer)
 
 
 def messages():
@@ -151,7 +229,7 @@ def objects():
     torch.zeros(found[0]["layers"] << 20, device="cuda")
 
 
-WAYS = (ddp, fsdp1, fsdp2, hsdp, zero, tensor, pipeline, messages, all_to_all, objects)
+WAYS = (ddp, fsdp1, fsdp2, hsdp, zero, tensor, pipeline, interleaved, zero_bubble, context, experts, checkpoint, messages, all_to_all, objects)
 
 
 def measure(way):

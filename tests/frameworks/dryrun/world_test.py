@@ -19,8 +19,12 @@ from quick import slow
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
 PROGRAM = str(pathlib.Path(__file__).parent / "parallel.py")
+LLAMA = str(pathlib.Path(__file__).parent / "llama.py")
 TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node")
-WAYS = ["all_to_all", "ddp", "fsdp1", "fsdp2", "hsdp", "messages", "objects", "pipeline", "tensor", "zero"]
+WAYS = ["all_to_all", "checkpoint", "context", "ddp", "experts", "fsdp1", "fsdp2", "hsdp", "interleaved", "messages", "objects", "pipeline",
+        "tensor", "zero", "zero_bubble"]
+# Threads of PyTorch's autograd let go of a gradient that such a schedule adds to another one, so the peak may have one more in any run.
+VARIES = {"zero_bubble": 4 * (1024 * 256 + 1024)}
 
 
 def dry_run(*arguments):
@@ -108,21 +112,28 @@ class WorldTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(json.loads(done.stdout)["out_of_memory"], {"bytes": 240 << 20, "frame": f"{command[1]}:6"})
 
-    # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves. The middle
-    # ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
+    # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
-    def test_a_rank_alone_takes_what_it_takes_among_all(self):
-        full, of_all = answer("--steps", "0", "--devices", "4", "--", *TORCHRUN, "4", PROGRAM)
-        some, alone = answer("--steps", "0", "--ranks", "0,3", "--", *TORCHRUN, "4", PROGRAM)
-        self.assertEqual(some["world"]["size"], 4)
-        self.assertEqual([(rank["rank"], rank["device"]) for rank in some["ranks"]], [(0, 0), (3, 3)])
-        self.assertEqual(sorted(alone), [(rank, way) for rank in (0, 3) for way in WAYS])
+    def compare_with_all(self, size, first, second):
+        full, of_all = answer("--steps", "0", "--devices", f"{size}", "--", *TORCHRUN, f"{size}", PROGRAM)
+        some, alone = answer("--steps", "0", "--ranks", f"{first},{second}", "--", *TORCHRUN, f"{size}", PROGRAM)
+        self.assertEqual(some["world"]["size"], size)
+        self.assertEqual([(rank["rank"], rank["device"]) for rank in some["ranks"]], [(first, first), (second, second)])
+        self.assertEqual(sorted(alone), [(rank, way) for rank in (first, second) for way in WAYS])
         for place in alone:
-            self.assertEqual(alone[place][0], of_all[place][0], place)
+            self.assertLessEqual(abs(alone[place][0] - of_all[place][0]), VARIES.get(place[1], 0), place)
         for place, (_, reserved) in alone.items():
             self.assertLess(abs(reserved / of_all[place][1] - 1), 0.1, place)
         for rank in some["ranks"]:
             self.assertEqual(rank["peak_live_bytes"], full["ranks"][rank["rank"]]["peak_live_bytes"])
+
+    # The middle ranks run too, since the last one needs shapes of the stages before it: they are no part of the answer.
+    def test_a_rank_alone_takes_what_it_takes_among_all(self):
+        self.compare_with_all(4, 0, 3)
+
+    @slow
+    def test_a_rank_alone_takes_what_it_takes_among_eight(self):
+        self.compare_with_all(8, 0, 5)
 
     @slow
     def test_a_rank_of_a_large_world(self):
@@ -135,6 +146,18 @@ class WorldTest(unittest.TestCase):
         self.assertEqual((processes_of(self.folder), list(self.folder.iterdir())), ([], []))
         self.assertEqual([(rank["rank"], rank["device"]) for rank in found["ranks"]], [(1000, 0)])
         self.assertEqual(found["steps"], 2)
+
+    @slow
+    def test_a_model_of_405_billion_parameters_takes_little_of_the_host(self):
+        command = [TOOL, "dryrun", "--json", "--gpu", "h200", "--world", "1024", "--no-init", "--", PYTHON, LLAMA, "405b"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+            found = json.load(run.stdout)
+            _, status, used = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual((run.returncode, found["steps"], found["fits"]), (0, 3, True))
+        self.assertGreater(found["peak_live_bytes"], 126 * 8192 * 16384 * 2)  # the inputs of the blocks
+        self.assertLess(used.ru_maxrss << 10, 8 << 30)
+        self.assertLess(used.ru_utime + used.ru_stime, 60)  # of the processor: a third of it, beside other work
 
     # A group that is bound to a device would have its parts split off by NCCL, which needs all ranks.
     @slow
@@ -170,6 +193,19 @@ class WorldTest(unittest.TestCase):
             "if dist.get_rank() == 1: dist.recv_object_list([None], src=0, device=torch.device('cuda'))\n"))
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr.splitlines()[-1], r"RuntimeError at .*program.py:3: recv_object_list waits for a value of rank 0, which has ended")
+
+    def test_ranks_save_their_parts_of_a_checkpoint_apart(self):
+        saved = self.folder / "saved"
+        done = dry_run("--steps", "0", "--world", "4", "--ranks", "1,2", "--", *self.program(
+            "import torch.distributed.checkpoint as files\n"
+            "dist.init_process_group('nccl')\n"
+            f"files.save({{'value': torch.ones(2, device='cuda'), 'rank': dist.get_rank()}}, checkpoint_id='{saved}')\n"
+            "state = {'value': torch.zeros(2, device='cuda'), 'rank': None}\n"
+            f"files.load(state, checkpoint_id='{saved}')\n"
+            "assert state['rank'] == dist.get_rank(), state\n"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Where the program says, and one rank beside it.
+        self.assertEqual(sorted(len(path.relative_to(saved).parts) for path in saved.rglob(".metadata")), [1, 2])
 
     def test_a_program_of_another_world_is_refused(self):
         done = dry_run("--world", "4", "--rank", "1", "--", *self.program(

@@ -429,6 +429,54 @@ def torchtitan_tensor_parallel():
     titan("--parallelism.tensor-parallel-degree", "4")
 
 
+def megatron_core_gpt():
+    """A GPT of 4 layers with its own layers (no Transformer Engine), tensor parallel over 2 ranks and pipeline over 2, one rank of 8"""
+    import os
+
+    import torch
+    from megatron.core import parallel_state
+    from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.models.gpt.gpt_model import GPTModel
+    from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+    from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.distributed.init_process_group("nccl")
+    parallel_state.initialize_model_parallel(2, 2)
+    model_parallel_cuda_manual_seed(1)
+    config = TransformerConfig(num_layers=4, hidden_size=512, num_attention_heads=8, tensor_model_parallel_size=2, pipeline_model_parallel_size=2,
+                               pipeline_dtype=torch.bfloat16, bf16=True, gradient_accumulation_fusion=False, masked_softmax_fusion=False)
+    model = GPTModel(config, get_gpt_layer_local_spec(normalization="LayerNorm"), 8192, 512, pre_process=parallel_state.is_pipeline_first_stage(),
+                     post_process=parallel_state.is_pipeline_last_stage())
+    model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=True), model.cuda().bfloat16())
+    optimizer = get_megatron_optimizer(OptimizerConfig(optimizer="adam", lr=1e-4, bf16=True, use_distributed_optimizer=True), [model])
+
+    def forward(_, net):
+        words, places = tokens(4, 512), torch.arange(512, device="cuda").expand(4, -1)
+        mask = torch.ones(4, 1, 512, 512, dtype=torch.bool, device="cuda").triu(1)
+        return net(words, places, mask, labels=words), lambda losses: (losses.float().mean(), {})
+
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        model.zero_grad_buffer()
+        get_forward_backward_func()(forward_step_func=forward, data_iterator=None, model=model, num_microbatches=4, seq_length=512,
+                                    micro_batch_size=4, forward_only=False)
+        model.finish_grad_sync()
+        optimizer.step()
+
+
+def transformer_engine_layer():
+    """`TransformerLayer` of width 1,024, bfloat16, AdamW"""
+    import torch
+    from transformer_engine.pytorch import TransformerLayer
+
+    layer = TransformerLayer(1024, 4096, 16, params_dtype=torch.bfloat16).cuda()
+    train(layer, lambda net: net(torch.zeros(512, 4, 1024, device="cuda", dtype=torch.bfloat16)).float().sum())
+
+
 def torchao_optimizers():
     """8-bit AdamW on a Llama of 4 layers"""
     import torchao

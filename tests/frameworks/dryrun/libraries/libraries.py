@@ -10,6 +10,7 @@ PYTHON has PyTorch 2.11 and the libraries; a library that it lacks is "not insta
 
     pip install torch==2.11.0 torchvision==0.26.0 timm transformers peft trl accelerate diffusers lightning bitsandbytes torchtitan==0.2.2 torchao==0.17.0 wheel
     pip install --no-build-isolation deepspeed
+    pip install --no-deps megatron-core==0.16.1 einops packaging
 
 xformers has an environment of its own, since its wheel needs the CUDA runtime 12:
 
@@ -32,13 +33,15 @@ sys.path.insert(0, str(HERE))
 import jobs  # noqa: E402
 
 # The names of the libraries in the order of the page. A job's name begins with its library's.
-LIBRARIES = ("torchvision", "timm", "transformers", "peft", "trl", "accelerate", "diffusers", "lightning", "deepspeed", "torchtitan", "torchao",
-             "bitsandbytes", "xformers", "flash_attn")
-OPTIONS = {"lightning_ddp": ("--devices", "2"), **{name: ("--world", "8") for name in vars(jobs) if name.startswith(("deepspeed_zero_", "torchtitan_"))}}
+LIBRARIES = ("torchvision", "timm", "transformers", "peft", "trl", "accelerate", "diffusers", "lightning", "deepspeed", "torchtitan", "megatron_core",
+             "transformer_engine", "torchao", "bitsandbytes", "xformers", "flash_attn")
+OF_8_RANKS = ("deepspeed_zero_", "torchtitan_", "megatron_core_")
+OPTIONS = {"lightning_ddp": ("--devices", "2"), **{name: ("--world", "8") for name in vars(jobs) if name.startswith(OF_8_RANKS)}}
 QUICK = ("timm_convolutions", "transformers_generate", "peft_lora")
 # Reasons beside the messages, by the names of the jobs.
 REASONS = {
     "transformers_flash_attention": "As on a GPU without flash-attn, which is not installed",
+    "transformer_engine_layer": "Its part for PyTorch has no wheel: pip compiles it",
     "flash_attn_attention": "It has no wheel: pip compiles it",
     "xformers_attention": "Its wheel needs the CUDA runtime 12, which PyTorch 2.11 does not bring: there it finds no operator",
 }
