@@ -172,18 +172,22 @@ absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
 }
 
 absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
-  absl::StatusOr<void*> from_others = AllocateFromOthers(wanted, nullptr);
-  if (!from_others.ok() || *from_others != nullptr) return from_others;
+  absl::StatusOr<void*> address = AllocateFromOthers(wanted, nullptr);
   OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
-  while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
-    ++request.attempt;
-    const auto ask = [&] { return options_.on_out_of_memory(request); };
-    if (!locks_.WithoutBooks(ask)) break;
+  while (address.ok() && *address == nullptr && CallForRoom(request)) {
     if (memory_->is_asleep()) return Asleep();
-    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
-    if (!address.ok() || *address != nullptr) return address;
+    address = AllocateOrGrow(wanted, nullptr);
+    // The function may have made room in another pool of the budget.
+    if (address.ok() && *address == nullptr) address = AllocateFromOthers(wanted, nullptr);
   }
+  if (!address.ok() || *address != nullptr) return address;
   return Refuse(request.bytes, wanted.hint, wanted.stream);
+}
+
+bool PoolImpl::CallForRoom(OutOfMemoryRequest& request) {
+  if (!options_.on_out_of_memory || request.attempt == kMostOutOfMemoryCalls) return false;
+  ++request.attempt;
+  return locks_.WithoutBooks([&] { return options_.on_out_of_memory(request); });
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {

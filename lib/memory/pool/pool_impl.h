@@ -150,6 +150,8 @@ class PoolImpl final : public Pool {
   // Returns the error of a refusal at last.
   absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Calls the caller's function. Returns false when it made no room, or may not be called again.
+  bool CallForRoom(OutOfMemoryRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
   [[gnu::always_inline]] absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted,
                                                            Placement grown = {})
