@@ -39,6 +39,7 @@ constexpr std::array kFields = {
     COUNTER(deviations, "requests that a plan did not foresee, or that did not come"),
     COUNTER(plans, "plans made"),
     COUNTER(iterations, "iterations seen"),
+    GAUGE(peak_budget_bytes, "most bytes that the pool and its regions held at a time"),
 };
 #undef COUNTER
 #undef GAUGE

@@ -304,10 +304,11 @@ typedef struct tidepool_statistics {
   size_t remaps;        /* requests for which free memory was moved */
   size_t remapped_bytes;
   /* With placement planned. */
-  size_t planned;    /* requests served at their planned offsets */
-  size_t deviations; /* requests that were not, and planned requests that did not come */
-  size_t plans;      /* plans that the pool made */
-  size_t iterations; /* seen from their start to their end */
+  size_t planned;           /* requests served at their planned offsets */
+  size_t deviations;        /* requests that were not, and planned requests that did not come */
+  size_t plans;             /* plans that the pool made */
+  size_t iterations;        /* seen from their start to their end */
+  size_t peak_budget_bytes; /* that the pool and its regions held at a time */
 } tidepool_statistics;
 
 /* Fills the first `struct_size` bytes of `*statistics`; fields that this version of the library

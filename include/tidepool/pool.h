@@ -135,6 +135,8 @@ struct PoolStats {
   std::int64_t peak_live_bytes = 0;
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;
+  // The most that the pool and its regions held at a time; of a region, that it held alone.
+  std::int64_t peak_budget_bytes = 0;
   std::int64_t max_bytes = 0;
   std::int64_t high_water_bytes = 0;  // the highest end of any block so far, of its offsets
   std::int64_t free_bytes = 0;        // reserved and not live
@@ -285,7 +287,7 @@ class TIDEPOOL_EXPORT Pool {
 
   // Returns the figures of the pool. O(1), and O(blocks) after long use of plans alone.
   virtual PoolStats Stats() const = 0;
-  // Sets peak_live_bytes and peak_reserved_bytes to the present figures. O(1).
+  // Sets the peaks of PoolStats to the present figures. O(1).
   virtual void ResetPeaks() = 0;
   // Returns every block in the order of OffsetOf: with virtual memory, of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;

@@ -32,7 +32,7 @@ class Statistics(ctypes.Structure):
         "struct_size", "live_bytes", "live_count", "peak_live_bytes", "reserved_bytes", "peak_reserved_bytes", "max_bytes",
         "high_water_bytes", "free_bytes", "largest_hole_bytes", "allocations", "frees", "failures", "blocked",
         "stream_waits", "event_records", "growths", "remaps", "remapped_bytes", "planned", "deviations", "plans",
-        "iterations")]
+        "iterations", "peak_budget_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[1:]}

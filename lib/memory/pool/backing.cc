@@ -195,6 +195,7 @@ absl::Status Backing::TakeBack() {
   }
   is_lent_ = false;
   lent_after_ = nullptr;
+  NotePeak();
   return status;
 }
 

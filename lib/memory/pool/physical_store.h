@@ -104,6 +104,10 @@ class PhysicalStore {
 
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
+  // Returns the most bytes that takers held at a time, as far as NotePeak was called then.
+  std::int64_t peak_bytes() const;
+  void NotePeak();
+  void ResetPeak();
   // Internal when a bound or the limit is exceeded, with the room that is kept, or when memory that
   // no taker holds or lends counts.
   absl::Status CheckInvariants() const;
@@ -138,6 +142,7 @@ class PhysicalStore {
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Taker*> takers_ ABSL_GUARDED_BY(mutex_);
   Loans loans_ ABSL_GUARDED_BY(mutex_);
   BySize by_size_ ABSL_GUARDED_BY(mutex_);

@@ -442,6 +442,7 @@ void PoolImpl::ResetPeaks() {
   const BackoffLock lock(locks_.books);
   arena_.arena().ResetPeak();
   memory_->ResetPeak();
+  if (has_virtual_budget()) own_store_->ResetPeak();
 }
 
 PoolStats PoolImpl::StatsLocked() const {
@@ -450,6 +451,7 @@ PoolStats PoolImpl::StatsLocked() const {
   stats.failures = failures_;
   stats.blocked = blocked_;
   memory_->AddCounts(stats);
+  if (has_virtual_budget()) stats.peak_budget_bytes = own_store_->peak_bytes();
   observers_.AddCounts(stats);
   return stats;
 }

@@ -167,6 +167,10 @@ class PoolImpl final : public Pool {
   Pool* RegionOf(const void* address) const {
     return own_regions_ == nullptr ? nullptr : own_regions_->Holding(address);
   }
+  // Whether its store has the memory of this pool and of regions.
+  bool has_virtual_budget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return own_store_ != nullptr && memory_->backing() != nullptr;
+  }
   absl::Status Asleep() const;
   absl::Status HasNoRegions() const;
   // FailedPrecondition when others registered memory in a range.

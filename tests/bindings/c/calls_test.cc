@@ -640,7 +640,12 @@ TEST(CApiTest, StatisticsOfOlderAndNewerPrograms) {
   EXPECT_EQ(newer.known.struct_size, sizeof newer);
   EXPECT_EQ(newer.known.live_bytes, 1024U);
   for (const std::size_t added : newer.added) EXPECT_EQ(added, 0U);
-  for (const std::size_t size : {std::size_t{0}, sizeof newer.known - 1, ~std::size_t{0}}) {
+  constexpr std::size_t kFirst = offsetof(tidepool_statistics, peak_budget_bytes);
+  newer.known.struct_size = kFirst;
+  newer.known.peak_budget_bytes = 77;
+  EXPECT_EQ(tidepool_get_statistics(pool.get(), &newer.known), TIDEPOOL_OK);
+  EXPECT_EQ(newer.known.peak_budget_bytes, 77U);
+  for (const std::size_t size : {std::size_t{0}, kFirst - 1, ~std::size_t{0}}) {
     newer.known.struct_size = size;
     EXPECT_EQ(tidepool_get_statistics(pool.get(), &newer.known), TIDEPOOL_INVALID_ARGUMENT);
     EXPECT_THAT(tidepool_last_error(), HasSubstr("expected sizeof(tidepool_statistics)"));

@@ -880,6 +880,42 @@ def regions_have_bounds():
         assert empty(60 * MIB).numel() > 0
 
 
+def reserved_memory_and_its_peak_count_regions():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (30 * MIB, 30 * MIB)
+    tidepool_torch.pause("kv", "discard")
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (0, 30 * MIB)
+    tidepool_torch.resume("kv")
+    outside = empty(20 * MIB)
+    del outside
+    torch.cuda.empty_cache()
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (30 * MIB, 50 * MIB)
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_reserved() == 30 * MIB and cache.numel() == 30 * MIB
+
+
+def a_memory_fraction_counts_regions_that_are_awake():
+    tidepool_torch.enable(budget="128MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+    torch.cuda.set_per_process_memory_fraction(32 * MIB / torch.cuda.mem_get_info()[1])
+    raises(torch.OutOfMemoryError, "memory fraction", lambda: empty(30 * MIB))
+    with tidepool_torch.region("kv"):
+        raises(torch.OutOfMemoryError, "memory fraction", lambda: empty(30 * MIB))
+    tidepool_torch.pause("kv", "discard")
+    assert empty(30 * MIB).numel() == cache.numel()
+
+
+def a_refusal_counts_regions():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+        raises(torch.OutOfMemoryError, "tidepool holds 30.00 MiB, of which 30.00 MiB are in use", lambda: empty(40 * MIB))
+    assert cache.numel() == 30 * MIB
+
+
 def contents_sleep_compressed_and_on_a_disk():
     tidepool_torch.enable(budget="64MiB")
     numbers = torch.arange(6 * MIB, dtype=torch.float32)

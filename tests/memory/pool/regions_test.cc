@@ -150,6 +150,25 @@ TEST_F(RegionsTest, ContentsComeBackAfterAnotherTakerHadTheMemory) {
   EXPECT_EQ(stats.copied_in_bytes, 11 * kMiB);
 }
 
+TEST_F(RegionsTest, ThePeakOfTheBudgetIsThatOfAllPoolsTogether) {
+  Make();
+  const auto peak = [this] { return pool_->Stats().peak_budget_bytes; };
+  void* const p = Take(*weights_, 8 * kMiB);
+  EXPECT_EQ(peak(), 8 * kMiB);
+  Pause("weights", PauseMode::kDiscard);
+  void* const q = Take(*cache_, 6 * kMiB);
+  EXPECT_EQ(peak(), 8 * kMiB);
+  Resume("weights");
+  EXPECT_EQ(peak(), 14 * kMiB);
+  EXPECT_TRUE(cache_->Free(q, stream_).ok());
+  EXPECT_TRUE(cache_->Trim().ok());
+  EXPECT_EQ(peak(), 14 * kMiB);
+  EXPECT_EQ(weights_->Stats().peak_budget_bytes, 8 * kMiB);
+  pool_->ResetPeaks();
+  EXPECT_EQ(peak(), 8 * kMiB);
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+}
+
 TEST_F(RegionsTest, MemoryMovesBetweenTagsWithoutCreationsAndReleases) {
   Make();
   Take(*weights_, 12 * kMiB);
