@@ -386,7 +386,8 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool
 /* Puts a region to sleep after the work queued on `stream` so far. Work of other streams that
    writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
-   an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already,
+   an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already, or while `stream`
+   captures a graph, which tidepool_resume and a wait of tidepool_await_contents refuse too,
    TIDEPOOL_OUT_OF_MEMORY when the host has no memory. After an error the region is awake, with its
    contents. With TIDEPOOL_PAUSE_COMPRESSED the call waits until the contents are compressed, by as
    many threads as the profile that TIDEPOOL_COMPRESSION_PROFILE names recommends, and

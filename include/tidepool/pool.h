@@ -321,9 +321,10 @@ class TIDEPOOL_EXPORT Pool {
   // memory than the last pause kept, for the last copies from that. No work may use the memory
   // until ResumeRegion. A sleeping region refuses requests with FailedPrecondition, and
   // AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
-  // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;
-  // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
-  // region does not sleep, and its contents are as they were. O(blocks).
+  // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already, or
+  // while `stream` captures a graph; ResourceExhausted when the host has no page-locked memory for
+  // the contents. After an error the region does not sleep, and its contents are as they were.
+  // O(blocks).
   virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
   // Puts a region to sleep likewise, with its contents in a store. Waits on the host until the
   // store has them. Also InvalidArgument for a null store, and the error of the store, such as a
@@ -334,15 +335,17 @@ class TIDEPOOL_EXPORT Pool {
   // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents
   // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
-  // tag or stream; FailedPrecondition when the region does not sleep; ResourceExhausted, before
-  // anything is mapped, when its memory, or the least of LimitRegion, does not fit. After an error
-  // the region sleeps on, and its contents are safe. O(blocks).
+  // tag or stream; FailedPrecondition when the region does not sleep, or while `stream` captures a
+  // graph; ResourceExhausted, before anything is mapped, when its memory, or the least of
+  // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe.
+  // O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
   // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
   // the last resume of their region copies, but not for those at higher addresses: they come in the
   // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
   // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
-  // FailedPrecondition when the region sleeps. O(regions).
+  // FailedPrecondition when the region sleeps, or where a stream that captures a graph would have
+  // to wait. O(regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;
   // Bounds the memory of a region, which has none at first: others leave room in the budget for
   // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole

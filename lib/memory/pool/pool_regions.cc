@@ -43,6 +43,14 @@ absl::Status CheckStream(const Device& device, Stream stream) {
                                           ", expected one of its own"));
 }
 
+// Each launch of a graph would repeat the work, and no work runs before.
+absl::Status CheckNoCapture(const Device& device, Stream stream, const char* call) {
+  absl::Status status = device.CheckNoCapture(stream);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the stream captures a graph: ", call, " before the capture or after it"));
+}
+
 }  // namespace
 
 PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
@@ -160,6 +168,9 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
+  if (absl::Status status = CheckNoCapture(device_, stream, "pause it"); !status.ok()) {
+    return Because(status, not_paused);
+  }
   const Transition transition(*this);
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
@@ -229,6 +240,9 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const std::string sleeps_on = absl::StrCat(Quoted(tag), " sleeps on");
+  if (absl::Status status = CheckNoCapture(device_, stream, "resume it"); !status.ok()) {
+    return Because(status, sleeps_on);
+  }
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
@@ -342,7 +356,8 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
   const auto last = std::partition_point(
       begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
   if (last == arrivals_end) return absl::OkStatus();
-  return device_.WaitEvent(stream, last->copied);
+  absl::Status status = CheckNoCapture(device_, stream, "wait for contents");
+  return status.ok() ? device_.WaitEvent(stream, last->copied) : status;
 }
 
 absl::Status PoolRegions::Register(const void* address, std::int64_t bytes) {
