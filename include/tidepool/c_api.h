@@ -406,6 +406,11 @@ TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const
    figures, when it does not fit. After an error the region sleeps on, and no contents are lost. */
 TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
                                                tidepool_stream stream);
+/* Loses the contents that a sleeping region kept, as if it had been paused with
+   TIDEPOOL_PAUSE_DISCARD: where they are not needed any more, or a file cannot be read.
+   TIDEPOOL_NOT_FOUND for an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region does not
+   sleep. */
+TIDEPOOL_C_API tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag);
 
 /* Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
    the last tidepool_resume of their region copies, but not for contents at higher addresses.

@@ -340,6 +340,10 @@ class TIDEPOOL_EXPORT Pool {
   // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe.
   // O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  // Loses the contents that a sleeping region kept, as if it had been paused with
+  // PauseMode::kDiscard: where they are not needed any more, or a store cannot read them. NotFound
+  // for an unknown tag; FailedPrecondition when the region does not sleep.
+  virtual absl::Status DiscardContents(std::string_view tag) = 0;
   // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
   // the last resume of their region copies, but not for those at higher addresses: they come in the
   // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no

@@ -86,6 +86,7 @@ _FUNCTIONS = {
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_discard_contents": [c_void_p, c_char_p],
     "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
     "tidepool_begin_registration": [c_void_p, c_void_p, c_size_t],
@@ -298,6 +299,10 @@ class Pool:
         """Gives a region memory at its addresses again, and its contents back on `stream`."""
         self._name(stream)
         _check(self._library.tidepool_resume(self, tag.encode(), stream))
+
+    def discard_contents(self, tag):
+        """Loses the contents that a sleeping region kept: where they are not needed any more, or a file cannot be read."""
+        _check(self._library.tidepool_discard_contents(self, tag.encode()))
 
     def await_contents(self, address, size, stream=0):
         """Makes `stream` wait for the contents of `size` bytes at an address, which the last resume() of their region copies, but not for

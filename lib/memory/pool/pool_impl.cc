@@ -483,6 +483,10 @@ absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
   return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
 }
 
+absl::Status PoolImpl::DiscardContents(std::string_view tag) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Discard(tag);
+}
+
 absl::Status PoolImpl::AwaitContents(const void* address, std::int64_t bytes, Stream stream) {
   return own_regions_ == nullptr ? HasNoRegions()
                                  : own_regions_->AwaitContents(address, bytes, stream);

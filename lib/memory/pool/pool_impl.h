@@ -73,6 +73,7 @@ class PoolImpl final : public Pool {
   absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
                                Stream stream) override;
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status DiscardContents(std::string_view tag) override;
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override;
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;

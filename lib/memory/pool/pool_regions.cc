@@ -256,7 +256,9 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   if (status = Restore(region, stream); !status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);
     region.pool->Lend(region.unordered);
-    return Because(status, sleeps_on);
+    const char* const help =
+        region.store == nullptr ? "" : "; if the contents are lost, discard them (DiscardContents)";
+    return absl::Status(status.code(), absl::StrCat(sleeps_on, ": ", status.message(), help));
   }
   region.is_asleep = false;
   ForgetContents(region);
@@ -266,6 +268,21 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     figures.is_asleep = false;
     ++figures.resumes;
   });
+  return absl::OkStatus();
+}
+
+// The page-locked memory stays for the next pause: copies may still be under way.
+absl::Status PoolRegions::Discard(std::string_view tag) {
+  const absl::StatusOr<Region*> found = Find(tag);
+  if (!found.ok()) return found.status();
+  Region& region = **found;
+  const locks::MutexLock control(&region.control);
+  if (!region.is_asleep) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Quoted(tag),
+        " does not sleep, so no contents are kept: pause it with PauseMode::kDiscard"));
+  }
+  ForgetContents(region);
   return absl::OkStatus();
 }
 

@@ -60,6 +60,7 @@ class PoolRegions {
   absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
                      Stream stream);
   absl::Status Resume(std::string_view tag, Stream stream);
+  absl::Status Discard(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream);
   absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
   absl::Status Register(const void* address, std::int64_t bytes);

@@ -433,6 +433,9 @@ TEST(CApiTest, RegionsSleepAndWake) {
   ASSERT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK) << tidepool_last_error();
   EXPECT_EQ(tidepool_await_contents(pool.get(), weights, SIZE_MAX, nullptr), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_await_contents(pool.get(), cache, 1, nullptr), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), "cache"), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), "weights"), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_await_contents(nullptr, weights, 1, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
   EXPECT_EQ(std::count(static_cast<char*>(weights), static_cast<char*>(weights) + kBytes, 7),

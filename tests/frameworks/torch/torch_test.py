@@ -932,6 +932,11 @@ def contents_sleep_compressed_and_on_a_disk():
         tidepool_torch.resume("weights")
         assert torch.equal(weights.cpu(), numbers), mode
         assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
+    tidepool_torch.pause("weights", "disk", folder=tempfile.gettempdir())
+    tidepool_torch.discard_contents("weights")
+    assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
+    tidepool_torch.resume("weights")
+    raises(RuntimeError, "does not sleep", lambda: tidepool_torch.discard_contents("weights"))
     raises(ValueError, "expected a folder with mode 'disk'", lambda: tidepool_torch.pause("weights", "disk"))
     raises(ValueError, "and only there", lambda: tidepool_torch.pause("weights", "host", folder="/tmp"))
     raises(ValueError, "the folder /missing takes no file", lambda: tidepool_torch.pause("weights", "disk", folder="/missing"))

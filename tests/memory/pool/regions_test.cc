@@ -263,6 +263,42 @@ TEST_F(RegionsTest, APauseWhoseStoreFailsChangesNothing) {
   EXPECT_TRUE(weights_->Free(Take(*weights_, kMiB), stream_).ok());
 }
 
+TEST_F(RegionsTest, ARegionWakesWithoutContentsThatItsStoreCannotRead) {
+  Make();
+  void* const p = Take(*weights_, 3 * kMiB);
+  EXPECT_EQ(pool_->DiscardContents("weights").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::IsNotFound(pool_->DiscardContents("unknown")));
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 16 * kMiB), stream_).ok());  // displaces the contents
+  for (int i = 0; i < 2; ++i) {
+    store_fault_.call = 1;
+    const absl::Status refused = pool_->ResumeRegion("weights", stream_);
+    EXPECT_TRUE(absl::IsUnavailable(refused));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("discard them (DiscardContents)"));
+  }
+  ASSERT_TRUE(pool_->DiscardContents("weights").ok());
+  EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+  store_fault_.call = 1;
+  Resume("weights");
+  EXPECT_EQ(store_fault_.call, 1) << "no call of the store";
+  Fill(p, 3 * kMiB, 2);
+  ExpectFilled(p, 3 * kMiB, 2);
+}
+
+TEST_F(RegionsTest, PageLockedContentsThatWereDiscardedNeedNoMemory) {
+  Make();
+  Fill(Take(*weights_, 3 * kMiB), 3 * kMiB, 1);
+  device_->HoldCopies();
+  Pause("weights");
+  ASSERT_TRUE(pool_->DiscardContents("weights").ok());
+  EXPECT_EQ(StatsOf(0).host_bytes, 3 * kMiB);
+  device_->ReleaseCopies();
+  ASSERT_TRUE(pool_->Trim().ok());
+  EXPECT_EQ(StatsOf(0).host_bytes, 0);
+  Resume("weights");
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 0);
+}
+
 TEST_F(RegionsTest, AResumeFromAStoreEndsAfterItsCopies) {
   Make();
   void* const p = Take(*weights_, 1024);
