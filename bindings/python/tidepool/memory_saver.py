@@ -15,10 +15,11 @@ Calls concern the current device.
 """
 import contextlib
 import sys
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Union
 
 from . import torch as _torch
 
+_Tags = Union[str, Sequence[str]]  # one tag, or several
 _WITHOUT_BACKUP = " (no backup)"  # follows the tag in the name of a region that loses its contents
 
 
@@ -55,8 +56,13 @@ def _tag_of(name: str) -> str:
     return name if _has_backup(name) else name[:-len(_WITHOUT_BACKUP)]
 
 
-def _regions_of(tags: Optional[Sequence[str]], is_asleep: bool) -> List[str]:
+def _list_of(tags: _Tags) -> List[str]:
+    return [tags] if isinstance(tags, str) else list(tags)
+
+
+def _regions_of(tags: Optional[_Tags], is_asleep: bool) -> List[str]:
     """Returns the regions of the tags, or of all, that sleep or do not."""
+    tags = None if tags is None else _list_of(tags)
     return [name for name, figure in _torch.regions().items()
             if figure["is_asleep"] == is_asleep and (tags is None or _tag_of(name) in tags)]
 
@@ -95,17 +101,18 @@ class MemorySaver:
     def pause(self, tag: Optional[str] = None) -> None:
         """Lets the memory of a tag, or of all, sleep. RuntimeError if all of it sleeps already. After an error it is awake; memory
         without a backup may have lost its contents then."""
-        names = _regions_of(None if tag is None else [tag], False)
+        names = _regions_of(tag, False)
         _check_some(tag, names, f"all memory of the tag {tag!r} sleeps already: resume it before you pause it again")
         _pause_all(names, _has_backup)
 
     def resume(self, tag: Optional[str] = None) -> None:
         """Wakes the memory of a tag, or of all. RuntimeError if none of it sleeps. After an error it sleeps on."""
-        names = _regions_of(None if tag is None else [tag], True)
+        names = _regions_of(tag, True)
         _check_some(tag, names, f"no memory of the tag {tag!r} sleeps: pause it before you resume it")
         _resume_all(names, _has_backup)
 
 
+TorchMemorySaver = MemorySaver  # the name of the class in torch_memory_saver
 torch_memory_saver = MemorySaver()
 
 
@@ -122,16 +129,17 @@ def install() -> None:
     sys.modules["torch_memory_saver"] = sys.modules[__name__]
 
 
-def sleep(level: int = 1, weights: Sequence[str] = ("weights",)) -> None:
+def sleep(level: int = 1, weights: _Tags = ("weights",)) -> None:
     """Lets all regions that are awake sleep, as vLLM does: level 1 keeps the contents of `weights` in page-locked memory and loses those of
     others, such as a KV cache; level 2 loses all. After an error all of them are awake; those that lost contents have none."""
     if level not in (1, 2):
         raise ValueError(f"level {level!r}, expected 1 or 2")
-    _pause_all(_regions_of(None, False), lambda name: level == 1 and _tag_of(name) in weights)
+    kept = _list_of(weights) if level == 1 else []
+    _pause_all(_regions_of(None, False), lambda name: _tag_of(name) in kept)
 
 
-def wake_up(tags: Optional[Sequence[str]] = None) -> None:
-    """Wakes the regions with these tags, or all. Contents that sleep() kept are back in the order of the current stream. After an error
+def wake_up(tags: Optional[_Tags] = None) -> None:
+    """Wakes the regions with this tag or these, or all. Contents that sleep() kept are back in the order of the current stream. After an error
     those that it named sleep on."""
     figures = _torch.regions()
     _resume_all(_regions_of(tags, True), lambda name: figures[name]["host_bytes"] + figures[name]["stored_bytes"] > 0)

@@ -1136,6 +1136,33 @@ def engines_sleep_by_levels():
     raises(ValueError, "expected 1 or 2", lambda: tidepool.memory_saver.sleep(level=3))
 
 
+def one_tag_is_no_list_of_its_letters():
+    tidepool_torch.enable(budget="64MiB")
+    kept = {}
+    for tag in ("weights", "w"):
+        with tidepool_torch.region(tag):
+            kept[tag] = empty(MIB)
+    tidepool.memory_saver.sleep(weights="weights")
+    assert [figures["host_bytes"] for figures in tidepool_torch.regions().values()] == [MIB, 0]
+    tidepool.memory_saver.wake_up("weights")
+    assert [figures["is_asleep"] for figures in tidepool_torch.regions().values()] == [False, True]
+    tidepool.memory_saver.wake_up("w")
+    assert not tidepool_torch.regions()["w"]["is_asleep"]
+
+
+def programs_make_a_memory_saver_of_their_own():
+    tidepool_torch.enable(budget="64MiB")
+    tidepool.memory_saver.install()
+    from torch_memory_saver import TorchMemorySaver
+
+    saver = TorchMemorySaver()
+    with saver.region("kv_cache"):
+        cache = empty(MIB)
+    saver.pause("kv_cache")
+    saver.resume("kv_cache")
+    assert cache.numel() == MIB and tidepool_torch.regions()["kv_cache (no backup)"]["resumes"] == 1
+
+
 # Other frameworks ---------------------------------------------------------------------------------
 
 
