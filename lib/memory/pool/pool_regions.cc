@@ -51,6 +51,18 @@ absl::Status CheckNoCapture(const Device& device, Stream stream, const char* cal
       absl::StrCat("the stream captures a graph: ", call, " before the capture or after it"));
 }
 
+// Takes unused memory of a pool above its least: `bytes`, or a piece that is larger. Returns the
+// bytes.
+std::int64_t TrimBy(PoolImpl& pool, std::int64_t bytes) {
+  const std::int64_t least = pool.taker().least_bytes();
+  for (;; bytes *= 2) {
+    const std::int64_t held = pool.taker().held_bytes();
+    const std::int64_t kept = std::max(least, held - std::min(bytes, held));
+    const std::int64_t given_back = pool.TrimOwn(kept).value_or(0);
+    if (given_back > 0 || kept == least) return given_back;
+  }
+}
+
 }  // namespace
 
 PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
@@ -491,23 +503,25 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   return absl::OkStatus();
 }
 
+void PoolRegions::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
+
 // Trims again after the wait: others may have freed memory meanwhile.
 bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
   if (wanting.taker().is_full()) return false;
-  if (TrimOthers(wanting)) return true;
+  const std::int64_t missing = store_.TakeMissing(wanting.taker());
+  if (TrimOthers(wanting, missing)) return true;
   if (store_.lent_bytes() == 0) return false;
   store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
-  return TrimOthers(wanting);
+  return TrimOthers(wanting, missing);
 }
 
-bool PoolRegions::TrimOthers(const PoolImpl& wanting) {
-  bool has_made = false;
+bool PoolRegions::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
+  std::int64_t given_back = 0;
   for (PoolImpl* const pool : Pools()) {
-    if (pool == &wanting) continue;
-    const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn(pool->taker().least_bytes());
-    has_made |= given_back.ok() && *given_back > 0;
+    if (given_back >= missing_bytes) break;
+    if (pool != &wanting) given_back += TrimBy(*pool, missing_bytes - given_back);
   }
-  return has_made;
+  return given_back > 0;
 }
 
 // Without live memory no further free comes, and each waiter must find that out.

@@ -87,12 +87,13 @@ class PoolRegions {
     PoolRegions& regions_;
   };
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
-  // unused memory above their least. In between it empties caches and slabs, takes unused memory
-  // from the others, and waits for the work of lent memory at last. One thread at a time: two would
-  // take memory from each other.
+  // unused memory above their least. In between it empties caches and slabs, takes the missing
+  // bytes of unused memory from the others, and waits for the work of lent memory at last. One
+  // thread at a time: two would take memory from each other.
   template <typename Take>
   void TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
+    ForgetMissing(wanting);
     if (take()) return;
     const CachePause pause(*this);
     while (!take()) {
@@ -175,7 +176,8 @@ class PoolRegions {
   // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
   bool MakeRoom(const PoolImpl& wanting);
-  bool TrimOthers(const PoolImpl& wanting);
+  bool TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
+  void ForgetMissing(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.

@@ -389,6 +389,39 @@ TEST_F(RegionsTest, UnusedMemoryOfOthersServesARequestAndAResume) {
   ExpectFilled(q, 16 * kMiB, 4);
 }
 
+TEST_F(RegionsTest, OthersGiveBackOnlyAsMuchAsIsMissing) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 8 * kMiB), stream_).ok());
+  Take(*pool_, 8 * kMiB);
+  const auto made = [this] { return Calls(Call::kCreatePhysical); };
+  const std::int64_t created = made();
+  Take(*cache_, 64 * kKiB);
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 8 * kMiB - 64 * kKiB);
+  EXPECT_EQ(Calls(Call::kReleasePhysical), 1);
+  EXPECT_EQ(made() - created, 1);
+  Take(*cache_, 4 * kMiB);
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 4 * kMiB - 64 * kKiB);
+  EXPECT_EQ(Calls(Call::kReleasePhysical), 65);
+  EXPECT_EQ(made() - created, 65);
+}
+
+TEST_F(RegionsTest, OthersGiveBackOnlyTheBytesThatABoundLacks) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 8 * kMiB), stream_).ok());
+  Take(*pool_, 8 * kMiB);
+  ASSERT_TRUE(pool_->LimitRegion("cache", kMiB, 16 * kMiB).ok());
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 7 * kMiB);
+}
+
+// Memory that the pool had before its first region is in larger pieces.
+TEST_F(RegionsTest, AnotherPoolGivesBackAPieceThatIsLargerThanTheMissingBytes) {
+  pool_ = NewPool({.max_bytes = 16 * kMiB});
+  EXPECT_TRUE(pool_->Free(Take(*pool_, 16 * kMiB), stream_).ok());
+  weights_ = pool_->Region("weights").value();
+  Take(*weights_, 64 * kKiB);
+  EXPECT_GT(pool_->Stats().reserved_bytes, 0);
+}
+
 TEST_F(RegionsTest, AResumeThatDoesNotFitChangesNothing) {
   Make();
   void* const p = Take(*weights_, 12 * kMiB);
