@@ -117,6 +117,7 @@ tidepool_region_statistics ToC(const RegionStats& stats) {
   const bool has_most = stats.most_bytes < std::numeric_limits<std::int64_t>::max();
   filled.most_bytes = has_most ? static_cast<std::size_t>(stats.most_bytes) : SIZE_MAX;
   filled.blocked = static_cast<std::size_t>(stats.blocked);
+  filled.kept_bytes = static_cast<std::size_t>(stats.kept_bytes);
   return filled;
 }
 

@@ -458,6 +458,7 @@ typedef struct tidepool_region_statistics {
   size_t least_bytes;      /* the bounds of tidepool_limit_region */
   size_t most_bytes;       /* SIZE_MAX for none */
   size_t blocked;          /* requests that had to wait for memory */
+  size_t kept_bytes;       /* of contents, while the region sleeps */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

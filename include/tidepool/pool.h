@@ -185,7 +185,8 @@ struct RegionStats {
   std::int64_t copied_in_bytes = 0;   // by all resumes
   std::int64_t least_bytes = 0;       // the bounds of LimitRegion
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
-  std::int64_t blocked = 0;  // requests that had to wait for memory
+  std::int64_t blocked = 0;     // requests that had to wait for memory
+  std::int64_t kept_bytes = 0;  // of contents, while it sleeps
 };
 
 // Returns the statistics as a few lines for people, which may change in any version.

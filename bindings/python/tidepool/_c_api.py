@@ -56,7 +56,7 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked", "kept_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}

@@ -142,4 +142,4 @@ def wake_up(tags: Optional[_Tags] = None) -> None:
     """Wakes the regions with this tag or these, or all. Contents that sleep() kept are back in the order of the current stream. After an error
     those that it named sleep on."""
     figures = _torch.regions()
-    _resume_all(_regions_of(tags, True), lambda name: figures[name]["host_bytes"] + figures[name]["stored_bytes"] > 0)
+    _resume_all(_regions_of(tags, True), lambda name: figures[name]["kept_bytes"] > 0)

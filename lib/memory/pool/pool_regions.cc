@@ -216,6 +216,7 @@ absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream
   }
   Note(region, [&](RegionStats& figures) {
     figures.copied_out_bytes += region.saved_bytes;
+    figures.kept_bytes = region.saved_bytes;
     if (region.store != nullptr) figures.stored_bytes = region.store->held_bytes();
   });
   return status;
@@ -416,7 +417,7 @@ void PoolRegions::ForgetContents(Region& region) {
   region.saved.clear();
   region.saved_bytes = 0;
   region.store = nullptr;
-  Note(region, [](RegionStats& figures) { figures.stored_bytes = 0; });
+  Note(region, [](RegionStats& figures) { figures.stored_bytes = figures.kept_bytes = 0; });
 }
 
 absl::Status PoolRegions::AwaitUnordered(Region& region) {

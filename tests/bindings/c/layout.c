@@ -67,6 +67,7 @@ static void print_region_statistics(void) {
   FIELD(tidepool_region_statistics, least_bytes);
   FIELD(tidepool_region_statistics, most_bytes);
   FIELD(tidepool_region_statistics, blocked);
+  FIELD(tidepool_region_statistics, kept_bytes);
 }
 
 static void print_block(void) {

@@ -1150,6 +1150,21 @@ def one_tag_is_no_list_of_its_letters():
     assert not tidepool_torch.regions()["w"]["is_asleep"]
 
 
+def a_wake_up_that_fails_keeps_no_contents_that_were_lost():
+    tidepool_torch.enable(budget="64MiB")
+    kept = {}
+    for tag, mib in (("first", 20), ("second", 30)):
+        with tidepool_torch.region(tag):
+            kept[tag] = empty(mib * MIB)
+    tidepool_torch.pause("first")  # leaves page-locked memory
+    tidepool_torch.resume("first")
+    tidepool.memory_saver.sleep(level=2)
+    other = empty(40 * MIB)
+    raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
+    first = tidepool_torch.regions()["first"]
+    assert other.numel() and first["is_asleep"] and first["copied_out_bytes"] == 20 * MIB, first
+
+
 def programs_make_a_memory_saver_of_their_own():
     tidepool_torch.enable(budget="64MiB")
     tidepool.memory_saver.install()

@@ -219,6 +219,7 @@ TEST_F(RegionsTest, AStoreKeepsContents) {
   ASSERT_TRUE(PauseInto(NewStore()).ok());
   EXPECT_EQ(StatsOf(0).host_bytes, kMiB);
   EXPECT_EQ(StatsOf(0).stored_bytes, 11 * kMiB + 512);
+  EXPECT_EQ(StatsOf(0).kept_bytes, 11 * kMiB + 512);
   void* const all = Take(*cache_, 16 * kMiB);
   Fill(all, 16 * kMiB, 3);
   EXPECT_TRUE(cache_->Free(all, stream_).ok());
@@ -226,6 +227,7 @@ TEST_F(RegionsTest, AStoreKeepsContents) {
   ExpectFilled(p, 6 * kMiB, 1);
   ExpectFilled(q, 5 * kMiB + 512, 2);
   EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+  EXPECT_EQ(StatsOf(0).kept_bytes, 0);
   EXPECT_EQ(StatsOf(0).copied_in_bytes, 11 * kMiB + 512);
 }
 
