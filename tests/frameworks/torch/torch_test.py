@@ -865,7 +865,7 @@ def regions_have_bounds():
     assert (figures["least_bytes"], figures["most_bytes"]) == (16 * MIB, 32 * MIB), figures
     with tidepool_torch.region("cache"):
         cache = empty(8 * MIB)
-        raises(torch.OutOfMemoryError, "LimitRegion", lambda: empty(32 * MIB))
+        raises(torch.OutOfMemoryError, "tidepool_limit_region", lambda: empty(32 * MIB))
     weights = empty(44 * MIB)
     raises(torch.OutOfMemoryError, "it keeps room for their least", lambda: empty(8 * MIB))
     with tidepool_torch.region("cache"):
