@@ -265,8 +265,9 @@ cudaError_t Allocator::memcpyAsync(void* to, int to_device, const void* from, in
 
 ShareableHandle Allocator::shareIpcHandle(void* /*address*/) {
   TORCH_CHECK(false,
-              "tidepool: its memory cannot be shared between processes; copy the tensor to "
-              "the host first");
+              "tidepool: memory of a pool cannot be sent to another process: send tensor.cpu() "
+              "instead, or leave out tidepool.torch.enable() in processes that send tensors of the "
+              "device; no option of it allows them");
 }
 
 // PyTorch's own allocator writes a version and a kind before the handle; versions before 2.5 wrote
