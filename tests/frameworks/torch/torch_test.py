@@ -1378,6 +1378,9 @@ def recording_without_the_option_fails():
 def a_forked_child_is_told():
     tidepool_torch.enable()
     kept = empty(1000)
+    with tidepool_torch.region("asleep"):
+        sleeping = empty(1000)
+    tidepool_torch.pause("asleep", "disk", folder=tempfile.gettempdir())
     child = os.fork()
     if child == 0:
         signal.alarm(20)
@@ -1392,13 +1395,35 @@ def a_forked_child_is_told():
                    lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
             # The guard of the tensor's device asks CUDA, which refuses forked children.
             raises(RuntimeError, "initialization error", lambda: kept.new_empty(1000))
-            del kept  # belongs to the parent
+            for call in (lambda: tidepool_torch.resume("asleep"), lambda: tidepool_torch.pause("asleep"),
+                         lambda: tidepool_torch.discard_contents("asleep")):
+                raises(RuntimeError, "forked", call)
+            del kept, sleeping  # belong to the parent
             status = 0
         except BaseException:
             traceback.print_exc()
         os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
+    tidepool_torch.resume("asleep")
+    assert kept.numel() == sleeping.numel() and torch.cuda.memory_allocated() == 2048
+
+
+def a_process_that_dies_asleep_leaves_no_file():
+    with tempfile.TemporaryDirectory() as folder:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            tidepool_torch.enable(budget="64MiB")
+            with tidepool_torch.region("weights"):
+                weights = empty(8 * MIB)
+            tidepool_torch.pause("weights", "disk", folder=folder)
+            os.write(write, b"asleep" if tidepool_torch.regions()["weights"]["stored_bytes"] == weights.numel() else b"awake")
+            signal.pause()
+        assert os.read(read, 10) == b"asleep"
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert os.listdir(folder) == []
 
 
 def it_needs_no_compiled_module():
