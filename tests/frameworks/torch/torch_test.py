@@ -1165,6 +1165,55 @@ def a_wake_up_that_fails_keeps_no_contents_that_were_lost():
     assert other.numel() and first["is_asleep"] and first["copied_out_bytes"] == 20 * MIB, first
 
 
+def two_engines_share_one_budget():
+    tidepool_torch.enable(budget="64MiB")
+    saver = tidepool.memory_saver
+    weights, caches = {}, {}
+    for value, engine in enumerate(("chat/", "draft/")):
+        tidepool_torch.limit_region(engine + "kv_cache", least=4 * MIB, most=24 * MIB)
+        with tidepool_torch.region(engine + "weights"):
+            weights[engine] = torch.full((8 * MIB,), value, dtype=torch.uint8).cuda()
+        with tidepool_torch.region(engine + "kv_cache"):
+            caches[engine] = [empty(20 * MIB)]
+    with tidepool_torch.region("chat/kv_cache"):
+        raises(torch.OutOfMemoryError, "that it may hold", lambda: empty(8 * MIB))
+    saver.sleep(prefix="chat/")
+    asleep = lambda: [tag for tag, figures in tidepool_torch.regions().items() if figures["is_asleep"]]
+    assert sorted(asleep()) == ["chat/kv_cache", "chat/weights"]
+    assert tidepool_torch.regions()["chat/weights"]["kept_bytes"] == 8 * MIB and tidepool_torch.regions()["chat/kv_cache"]["kept_bytes"] == 0
+    # The other engine has the memory for a while, in its bounds.
+    tidepool_torch.limit_region("draft/kv_cache", least=4 * MIB, most=52 * MIB)
+    with tidepool_torch.region("draft/kv_cache"):
+        caches["draft/"].append(empty(30 * MIB))
+    raises(torch.OutOfMemoryError, "sleeps on", lambda: saver.wake_up(prefix="chat/"))
+    assert sorted(asleep()) == ["chat/kv_cache", "chat/weights"]
+    caches["draft/"].pop()
+    saver.wake_up("weights", prefix="chat/")
+    assert asleep() == ["chat/kv_cache"]
+    saver.wake_up(prefix="chat/")
+    assert asleep() == [] and tidepool_torch.regions()["draft/weights"]["pauses"] == 0
+    for value, engine in enumerate(weights):
+        assert torch.equal(weights[engine].cpu(), torch.full((8 * MIB,), value, dtype=torch.uint8)), engine
+
+
+def memory_savers_with_prefixes_pause_their_own_regions():
+    tidepool_torch.enable(budget="64MiB")
+    savers = {prefix: tidepool.memory_saver.MemorySaver(prefix) for prefix in ("chat/", "draft/")}
+    kept = []
+    for saver in savers.values():
+        with saver.region("weights", enable_cpu_backup=True):
+            kept.append(empty(MIB))
+        with saver.region("kv_cache"):
+            kept.append(empty(MIB))
+    savers["chat/"].pause("kv_cache")
+    savers["draft/"].pause()
+    assert {tag for tag, figures in tidepool_torch.regions().items() if not figures["is_asleep"]} == {"chat/weights"}
+    raises(RuntimeError, "'kv_cache' sleeps already", lambda: savers["chat/"].pause("kv_cache"))
+    for saver in savers.values():
+        saver.resume()
+    assert not any(figures["is_asleep"] for figures in tidepool_torch.regions().values())
+
+
 def programs_make_a_memory_saver_of_their_own():
     tidepool_torch.enable(budget="64MiB")
     tidepool.memory_saver.install()
