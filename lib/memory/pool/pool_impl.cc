@@ -167,7 +167,8 @@ absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
     address = AllocateAgain(wanted, waiter);
     return !address.ok() || *address != nullptr;
   };
-  locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take), true; });
+  const absl::Status waited = locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take); });
+  if (!waited.ok() && address.ok()) return waited;
   return address;
 }
 

@@ -261,11 +261,11 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   }
   const Transition transition(*this);
   absl::Status status;
-  TakeRoom(*region.pool, [&] {
+  const absl::Status waited = TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
     return !absl::IsResourceExhausted(status);
   });
-  if (!status.ok()) return Because(status, sleeps_on);
+  if (!status.ok()) return Because(waited.ok() ? status : waited, sleeps_on);
   if (status = Restore(region, stream); !status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);
     region.pool->Lend(region.unordered);
@@ -491,11 +491,11 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     }
   }
   absl::Status status;
-  TakeRoom(pool, [&] {
+  const absl::Status waited = TakeRoom(pool, [&] {
     status = store_.Bound(pool.taker(), least_bytes, most_bytes);
     return !absl::IsResourceExhausted(status);
   });
-  if (!status.ok()) return Because(status, not_limited);
+  if (!status.ok()) return Because(waited.ok() ? status : waited, not_limited);
   Note(region, [&](RegionStats& figures) {
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
@@ -507,12 +507,12 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
 void PoolRegions::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
 
 // Trims again after the wait: others may have freed memory meanwhile.
-bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
+bool PoolRegions::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
   if (wanting.taker().is_full()) return false;
   const std::int64_t missing = store_.TakeMissing(wanting.taker());
   if (TrimOthers(wanting, missing)) return true;
   if (store_.lent_bytes() == 0) return false;
-  store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
+  waited = store_.AwaitLent();
   return TrimOthers(wanting, missing);
 }
 

@@ -89,18 +89,20 @@ class PoolRegions {
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
   // unused memory above their least. In between it empties caches and slabs, takes the missing
   // bytes of unused memory from the others, and waits for the work of lent memory at last. One
-  // thread at a time: two would take memory from each other.
+  // thread at a time: two would take memory from each other. Returns the device's error where it
+  // took no room because that wait failed.
   template <typename Take>
-  void TakeRoom(const PoolImpl& wanting, Take take) {
+  absl::Status TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
     ForgetMissing(wanting);
-    if (take()) return;
+    if (take()) return absl::OkStatus();
     const CachePause pause(*this);
     while (!take()) {
-      if (MakeRoom(wanting)) continue;
-      take();  // the work of lent memory has finished
-      return;
+      absl::Status waited;
+      if (MakeRoom(wanting, waited)) continue;
+      return take() ? absl::OkStatus() : waited;  // the work of lent memory has finished
     }
+    return absl::OkStatus();
   }
   // Gives lent memory back to the device, and page-locked memory that holds no contents. Returns
   // the bytes of the device's memory.
@@ -175,7 +177,7 @@ class PoolRegions {
   void CallAllWaiters();
   // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
-  bool MakeRoom(const PoolImpl& wanting);
+  bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
   bool TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
   void ForgetMissing(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
