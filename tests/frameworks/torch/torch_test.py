@@ -836,6 +836,27 @@ def contents_and_addresses_outlast_a_sleep():
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
 
 
+def a_graph_reads_a_region_that_slept():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(5 * MIB, dtype=torch.float32)
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    result = torch.zeros(5 * MIB, dtype=torch.float32).cuda()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result.copy_(weights)
+        raises(RuntimeError, "captures a graph: pause it before the capture or after it", lambda: tidepool_torch.pause("weights"))
+    for mode, folder in (("host", None), ("compressed", None), ("disk", tempfile.gettempdir())):
+        tidepool_torch.pause("weights", mode, folder=folder)
+        other = torch.full((10 * MIB,), 3, dtype=torch.float32).cuda()  # in the memory of the weights
+        del other
+        tidepool_torch.resume("weights")
+        result.zero_()
+        graph.replay()
+        assert torch.equal(result.cpu(), numbers), mode
+    assert tidepool_torch.regions()["weights"]["copied_in_bytes"] >= 30 * MIB
+
+
 def layers_await_their_contents():
     tidepool_torch.enable(budget="64MiB")
     with tidepool_torch.region("weights"):
