@@ -377,8 +377,9 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const c
                                                     size_t bytes, tidepool_stream stream,
                                                     tidepool_hint hint, void** address);
 /* Does the same as tidepool_allocate_in, and as tidepool_allocate if `tag` is NULL, with a priority
-   for option `wait`: of the requests that wait in one region, or in none, those of the highest
-   priority are served first. Other functions ask with priority 0. */
+   for option `wait`: of the requests that wait, those of the highest priority are served first.
+   Memory that is freed in a region serves requests of that region before others. Other functions
+   ask with priority 0. */
 TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag,
                                                              int priority, size_t bytes,
                                                              tidepool_stream stream,

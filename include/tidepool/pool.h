@@ -306,9 +306,10 @@ class TIDEPOOL_EXPORT Pool {
   // counts against the budget of the pool that it belongs to. A region can sleep: its memory is
   // then free for the pool and its other regions, and its addresses and allocations stay. When a
   // pool or region finds no room, unused memory of the others goes to it; AllocateBlocking waits
-  // for their frees and pauses too. A region uses the options of its pool; with placement `planned`
-  // it places as best-fit does. The observer is told of its requests and pauses too. Regions need
-  // virtual memory.
+  // for their frees and pauses too, and the highest priority of all is served first. But memory
+  // that is freed in a pool or region serves requests that wait in it before others. A region uses
+  // the options of its pool; with placement `planned` it places as best-fit does. The observer is
+  // told of its requests and pauses too. Regions need virtual memory.
 
   // Returns the region of a tag, which the first call makes, for as long as the pool exists. Free,
   // FreeOwn, AllocatedOn and RecordUse of the pool take addresses of its regions too. Unimplemented

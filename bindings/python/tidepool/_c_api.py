@@ -272,7 +272,7 @@ class Pool:
     def allocate_in(self, tag, size, stream=0, priority=0):
         """Returns the address of at least `size` bytes in the region of a tag, which the first call makes.
 
-        With option `wait`, of the requests that wait in one region those of the highest priority are served first.
+        With option `wait`, of the requests that wait those of the highest priority are served first.
         """
         address = c_void_p()
         self._name(stream)

@@ -446,7 +446,7 @@ def region(tag, priority=0):
     """Puts the tensors that this thread makes in its block into the region of a tag, such as "weights".
 
     Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
-    priority: after enable(wait=...), of the requests that wait in one region those of the highest priority are served first.
+    priority: after enable(wait=...), of the requests that wait those of the highest priority are served first.
     """
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")

@@ -158,12 +158,12 @@ absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const 
   return address;
 }
 
-absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
-                                                   const Waiter* waiter) {
+absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted, Waiter* waiter) {
   absl::StatusOr<void*> address = nullptr;
   if (!regions_.HasAny()) return address;
   const auto take = [&] {
     const BackoffLock lock(locks_.books);
+    if (waiter != nullptr && Defers(*waiter)) return true;
     address = AllocateAgain(wanted, waiter);
     return !address.ok() || *address != nullptr;
   };
@@ -219,8 +219,14 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
+  const auto sleeps = [&](bool again) {
+    locks_.books.AssertHeld();
+    blocked_ += again ? 0 : 1;
+    CallDeferred(priority);
+  };
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
+  EndDeferral(waiter);
+  CallDeferred(priority);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
@@ -378,7 +384,7 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 
 // Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
 // it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
-absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
+absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherFrees();
   const bool had_live = MayFindRoom(waiter.wanted);
@@ -386,11 +392,29 @@ absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   if (!regions_.HasAny()) address = AllocateOrGrow(waiter.wanted, &waiter);
   if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  if (has_room || had_live) return address;
+  if (has_room || had_live || waiter.is_deferred) return address;
   const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
   if (!queue_.IsHopeless(waiter, has_live)) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
   return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+}
+
+// It counts as deferred before it asks, so the other one sees it or has looked.
+bool PoolImpl::Defers(Waiter& waiter) {
+  if (!std::exchange(waiter.is_deferred, true)) regions_.BeginDeferral();
+  const bool defers =
+      locks_.WithoutBooks([&] { return regions_.HasCalledWaiterAbove(waiter.priority); });
+  if (!defers) EndDeferral(waiter);
+  return defers;
+}
+
+void PoolImpl::EndDeferral(Waiter& waiter) {
+  if (std::exchange(waiter.is_deferred, false)) regions_.EndDeferral();
+}
+
+void PoolImpl::CallDeferred(int priority) {
+  if (!regions_.HasDeferred()) return;
+  locks_.WithoutBooks([&] { return regions_.CallWaitersBelow(priority), true; });
 }
 
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
@@ -643,9 +667,19 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::CallWaiters(std::int64_t most_bytes) {
+void PoolImpl::MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below) {
   const BackoffLock lock(locks_.books);
-  queue_.CallThreads(most_bytes);
+  queue_.MarkCalled(most_bytes, below);
+}
+
+void PoolImpl::WakeCalledWaiters() {
+  const BackoffLock lock(locks_.books);
+  queue_.WakeCalled();
+}
+
+bool PoolImpl::HasCalledWaiterAbove(int priority) const {
+  const BackoffLock lock(locks_.books);
+  return queue_.HasCalledAbove(priority);
 }
 
 std::int64_t PoolImpl::AwakeLiveBytes() const {

@@ -528,17 +528,29 @@ bool PoolRegions::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes
 // Without live memory no further free comes, and each waiter must find that out.
 void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   std::int64_t live_bytes = 0;
-  const std::vector<PoolImpl*> pools = Pools();
+  std::vector<PoolImpl*> pools = Pools();
   for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
   const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
                                             : store_.limit_bytes() - live_bytes;
-  for (PoolImpl* const pool : pools) {
-    if (pool != &freeing) pool->CallWaiters(room);
-  }
+  std::erase(pools, &freeing);
+  Call(pools, room);
 }
 
-void PoolRegions::CallAllWaiters() {
-  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
+void PoolRegions::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
+
+void PoolRegions::CallWaitersBelow(int priority) {
+  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
+}
+
+void PoolRegions::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
+                       std::int64_t below) {
+  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
+  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
+}
+
+bool PoolRegions::HasCalledWaiterAbove(int priority) const {
+  return std::ranges::any_of(
+      Pools(), [priority](const PoolImpl* pool) { return pool->HasCalledWaiterAbove(priority); });
 }
 
 bool PoolRegions::MayFree(const PoolImpl& pool) const {

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -131,6 +132,13 @@ class PoolRegions {
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
   // Lets requests that wait in the other pools look again after a free, where there may be room.
   void CallWaitersBut(const PoolImpl& freeing);
+  // Waiters that leave room to others of higher priority: they count until they look for memory.
+  void BeginDeferral() { deferred_.fetch_add(1); }
+  void EndDeferral() { deferred_.fetch_sub(1); }
+  bool HasDeferred() const { return deferred_.load() > 0; }
+  // Whether a waiter of higher priority looks for memory or is about to, in any pool.
+  bool HasCalledWaiterAbove(int priority) const;
+  void CallWaitersBelow(int priority);
   // Counts a free, or a growth that served no request, before a waiter can see its effect.
   void CountFree() { frees_.fetch_add(1); }
   std::uint64_t frees() const { return frees_.load(); }
@@ -175,6 +183,10 @@ class PoolRegions {
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
   void CallAllWaiters();
+  // Calls waiters of pools that want at most `most_bytes` and have a priority below a bound. All
+  // are called before the first one wakes, so that the highest looks first.
+  static void Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
+                   std::int64_t below = std::numeric_limits<std::int64_t>::max());
   // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
   bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
@@ -231,6 +243,7 @@ class PoolRegions {
   locks::Mutex taking_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that takes room holds it
   std::atomic<int> waiters_ = 0;
   std::atomic<int> growing_ = 0;
+  std::atomic<int> deferred_ = 0;
   std::atomic<std::uint64_t> frees_ = 0;
   std::vector<CacheLayer*> layers_;  // the outer one first
 };
