@@ -278,6 +278,11 @@ tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_s
                     [&](CPool& c_pool) { return c_pool.Resume(tag, stream); });
 }
 
+tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag) {
+  return OnPoolWith(__func__, pool, tag, "tag",
+                    [&](CPool& c_pool) { return c_pool.pool().DiscardContents(tag); });
+}
+
 tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address, size_t bytes,
                                         tidepool_stream stream) {
   return OnPool(__func__, pool,

@@ -27,7 +27,7 @@ constexpr std::array<Field<tidepool_owner_statistics>, 5> kOwnerFields = {{
      &tidepool_owner_statistics::allocations},
     {"frees", "frees of the owner so far", true, &tidepool_owner_statistics::frees},
 }};
-constexpr std::array<Field<tidepool_region_statistics>, 11> kRegionFields = {{
+constexpr std::array<Field<tidepool_region_statistics>, 12> kRegionFields = {{
     {"is_asleep", "1 while the region sleeps", false, &tidepool_region_statistics::is_asleep},
     {"live_bytes", "bytes of live allocations of the region", false,
      &tidepool_region_statistics::live_bytes},
@@ -45,6 +45,8 @@ constexpr std::array<Field<tidepool_region_statistics>, 11> kRegionFields = {{
      &tidepool_region_statistics::copied_out_bytes},
     {"copied_in_bytes", "bytes that resumes copied back so far", true,
      &tidepool_region_statistics::copied_in_bytes},
+    {"kept_bytes", "bytes of contents of the region, while it sleeps", false,
+     &tidepool_region_statistics::kept_bytes},
     {"blocked", "requests of the region that had to wait so far", true,
      &tidepool_region_statistics::blocked},
 }};

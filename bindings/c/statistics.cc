@@ -39,6 +39,7 @@ constexpr std::array kFields = {
     COUNTER(deviations, "requests that a plan did not foresee, or that did not come"),
     COUNTER(plans, "plans made"),
     COUNTER(iterations, "iterations seen"),
+    GAUGE(peak_budget_bytes, "most bytes that the pool and its regions held at a time"),
 };
 #undef COUNTER
 #undef GAUGE
@@ -116,6 +117,7 @@ tidepool_region_statistics ToC(const RegionStats& stats) {
   const bool has_most = stats.most_bytes < std::numeric_limits<std::int64_t>::max();
   filled.most_bytes = has_most ? static_cast<std::size_t>(stats.most_bytes) : SIZE_MAX;
   filled.blocked = static_cast<std::size_t>(stats.blocked);
+  filled.kept_bytes = static_cast<std::size_t>(stats.kept_bytes);
   return filled;
 }
 

@@ -187,6 +187,7 @@ class Allocator final : public CUDAAllocator {
   static cudaStream_t ServiceOf(DeviceState& state, DeviceIndex device);
   std::size_t FreeHeld(DeviceState& state);
   std::size_t GiveBackIdle(DeviceState& state, const MempoolId_t* only);
+  // Returns the figures of a pool and of its regions that are awake.
   tidepool_statistics StatisticsOf(tidepool_pool* pool) const;
   void AddSegments(const DeviceState& state, DeviceIndex device, SnapshotInfo& info);
   void AddNamedSegments(const NamedPool& named, DeviceIndex device, SnapshotInfo& info);

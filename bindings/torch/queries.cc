@@ -16,17 +16,14 @@ std::vector<tidepool_block> BlocksOf(tidepool_pool* pool) {
   return blocks;
 }
 
-std::size_t ReservedByRegions(tidepool_pool* pool) {
+std::vector<tidepool_region_statistics> RegionsOf(tidepool_pool* pool) {
   std::size_t count = 0;
-  if (pool != nullptr) Check(tidepool_get_regions(pool, nullptr, 0, &count));
-  if (count == 0) return 0;
+  Check(tidepool_get_regions(pool, nullptr, 0, &count));
   tidepool_region_statistics empty = {};
   empty.struct_size = sizeof(empty);
   std::vector<tidepool_region_statistics> regions(count, empty);
-  Check(tidepool_get_regions(pool, regions.data(), regions.size(), &count));
-  std::size_t bytes = 0;
-  for (const tidepool_region_statistics& region : regions) bytes += region.reserved_bytes;
-  return bytes;
+  if (count > 0) Check(tidepool_get_regions(pool, regions.data(), regions.size(), &count));
+  return regions;
 }
 
 bool IsEnd(const tidepool_block& block, const tidepool_block& next) {
@@ -38,14 +35,22 @@ bool IsEnd(const tidepool_block& block, const tidepool_block& next) {
 tidepool_statistics Allocator::StatisticsOf(tidepool_pool* pool) const {
   tidepool_statistics statistics = {};
   statistics.struct_size = sizeof(statistics);
-  if (pool != nullptr) Check(tidepool_get_statistics(pool, &statistics));
+  if (pool == nullptr) return statistics;
+  Check(tidepool_get_statistics(pool, &statistics));
+  for (const tidepool_region_statistics& region : RegionsOf(pool)) {
+    if (region.is_asleep != 0) continue;
+    statistics.live_bytes += region.live_bytes;
+    statistics.reserved_bytes += region.reserved_bytes;
+    statistics.free_bytes +=
+        region.reserved_bytes - std::min(region.reserved_bytes, region.live_bytes);
+  }
+  statistics.peak_reserved_bytes =
+      std::max(statistics.peak_budget_bytes, statistics.reserved_bytes);
   return statistics;
 }
 
 DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
-  tidepool_statistics pool = StatisticsOf(StateOf(device).pool);
-  pool.reserved_bytes += ReservedByRegions(StateOf(device).pool);
-  pool.peak_reserved_bytes = std::max(pool.peak_reserved_bytes, pool.reserved_bytes);
+  const tidepool_statistics pool = StatisticsOf(StateOf(device).pool);
   return ledger_.WithCounts(device, [&](const Counts& counts) { return counts.With(pool); });
 }
 
@@ -260,8 +265,9 @@ cudaError_t Allocator::memcpyAsync(void* to, int to_device, const void* from, in
 
 ShareableHandle Allocator::shareIpcHandle(void* /*address*/) {
   TORCH_CHECK(false,
-              "tidepool: its memory cannot be shared between processes; copy the tensor to "
-              "the host first");
+              "tidepool: memory of a pool cannot be sent to another process: send tensor.cpu() "
+              "instead, or leave out tidepool.torch.enable() in processes that send tensors of the "
+              "device; no option of it allows them");
 }
 
 // PyTorch's own allocator writes a version and a kind before the handle; versions before 2.5 wrote

@@ -304,10 +304,11 @@ typedef struct tidepool_statistics {
   size_t remaps;        /* requests for which free memory was moved */
   size_t remapped_bytes;
   /* With placement planned. */
-  size_t planned;    /* requests served at their planned offsets */
-  size_t deviations; /* requests that were not, and planned requests that did not come */
-  size_t plans;      /* plans that the pool made */
-  size_t iterations; /* seen from their start to their end */
+  size_t planned;           /* requests served at their planned offsets */
+  size_t deviations;        /* requests that were not, and planned requests that did not come */
+  size_t plans;             /* plans that the pool made */
+  size_t iterations;        /* seen from their start to their end */
+  size_t peak_budget_bytes; /* that the pool and its regions held at a time */
 } tidepool_statistics;
 
 /* Fills the first `struct_size` bytes of `*statistics`; fields that this version of the library
@@ -376,8 +377,9 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_in(tidepool_pool* pool, const c
                                                     size_t bytes, tidepool_stream stream,
                                                     tidepool_hint hint, void** address);
 /* Does the same as tidepool_allocate_in, and as tidepool_allocate if `tag` is NULL, with a priority
-   for option `wait`: of the requests that wait in one region, or in none, those of the highest
-   priority are served first. Other functions ask with priority 0. */
+   for option `wait`: of the requests that wait, those of the highest priority are served first.
+   Memory that is freed in a region serves requests of that region before others. Other functions
+   ask with priority 0. */
 TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool, const char* tag,
                                                              int priority, size_t bytes,
                                                              tidepool_stream stream,
@@ -385,7 +387,8 @@ TIDEPOOL_C_API tidepool_status tidepool_allocate_by_priority(tidepool_pool* pool
 /* Puts a region to sleep after the work queued on `stream` so far. Work of other streams that
    writes to its memory comes before. Copies of the contents to the host are queued on `stream`. No
    work may use the memory until tidepool_resume; allocations may be freed. TIDEPOOL_NOT_FOUND for
-   an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already,
+   an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region sleeps already, or while `stream`
+   captures a graph, which tidepool_resume and a wait of tidepool_await_contents refuse too,
    TIDEPOOL_OUT_OF_MEMORY when the host has no memory. After an error the region is awake, with its
    contents. With TIDEPOOL_PAUSE_COMPRESSED the call waits until the contents are compressed, by as
    many threads as the profile that TIDEPOOL_COMPRESSION_PROFILE names recommends, and
@@ -404,6 +407,11 @@ TIDEPOOL_C_API tidepool_status tidepool_pause_to_disk(tidepool_pool* pool, const
    figures, when it does not fit. After an error the region sleeps on, and no contents are lost. */
 TIDEPOOL_C_API tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag,
                                                tidepool_stream stream);
+/* Loses the contents that a sleeping region kept, as if it had been paused with
+   TIDEPOOL_PAUSE_DISCARD: where they are not needed any more, or a file cannot be read.
+   TIDEPOOL_NOT_FOUND for an unknown tag, TIDEPOOL_FAILED_PRECONDITION when the region does not
+   sleep. */
+TIDEPOOL_C_API tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag);
 
 /* Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
    the last tidepool_resume of their region copies, but not for contents at higher addresses.
@@ -451,6 +459,7 @@ typedef struct tidepool_region_statistics {
   size_t least_bytes;      /* the bounds of tidepool_limit_region */
   size_t most_bytes;       /* SIZE_MAX for none */
   size_t blocked;          /* requests that had to wait for memory */
+  size_t kept_bytes;       /* of contents, while the region sleeps */
 } tidepool_region_statistics;
 
 /* Fills the first `struct_size` bytes of the first `capacity` elements of `regions`, in the order

@@ -103,6 +103,9 @@ class TIDEPOOL_EXPORT Device {
   // stream may be named only in calls that the owner makes with it: later its handle may be
   // invalid, or belong to another stream. False for streams of CreateStream.
   virtual bool MayEnd(Stream /*stream*/) const { return false; }
+  // FailedPrecondition while work of the stream goes into a graph, which a later launch runs. The
+  // capture lives on. NotFound for an unknown stream.
+  virtual absl::Status CheckNoCapture(Stream /*stream*/) const { return absl::OkStatus(); }
 
   // Events. -------------------------------------------------------------------------------------
 

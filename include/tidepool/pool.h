@@ -135,6 +135,8 @@ struct PoolStats {
   std::int64_t peak_live_bytes = 0;
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;
+  // The most that the pool and its regions held at a time; of a region, that it held alone.
+  std::int64_t peak_budget_bytes = 0;
   std::int64_t max_bytes = 0;
   std::int64_t high_water_bytes = 0;  // the highest end of any block so far, of its offsets
   std::int64_t free_bytes = 0;        // reserved and not live
@@ -183,7 +185,8 @@ struct RegionStats {
   std::int64_t copied_in_bytes = 0;   // by all resumes
   std::int64_t least_bytes = 0;       // the bounds of LimitRegion
   std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max();
-  std::int64_t blocked = 0;  // requests that had to wait for memory
+  std::int64_t blocked = 0;     // requests that had to wait for memory
+  std::int64_t kept_bytes = 0;  // of contents, while it sleeps
 };
 
 // Returns the statistics as a few lines for people, which may change in any version.
@@ -285,7 +288,7 @@ class TIDEPOOL_EXPORT Pool {
 
   // Returns the figures of the pool. O(1), and O(blocks) after long use of plans alone.
   virtual PoolStats Stats() const = 0;
-  // Sets peak_live_bytes and peak_reserved_bytes to the present figures. O(1).
+  // Sets the peaks of PoolStats to the present figures. O(1).
   virtual void ResetPeaks() = 0;
   // Returns every block in the order of OffsetOf: with virtual memory, of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;
@@ -303,9 +306,10 @@ class TIDEPOOL_EXPORT Pool {
   // counts against the budget of the pool that it belongs to. A region can sleep: its memory is
   // then free for the pool and its other regions, and its addresses and allocations stay. When a
   // pool or region finds no room, unused memory of the others goes to it; AllocateBlocking waits
-  // for their frees and pauses too. A region uses the options of its pool; with placement `planned`
-  // it places as best-fit does. The observer is told of its requests and pauses too. Regions need
-  // virtual memory.
+  // for their frees and pauses too, and the highest priority of all is served first. But memory
+  // that is freed in a pool or region serves requests that wait in it before others. A region uses
+  // the options of its pool; with placement `planned` it places as best-fit does. The observer is
+  // told of its requests and pauses too. Regions need virtual memory.
 
   // Returns the region of a tag, which the first call makes, for as long as the pool exists. Free,
   // FreeOwn, AllocatedOn and RecordUse of the pool take addresses of its regions too. Unimplemented
@@ -319,9 +323,10 @@ class TIDEPOOL_EXPORT Pool {
   // memory than the last pause kept, for the last copies from that. No work may use the memory
   // until ResumeRegion. A sleeping region refuses requests with FailedPrecondition, and
   // AllocateBlocking waits on if it waited already. Allocations may be freed while it sleeps.
-  // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already;
-  // ResourceExhausted when the host has no page-locked memory for the contents. After an error the
-  // region does not sleep, and its contents are as they were. O(blocks).
+  // NotFound for an unknown tag or stream; FailedPrecondition when the region sleeps already, or
+  // while `stream` captures a graph; ResourceExhausted when the host has no page-locked memory for
+  // the contents. After an error the region does not sleep, and its contents are as they were.
+  // O(blocks).
   virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
   // Puts a region to sleep likewise, with its contents in a store. Waits on the host until the
   // store has them. Also InvalidArgument for a null store, and the error of the store, such as a
@@ -332,15 +337,21 @@ class TIDEPOOL_EXPORT Pool {
   // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents
   // that other takers displaced. Work that reads contents comes after `stream`. Takes memory that
   // is unused elsewhere, and waits on the host where work still uses it. NotFound for an unknown
-  // tag or stream; FailedPrecondition when the region does not sleep; ResourceExhausted, before
-  // anything is mapped, when its memory, or the least of LimitRegion, does not fit. After an error
-  // the region sleeps on, and its contents are safe. O(blocks).
+  // tag or stream; FailedPrecondition when the region does not sleep, or while `stream` captures a
+  // graph; ResourceExhausted, before anything is mapped, when its memory, or the least of
+  // LimitRegion, does not fit. After an error the region sleeps on, and its contents are safe.
+  // O(blocks).
   virtual absl::Status ResumeRegion(std::string_view tag, Stream stream) = 0;
+  // Loses the contents that a sleeping region kept, as if it had been paused with
+  // PauseMode::kDiscard: where they are not needed any more, or a store cannot read them. NotFound
+  // for an unknown tag; FailedPrecondition when the region does not sleep.
+  virtual absl::Status DiscardContents(std::string_view tag) = 0;
   // Makes work queued on `stream` from now on wait for the contents of `bytes` at `address`, which
   // the last resume of their region copies, but not for those at higher addresses: they come in the
   // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
   // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
-  // FailedPrecondition when the region sleeps. O(regions).
+  // FailedPrecondition when the region sleeps, or where a stream that captures a graph would have
+  // to wait. O(regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;
   // Bounds the memory of a region, which has none at first: others leave room in the budget for
   // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole

@@ -28,9 +28,9 @@ using Clock = std::chrono::steady_clock;
 
 const std::vector<Part>& Parts() {
   static const std::vector<Part> parts = {
-      {"pool", RunPoolRound},           {"planned", RunPlannedRound},
-      {"offloader", RunOffloaderRound}, {"executor", RunExecutorRound},
-      {"recorder", RunRecorderRound},
+      {"pool", RunPoolRound},         {"planned", RunPlannedRound},
+      {"regions", RunRegionRound},    {"offloader", RunOffloaderRound},
+      {"executor", RunExecutorRound}, {"recorder", RunRecorderRound},
 #ifdef TIDEPOOL_STRESS_CNMEM
       {"cnmem", RunCnmemRound},
 #endif

@@ -204,7 +204,8 @@ void PoolRig::End() {
   faults_->End();
   GiveAllToDevice();
   CheckOk(pool_->CheckInvariants(), "CheckInvariants in the end");
-  const PoolStats stats = pool_->Stats();
+  PoolStats stats = pool_->Stats();
+  for (const RegionStats& region : pool_->RegionStatistics()) EndRegion(region.tag, stats);
   Check(stats.live_bytes == 0 && stats.live_count == 0, "all was freed, and live are ",
         stats.live_bytes, " bytes, ", stats.live_count, " allocations");
   Check(stats.peak_live_bytes <= budget_, "live were ", stats.peak_live_bytes,
@@ -216,6 +217,17 @@ void PoolRig::End() {
   Check(device_->used_bytes() == 0, "the pool is gone, and the device's memory in use is ",
         device_->used_bytes());
   if (recorder_ != nullptr) CheckRecording(stats);
+}
+
+void PoolRig::EndRegion(std::string_view tag, PoolStats& stats) {
+  Pool& region = **pool_->Region(tag);
+  CheckOk(region.Trim().status(), "Trim of a region in the end");
+  const PoolStats its = region.Stats();
+  stats.live_bytes += its.live_bytes;
+  stats.live_count += its.live_count;
+  stats.allocations += its.allocations;
+  stats.frees += its.frees;
+  stats.failures += its.failures;
 }
 
 void PoolRig::CheckRecording(const PoolStats& stats) {

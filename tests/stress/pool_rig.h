@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/stress/device_faults.h"
@@ -58,6 +59,8 @@ class PoolRig {
   void CheckSnapshot();
   void Trim(Worker& worker);
   void TakeOfDevice(std::int64_t bytes);
+  // Adds the figures of a region to those of the pool, and gives its memory back.
+  void EndRegion(std::string_view tag, PoolStats& stats);
   void CheckRecording(const PoolStats& stats);
 
   std::unique_ptr<HostDevice> device_;

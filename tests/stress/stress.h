@@ -121,6 +121,7 @@ struct Part {
 // The parts, in the order of their turns.
 void RunPoolRound(Round& round);
 void RunPlannedRound(Round& round);
+void RunRegionRound(Round& round);
 void RunOffloaderRound(Round& round);
 void RunExecutorRound(Round& round);
 void RunRecorderRound(Round& round);

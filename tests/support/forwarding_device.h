@@ -37,6 +37,9 @@ class ForwardingDevice : public Device {
     return device_.RecordEvent(event, stream);
   }
   bool MayEnd(Stream stream) const override { return device_.MayEnd(stream); }
+  absl::Status CheckNoCapture(Stream stream) const override {
+    return device_.CheckNoCapture(stream);
+  }
   absl::Status RecordAll(Event event) override { return device_.RecordAll(event); }
   absl::Status WaitEvent(Stream stream, Event event) override {
     return device_.WaitEvent(stream, event);

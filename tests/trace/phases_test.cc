@@ -94,6 +94,26 @@ TEST(Phases, MayBeLeftOut) {
               HasSubstr("no phase \"cash\", expected one of load, cache, run"));
 }
 
+// The phases before a cache do not work beside it, as far as they free their memory before.
+TEST(Phases, ThatRunBeforeOneThatIsLeftOutNeedNoMemoryBesideIt) {
+  const Trace trace = Parse(
+      "m,load,,\na,w,10,\na,shard,500,\nf,shard,,\na,h,70,\n"
+      "m,profile,,\nf,h,,\na,x,200,\nf,x,,\na,late,4,\n"
+      "m,run,,\na,y,3,\nf,y,,\n"
+      "m,cache,,\na,c,1000,\nf,late,,\n"
+      "m,run,,\na,y,5,\nf,y,,\na,z,2,\nm,end,,\nf,z,,\n");
+  const PhaseNeeds needs = Needs(trace, {"cache"});
+  EXPECT_EQ(needs.phases[0].work, 500);
+  EXPECT_EQ(needs.phases[0].handed, 70);
+  EXPECT_EQ(needs.phases[1].work, 200);
+  EXPECT_EQ(needs.kept, 10);
+  EXPECT_EQ(needs.work, 5);
+  EXPECT_EQ(needs.handed, 4);
+  EXPECT_EQ(needs.areas, 3);
+  EXPECT_EQ(needs.needed, 10 + 3 * 4 + 5);
+  EXPECT_EQ(Needs(trace).work, 500);
+}
+
 // Spans inside of a phase are no phases, and requests between two spans are of none.
 TEST(Phases, AreOutermostSpans) {
   TraceBuilder builder(TraceFormat::kNative);

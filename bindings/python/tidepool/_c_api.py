@@ -32,7 +32,7 @@ class Statistics(ctypes.Structure):
         "struct_size", "live_bytes", "live_count", "peak_live_bytes", "reserved_bytes", "peak_reserved_bytes", "max_bytes",
         "high_water_bytes", "free_bytes", "largest_hole_bytes", "allocations", "frees", "failures", "blocked",
         "stream_waits", "event_records", "growths", "remaps", "remapped_bytes", "planned", "deviations", "plans",
-        "iterations")]
+        "iterations", "peak_budget_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[1:]}
@@ -56,7 +56,7 @@ class RegionStatistics(ctypes.Structure):
 
     _fields_ = [("struct_size", c_size_t), ("tag", c_char_p)] + [(name, c_size_t) for name in (
         "is_asleep", "live_bytes", "live_count", "reserved_bytes", "host_bytes", "pauses", "resumes",
-        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked")]
+        "copied_out_bytes", "copied_in_bytes", "stored_bytes", "least_bytes", "most_bytes", "blocked", "kept_bytes")]
 
     def as_dict(self):
         return {name: getattr(self, name) for name, _ in self._fields_[2:]} | {"is_asleep": bool(self.is_asleep)}
@@ -86,6 +86,7 @@ _FUNCTIONS = {
     "tidepool_pause": [c_void_p, c_char_p, c_int, c_void_p],
     "tidepool_pause_to_disk": [c_void_p, c_char_p, c_char_p, c_void_p],
     "tidepool_resume": [c_void_p, c_char_p, c_void_p],
+    "tidepool_discard_contents": [c_void_p, c_char_p],
     "tidepool_await_contents": [c_void_p, c_void_p, c_size_t, c_void_p],
     "tidepool_limit_region": [c_void_p, c_char_p, c_size_t, c_size_t],
     "tidepool_begin_registration": [c_void_p, c_void_p, c_size_t],
@@ -271,7 +272,7 @@ class Pool:
     def allocate_in(self, tag, size, stream=0, priority=0):
         """Returns the address of at least `size` bytes in the region of a tag, which the first call makes.
 
-        With option `wait`, of the requests that wait in one region those of the highest priority are served first.
+        With option `wait`, of the requests that wait those of the highest priority are served first.
         """
         address = c_void_p()
         self._name(stream)
@@ -298,6 +299,10 @@ class Pool:
         """Gives a region memory at its addresses again, and its contents back on `stream`."""
         self._name(stream)
         _check(self._library.tidepool_resume(self, tag.encode(), stream))
+
+    def discard_contents(self, tag):
+        """Loses the contents that a sleeping region kept: where they are not needed any more, or a file cannot be read."""
+        _check(self._library.tidepool_discard_contents(self, tag.encode()))
 
     def await_contents(self, address, size, stream=0):
         """Makes `stream` wait for the contents of `size` bytes at an address, which the last resume() of their region copies, but not for

@@ -33,7 +33,7 @@ from . import _c_api, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "discard_contents", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -446,7 +446,7 @@ def region(tag, priority=0):
     """Puts the tensors that this thread makes in its block into the region of a tag, such as "weights".
 
     Regions nest: the inner one counts. Tensors that autograd makes in its own threads belong to no region.
-    priority: after enable(wait=...), of the requests that wait in one region those of the highest priority are served first.
+    priority: after enable(wait=...), of the requests that wait those of the highest priority are served first.
     """
     if not 0 < len(tag.encode()) < 256:
         raise ValueError(f"tag {tag!r}, expected 1 to 255 bytes")
@@ -504,6 +504,15 @@ def resume(tag, device=None):
     """
     with _on_stream(device) as (shared, stream):
         shared.resume(tag, stream)
+
+
+def discard_contents(tag, device=None):
+    """Loses the contents that a sleeping region kept, as if it had been paused with mode "discard".
+
+    For contents that are not needed any more, or that a bad disk cannot read: each resume() would fail.
+    """
+    with _on_stream(device) as (shared, _):
+        shared.discard_contents(tag)
 
 
 def await_contents(tensors):

@@ -37,11 +37,11 @@ struct PhaseNeed {
 struct PhaseNeeds {
   std::vector<PhaseNeed> phases;  // in the order of their first times
   std::int64_t kept = 0;          // the sum of all phases
-  std::int64_t handed = 0;        // the most of any phase
+  std::int64_t handed = 0;        // the most of any phase, beside those that are left out
   // Areas of `handed` bytes for memory that one phase leaves to the next ones: as many as may hold
   // such memory at the same time, 2 to 9; 0 if no phase leaves any.
   std::int64_t areas = 0;
-  std::int64_t work = 0;  // the height of the plan for the work of any phase
+  std::int64_t work = 0;  // the height of the plan for the work of any phase, likewise
   // A pool of this many bytes serves all orders of the phases: `kept`, `areas` of `handed` that
   // take turns, and `work`.
   std::int64_t needed = 0;
@@ -54,9 +54,10 @@ struct PhaseNeeds {
 // The answer is for every order of the recorded times, as long as each phase makes its recorded
 // requests, begins on the device after the phase before, and memory that is freed up to eight
 // phases after its own is freed as many phases later in each order. Memory that stays longer may be
-// there all at once. InvalidArgument for a trace without marks, a name in `without` that no phase
-// has, and an invalid alignment; other errors are those of ToPlanProblem and MakePlan.
-// Thread-safe. O(n log n) without the plan.
+// there all at once. Phases that run only before one that is left out, such as the load of a model
+// before its cache, never work beside it: of them only memory counts that stays. InvalidArgument
+// for a trace without marks, a name in `without` that no phase has, and an invalid alignment; other
+// errors are those of ToPlanProblem and MakePlan. Thread-safe. O(n log n) without the plan.
 TIDEPOOL_EXPORT absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace,
                                                           const NeedsOptions& options);
 

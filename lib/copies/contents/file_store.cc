@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store in a file without a name.
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,8 +11,11 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/locks/mutex.h"
 #include "lib/base/text/sizes.h"
 #include "lib/copies/contents/block_bytes.h"
 #include "tidepool/copies/contents_stores.h"
@@ -34,11 +38,24 @@ int OpenWithoutName(const std::string& folder) {
 
 bool IsFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
+// A forked child closes the files of all stores: the space of a file would be taken as long as the
+// child runs. Its copies of the stores are of no use to it.
 class FileStore final : public ContentsStore {
  public:
   FileStore(std::string folder, int descriptor)
-      : folder_(std::move(folder)), descriptor_(descriptor) {}
-  ~FileStore() override { close(descriptor_); }
+      : folder_(std::move(folder)), descriptor_(descriptor) {
+    static const int watches_forks = pthread_atfork(&BeforeFork, &AfterFork, &InChild);
+    static_cast<void>(watches_forks);
+    const locks::MutexLock lock(&list_mutex);
+    List().push_back(this);
+  }
+  ~FileStore() override {
+    const locks::MutexLock lock(&list_mutex);
+    std::erase(List(), this);
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  FileStore(const FileStore&) = delete;
+  FileStore& operator=(const FileStore&) = delete;
 
   std::int64_t block_bytes() const override { return kBlockBytes; }
   SleepMode mode() const override { return SleepMode::kDisk; }
@@ -61,6 +78,20 @@ class FileStore final : public ContentsStore {
   }
 
  private:
+  // Constant initialisation and no destructor: programs may use pools until their very end.
+  static constinit locks::Mutex list_mutex;
+  static std::vector<FileStore*>& List() ABSL_EXCLUSIVE_LOCKS_REQUIRED(list_mutex) {
+    static auto& list = *new std::vector<FileStore*>();
+    return list;
+  }
+  static void BeforeFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { list_mutex.Lock(); }
+  static void AfterFork() ABSL_NO_THREAD_SAFETY_ANALYSIS { list_mutex.Unlock(); }
+  static void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (FileStore* const store : List()) close(std::exchange(store->descriptor_, -1));
+    List().clear();
+    list_mutex.Unlock();
+  }
+
   // Calls pread or pwrite until it has seen the whole block.
   template <typename Byte, typename Call>
   absl::Status Transfer(std::int64_t index, absl::Span<Byte> block, Call call, const char* done) {
@@ -84,9 +115,11 @@ class FileStore final : public ContentsStore {
   }
 
   const std::string folder_;
-  const int descriptor_;
+  int descriptor_;
   std::int64_t bytes_ = 0;
 };
+
+constinit locks::Mutex FileStore::list_mutex;
 
 }  // namespace
 

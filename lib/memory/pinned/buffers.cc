@@ -31,7 +31,9 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
   pool::Waiter waiter({static_cast<std::int64_t>(bytes), Hint::kResident, {}});
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&] { locks_.books.AssertHeld(), ++stats_.blocked; };
+  const auto sleeps = [&](bool again) {
+    locks_.books.AssertHeld(), stats_.blocked += again ? 0 : 1;
+  };
   auto address = queue_.Wait(waiter, {deadline}, locks_.books, look, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);

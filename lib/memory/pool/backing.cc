@@ -62,6 +62,9 @@ absl::Status Backing::Reserve(std::int64_t bytes) {
 }
 
 absl::Status Backing::Map(absl::Span<const Range> ranges, std::int64_t piece_bytes) {
+  std::int64_t bytes = 0;
+  for (const Range& range : ranges) bytes += range.bytes();
+  if (absl::Status status = store_.CheckRoom(taker_, bytes); !status.ok()) return status;
   const std::int64_t step = Rounded(std::max<std::int64_t>(piece_bytes, 1));
   std::vector<std::int64_t> mapped;
   for (const Range& range : ranges) {
@@ -195,6 +198,7 @@ absl::Status Backing::TakeBack() {
   }
   is_lent_ = false;
   lent_after_ = nullptr;
+  NotePeak();
   return status;
 }
 

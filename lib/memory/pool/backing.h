@@ -84,6 +84,8 @@ class Backing {
   // Returns the bytes of the device's memory that the backing holds, mapped or not.
   std::int64_t held_bytes() const { return taker_.held_bytes(); }
   Taker& taker() { return taker_; }
+  // Notes the bytes that all takers of the store hold now.
+  void NotePeak() { store_.NotePeak(); }
   bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
   // Returns the pieces that lie wholly inside a range, in the order of addresses.
   std::vector<Range> PiecesIn(const Range& range) const;

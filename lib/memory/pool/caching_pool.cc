@@ -120,6 +120,9 @@ PoolStats CachingPool::Stats() const {
     stats.live_bytes -= counts.held_bytes;
     stats.free_bytes += counts.held_bytes;
   }
+  // Other threads may have allocated and freed since the first figure was read.
+  stats.live_bytes = std::max<std::int64_t>(0, stats.live_bytes);
+  stats.live_count = std::max<std::int64_t>(0, stats.live_count);
   return stats;
 }
 

@@ -181,11 +181,15 @@ void MemorySource::CountGrowth() {
   allocations_at_growth_ = arena_.allocations();
 }
 
-void MemorySource::NotePeak() { peak_held_bytes_ = std::max(peak_held_bytes_, held_bytes()); }
+void MemorySource::NotePeak() {
+  peak_held_bytes_ = std::max(peak_held_bytes_, held_bytes());
+  if (Backing* const pieces = backing(); pieces != nullptr) pieces->NotePeak();
+}
 
 void MemorySource::AddCounts(PoolStats& stats) const {
   stats.reserved_bytes = held_bytes();
   stats.peak_reserved_bytes = peak_held_bytes_;
+  stats.peak_budget_bytes = peak_held_bytes_;
   stats.high_water_bytes = high_water();
   stats.growths = growths_;
   stats.remaps = remaps_;

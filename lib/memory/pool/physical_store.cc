@@ -66,6 +66,7 @@ absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::i
   }
   taker.is_full_ = false;
   const std::int64_t missing = std::max<std::int64_t>(0, least_bytes - held);
+  taker.wanted_ = std::max(taker.wanted_, missing);
   const std::int64_t room = limit_ - (held_bytes_ - lent_bytes_) - KeptBytes(taker);
   if (missing > room) return NoRoom(taker, missing);
   taker.least_ = least_bytes;
@@ -149,9 +150,22 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
   return true;
 }
 
-absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) const {
+absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
+  taker.wanted_ = std::max(taker.wanted_, bytes);
   return Allow(taker, bytes);
+}
+
+// Where the budget has room, work may still use lent memory. Unused memory then serves sooner.
+// Where there is no such work either, the device has less memory than the budget.
+std::int64_t PhysicalStore::TakeMissing(Taker& taker) {
+  const locks::MutexLock lock(&mutex_);
+  const std::int64_t wanted = std::exchange(taker.wanted_, 0);
+  if (wanted == 0 || limit_ == 0) return std::numeric_limits<std::int64_t>::max();
+  std::int64_t missing = held_bytes_ - lent_bytes_ + KeptBytes(taker) + wanted - limit_;
+  if (missing <= 0) missing = held_bytes_ + wanted - limit_;
+  if (missing <= 0) missing = wanted;
+  return (missing + piece_bytes_ - 1) / piece_bytes_ * piece_bytes_;
 }
 
 std::int64_t PhysicalStore::KeptBytes(const Taker& taker) const {
@@ -222,6 +236,21 @@ std::int64_t PhysicalStore::held_bytes() const {
 std::int64_t PhysicalStore::lent_bytes() const {
   const locks::MutexLock lock(&mutex_);
   return lent_bytes_;
+}
+
+std::int64_t PhysicalStore::peak_bytes() const {
+  const locks::MutexLock lock(&mutex_);
+  return peak_bytes_;
+}
+
+void PhysicalStore::NotePeak() {
+  const locks::MutexLock lock(&mutex_);
+  peak_bytes_ = std::max(peak_bytes_, held_bytes_ - lent_bytes_);
+}
+
+void PhysicalStore::ResetPeak() {
+  const locks::MutexLock lock(&mutex_);
+  peak_bytes_ = held_bytes_ - lent_bytes_;
 }
 
 absl::Status PhysicalStore::CheckInvariants() const {

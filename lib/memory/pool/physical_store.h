@@ -50,6 +50,7 @@ class Taker {
   std::atomic<std::int64_t> most_ = std::numeric_limits<std::int64_t>::max();
   std::atomic<bool> is_full_ = false;
   bool is_asleep_ = false;
+  std::int64_t wanted_ = 0;  // the most bytes that it asked for since TakeMissing
 };
 
 // Thread-safe. No function but AwaitLent and GiveBackLent waits for work of a stream.
@@ -96,7 +97,10 @@ class PhysicalStore {
 
   // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
   // all that is lent.
-  absl::Status CheckRoom(Taker& taker, std::int64_t bytes) const;
+  absl::Status CheckRoom(Taker& taker, std::int64_t bytes);
+  // Returns the bytes that others must give back before the most that a taker asked for since the
+  // last call fits, in whole pieces. If it asked for none that is all that they have.
+  std::int64_t TakeMissing(Taker& taker);
   // Waits on the host for the work of lent memory.
   absl::Status AwaitLent();
   // Gives all lent memory to the device, after its work. Returns the bytes.
@@ -104,6 +108,10 @@ class PhysicalStore {
 
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
+  // Returns the most bytes that takers held at a time, as far as NotePeak was called then.
+  std::int64_t peak_bytes() const;
+  void NotePeak();
+  void ResetPeak();
   // Internal when a bound or the limit is exceeded, with the room that is kept, or when memory that
   // no taker holds or lends counts.
   absl::Status CheckInvariants() const;
@@ -138,6 +146,7 @@ class PhysicalStore {
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Taker*> takers_ ABSL_GUARDED_BY(mutex_);
   Loans loans_ ABSL_GUARDED_BY(mutex_);
   BySize by_size_ ABSL_GUARDED_BY(mutex_);

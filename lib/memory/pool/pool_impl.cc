@@ -158,32 +158,37 @@ absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const 
   return address;
 }
 
-absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted,
-                                                   const Waiter* waiter) {
+absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted, Waiter* waiter) {
   absl::StatusOr<void*> address = nullptr;
   if (!regions_.HasAny()) return address;
   const auto take = [&] {
     const BackoffLock lock(locks_.books);
+    if (waiter != nullptr && Defers(*waiter)) return true;
     address = AllocateAgain(wanted, waiter);
     return !address.ok() || *address != nullptr;
   };
-  locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take), true; });
+  const absl::Status waited = locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take); });
+  if (!waited.ok() && address.ok()) return waited;
   return address;
 }
 
 absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
-  absl::StatusOr<void*> from_others = AllocateFromOthers(wanted, nullptr);
-  if (!from_others.ok() || *from_others != nullptr) return from_others;
+  absl::StatusOr<void*> address = AllocateFromOthers(wanted, nullptr);
   OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
-  while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
-    ++request.attempt;
-    const auto ask = [&] { return options_.on_out_of_memory(request); };
-    if (!locks_.WithoutBooks(ask)) break;
+  while (address.ok() && *address == nullptr && CallForRoom(request)) {
     if (memory_->is_asleep()) return Asleep();
-    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
-    if (!address.ok() || *address != nullptr) return address;
+    address = AllocateOrGrow(wanted, nullptr);
+    // The function may have made room in another pool of the budget.
+    if (address.ok() && *address == nullptr) address = AllocateFromOthers(wanted, nullptr);
   }
+  if (!address.ok() || *address != nullptr) return address;
   return Refuse(request.bytes, wanted.hint, wanted.stream);
+}
+
+bool PoolImpl::CallForRoom(OutOfMemoryRequest& request) {
+  if (!options_.on_out_of_memory || request.attempt == kMostOutOfMemoryCalls) return false;
+  ++request.attempt;
+  return locks_.WithoutBooks([&] { return options_.on_out_of_memory(request); });
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {
@@ -214,8 +219,14 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
+  const auto sleeps = [&](bool again) {
+    locks_.books.AssertHeld();
+    blocked_ += again ? 0 : 1;
+    CallDeferred(priority);
+  };
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
+  EndDeferral(waiter);
+  CallDeferred(priority);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
@@ -373,7 +384,7 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 
 // Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
 // it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
-absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
+absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherFrees();
   const bool had_live = MayFindRoom(waiter.wanted);
@@ -381,11 +392,29 @@ absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   if (!regions_.HasAny()) address = AllocateOrGrow(waiter.wanted, &waiter);
   if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  if (has_room || had_live) return address;
+  if (has_room || had_live || waiter.is_deferred) return address;
   const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
   if (!queue_.IsHopeless(waiter, has_live)) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
   return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+}
+
+// It counts as deferred before it asks, so the other one sees it or has looked.
+bool PoolImpl::Defers(Waiter& waiter) {
+  if (!std::exchange(waiter.is_deferred, true)) regions_.BeginDeferral();
+  const bool defers =
+      locks_.WithoutBooks([&] { return regions_.HasCalledWaiterAbove(waiter.priority); });
+  if (!defers) EndDeferral(waiter);
+  return defers;
+}
+
+void PoolImpl::EndDeferral(Waiter& waiter) {
+  if (std::exchange(waiter.is_deferred, false)) regions_.EndDeferral();
+}
+
+void PoolImpl::CallDeferred(int priority) {
+  if (!regions_.HasDeferred()) return;
+  locks_.WithoutBooks([&] { return regions_.CallWaitersBelow(priority), true; });
 }
 
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
@@ -438,6 +467,7 @@ void PoolImpl::ResetPeaks() {
   const BackoffLock lock(locks_.books);
   arena_.arena().ResetPeak();
   memory_->ResetPeak();
+  if (has_virtual_budget()) own_store_->ResetPeak();
 }
 
 PoolStats PoolImpl::StatsLocked() const {
@@ -446,6 +476,7 @@ PoolStats PoolImpl::StatsLocked() const {
   stats.failures = failures_;
   stats.blocked = blocked_;
   memory_->AddCounts(stats);
+  if (has_virtual_budget()) stats.peak_budget_bytes = own_store_->peak_bytes();
   observers_.AddCounts(stats);
   return stats;
 }
@@ -475,6 +506,10 @@ absl::Status PoolImpl::PauseRegionInto(std::string_view tag, std::unique_ptr<Con
 
 absl::Status PoolImpl::ResumeRegion(std::string_view tag, Stream stream) {
   return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Resume(tag, stream);
+}
+
+absl::Status PoolImpl::DiscardContents(std::string_view tag) {
+  return own_regions_ == nullptr ? HasNoRegions() : own_regions_->Discard(tag);
 }
 
 absl::Status PoolImpl::AwaitContents(const void* address, std::int64_t bytes, Stream stream) {
@@ -632,9 +667,19 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::CallWaiters(std::int64_t most_bytes) {
+void PoolImpl::MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below) {
   const BackoffLock lock(locks_.books);
-  queue_.CallThreads(most_bytes);
+  queue_.MarkCalled(most_bytes, below);
+}
+
+void PoolImpl::WakeCalledWaiters() {
+  const BackoffLock lock(locks_.books);
+  queue_.WakeCalled();
+}
+
+bool PoolImpl::HasCalledWaiterAbove(int priority) const {
+  const BackoffLock lock(locks_.books);
+  return queue_.HasCalledAbove(priority);
 }
 
 std::int64_t PoolImpl::AwakeLiveBytes() const {

@@ -73,6 +73,7 @@ class PoolImpl final : public Pool {
   absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
                                Stream stream) override;
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override;
+  absl::Status DiscardContents(std::string_view tag) override;
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override;
   absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
                            std::int64_t most_bytes) override;
@@ -121,8 +122,10 @@ class PoolImpl final : public Pool {
   }
   // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
   absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
-  // Lets waiters that want at most `most_bytes` look for memory of the other pools.
-  void CallWaiters(std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
+  // The functions of WaitingQueue, for its queue.
+  void MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below);
+  void WakeCalledWaiters();
+  bool HasCalledWaiterAbove(int priority) const;
   // Notes that others registered memory of this pool, and ends that.
   absl::Status Register(const void* address, std::int64_t bytes);
   absl::Status Unregister(const void* address, std::int64_t bytes);
@@ -144,12 +147,14 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Allocates, with unused memory of the other pools of the budget where there is no other.
-  absl::StatusOr<void*> AllocateFromOthers(const WantedMemory& wanted, const Waiter* waiter)
+  absl::StatusOr<void*> AllocateFromOthers(const WantedMemory& wanted, Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Asks the other pools, then the caller's function, to make room, as often as it promises some.
   // Returns the error of a refusal at last.
   absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Calls the caller's function. Returns false when it made no room, or may not be called again.
+  bool CallForRoom(OutOfMemoryRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
   [[gnu::always_inline]] absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted,
                                                            Placement grown = {})
@@ -164,6 +169,10 @@ class PoolImpl final : public Pool {
   // Returns the pool of the region that holds an address, or null.
   Pool* RegionOf(const void* address) const {
     return own_regions_ == nullptr ? nullptr : own_regions_->Holding(address);
+  }
+  // Whether its store has the memory of this pool and of regions.
+  bool has_virtual_budget() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return own_store_ != nullptr && memory_->backing() != nullptr;
   }
   absl::Status Asleep() const;
   absl::Status HasNoRegions() const;
@@ -183,7 +192,13 @@ class PoolImpl final : public Pool {
   std::uint64_t OtherFrees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     return regions_.frees() - counted_frees_;
   }
-  absl::StatusOr<void*> Look(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Whether a waiter leaves memory of the budget to one of higher priority, in any pool of it,
+  // which looks before. That one then calls it.
+  bool Defers(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void EndDeferral(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Calls the waiters that left room to one of a priority, which has looked or is gone.
+  void CallDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);

@@ -43,6 +43,26 @@ absl::Status CheckStream(const Device& device, Stream stream) {
                                           ", expected one of its own"));
 }
 
+// Each launch of a graph would repeat the work, and no work runs before.
+absl::Status CheckNoCapture(const Device& device, Stream stream, const char* call) {
+  absl::Status status = device.CheckNoCapture(stream);
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the stream captures a graph: ", call, " before the capture or after it"));
+}
+
+// Takes unused memory of a pool above its least: `bytes`, or a piece that is larger. Returns the
+// bytes.
+std::int64_t TrimBy(PoolImpl& pool, std::int64_t bytes) {
+  const std::int64_t least = pool.taker().least_bytes();
+  for (;; bytes *= 2) {
+    const std::int64_t held = pool.taker().held_bytes();
+    const std::int64_t kept = std::max(least, held - std::min(bytes, held));
+    const std::int64_t given_back = pool.TrimOwn(kept).value_or(0);
+    if (given_back > 0 || kept == least) return given_back;
+  }
+}
+
 }  // namespace
 
 PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
@@ -160,6 +180,9 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
+  if (absl::Status status = CheckNoCapture(device_, stream, "pause it"); !status.ok()) {
+    return Because(status, not_paused);
+  }
   const Transition transition(*this);
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
@@ -193,6 +216,7 @@ absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream
   }
   Note(region, [&](RegionStats& figures) {
     figures.copied_out_bytes += region.saved_bytes;
+    figures.kept_bytes = region.saved_bytes;
     if (region.store != nullptr) figures.stored_bytes = region.store->held_bytes();
   });
   return status;
@@ -229,20 +253,25 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
   const std::string sleeps_on = absl::StrCat(Quoted(tag), " sleeps on");
+  if (absl::Status status = CheckNoCapture(device_, stream, "resume it"); !status.ok()) {
+    return Because(status, sleeps_on);
+  }
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
   const Transition transition(*this);
   absl::Status status;
-  TakeRoom(*region.pool, [&] {
+  const absl::Status waited = TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
     return !absl::IsResourceExhausted(status);
   });
-  if (!status.ok()) return Because(status, sleeps_on);
+  if (!status.ok()) return Because(waited.ok() ? status : waited, sleeps_on);
   if (status = Restore(region, stream); !status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);
     region.pool->Lend(region.unordered);
-    return Because(status, sleeps_on);
+    const char* const help =
+        region.store == nullptr ? "" : "; if the contents are lost, discard them (DiscardContents)";
+    return absl::Status(status.code(), absl::StrCat(sleeps_on, ": ", status.message(), help));
   }
   region.is_asleep = false;
   ForgetContents(region);
@@ -252,6 +281,21 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     figures.is_asleep = false;
     ++figures.resumes;
   });
+  return absl::OkStatus();
+}
+
+// The page-locked memory stays for the next pause: copies may still be under way.
+absl::Status PoolRegions::Discard(std::string_view tag) {
+  const absl::StatusOr<Region*> found = Find(tag);
+  if (!found.ok()) return found.status();
+  Region& region = **found;
+  const locks::MutexLock control(&region.control);
+  if (!region.is_asleep) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        Quoted(tag),
+        " does not sleep, so no contents are kept: pause it with PauseMode::kDiscard"));
+  }
+  ForgetContents(region);
   return absl::OkStatus();
 }
 
@@ -342,7 +386,8 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
   const auto last = std::partition_point(
       begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
   if (last == arrivals_end) return absl::OkStatus();
-  return device_.WaitEvent(stream, last->copied);
+  absl::Status status = CheckNoCapture(device_, stream, "wait for contents");
+  return status.ok() ? device_.WaitEvent(stream, last->copied) : status;
 }
 
 absl::Status PoolRegions::Register(const void* address, std::int64_t bytes) {
@@ -372,7 +417,7 @@ void PoolRegions::ForgetContents(Region& region) {
   region.saved.clear();
   region.saved_bytes = 0;
   region.store = nullptr;
-  Note(region, [](RegionStats& figures) { figures.stored_bytes = 0; });
+  Note(region, [](RegionStats& figures) { figures.stored_bytes = figures.kept_bytes = 0; });
 }
 
 absl::Status PoolRegions::AwaitUnordered(Region& region) {
@@ -446,11 +491,11 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     }
   }
   absl::Status status;
-  TakeRoom(pool, [&] {
+  const absl::Status waited = TakeRoom(pool, [&] {
     status = store_.Bound(pool.taker(), least_bytes, most_bytes);
     return !absl::IsResourceExhausted(status);
   });
-  if (!status.ok()) return Because(status, not_limited);
+  if (!status.ok()) return Because(waited.ok() ? status : waited, not_limited);
   Note(region, [&](RegionStats& figures) {
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
@@ -459,39 +504,53 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   return absl::OkStatus();
 }
 
+void PoolRegions::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
+
 // Trims again after the wait: others may have freed memory meanwhile.
-bool PoolRegions::MakeRoom(const PoolImpl& wanting) {
+bool PoolRegions::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
   if (wanting.taker().is_full()) return false;
-  if (TrimOthers(wanting)) return true;
+  const std::int64_t missing = store_.TakeMissing(wanting.taker());
+  if (TrimOthers(wanting, missing)) return true;
   if (store_.lent_bytes() == 0) return false;
-  store_.AwaitLent().IgnoreError();  // a taker that finds it in use says so
-  return TrimOthers(wanting);
+  waited = store_.AwaitLent();
+  return TrimOthers(wanting, missing);
 }
 
-bool PoolRegions::TrimOthers(const PoolImpl& wanting) {
-  bool has_made = false;
+bool PoolRegions::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
+  std::int64_t given_back = 0;
   for (PoolImpl* const pool : Pools()) {
-    if (pool == &wanting) continue;
-    const absl::StatusOr<std::int64_t> given_back = pool->TrimOwn(pool->taker().least_bytes());
-    has_made |= given_back.ok() && *given_back > 0;
+    if (given_back >= missing_bytes) break;
+    if (pool != &wanting) given_back += TrimBy(*pool, missing_bytes - given_back);
   }
-  return has_made;
+  return given_back > 0;
 }
 
 // Without live memory no further free comes, and each waiter must find that out.
 void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
   std::int64_t live_bytes = 0;
-  const std::vector<PoolImpl*> pools = Pools();
+  std::vector<PoolImpl*> pools = Pools();
   for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
   const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
                                             : store_.limit_bytes() - live_bytes;
-  for (PoolImpl* const pool : pools) {
-    if (pool != &freeing) pool->CallWaiters(room);
-  }
+  std::erase(pools, &freeing);
+  Call(pools, room);
 }
 
-void PoolRegions::CallAllWaiters() {
-  for (PoolImpl* const pool : Pools()) pool->CallWaiters();
+void PoolRegions::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
+
+void PoolRegions::CallWaitersBelow(int priority) {
+  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
+}
+
+void PoolRegions::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
+                       std::int64_t below) {
+  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
+  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
+}
+
+bool PoolRegions::HasCalledWaiterAbove(int priority) const {
+  return std::ranges::any_of(
+      Pools(), [priority](const PoolImpl* pool) { return pool->HasCalledWaiterAbove(priority); });
 }
 
 bool PoolRegions::MayFree(const PoolImpl& pool) const {

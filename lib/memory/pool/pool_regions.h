@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,6 +61,7 @@ class PoolRegions {
   absl::Status Pause(std::string_view tag, PauseMode mode, std::unique_ptr<ContentsStore> store,
                      Stream stream);
   absl::Status Resume(std::string_view tag, Stream stream);
+  absl::Status Discard(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream);
   absl::Status Limit(std::string_view tag, std::int64_t least_bytes, std::int64_t most_bytes);
   absl::Status Register(const void* address, std::int64_t bytes);
@@ -86,19 +88,22 @@ class PoolRegions {
     PoolRegions& regions_;
   };
   // Calls `take()` for one of the pools until it returns true, or until the other pools have no
-  // unused memory above their least. In between it empties caches and slabs, takes unused memory
-  // from the others, and waits for the work of lent memory at last. One thread at a time: two would
-  // take memory from each other.
+  // unused memory above their least. In between it empties caches and slabs, takes the missing
+  // bytes of unused memory from the others, and waits for the work of lent memory at last. One
+  // thread at a time: two would take memory from each other. Returns the device's error where it
+  // took no room because that wait failed.
   template <typename Take>
-  void TakeRoom(const PoolImpl& wanting, Take take) {
+  absl::Status TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
-    if (take()) return;
+    ForgetMissing(wanting);
+    if (take()) return absl::OkStatus();
     const CachePause pause(*this);
     while (!take()) {
-      if (MakeRoom(wanting)) continue;
-      take();  // the work of lent memory has finished
-      return;
+      absl::Status waited;
+      if (MakeRoom(wanting, waited)) continue;
+      return take() ? absl::OkStatus() : waited;  // the work of lent memory has finished
     }
+    return absl::OkStatus();
   }
   // Gives lent memory back to the device, and page-locked memory that holds no contents. Returns
   // the bytes of the device's memory.
@@ -127,6 +132,13 @@ class PoolRegions {
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
   // Lets requests that wait in the other pools look again after a free, where there may be room.
   void CallWaitersBut(const PoolImpl& freeing);
+  // Waiters that leave room to others of higher priority: they count until they look for memory.
+  void BeginDeferral() { deferred_.fetch_add(1); }
+  void EndDeferral() { deferred_.fetch_sub(1); }
+  bool HasDeferred() const { return deferred_.load() > 0; }
+  // Whether a waiter of higher priority looks for memory or is about to, in any pool.
+  bool HasCalledWaiterAbove(int priority) const;
+  void CallWaitersBelow(int priority);
   // Counts a free, or a growth that served no request, before a waiter can see its effect.
   void CountFree() { frees_.fetch_add(1); }
   std::uint64_t frees() const { return frees_.load(); }
@@ -171,10 +183,15 @@ class PoolRegions {
   absl::StatusOr<std::unique_ptr<Region>> Make(std::string_view tag) const;
   std::vector<PoolImpl*> Pools() const;
   void CallAllWaiters();
+  // Calls waiters of pools that want at most `most_bytes` and have a priority below a bound. All
+  // are called before the first one wakes, so that the highest looks first.
+  static void Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
+                   std::int64_t below = std::numeric_limits<std::int64_t>::max());
   // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
-  bool MakeRoom(const PoolImpl& wanting);
-  bool TrimOthers(const PoolImpl& wanting);
+  bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
+  bool TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
+  void ForgetMissing(const PoolImpl& wanting);
   // Waits on the host for copies that the event of the region does not stand for.
   static absl::Status AwaitUnordered(Region& region);
   // Makes `stream` wait for the last copies of a region.
@@ -226,6 +243,7 @@ class PoolRegions {
   locks::Mutex taking_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that takes room holds it
   std::atomic<int> waiters_ = 0;
   std::atomic<int> growing_ = 0;
+  std::atomic<int> deferred_ = 0;
   std::atomic<std::uint64_t> frees_ = 0;
   std::vector<CacheLayer*> layers_;  // the outer one first
 };

@@ -153,7 +153,9 @@ PoolStats SlabPool::Stats() const {
     stats.live_bytes -= counts.free_bytes;
     stats.free_bytes += counts.free_bytes;
   }
-  stats.live_count = stats.allocations - stats.frees;
+  // Other threads may have allocated and freed since the first figure was read.
+  stats.live_bytes = std::max<std::int64_t>(0, stats.live_bytes);
+  stats.live_count = std::max<std::int64_t>(0, stats.allocations - stats.frees);
   return stats;
 }
 

@@ -67,6 +67,9 @@ class SlabPool final : public Pool, public CacheLayer {
   absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
     return pool_->ResumeRegion(tag, stream);
   }
+  absl::Status DiscardContents(std::string_view tag) override {
+    return pool_->DiscardContents(tag);
+  }
   absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override {
     return pool_->AwaitContents(address, bytes, stream);
   }

@@ -50,10 +50,11 @@ struct Waiter {
   bool IsExhausted() const { return overtakes >= Pool::kMostOvertakes; }
 
   const WantedMemory wanted;
-  const int priority;       // a request that does not wait has 0
-  int overtakes = 0;        // how often later requests of the queue were served first
-  bool is_looking = false;  // its thread looks for memory, so no other thread may serve it
-  bool is_called = false;   // its thread must look once more
+  const int priority;        // a request that does not wait has 0
+  int overtakes = 0;         // how often later requests of the queue were served first
+  bool is_looking = false;   // its thread looks for memory, so no other thread may serve it
+  bool is_called = false;    // its thread must look once more
+  bool is_deferred = false;  // it leaves room to a waiter of higher priority, which looks before it
   std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
   std::condition_variable_any woken;
 };
@@ -65,9 +66,9 @@ class WaitingQueue {
 
   // Lets the thread of a waiter look for memory until it has a result: at once, whenever it is
   // called, and at the end. Returns nothing when the end came without a result.
-  // `look()` returns null when there is no room, and may release the mutex. `sleeps()` is called
-  // before the thread sleeps for the first time. The waiter is queued before it looks, so it misses
-  // no free.
+  // `look()` returns null when there is no room, and may release the mutex, as may `sleeps(again)`,
+  // which is called before the thread sleeps, with false for the first time. The waiter is queued
+  // before it looks, so it misses no free.
   template <typename Look, typename Sleeps>
   std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
                                             Look look, Sleeps sleeps)
@@ -76,7 +77,7 @@ class WaitingQueue {
     for (bool is_late = end.stop.stop_requested(), has_slept = false;;) {
       LookWhileCalled(waiter, look);
       if (waiter.result.has_value() || is_late) break;
-      if (!std::exchange(has_slept, true)) sleeps();
+      sleeps(std::exchange(has_slept, true));
       is_late = !Sleep(waiter, end, mutex);
       if (waiter.result.has_value()) return std::move(waiter.result);  // no longer in the queue
     }
@@ -101,11 +102,23 @@ class WaitingQueue {
   bool IsHopeless(const Waiter& waiter, bool has_live) const {
     return !has_live && !waiter.is_called && MayServe(&waiter);
   }
-  // Makes the threads of waiters look that want at most `most_bytes`.
-  void CallThreads(std::int64_t most_bytes) {
+  // Calls waiters that want at most `most_bytes` and have a priority below a bound. Their threads
+  // sleep on until WakeCalled.
+  void MarkCalled(std::int64_t most_bytes, std::int64_t below) {
     for (Waiter* const waiter : waiters_) {
-      if (waiter->wanted.bytes <= most_bytes) waiter->CallThread();
+      waiter->is_called |= waiter->wanted.bytes <= most_bytes && waiter->priority < below;
     }
+  }
+  void WakeCalled() {
+    for (Waiter* const waiter : waiters_) {
+      if (waiter->is_called) waiter->woken.notify_one();
+    }
+  }
+  // Whether a waiter of higher priority looks for memory or is about to.
+  bool HasCalledAbove(int priority) const {
+    return std::ranges::any_of(waiters_, [priority](const Waiter* waiter) {
+      return waiter->priority > priority && (waiter->is_called || waiter->is_looking);
+    });
   }
   // Counts the waiters that sleep and were not called: for tests.
   std::int64_t CountAsleep() const {

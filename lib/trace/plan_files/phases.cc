@@ -30,13 +30,16 @@ enum class Stay : std::uint8_t { kWork, kHanded, kKept, kLeftOut };
 
 class Phases {
  public:
-  explicit Phases(const Trace& trace) : trace_(trace), has_end_(trace.mark_names.size()) {
+  // `without` are the names of phases that are left out.
+  Phases(const Trace& trace, const std::vector<std::string>& without)
+      : trace_(trace), has_end_(trace.mark_names.size()) {
     for (const TraceEvent& event : trace.events) {
       if (event.kind == TraceEvent::Kind::kMarkEnd) has_end_[event.index] = true;
     }
     begun_.resize(trace.allocations.size());
     ended_.resize(trace.allocations.size());
     Walk();
+    FindPhasesBefore(without);
   }
 
   const std::vector<PhaseNeed>& needs() const { return needs_; }
@@ -55,7 +58,25 @@ class Phases {
     return DelayOf(allocation) <= kMostDelay ? Stay::kHanded : Stay::kKept;
   }
 
+  // Whether an allocation is freed before a phase is left out for the first time, and is of a phase
+  // that never runs later.
+  bool IsGoneBefore(std::size_t allocation) const {
+    return ended_[allocation].has_value() && *ended_[allocation] < first_left_out_ &&
+           last_times_[PhaseOf(allocation)] < first_left_out_;
+  }
+
  private:
+  void FindPhasesBefore(const std::vector<std::string>& without) {
+    last_times_.resize(needs_.size());
+    first_left_out_ = times_.size();
+    for (std::size_t time = 0; time < times_.size(); ++time) {
+      last_times_[times_[time]] = time;
+      const bool is_left_out =
+          std::ranges::find(without, needs_[times_[time]].name) != without.end();
+      if (is_left_out) first_left_out_ = std::min(first_left_out_, time);
+    }
+    if (first_left_out_ == times_.size()) first_left_out_ = 0;  // none is
+  }
   void Walk() {
     for (const TraceEvent& event : trace_.events) {
       switch (event.kind) {
@@ -103,6 +124,8 @@ class Phases {
   std::map<std::string, std::size_t> numbers_;
   std::vector<PhaseNeed> needs_;
   std::vector<std::size_t> times_;                 // the phase of each
+  std::vector<std::size_t> last_times_;            // by phase
+  std::size_t first_left_out_ = 0;                 // time of a phase that is left out
   std::vector<std::size_t> begun_;                 // by allocation: a time
   std::vector<std::optional<std::size_t>> ended_;  // likewise; no value: never
   std::vector<std::uint32_t> open_;                // the marks of open spans
@@ -139,6 +162,7 @@ absl::StatusOr<std::vector<Stay>> CountStays(const Trace& trace, const Phases& p
   std::vector<Stay> stays(trace.allocations.size());
   std::vector<std::int64_t> work(phases.times());
   std::vector<std::int64_t> handed(phases.times());
+  std::vector<std::int64_t> handed_beside(phases.times());  // phases that are left out
   const auto raise = [](std::int64_t& most, std::int64_t bytes) { most = std::max(most, bytes); };
   for (const TraceEvent& event : trace.events) {
     if (!event.TouchesMemory()) continue;
@@ -158,6 +182,8 @@ absl::StatusOr<std::vector<Stay>> CountStays(const Trace& trace, const Phases& p
     if (stays[i] == Stay::kWork) raise(phase.work, work[time] += bytes);
     if (stays[i] != Stay::kHanded) continue;
     raise(phase.handed, handed[time] += bytes);
+    if (phases.IsGoneBefore(i)) continue;
+    raise(needs.handed, handed_beside[time] += bytes);
     raise(needs.areas, static_cast<std::int64_t>(phases.DelayOf(i)) + 1);
   }
   return stays;
@@ -167,7 +193,6 @@ absl::StatusOr<std::vector<Stay>> CountStays(const Trace& trace, const Phases& p
 absl::Status AddUp(PhaseNeeds& needs) {
   for (const PhaseNeed& phase : needs.phases) {
     if (absl::Status status = Add(phase.kept, needs.kept); !status.ok()) return status;
-    needs.handed = std::max(needs.handed, phase.handed);
   }
   needs.needed = needs.work;
   absl::Status status = Add(needs.kept, needs.needed);
@@ -177,13 +202,16 @@ absl::Status AddUp(PhaseNeeds& needs) {
   return status;
 }
 
-// Returns the height of a plan for the work of all phases.
-absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem,
+// Returns the height of a plan for the work of all phases but those before the ones that are left
+// out.
+absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem, const Phases& phases,
                                           const std::vector<Stay>& stays,
                                           const NeedsOptions& options) {
   PlanProblem work = {.buffers = {}, .waits = problem.waits};
   for (std::size_t i = 0; i < stays.size(); ++i) {
-    if (stays[i] == Stay::kWork) work.buffers.push_back(problem.buffers[i]);
+    if (stays[i] == Stay::kWork && !phases.IsGoneBefore(i)) {
+      work.buffers.push_back(problem.buffers[i]);
+    }
   }
   const absl::StatusOr<Plan> plan =
       MakePlan(work, {.time_limit_seconds = options.time_limit_seconds, .stop = options.stop});
@@ -200,7 +228,7 @@ absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const NeedsOptions
   }
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(trace, options.alignment);
   if (!problem.ok()) return problem.status();
-  const Phases phases(trace);
+  const Phases phases(trace, options.without);
   if (absl::Status status = CheckNames(phases.needs(), options.without); !status.ok()) {
     return status;
   }
@@ -208,7 +236,7 @@ absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const NeedsOptions
   const absl::StatusOr<std::vector<Stay>> stays =
       CountStays(trace, phases, *problem, options.without, needs);
   if (!stays.ok()) return stays.status();
-  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, *stays, options);
+  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, phases, *stays, options);
   if (!work.ok()) return work.status();
   needs.work = *work;
   if (absl::Status status = AddUp(needs); !status.ok()) return status;

@@ -433,6 +433,9 @@ TEST(CApiTest, RegionsSleepAndWake) {
   ASSERT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK) << tidepool_last_error();
   EXPECT_EQ(tidepool_await_contents(pool.get(), weights, SIZE_MAX, nullptr), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_await_contents(pool.get(), cache, 1, nullptr), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), "cache"), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), "weights"), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_EQ(tidepool_discard_contents(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_await_contents(nullptr, weights, 1, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
   EXPECT_EQ(std::count(static_cast<char*>(weights), static_cast<char*>(weights) + kBytes, 7),
@@ -640,7 +643,12 @@ TEST(CApiTest, StatisticsOfOlderAndNewerPrograms) {
   EXPECT_EQ(newer.known.struct_size, sizeof newer);
   EXPECT_EQ(newer.known.live_bytes, 1024U);
   for (const std::size_t added : newer.added) EXPECT_EQ(added, 0U);
-  for (const std::size_t size : {std::size_t{0}, sizeof newer.known - 1, ~std::size_t{0}}) {
+  constexpr std::size_t kFirst = offsetof(tidepool_statistics, peak_budget_bytes);
+  newer.known.struct_size = kFirst;
+  newer.known.peak_budget_bytes = 77;
+  EXPECT_EQ(tidepool_get_statistics(pool.get(), &newer.known), TIDEPOOL_OK);
+  EXPECT_EQ(newer.known.peak_budget_bytes, 77U);
+  for (const std::size_t size : {std::size_t{0}, kFirst - 1, ~std::size_t{0}}) {
     newer.known.struct_size = size;
     EXPECT_EQ(tidepool_get_statistics(pool.get(), &newer.known), TIDEPOOL_INVALID_ARGUMENT);
     EXPECT_THAT(tidepool_last_error(), HasSubstr("expected sizeof(tidepool_statistics)"));

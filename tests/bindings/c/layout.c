@@ -6,7 +6,7 @@
 #include "tidepool/c_api.h"
 
 #define STRUCTURE(type) printf("%s %lu\n", #type, (unsigned long)sizeof(type))
-#define FIELD(type, name)                                                          \
+#define FIELD(type, name)                                                      \
   printf("%s.%s %lu %lu\n", #type, #name, (unsigned long)offsetof(type, name), \
          (unsigned long)sizeof(((type*)0)->name))
 #define VALUE(name) printf("%s %d\n", #name, (int)(name))
@@ -36,6 +36,7 @@ static void print_statistics(void) {
   FIELD(tidepool_statistics, deviations);
   FIELD(tidepool_statistics, plans);
   FIELD(tidepool_statistics, iterations);
+  FIELD(tidepool_statistics, peak_budget_bytes);
 }
 
 static void print_owner_statistics(void) {
@@ -66,6 +67,7 @@ static void print_region_statistics(void) {
   FIELD(tidepool_region_statistics, least_bytes);
   FIELD(tidepool_region_statistics, most_bytes);
   FIELD(tidepool_region_statistics, blocked);
+  FIELD(tidepool_region_statistics, kept_bytes);
 }
 
 static void print_block(void) {

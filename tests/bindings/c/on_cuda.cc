@@ -499,6 +499,43 @@ TEST_F(GraphMemoryTest, AFreeInACaptureWithoutAGraphHarmsNobody) {
   Destroy(other);
 }
 
+// The copies would belong to the graph, or the capture would end.
+TEST_F(GraphMemoryTest, RefusesToPauseAndResumeInACapture) {
+  const CPool pool("device=cuda:0,budget=16MiB");
+  const cudaStream_t stream = NewStream();
+  void* kept = nullptr;
+  ASSERT_EQ(tidepool_allocate_in(pool.get(), "kv", kBytes, stream, TIDEPOOL_RESIDENT, &kept),
+            TIDEPOOL_OK);
+  const auto pause = [&] { return tidepool_pause(pool.get(), "kv", TIDEPOOL_PAUSE_HOST, stream); };
+  const auto await = [&] { return tidepool_await_contents(pool.get(), kept, 1, stream); };
+  const auto expect_refused_by = [&](auto call, const char* part) {
+    for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                            cudaStreamCaptureModeRelaxed}) {
+      ASSERT_EQ(cudaStreamBeginCapture(stream, mode), cudaSuccess);
+      EXPECT_EQ(call(), TIDEPOOL_FAILED_PRECONDITION);
+      EXPECT_THAT(tidepool_last_error(), HasSubstr(part));
+      EXPECT_EQ(cudaMemsetAsync(kept, 3, kBytes, stream), cudaSuccess);
+      const cudaGraphExec_t exec = EndCapture(stream);
+      EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess) << "the capture lives on";
+    }
+  };
+  const char* const text = "captures a graph";
+  expect_refused_by(pause, text);
+  EXPECT_EQ(pause(), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_resume(pool.get(), "kv", stream), TIDEPOOL_OK);
+  expect_refused_by(pause, text);
+  expect_refused_by(await, text);
+  expect_refused_by(
+      [&] { return tidepool_pause(pool.get(), "kv", TIDEPOOL_PAUSE_COMPRESSED, stream); }, text);
+  expect_refused_by([&] { return tidepool_pause_to_disk(pool.get(), "kv", "/tmp", stream); }, text);
+  EXPECT_EQ(pause(), TIDEPOOL_OK);
+  expect_refused_by([&] { return tidepool_resume(pool.get(), "kv", stream); }, text);
+  EXPECT_EQ(tidepool_resume(pool.get(), "kv", stream), TIDEPOOL_OK);
+  pool.Free(kept, stream);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  Destroy(stream);
+}
+
 TEST_F(GraphMemoryTest, RefusesACaptureThatHasBegunNoGraph) {
   const CPool pool("device=cuda:0,budget=8MiB");
   const cudaStream_t stream = NewStream();

@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <random>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tests/support/sizes.h"
@@ -53,6 +56,38 @@ void ExpectKept(ContentsStore& store) {
     ASSERT_TRUE(store.Get(i, absl::MakeSpan(read)).ok());
     EXPECT_TRUE(read == std::vector(block.begin(), block.end()));
   }
+}
+
+// Returns the open files of this process in a folder, with or without a name.
+std::int64_t CountOpenIn(const std::string& folder) {
+  std::int64_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    const std::string target = std::filesystem::read_symlink(entry.path(), ignored).string();
+    count += target.starts_with(folder) ? 1 : 0;
+  }
+  return count;
+}
+
+// A child that has the file open too would keep its space on the disk.
+TEST(FileStoreTest, AForkedChildHasNoPartOfTheFile) {
+  const std::string folder = NewFolder();
+  auto store = MakeFileStore(folder).value();
+  EXPECT_EQ(CountOpenIn(folder), 1);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::int64_t inherited = CountOpenIn(folder);
+    const auto own = MakeFileStore(folder).value();
+    store.reset();  // closes nothing of this process
+    _exit(inherited == 0 && CountOpenIn(folder) == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ExpectKept(*store);
+  store.reset();
+  EXPECT_EQ(CountOpenIn(folder), 0);
+  std::filesystem::remove(folder);
 }
 
 TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {

@@ -836,6 +836,27 @@ def contents_and_addresses_outlast_a_sleep():
     raises(ValueError, "1 to 255 bytes", lambda: tidepool_torch.region("").__enter__())
 
 
+def a_graph_reads_a_region_that_slept():
+    tidepool_torch.enable(budget="64MiB")
+    numbers = torch.arange(5 * MIB, dtype=torch.float32)
+    with tidepool_torch.region("weights"):
+        weights = numbers.cuda()
+    result = torch.zeros(5 * MIB, dtype=torch.float32).cuda()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result.copy_(weights)
+        raises(RuntimeError, "captures a graph: pause it before the capture or after it", lambda: tidepool_torch.pause("weights"))
+    for mode, folder in (("host", None), ("compressed", None), ("disk", tempfile.gettempdir())):
+        tidepool_torch.pause("weights", mode, folder=folder)
+        other = torch.full((10 * MIB,), 3, dtype=torch.float32).cuda()  # in the memory of the weights
+        del other
+        tidepool_torch.resume("weights")
+        result.zero_()
+        graph.replay()
+        assert torch.equal(result.cpu(), numbers), mode
+    assert tidepool_torch.regions()["weights"]["copied_in_bytes"] >= 30 * MIB
+
+
 def layers_await_their_contents():
     tidepool_torch.enable(budget="64MiB")
     with tidepool_torch.region("weights"):
@@ -865,7 +886,7 @@ def regions_have_bounds():
     assert (figures["least_bytes"], figures["most_bytes"]) == (16 * MIB, 32 * MIB), figures
     with tidepool_torch.region("cache"):
         cache = empty(8 * MIB)
-        raises(torch.OutOfMemoryError, "LimitRegion", lambda: empty(32 * MIB))
+        raises(torch.OutOfMemoryError, "tidepool_limit_region", lambda: empty(32 * MIB))
     weights = empty(44 * MIB)
     raises(torch.OutOfMemoryError, "it keeps room for their least", lambda: empty(8 * MIB))
     with tidepool_torch.region("cache"):
@@ -878,6 +899,42 @@ def regions_have_bounds():
     assert tidepool_torch.regions()["cache"]["most_bytes"] is None
     with tidepool_torch.region("cache"):
         assert empty(60 * MIB).numel() > 0
+
+
+def reserved_memory_and_its_peak_count_regions():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (30 * MIB, 30 * MIB)
+    tidepool_torch.pause("kv", "discard")
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (0, 30 * MIB)
+    tidepool_torch.resume("kv")
+    outside = empty(20 * MIB)
+    del outside
+    torch.cuda.empty_cache()
+    assert (torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved()) == (30 * MIB, 50 * MIB)
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_reserved() == 30 * MIB and cache.numel() == 30 * MIB
+
+
+def a_memory_fraction_counts_regions_that_are_awake():
+    tidepool_torch.enable(budget="128MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+    torch.cuda.set_per_process_memory_fraction(32 * MIB / torch.cuda.mem_get_info()[1])
+    raises(torch.OutOfMemoryError, "memory fraction", lambda: empty(30 * MIB))
+    with tidepool_torch.region("kv"):
+        raises(torch.OutOfMemoryError, "memory fraction", lambda: empty(30 * MIB))
+    tidepool_torch.pause("kv", "discard")
+    assert empty(30 * MIB).numel() == cache.numel()
+
+
+def a_refusal_counts_regions():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("kv"):
+        cache = empty(30 * MIB)
+        raises(torch.OutOfMemoryError, "tidepool holds 30.00 MiB, of which 30.00 MiB are in use", lambda: empty(40 * MIB))
+    assert cache.numel() == 30 * MIB
 
 
 def contents_sleep_compressed_and_on_a_disk():
@@ -896,6 +953,11 @@ def contents_sleep_compressed_and_on_a_disk():
         tidepool_torch.resume("weights")
         assert torch.equal(weights.cpu(), numbers), mode
         assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
+    tidepool_torch.pause("weights", "disk", folder=tempfile.gettempdir())
+    tidepool_torch.discard_contents("weights")
+    assert tidepool_torch.regions()["weights"]["stored_bytes"] == 0
+    tidepool_torch.resume("weights")
+    raises(RuntimeError, "does not sleep", lambda: tidepool_torch.discard_contents("weights"))
     raises(ValueError, "expected a folder with mode 'disk'", lambda: tidepool_torch.pause("weights", "disk"))
     raises(ValueError, "and only there", lambda: tidepool_torch.pause("weights", "host", folder="/tmp"))
     raises(ValueError, "the folder /missing takes no file", lambda: tidepool_torch.pause("weights", "disk", folder="/missing"))
@@ -1093,6 +1155,97 @@ def engines_sleep_by_levels():
     weights.copy_(numbers)  # loaded again
     assert torch.equal(weights.cpu(), numbers)
     raises(ValueError, "expected 1 or 2", lambda: tidepool.memory_saver.sleep(level=3))
+
+
+def one_tag_is_no_list_of_its_letters():
+    tidepool_torch.enable(budget="64MiB")
+    kept = {}
+    for tag in ("weights", "w"):
+        with tidepool_torch.region(tag):
+            kept[tag] = empty(MIB)
+    tidepool.memory_saver.sleep(weights="weights")
+    assert [figures["host_bytes"] for figures in tidepool_torch.regions().values()] == [MIB, 0]
+    tidepool.memory_saver.wake_up("weights")
+    assert [figures["is_asleep"] for figures in tidepool_torch.regions().values()] == [False, True]
+    tidepool.memory_saver.wake_up("w")
+    assert not tidepool_torch.regions()["w"]["is_asleep"]
+
+
+def a_wake_up_that_fails_keeps_no_contents_that_were_lost():
+    tidepool_torch.enable(budget="64MiB")
+    kept = {}
+    for tag, mib in (("first", 20), ("second", 30)):
+        with tidepool_torch.region(tag):
+            kept[tag] = empty(mib * MIB)
+    tidepool_torch.pause("first")  # leaves page-locked memory
+    tidepool_torch.resume("first")
+    tidepool.memory_saver.sleep(level=2)
+    other = empty(40 * MIB)
+    raises(torch.OutOfMemoryError, "sleeps on", tidepool.memory_saver.wake_up)
+    first = tidepool_torch.regions()["first"]
+    assert other.numel() and first["is_asleep"] and first["copied_out_bytes"] == 20 * MIB, first
+
+
+def two_engines_share_one_budget():
+    tidepool_torch.enable(budget="64MiB")
+    saver = tidepool.memory_saver
+    weights, caches = {}, {}
+    for value, engine in enumerate(("chat/", "draft/")):
+        tidepool_torch.limit_region(engine + "kv_cache", least=4 * MIB, most=24 * MIB)
+        with tidepool_torch.region(engine + "weights"):
+            weights[engine] = torch.full((8 * MIB,), value, dtype=torch.uint8).cuda()
+        with tidepool_torch.region(engine + "kv_cache"):
+            caches[engine] = [empty(20 * MIB)]
+    with tidepool_torch.region("chat/kv_cache"):
+        raises(torch.OutOfMemoryError, "that it may hold", lambda: empty(8 * MIB))
+    saver.sleep(prefix="chat/")
+    asleep = lambda: [tag for tag, figures in tidepool_torch.regions().items() if figures["is_asleep"]]
+    assert sorted(asleep()) == ["chat/kv_cache", "chat/weights"]
+    assert tidepool_torch.regions()["chat/weights"]["kept_bytes"] == 8 * MIB and tidepool_torch.regions()["chat/kv_cache"]["kept_bytes"] == 0
+    # The other engine has the memory for a while, in its bounds.
+    tidepool_torch.limit_region("draft/kv_cache", least=4 * MIB, most=52 * MIB)
+    with tidepool_torch.region("draft/kv_cache"):
+        caches["draft/"].append(empty(30 * MIB))
+    raises(torch.OutOfMemoryError, "sleeps on", lambda: saver.wake_up(prefix="chat/"))
+    assert sorted(asleep()) == ["chat/kv_cache", "chat/weights"]
+    caches["draft/"].pop()
+    saver.wake_up("weights", prefix="chat/")
+    assert asleep() == ["chat/kv_cache"]
+    saver.wake_up(prefix="chat/")
+    assert asleep() == [] and tidepool_torch.regions()["draft/weights"]["pauses"] == 0
+    for value, engine in enumerate(weights):
+        assert torch.equal(weights[engine].cpu(), torch.full((8 * MIB,), value, dtype=torch.uint8)), engine
+
+
+def memory_savers_with_prefixes_pause_their_own_regions():
+    tidepool_torch.enable(budget="64MiB")
+    savers = {prefix: tidepool.memory_saver.MemorySaver(prefix) for prefix in ("chat/", "draft/")}
+    kept = []
+    for saver in savers.values():
+        with saver.region("weights", enable_cpu_backup=True):
+            kept.append(empty(MIB))
+        with saver.region("kv_cache"):
+            kept.append(empty(MIB))
+    savers["chat/"].pause("kv_cache")
+    savers["draft/"].pause()
+    assert {tag for tag, figures in tidepool_torch.regions().items() if not figures["is_asleep"]} == {"chat/weights"}
+    raises(RuntimeError, "'kv_cache' sleeps already", lambda: savers["chat/"].pause("kv_cache"))
+    for saver in savers.values():
+        saver.resume()
+    assert not any(figures["is_asleep"] for figures in tidepool_torch.regions().values())
+
+
+def programs_make_a_memory_saver_of_their_own():
+    tidepool_torch.enable(budget="64MiB")
+    tidepool.memory_saver.install()
+    from torch_memory_saver import TorchMemorySaver
+
+    saver = TorchMemorySaver()
+    with saver.region("kv_cache"):
+        cache = empty(MIB)
+    saver.pause("kv_cache")
+    saver.resume("kv_cache")
+    assert cache.numel() == MIB and tidepool_torch.regions()["kv_cache (no backup)"]["resumes"] == 1
 
 
 # Other frameworks ---------------------------------------------------------------------------------
@@ -1295,6 +1448,9 @@ def recording_without_the_option_fails():
 def a_forked_child_is_told():
     tidepool_torch.enable()
     kept = empty(1000)
+    with tidepool_torch.region("asleep"):
+        sleeping = empty(1000)
+    tidepool_torch.pause("asleep", "disk", folder=tempfile.gettempdir())
     child = os.fork()
     if child == 0:
         signal.alarm(20)
@@ -1309,13 +1465,35 @@ def a_forked_child_is_told():
                    lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
             # The guard of the tensor's device asks CUDA, which refuses forked children.
             raises(RuntimeError, "initialization error", lambda: kept.new_empty(1000))
-            del kept  # belongs to the parent
+            for call in (lambda: tidepool_torch.resume("asleep"), lambda: tidepool_torch.pause("asleep"),
+                         lambda: tidepool_torch.discard_contents("asleep")):
+                raises(RuntimeError, "forked", call)
+            del kept, sleeping  # belong to the parent
             status = 0
         except BaseException:
             traceback.print_exc()
         os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
+    tidepool_torch.resume("asleep")
+    assert kept.numel() == sleeping.numel() and torch.cuda.memory_allocated() == 2048
+
+
+def a_process_that_dies_asleep_leaves_no_file():
+    with tempfile.TemporaryDirectory() as folder:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            tidepool_torch.enable(budget="64MiB")
+            with tidepool_torch.region("weights"):
+                weights = empty(8 * MIB)
+            tidepool_torch.pause("weights", "disk", folder=folder)
+            os.write(write, b"asleep" if tidepool_torch.regions()["weights"]["stored_bytes"] == weights.numel() else b"awake")
+            signal.pause()
+        assert os.read(read, 10) == b"asleep"
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        assert os.listdir(folder) == []
 
 
 def it_needs_no_compiled_module():
@@ -1336,7 +1514,7 @@ def it_needs_no_compiled_module():
 def memory_is_not_shared_between_processes():
     tidepool_torch.enable()
     kept = empty(1000)
-    raises(RuntimeError, "cannot be shared between processes", kept.untyped_storage()._share_cuda_)
+    raises(RuntimeError, "cannot be sent to another process: send tensor.cpu()", kept.untyped_storage()._share_cuda_)
     assert empty(5).numel() == 5 and kept.numel() == 1000
 
 

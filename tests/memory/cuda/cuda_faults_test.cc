@@ -3,12 +3,15 @@
 // thread's current device and last error stay unchanged, and the next try succeeds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "tests/memory/cuda/stand_in.h"
+#include "tests/memory/pool/memory_store.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 
@@ -113,6 +116,44 @@ class CudaFaultsTest : public ::testing::Test {
     Try([&] { return device->CreateStream().status(); });
   }
 
+  // Plays once without faults, and then once for each call of CUDA that this made, which fails.
+  void FailEachCall(const std::function<void()>& play) {
+    Begin();
+    const long long before = cudartHostCountCalls(nullptr);
+    play();
+    ASSERT_EQ(failures_, 0);
+    const long long calls = cudartHostCountCalls(nullptr) - before;
+    for (long long n = 1; n <= calls; ++n) {
+      Begin();
+      cudartHostFailCall(nullptr, n, cudaErrorDevicesUnavailable);
+      play();
+      EXPECT_EQ(CountLive(), 1) << n;
+      if (HasFailure()) {
+        ADD_FAILURE() << "call " << n << " of " << calls;
+        break;
+      }
+    }
+  }
+
+  std::unique_ptr<CudaDevice> NewDevice(CudaMemory kind) {
+    std::unique_ptr<CudaDevice> device;
+    Try([&] {
+      auto created = CudaDevice::Create({.ordinal = 0, .memory = kind});
+      if (created.ok()) device = *std::move(created);
+      return created.status();
+    });
+    return device;
+  }
+  std::unique_ptr<Pool> NewPool(CudaDevice& device, const PoolOptions& options) {
+    std::unique_ptr<Pool> pool;
+    Try([&] {
+      auto created = Pool::Create(&device, options);
+      if (created.ok()) pool = *std::move(created);
+      return created.status();
+    });
+    return pool;
+  }
+
   // Wraps a native stream that existed before.
   void Begin() {
     ConfigureStandIn({});
@@ -167,22 +208,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, CudaPoolFaultsTest,
 
 TEST_P(CudaPoolFaultsTest, APoolSurvivesThem) {
   const auto [device_memory, pool_memory] = GetParam();
-  const auto play = [&, kind = device_memory, memory = pool_memory] {
-    std::unique_ptr<CudaDevice> device;
-    Try([&] {
-      auto created = CudaDevice::Create({.ordinal = 0, .memory = kind});
-      if (created.ok()) device = *std::move(created);
-      return created.status();
-    });
+  FailEachCall([&, kind = device_memory, memory = pool_memory] {
+    const std::unique_ptr<CudaDevice> device = NewDevice(kind);
     const auto first = Get<Stream>([&] { return device->CreateStream(); });
     const auto second = Get<Stream>([&] { return device->WrapStream(native_); });
-    std::unique_ptr<Pool> pool;
-    Try([&] {
-      auto created = Pool::Create(
-          device.get(), {.initial_bytes = 1 << 20, .max_bytes = 8 << 20, .memory = memory});
-      if (created.ok()) pool = *std::move(created);
-      return created.status();
-    });
+    std::unique_ptr<Pool> pool =
+        NewPool(*device, {.initial_bytes = 1 << 20, .max_bytes = 8 << 20, .memory = memory});
     std::vector<void*> live;
     for (int i = 0; i < 6; ++i) {
       const Stream stream = i % 2 == 0 ? first : second;
@@ -195,20 +226,42 @@ TEST_P(CudaPoolFaultsTest, APoolSurvivesThem) {
     Try([&] { return pool->Trim().status(); });
     pool.reset();
     EXPECT_EQ(device->used_bytes(), 0);
-  };
-  Begin();
-  const long long before = cudartHostCountCalls(nullptr);
-  play();
-  const long long calls = cudartHostCountCalls(nullptr) - before;
-  for (long long n = 1; n <= calls; ++n) {
-    Begin();
-    cudartHostFailCall(nullptr, n, cudaErrorDevicesUnavailable);
-    play();
-    EXPECT_EQ(CountLive(), 1) << n;
-    if (HasFailure()) {
-      ADD_FAILURE() << "call " << n << " of " << calls;
-      break;
-    }
+  });
+}
+
+// A region sleeps, in page-locked memory or in a store, and wakes after others had its memory.
+TEST_F(CudaFaultsTest, ARegionSurvivesThem) {
+  constexpr std::int64_t kBytes = 256 << 10;
+  StoreFault no_fault;
+  for (const bool has_store : {false, true}) {
+    FailEachCall([&] {
+      const std::unique_ptr<CudaDevice> device = NewDevice(CudaMemory::kDevice);
+      const auto first = Get<Stream>([&] { return device->CreateStream(); });
+      const auto second = Get<Stream>([&] { return device->WrapStream(native_); });
+      std::unique_ptr<Pool> pool = NewPool(*device, {.max_bytes = 2 * kBytes});
+      auto* const region = Get<Pool*>([&] { return pool->Region("weights"); });
+      auto* const read =
+          static_cast<char*>(Get<void*>([&] { return device->AllocatePinned(kBytes); }));
+      void* const memory = Get<void*>([&] { return region->Allocate(kBytes, first); });
+      Try([&] { return device->Fill(memory, 3, kBytes, first); });
+      Try([&] {
+        if (!has_store) return pool->PauseRegion("weights", PauseMode::kHost, first);
+        return pool->PauseRegionInto("weights", std::make_unique<MemoryStore>(100 << 10, no_fault),
+                                     first);
+      });
+      void* const other = Get<void*>([&] { return pool->Allocate(2 * kBytes, second); });
+      Try([&] { return device->Fill(other, 9, 2 * kBytes, second); });
+      Try([&] { return pool->Free(other, second); });
+      Try([&] { return pool->ResumeRegion("weights", first); });
+      EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+      Try([&] { return device->Copy(read, memory, kBytes, CopyDirection::kFromDevice, first); });
+      Try([&] { return device->SynchronizeStream(first); });
+      EXPECT_EQ(std::count(read, read + kBytes, 3), kBytes);
+      Try([&] { return pool->Free(memory, first); });
+      Try([&] { return device->FreePinned(read); });
+      pool.reset();
+      EXPECT_EQ(device->used_bytes(), 0);
+    });
   }
 }
 

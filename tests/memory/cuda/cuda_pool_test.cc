@@ -14,6 +14,9 @@
 
 #include "tests/memory/cuda/stand_in.h"
 #include "tests/support/never_waits.h"
+#include "tests/support/rounds.h"
+#include "tests/support/temporary_files.h"
+#include "tidepool/copies/contents_stores.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 
@@ -177,9 +180,21 @@ TEST_F(CudaPoolTest, CallsNothingOnTheSingleStreamPath) {
   }
 }
 
+// Lets a region sleep in page-locked memory, compressed or in a file.
+absl::Status PauseInAnyWay(Pool& pool, const char* tag, Stream stream, std::mt19937& random) {
+  switch (random() % 8) {
+    case 0:
+      return pool.PauseRegionInto(tag, MakeCompressedStore({}).value(), stream);
+    case 1:
+      return pool.PauseRegionInto(tag, MakeFileStore(TemporaryFolder()).value(), stream);
+    default:
+      return pool.PauseRegion(tag, PauseMode::kHost, stream);
+  }
+}
+
 // Three regions with more than the budget take turns, on streams of both kinds.
 TEST_F(CudaPoolTest, LetsRegionsSleepAndWake) {
-  constexpr std::int64_t kRegionBytes = 2 * kMiB;
+  constexpr std::int64_t kRegionBytes = 512 * kKiB;
   auto pool = Pool::Create(device_.get(), {.max_bytes = 2 * kRegionBytes}).value();
   const std::array streams = {NewStream(), Wrapped(cudaStreamNonBlocking)};
   const std::array<const char*, 3> tags = {"weights", "optimizer", "cache"};
@@ -192,7 +207,7 @@ TEST_F(CudaPoolTest, LetsRegionsSleepAndWake) {
     ASSERT_TRUE(pool->PauseRegion(tags[i], PauseMode::kHost, streams[0]).ok());
   }
   std::mt19937 random(1);
-  for (int round = 0; round < 200; ++round) {
+  for (int round = testing::Rounds(3000); round > 0; --round) {
     const std::size_t i = random() % tags.size();
     const Stream stream = streams[random() % streams.size()];
     const absl::Status resumed = pool->ResumeRegion(tags[i], stream);
@@ -201,15 +216,54 @@ TEST_F(CudaPoolTest, LetsRegionsSleepAndWake) {
         device_->Copy(read, memory[i], kRegionBytes, CopyDirection::kFromDevice, stream).ok());
     ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
     EXPECT_EQ(std::count(read, read + kRegionBytes, static_cast<char>(i + 1)), kRegionBytes);
-    ASSERT_TRUE(pool->PauseRegion(tags[i], PauseMode::kHost, stream).ok());
+    const absl::Status paused = PauseInAnyWay(*pool, tags[i], stream, random);
+    ASSERT_TRUE(paused.ok()) << paused;
     ASSERT_LE(device_->used_bytes(), 2 * kRegionBytes);
     ASSERT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
   }
   std::int64_t copied = 0;
   for (const RegionStats& region : pool->RegionStatistics()) copied += region.copied_in_bytes;
-  EXPECT_GT(copied, 50 * kRegionBytes);
+  EXPECT_GT(copied, 500 * kRegionBytes);
   for (void* const address : memory) EXPECT_TRUE(pool->Free(address, streams[0]).ok());
   EXPECT_TRUE(device_->FreePinned(read).ok());
+}
+
+// A graph keeps addresses, so each launch finds the contents that came back.
+TEST_F(CudaPoolTest, AGraphFindsTheContentsOfARegionThatSlept) {
+  constexpr std::int64_t kRegionBytes = 2 * kMiB;
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  cudaStream_t native = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking), cudaSuccess);
+  const Stream stream = *device_->WrapStream(native);
+  auto pool = Pool::Create(device_.get(), {.max_bytes = 2 * kRegionBytes}).value();
+  auto* const read = static_cast<char*>(*device_->AllocatePinned(kRegionBytes));
+  void* const weights = *(*pool->Region("weights"))->Allocate(kRegionBytes, stream);
+  void* const result = *pool->Allocate(kRegionBytes, stream);
+  ASSERT_TRUE(device_->Fill(weights, 7, kRegionBytes, stream).ok());
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaStreamBeginCapture(native, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(cudaMemcpyAsync(result, weights, kRegionBytes, cudaMemcpyDeviceToDevice, native),
+            cudaSuccess);
+  ASSERT_EQ(cudaStreamEndCapture(native, &graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(pool->PauseRegion("weights", PauseMode::kHost, stream).ok());
+    void* const other = *pool->Allocate(kRegionBytes, stream);  // in the memory of the weights
+    ASSERT_TRUE(device_->Fill(other, 9, kRegionBytes, stream).ok());
+    ASSERT_TRUE(pool->Free(other, stream).ok());
+    ASSERT_TRUE(pool->ResumeRegion("weights", stream).ok());
+    ASSERT_TRUE(device_->Fill(result, 0, kRegionBytes, stream).ok());
+    ASSERT_EQ(cudaGraphLaunch(exec, native), cudaSuccess);
+    ASSERT_TRUE(device_->Copy(read, result, kRegionBytes, CopyDirection::kFromDevice, stream).ok());
+    ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
+    EXPECT_EQ(std::count(read, read + kRegionBytes, 7), kRegionBytes);
+  }
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  for (void* const address : {weights, result}) EXPECT_TRUE(pool->Free(address, stream).ok());
+  EXPECT_TRUE(device_->FreePinned(read).ok());
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
 TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -181,6 +183,65 @@ TEST_P(OutOfMemoryCallback, ServesThreadsThatMakeRoomForEachOther) {
   EXPECT_EQ(pool->Stats().live_count, 0);
   EXPECT_EQ(pool->Stats().allocations + pool->Stats().failures, 2 * kRequests);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+}
+
+// The function makes room in another pool of the budget, once.
+class OutOfMemoryCallbackOfRegions : public PoolFixture {
+ protected:
+  void SetUp() override {
+    pool_ = NewPool({.max_bytes = 16 * kMiB, .on_out_of_memory = [this](const OutOfMemoryRequest&) {
+                       ++calls_;
+                       return make_room_();
+                     }});
+    held_ = pool_->Region("kv").value()->Allocate(12 * kMiB, stream_).value();
+  }
+  void ExpectServed() {
+    const absl::StatusOr<void*> served = pool_->Allocate(10 * kMiB, stream_);
+    ASSERT_TRUE(served.ok()) << served.status();
+    EXPECT_EQ(calls_, 1);
+    EXPECT_TRUE(pool_->Free(*served, stream_).ok());
+    EXPECT_TRUE(pool_->CheckInvariants().ok()) << pool_->CheckInvariants();
+  }
+  void FreeHeld() { EXPECT_TRUE(pool_->Free(std::exchange(held_, nullptr), stream_).ok()); }
+  bool Pause(PauseMode mode) {
+    const absl::Status status = pool_->PauseRegion("kv", mode, stream_);
+    EXPECT_TRUE(status.ok()) << status;
+    return true;
+  }
+
+  const Stream stream_ = NewStream();
+  std::unique_ptr<Pool> pool_;
+  std::function<bool()> make_room_;
+  int calls_ = 0;
+  void* held_ = nullptr;
+};
+
+TEST_F(OutOfMemoryCallbackOfRegions, MayFreeInARegion) {
+  make_room_ = [this] { return FreeHeld(), true; };
+  ExpectServed();
+}
+
+TEST_F(OutOfMemoryCallbackOfRegions, MayDiscardARegion) {
+  make_room_ = [this] { return Pause(PauseMode::kDiscard); };
+  ExpectServed();
+  FreeHeld();
+}
+
+TEST_F(OutOfMemoryCallbackOfRegions, MayPauseARegionThatIsBeingCopied) {
+  device_->HoldCopies();
+  make_room_ = [this] { return Pause(PauseMode::kHost); };
+  const auto waits = [this] { return device_->CountCalls(HostDevice::Call::kSynchronizeEvent); };
+  const std::int64_t before = waits();
+  std::atomic<bool> has_ended = false;
+  std::thread asking([&] {
+    ExpectServed();
+    has_ended = true;
+  });
+  while (!has_ended && waits() == before) std::this_thread::yield();
+  EXPECT_FALSE(has_ended);
+  device_->ReleaseCopies();
+  asking.join();
+  FreeHeld();
 }
 
 }  // namespace

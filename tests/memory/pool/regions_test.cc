@@ -150,6 +150,25 @@ TEST_F(RegionsTest, ContentsComeBackAfterAnotherTakerHadTheMemory) {
   EXPECT_EQ(stats.copied_in_bytes, 11 * kMiB);
 }
 
+TEST_F(RegionsTest, ThePeakOfTheBudgetIsThatOfAllPoolsTogether) {
+  Make();
+  const auto peak = [this] { return pool_->Stats().peak_budget_bytes; };
+  void* const p = Take(*weights_, 8 * kMiB);
+  EXPECT_EQ(peak(), 8 * kMiB);
+  Pause("weights", PauseMode::kDiscard);
+  void* const q = Take(*cache_, 6 * kMiB);
+  EXPECT_EQ(peak(), 8 * kMiB);
+  Resume("weights");
+  EXPECT_EQ(peak(), 14 * kMiB);
+  EXPECT_TRUE(cache_->Free(q, stream_).ok());
+  EXPECT_TRUE(cache_->Trim().ok());
+  EXPECT_EQ(peak(), 14 * kMiB);
+  EXPECT_EQ(weights_->Stats().peak_budget_bytes, 8 * kMiB);
+  pool_->ResetPeaks();
+  EXPECT_EQ(peak(), 8 * kMiB);
+  EXPECT_TRUE(weights_->Free(p, stream_).ok());
+}
+
 TEST_F(RegionsTest, MemoryMovesBetweenTagsWithoutCreationsAndReleases) {
   Make();
   Take(*weights_, 12 * kMiB);
@@ -200,6 +219,7 @@ TEST_F(RegionsTest, AStoreKeepsContents) {
   ASSERT_TRUE(PauseInto(NewStore()).ok());
   EXPECT_EQ(StatsOf(0).host_bytes, kMiB);
   EXPECT_EQ(StatsOf(0).stored_bytes, 11 * kMiB + 512);
+  EXPECT_EQ(StatsOf(0).kept_bytes, 11 * kMiB + 512);
   void* const all = Take(*cache_, 16 * kMiB);
   Fill(all, 16 * kMiB, 3);
   EXPECT_TRUE(cache_->Free(all, stream_).ok());
@@ -207,6 +227,7 @@ TEST_F(RegionsTest, AStoreKeepsContents) {
   ExpectFilled(p, 6 * kMiB, 1);
   ExpectFilled(q, 5 * kMiB + 512, 2);
   EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+  EXPECT_EQ(StatsOf(0).kept_bytes, 0);
   EXPECT_EQ(StatsOf(0).copied_in_bytes, 11 * kMiB + 512);
 }
 
@@ -242,6 +263,42 @@ TEST_F(RegionsTest, APauseWhoseStoreFailsChangesNothing) {
     ExpectFilled(p, 3 * kMiB, 9);
   }
   EXPECT_TRUE(weights_->Free(Take(*weights_, kMiB), stream_).ok());
+}
+
+TEST_F(RegionsTest, ARegionWakesWithoutContentsThatItsStoreCannotRead) {
+  Make();
+  void* const p = Take(*weights_, 3 * kMiB);
+  EXPECT_EQ(pool_->DiscardContents("weights").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(absl::IsNotFound(pool_->DiscardContents("unknown")));
+  ASSERT_TRUE(PauseInto(NewStore()).ok());
+  EXPECT_TRUE(cache_->Free(Take(*cache_, 16 * kMiB), stream_).ok());  // displaces the contents
+  for (int i = 0; i < 2; ++i) {
+    store_fault_.call = 1;
+    const absl::Status refused = pool_->ResumeRegion("weights", stream_);
+    EXPECT_TRUE(absl::IsUnavailable(refused));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("discard them (DiscardContents)"));
+  }
+  ASSERT_TRUE(pool_->DiscardContents("weights").ok());
+  EXPECT_EQ(StatsOf(0).stored_bytes, 0);
+  store_fault_.call = 1;
+  Resume("weights");
+  EXPECT_EQ(store_fault_.call, 1) << "no call of the store";
+  Fill(p, 3 * kMiB, 2);
+  ExpectFilled(p, 3 * kMiB, 2);
+}
+
+TEST_F(RegionsTest, PageLockedContentsThatWereDiscardedNeedNoMemory) {
+  Make();
+  Fill(Take(*weights_, 3 * kMiB), 3 * kMiB, 1);
+  device_->HoldCopies();
+  Pause("weights");
+  ASSERT_TRUE(pool_->DiscardContents("weights").ok());
+  EXPECT_EQ(StatsOf(0).host_bytes, 3 * kMiB);
+  device_->ReleaseCopies();
+  ASSERT_TRUE(pool_->Trim().ok());
+  EXPECT_EQ(StatsOf(0).host_bytes, 0);
+  Resume("weights");
+  EXPECT_EQ(StatsOf(0).copied_in_bytes, 0);
 }
 
 TEST_F(RegionsTest, AResumeFromAStoreEndsAfterItsCopies) {
@@ -332,6 +389,39 @@ TEST_F(RegionsTest, UnusedMemoryOfOthersServesARequestAndAResume) {
   EXPECT_TRUE(pool_->Free(r, stream_).ok());
   Resume("cache");
   ExpectFilled(q, 16 * kMiB, 4);
+}
+
+TEST_F(RegionsTest, OthersGiveBackOnlyAsMuchAsIsMissing) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 8 * kMiB), stream_).ok());
+  Take(*pool_, 8 * kMiB);
+  const auto made = [this] { return Calls(Call::kCreatePhysical); };
+  const std::int64_t created = made();
+  Take(*cache_, 64 * kKiB);
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 8 * kMiB - 64 * kKiB);
+  EXPECT_EQ(Calls(Call::kReleasePhysical), 1);
+  EXPECT_EQ(made() - created, 1);
+  Take(*cache_, 4 * kMiB);
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 4 * kMiB - 64 * kKiB);
+  EXPECT_EQ(Calls(Call::kReleasePhysical), 65);
+  EXPECT_EQ(made() - created, 65);
+}
+
+TEST_F(RegionsTest, OthersGiveBackOnlyTheBytesThatABoundLacks) {
+  Make();
+  EXPECT_TRUE(weights_->Free(Take(*weights_, 8 * kMiB), stream_).ok());
+  Take(*pool_, 8 * kMiB);
+  ASSERT_TRUE(pool_->LimitRegion("cache", kMiB, 16 * kMiB).ok());
+  EXPECT_EQ(StatsOf(0).reserved_bytes, 7 * kMiB);
+}
+
+// Memory that the pool had before its first region is in larger pieces.
+TEST_F(RegionsTest, AnotherPoolGivesBackAPieceThatIsLargerThanTheMissingBytes) {
+  pool_ = NewPool({.max_bytes = 16 * kMiB});
+  EXPECT_TRUE(pool_->Free(Take(*pool_, 16 * kMiB), stream_).ok());
+  weights_ = pool_->Region("weights").value();
+  Take(*weights_, 64 * kKiB);
+  EXPECT_GT(pool_->Stats().reserved_bytes, 0);
 }
 
 TEST_F(RegionsTest, AResumeThatDoesNotFitChangesNothing) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <random>
@@ -39,6 +40,15 @@ class RegionsWaitTest : public PoolFixture {
   }
   absl::StatusOr<void*> Wait(Pool& pool, std::int64_t bytes) {
     return pool.AllocateBlocking(static_cast<std::size_t>(bytes), stream_);
+  }
+  // Frees the memory of a request after `use()`.
+  void AskAndFree(Pool& pool, std::int64_t bytes, int priority, const std::function<void()>& use) {
+    const absl::StatusOr<void*> served =
+        pool.AllocateBlocking(static_cast<std::size_t>(bytes), stream_, Hint::kResident,
+                              absl::InfiniteFuture(), {}, priority);
+    ASSERT_TRUE(served.ok()) << served.status();
+    use();
+    Free(*served);
   }
   // Lets a stream's cache keep free blocks of the pool.
   void FillCaches() {
@@ -293,6 +303,48 @@ TEST_F(RegionsWaitTest, CachedMemoryOfThePoolServesAWaiter) {
   Free(*served);
 }
 
+TEST_F(RegionsWaitTest, PrioritiesCountInAllPoolsTogether) {
+  Pool* const other = pool_->Region("other").value();
+  for (int round = 0; round < 50; ++round) {
+    void* const held = Take(*weights_, kBudget);
+    std::vector<int> served;
+    const auto ask = [&](Pool& pool, int priority) {  // one is served at a time
+      AskAndFree(pool, kBudget, priority, [&] { served.push_back(priority); });
+    };
+    std::vector<std::thread> threads;
+    for (const auto& [pool, priority] :
+         {std::pair{other, 0}, {weights_, 1}, {cache_, 2}, {pool_.get(), 3}}) {
+      const std::int64_t slept = pool->Stats().blocked;
+      threads.emplace_back(ask, std::ref(*pool), priority);
+      while (pool->Stats().blocked == slept) std::this_thread::yield();
+    }
+    Free(held);
+    for (std::thread& thread : threads) thread.join();
+    // The request of the region that frees is served from its own memory.
+    ASSERT_THAT(served, ::testing::ElementsAre(1, 3, 2, 0));
+  }
+}
+
+TEST_F(RegionsWaitTest, AHigherRequestThatIsRefusedLeavesRoomToOthers) {
+  ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  Pool* const other = pool_->Region("other").value();
+  for (int round = 0; round < 50; ++round) {
+    void* const held = Take(*pool_, kBudget / 2);
+    absl::Status refused;
+    std::thread higher([&] {
+      refused =
+          cache_->AllocateBlocking(kBudget, stream_, Hint::kResident, absl::InfiniteFuture(), {}, 1)
+              .status();
+    });
+    while (CountAsleep(*cache_) == 0) std::this_thread::yield();
+    Ask(*other, kBudget / 2);
+    Free(held);
+    FreeAsked();
+    higher.join();
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  }
+}
+
 // Each thread holds at most one block while it waits, so all come to an end unless a call is lost.
 TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   const std::array<Pool*, 3> pools = {pool_.get(), weights_, cache_};
@@ -305,7 +357,9 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
       for (int i = 0; i < 40; ++i) {
         Pool& pool = *pools[random() % pools.size()];
         const std::size_t bytes = kMiB + random() % (kBudget - kMiB);
-        const absl::StatusOr<void*> p = pool.AllocateBlocking(bytes, stream);
+        const absl::StatusOr<void*> p =
+            pool.AllocateBlocking(bytes, stream, Hint::kResident, absl::InfiniteFuture(), {},
+                                  static_cast<int>(random() % 3));
         ASSERT_TRUE(p.ok()) << p.status();
         ++served;
         if (random() % 2 == 0) std::this_thread::yield();

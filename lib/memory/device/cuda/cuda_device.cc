@@ -207,6 +207,10 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return Run("RecordAll", [&] { return RecordAllOf(event); });
   }
 
+  absl::Status CheckNoCapture(Stream stream) const override {
+    return Run("CheckNoCapture", [&] { return parts_->streams.Use(stream, RefuseCapture); });
+  }
+
   void NoteCapture(bool begins) override { captures_ += begins ? 1 : -1; }
 
   absl::Status WaitEvent(Stream stream, Event event) override {
