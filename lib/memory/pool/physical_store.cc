@@ -238,14 +238,9 @@ std::int64_t PhysicalStore::lent_bytes() const {
   return lent_bytes_;
 }
 
-std::int64_t PhysicalStore::peak_bytes() const {
-  const locks::MutexLock lock(&mutex_);
-  return peak_bytes_;
-}
-
 void PhysicalStore::NotePeak() {
   const locks::MutexLock lock(&mutex_);
-  peak_bytes_ = std::max(peak_bytes_, held_bytes_ - lent_bytes_);
+  peak_bytes_ = std::max(peak_bytes_.load(), held_bytes_ - lent_bytes_);
 }
 
 void PhysicalStore::ResetPeak() {

@@ -109,7 +109,8 @@ class PhysicalStore {
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
   // Returns the most bytes that takers held at a time, as far as NotePeak was called then.
-  std::int64_t peak_bytes() const;
+  // Does not wait for a call of the device that another function makes.
+  std::int64_t peak_bytes() const { return peak_bytes_; }
   void NotePeak();
   void ResetPeak();
   // Internal when a bound or the limit is exceeded, with the room that is kept, or when memory that
@@ -146,7 +147,7 @@ class PhysicalStore {
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::int64_t peak_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::int64_t> peak_bytes_ = 0;  // changed under the mutex alone
   std::vector<Taker*> takers_ ABSL_GUARDED_BY(mutex_);
   Loans loans_ ABSL_GUARDED_BY(mutex_);
   BySize by_size_ ABSL_GUARDED_BY(mutex_);
