@@ -76,10 +76,6 @@ PoolRegions::~PoolRegions() {
       Log(LogLevel::kError,
           absl::StrCat(Quoted(region->tag), " keeps page-locked memory: ", status.ToString()));
     }
-    if (region->copied.id != 0) device_.DestroyEvent(region->copied).IgnoreError();
-    for (const Arrival& arrival : region->arrivals) {
-      device_.DestroyEvent(arrival.copied).IgnoreError();
-    }
   }
 }
 
@@ -209,7 +205,7 @@ absl::Status PoolRegions::Save(Region& region, std::int64_t bytes, Stream stream
   if (absl::Status status = ProvideHost(region, bytes); !status.ok()) return status;
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
   absl::Status status = CopyOut(region, stream);
-  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
+  if (status.ok()) status = device_.RecordEvent(region.copied.get(), stream);
   if (!status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);
     return status;
@@ -306,7 +302,7 @@ absl::Status PoolRegions::Restore(Region& region, Stream stream) {
   if (absl::Status status = OrderCopies(region, stream); !status.ok()) return status;
   std::int64_t bytes = 0;
   absl::Status status = CopyIn(region, stream, bytes);
-  if (status.ok()) status = device_.RecordEvent(region.copied, stream);
+  if (status.ok()) status = device_.RecordEvent(region.copied.get(), stream);
   if (status.ok()) Note(region, [&](RegionStats& figures) { figures.copied_in_bytes += bytes; });
   return status;
 }
@@ -354,12 +350,12 @@ absl::Status PoolRegions::CopyPieces(Region& region, const Range& range, const s
 
 absl::Status PoolRegions::EndPiece(Region& region, std::int64_t end, Stream stream) {
   if (region.arrival_count == region.arrivals.size()) {
-    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kOrder);
+    absl::StatusOr<device::OwnedEvent> event = device::OwnedEvent::Create(device_);
     if (!event.ok()) return event.status();
-    region.arrivals.push_back({end, *event});
+    region.arrivals.push_back({end, *std::move(event)});
   }
   Arrival& arrival = region.arrivals[region.arrival_count];
-  absl::Status status = device_.RecordEvent(arrival.copied, stream);
+  absl::Status status = device_.RecordEvent(arrival.copied.get(), stream);
   if (!status.ok()) return status;
   arrival.end = end;
   ++region.arrival_count;
@@ -387,7 +383,7 @@ absl::Status PoolRegions::AwaitContents(const void* address, std::int64_t bytes,
       begin, arrivals_end, [end](const Arrival& arrival) { return arrival.end < end; });
   if (last == arrivals_end) return absl::OkStatus();
   absl::Status status = CheckNoCapture(device_, stream, "wait for contents");
-  return status.ok() ? device_.WaitEvent(stream, last->copied) : status;
+  return status.ok() ? device_.WaitEvent(stream, last->copied.get()) : status;
 }
 
 absl::Status PoolRegions::Register(const void* address, std::int64_t bytes) {
@@ -428,12 +424,8 @@ absl::Status PoolRegions::AwaitUnordered(Region& region) {
 }
 
 absl::Status PoolRegions::OrderCopies(Region& region, Stream stream) {
-  if (region.copied.id == 0) {
-    const absl::StatusOr<Event> event = device_.CreateEvent(EventKind::kWaited);
-    if (!event.ok()) return event.status();
-    region.copied = *event;
-  }
-  return device_.WaitEvent(stream, region.copied);
+  absl::Status status = region.copied.Ensure(device_, EventKind::kWaited);
+  return status.ok() ? device_.WaitEvent(stream, region.copied.get()) : status;
 }
 
 // Beside a store, memory of earlier contents would be wasted.
@@ -457,8 +449,9 @@ absl::Status PoolRegions::ProvideHost(Region& region, std::int64_t contents_byte
 absl::Status PoolRegions::FreeHost(Region& region) {
   if (region.host == nullptr) return absl::OkStatus();
   if (absl::Status status = AwaitUnordered(region); !status.ok()) return status;
-  if (region.copied.id != 0) {  // else no copy was ever queued
-    if (absl::Status status = device_.SynchronizeEvent(region.copied); !status.ok()) return status;
+  if (!region.copied.is_empty()) {  // else no copy was ever queued
+    if (absl::Status status = device_.SynchronizeEvent(region.copied.get()); !status.ok())
+      return status;
   }
   if (absl::Status status = device_.FreePinned(region.host); !status.ok()) return status;
   region.host = nullptr;

@@ -23,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
+#include "lib/memory/device/owned_event.h"
 #include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/queued_work.h"
 #include "lib/memory/pool/range.h"
@@ -153,7 +154,7 @@ class PoolRegions {
   // A part of the copies of a resume.
   struct Arrival {
     std::int64_t end = 0;  // offset in the region
-    Event copied;
+    device::OwnedEvent copied;
   };
   struct Region {
     std::string tag;
@@ -168,7 +169,7 @@ class PoolRegions {
     std::unique_ptr<ContentsStore> store;  // null: `host` has the contents
     std::vector<SavedPart> saved;          // the contents; parts ascend
     std::int64_t saved_bytes = 0;
-    Event copied;                           // the last copies to it or from it
+    device::OwnedEvent copied;              // the last copies to it or from it
     std::vector<Arrival> arrivals;          // ascend; those of earlier resumes keep their events
     std::size_t arrival_count = 0;          // of the last resume
     std::shared_ptr<QueuedWork> unordered;  // copies of a call that failed
