@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dryrun/runtime/cudart/control.h"
 #include "lib/base/locks/mutex.h"
 
 namespace tidepool::cudart_host {
@@ -35,7 +36,7 @@ bool QueueWork(cudaStream_t stream, std::function<void()> work) {
   auto owned = std::make_unique<QueuedWork>(std::move(work));
   QueuedWork* const queued = owned.get();
   if (is_captured) KeepForever(std::move(owned));
-  if (cudaLaunchHostFunc(stream, is_captured ? RunAgain : RunOnce, queued) != cudaSuccess) {
+  if (cudartHostLaunchWork(stream, is_captured ? RunAgain : RunOnce, queued) != cudaSuccess) {
     return false;
   }
   if (!is_captured) static_cast<void>(owned.release());  // it runs, and deletes itself

@@ -210,7 +210,7 @@ ncclResult_t Communicator::QueueWork(Work work, cudaStream_t stream) {
   };
   const std::unique_lock<std::mutex> lock(mutex_);
   auto queued = std::make_unique<Queued>(Queued{shared_from_this(), std::move(work), queued_});
-  if (cudaLaunchHostFunc(stream, run, queued.get()) != cudaSuccess) return ncclUnhandledCudaError;
+  if (cudartHostLaunchWork(stream, run, queued.get()) != cudaSuccess) return ncclUnhandledCudaError;
   static_cast<void>(queued.release());
   ++queued_;
   return ncclSuccess;
@@ -232,7 +232,7 @@ ncclResult_t Communicator::QueueCaptured(Work work, cudaStream_t stream) {
   };
   const std::unique_lock<std::mutex> lock(mutex);
   Captured& captured = all->emplace_back(Captured{weak_from_this(), std::move(work)});
-  const cudaError_t error = cudaLaunchHostFunc(stream, run, &captured);
+  const int error = cudartHostLaunchWork(stream, run, &captured);
   return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 

@@ -102,6 +102,10 @@ void cudartHostExpectData(void);
 // size are kept. The times may nest.
 void cudartHostHoldData(int begins);
 
+// Queues work of a stand-in for a library, which kernels do on a GPU: it is a host function that
+// runs beside those of other streams, and may wait for them. Returns the error of CUDA.
+int cudartHostLaunchWork(void* stream, void (*work)(void*), void* data);
+
 // Takes memory of a device for a library, such as the buffers of NCCL: it is not free, and the
 // program does not have it. Negative bytes are given back. Returns 0 and takes nothing if there is
 // no room.

@@ -42,23 +42,38 @@ cudaError_t AskStream(const char* function, cudaStream_t handle, Answer answer) 
   });
 }
 
+// A GPU runs kernels of streams side by side, but host functions on one thread.
+enum class Runs : char { kAsKernel, kOnHost };
+
 // Runs a host function. As in CUDA, it must not call CUDA.
 template <typename Function>
-void RunHostFunction(Function function) {
+void RunHostFunction(Runs runs, Function function) {
   static locks::Mutex one_at_a_time;
   std::optional<locks::MutexLock> turn;
-  if (Runtime::Get().config().has_one_host_thread != 0) turn.emplace(&one_at_a_time);
+  const bool has_one_thread = Runtime::Get().config().has_one_host_thread != 0;
+  if (runs == Runs::kOnHost && has_one_thread) turn.emplace(&one_at_a_time);
   ThisThread().is_in_host_function = true;
   function();
   ThisThread().is_in_host_function = false;
 }
 
 template <typename Function>
-cudaError_t QueueHostFunction(const StreamRef& stream, Function function) {
+cudaError_t QueueHostFunction(const StreamRef& stream, Runs runs, Function function) {
   return ErrorOf(stream.Enqueue([&] {
-    return stream.host().CallHost(stream.stream, [=] { RunHostFunction(function); });
+    return stream.host().CallHost(stream.stream, [=] { RunHostFunction(runs, function); });
   }),
                  cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t Launch(const char* name, Runs runs, cudaStream_t handle, cudaHostFn_t function,
+                   void* data) {
+  return CallOnStream(name, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    if (function == nullptr) return cudaErrorInvalidValue;
+    return QueueOrCapture(runtime, stream, cudaGraphNodeTypeHost,
+                          [=](Runtime&, const StreamRef& on) {
+                            return QueueHostFunction(on, runs, [=] { function(data); });
+                          });
+  });
 }
 
 }  // namespace
@@ -144,13 +159,11 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
-  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
-    if (function == nullptr) return cudaErrorInvalidValue;
-    return QueueOrCapture(runtime, stream, cudaGraphNodeTypeHost,
-                          [=](Runtime&, const StreamRef& on) {
-                            return QueueHostFunction(on, [=] { function(data); });
-                          });
-  });
+  return Launch(__func__, Runs::kOnHost, handle, function, data);
+}
+
+int cudartHostLaunchWork(void* stream, void (*work)(void*), void* data) {
+  return Launch(__func__, Runs::kAsKernel, static_cast<cudaStream_t>(stream), work, data);
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void* data,
@@ -159,7 +172,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
     if (callback == nullptr || flags != 0) return cudaErrorInvalidValue;
     const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
     if (refusal != cudaSuccess) return refusal;
-    return QueueHostFunction(stream, [=] { callback(handle, cudaSuccess, data); });
+    return QueueHostFunction(stream, Runs::kOnHost, [=] { callback(handle, cudaSuccess, data); });
   });
 }
 

@@ -228,6 +228,41 @@ TEST_P(NcclTest, OneThreadUsesTheDefaultStreamOfEachDevice) {
   }
 }
 
+// Operations are kernels on a GPU: one that waits for another of its communicator leaves the thread
+// of host functions to others.
+TEST_P(NcclTest, OperationsTakeNoTurnsWithHostFunctions) {
+  CudartHostConfig config = Config(kRanks);
+  config.has_one_host_thread = 1;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  ncclComm_t comm = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  char* const memory = NewMemory(1 << 17);
+  const std::int32_t number = 3;
+  cudaStream_t first = nullptr;
+  cudaStream_t second = nullptr;
+  for (cudaStream_t* const stream : {&first, &second}) {
+    ASSERT_EQ(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), cudaSuccess);
+  }
+  for (int i = 0; i < 20; ++i) {
+    cudartHostHoldCopies(0);
+    ASSERT_EQ(cudaMemcpyAsync(memory, &number, sizeof(number), cudaMemcpyHostToDevice, first),
+              cudaSuccess);
+    for (const cudaStream_t stream : {first, second}) {
+      ASSERT_EQ(ncclAllReduce(memory, memory, 1, ncclInt32, ncclSum, comm, stream), ncclSuccess);
+    }
+    ASSERT_EQ(cudaLaunchHostFunc(
+                  cudaStreamPerThread, [](void*) {}, nullptr),
+              cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+    cudartHostReleaseCopies(0);
+    ASSERT_EQ(cudaStreamSynchronize(second), cudaSuccess);
+  }
+  for (const cudaStream_t stream : {first, second})
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+}
+
 TEST_P(NcclTest, ACapturedOperationRunsWithItsGraph) {
   OnRanks(2, [](const Rank& own) {
     const std::int32_t* const from = own.Give<std::int32_t>({own.rank + 1});
