@@ -160,8 +160,10 @@ absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) {
 // Where there is no such work either, the device has less memory than the budget.
 std::int64_t PhysicalStore::TakeMissing(Taker& taker) {
   const locks::MutexLock lock(&mutex_);
-  const std::int64_t wanted = std::exchange(taker.wanted_, 0);
-  if (wanted == 0 || limit_ == 0) return std::numeric_limits<std::int64_t>::max();
+  const std::int64_t asked = std::exchange(taker.wanted_, 0);
+  if (asked == 0 || limit_ == 0) return std::numeric_limits<std::int64_t>::max();
+  const std::int64_t limit = limit_;
+  const std::int64_t wanted = std::min(asked, limit);  // no taker gets more; sums stay in range
   std::int64_t missing = held_bytes_ - lent_bytes_ + KeptBytes(taker) + wanted - limit_;
   if (missing <= 0) missing = held_bytes_ + wanted - limit_;
   if (missing <= 0) missing = wanted;
