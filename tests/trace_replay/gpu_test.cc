@@ -94,6 +94,12 @@ TEST_F(Gpus, NothingIsSentWithoutALink) {
   EXPECT_EQ(answer["link"]["source"], "--link none");
   EXPECT_THAT(scheduled("modnn").err, HasSubstr("--link none: policy modnn sends data to the host, "
                                                 "expected one of none, best, recompute"));
+  EXPECT_THAT(Run({"schedule", graph_, "--policy", "best", "--link", "none", "--link-in", "3GB/s",
+                   "--memory", "2GiB"})
+                  .err,
+              HasSubstr("--link-in: there is no link (--link none), remove one of the two"));
+  EXPECT_THAT(Run({"chain", "--from", graph_, "--link", "none", "--memory", "2GiB"}).err,
+              HasSubstr("--link: 'none' is not a rate"));
 }
 
 TEST_F(Gpus, AGivenLinkComesFirst) {

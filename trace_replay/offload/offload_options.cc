@@ -94,18 +94,26 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(kPolicy);
 }
 
-void AddLinkOption(CLI::App& app, OffloadCommandOptions& options) {
-  AddRateOption(app, "--link", options.machine.link,
-                "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
-                "or infinity; none: no data leaves for the host, as on GPUs that share its memory")
+CLI::Option* AddLinkOption(CLI::App& app, OffloadCommandOptions& options,
+                           const std::string& more = "") {
+  return AddRateOption(app, "--link", options.machine.link,
+                       absl::StrCat("Rate of the link in each direction, bytes a second, such as "
+                                    "12e9, 25GB/s, 16GiB/s or infinity",
+                                    more))
+      ->default_str("that of the graph's GPU, or 12GB/s")
+      ->group(kMachine);
+}
+
+// Only policies of graphs can do without a link.
+void AddLinkOrNoneOption(CLI::App& app, OffloadCommandOptions& options) {
+  AddLinkOption(app, options,
+                "; none: no data leaves for the host, as on GPUs that share its memory")
       ->transform(
           [&options](const std::string& text) {
             options.machine.has_no_link = text == "none";
             return options.machine.has_no_link ? std::string("infinity") : text;
           },
-          "")
-      ->default_str("that of the graph's GPU, or 12GB/s")
-      ->group(kMachine);
+          "");
 }
 
 void AddLatencyOption(CLI::App& app, OffloadCommandOptions& options) {
@@ -140,7 +148,7 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
                 "Memory of the host for offloaded data; data without room stays on the device "
                 "(default: unlimited)")
       ->group(kMachine);
-  AddLinkOption(app, options);
+  AddLinkOrNoneOption(app, options);
   AddRateOption(app, "--link-in", options.machine.link_in,
                 "Rate from host to device, where it differs from --link")
       ->group(group);
@@ -296,6 +304,10 @@ Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph) 
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph) {
   PolicyChoice choice = options.choice;
+  if (options.machine.has_no_link && options.machine.link_in.has_value()) {
+    return absl::InvalidArgumentError(
+        "--link-in: there is no link (--link none), remove one of the two options");
+  }
   const absl::StatusOr<OffloadSet> set = OffloadSetFromName(options.set);
   if (!set.ok()) return set.status();
   const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
