@@ -138,7 +138,7 @@ void Books::Settle(const CopyPointer& copy, const absl::Status& result) {
     errors_.Add(copy);
   }
   copy->host = nullptr;
-  // The pipeline's callback may own the copy for longer than the pool of events exists.
+  // The pipeline's callback may own the copy for longer than the device exists.
   if (copy->is_compressed) copy->event = device::OwnedEvent();
   ended_.NoteChange();
   in_flight_.Remove(copy);
