@@ -161,11 +161,11 @@ absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) {
 std::int64_t PhysicalStore::TakeMissing(Taker& taker) {
   const locks::MutexLock lock(&mutex_);
   const std::int64_t asked = std::exchange(taker.wanted_, 0);
-  if (asked == 0 || limit_ == 0) return std::numeric_limits<std::int64_t>::max();
   const std::int64_t limit = limit_;
+  if (asked == 0 || limit == 0) return std::numeric_limits<std::int64_t>::max();
   const std::int64_t wanted = std::min(asked, limit);  // no taker gets more; sums stay in range
-  std::int64_t missing = held_bytes_ - lent_bytes_ + KeptBytes(taker) + wanted - limit_;
-  if (missing <= 0) missing = held_bytes_ + wanted - limit_;
+  std::int64_t missing = held_bytes_ - lent_bytes_ + KeptBytes(taker) + wanted - limit;
+  if (missing <= 0) missing = held_bytes_ + wanted - limit;
   if (missing <= 0) missing = wanted;
   return (missing + piece_bytes_ - 1) / piece_bytes_ * piece_bytes_;
 }
