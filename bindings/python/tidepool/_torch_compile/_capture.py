@@ -24,7 +24,7 @@ __all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "check", "desc
 BORDER = "begin of backward"
 END = "end of backward"
 _SMALL = 16  # an operator's results of at most a 16th of its largest one are small
-_SMALL_RESULT = 1 << 20  # bytes; PyTorch's allocator takes 2 MiB of the device for all tensors of up to as many
+_SMALL_RESULT = 1 << 20  # bytes; PyTorch's allocator keeps tensors of up to 1 MiB in segments of 2 MiB, which they share
 _TANGENTS = "tangents"  # a datum that BORDER writes and each backward task reads, so that none runs before it
 _HELD = "held by the caller"  # a datum that END updates, so that it is a task
 
@@ -264,10 +264,6 @@ def _datum(name, size, kind):
     return {"name": name, "bytes": size, "kind": kind}
 
 
-def _small_of(data):
-    return {datum["name"] for datum in data if datum["bytes"] <= _SMALL_RESULT}
-
-
 def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_outside=False):
     """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
 
@@ -295,6 +291,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
     held = [node for i, node in enumerate(results) if i not in new_values]
     maker.add_caller(END, "update", maker.names_of(held), updates=[_HELD])
     inputs = [node for node in placeholders if not _private.is_tangent(node)]
+    own_results = maker.names_of(held[:forward_count - len(new_values)])
     return Captured(
         document={"tidepool_graph": 2, "name": "joint graph", "link": int(link), "data": maker.data, "tasks": maker.tasks},
         forward_results=forward_results, backward_results=backward_results,
@@ -306,7 +303,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
         trained_bytes=_bytes_outside(node for node in inputs if getattr(node.meta["val"], "requires_grad", False)),
         gradient_bytes=sum(maker.storages.bytes[key] for key in maker.ends),
         kept_outside={maker.names[key] for key in maker.ends if gradients_outside and key in maker.names},
-        small_results=_small_of(maker.data) & set(maker.names_of(held[:forward_count - len(new_values)])))
+        small_results={datum["name"] for datum in maker.data if datum["bytes"] <= _SMALL_RESULT and datum["name"] in own_results})
 
 
 # The least memory -----------------------------------------------------------------------------------

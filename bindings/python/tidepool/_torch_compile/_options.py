@@ -57,8 +57,10 @@ def _seconds(value: Any) -> float:
 
 
 def _rate(link: Any) -> Optional[float]:
-    if link is None or link == "none":
-        return None if link is None else 0.0
+    if link is None:
+        return None
+    if link == "none":
+        return 0.0
     if isinstance(link, str) and link.endswith("/s"):
         link = link[:-2]
     return float(size_bytes("link", link))
