@@ -43,7 +43,7 @@ def svg(tried, machine, range_name, title):
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + MARGIN}" viewBox="0 0 {width} {bottom + MARGIN}">', STYLE,
              '<rect class="page" width="100%" height="100%" rx="6"/>',
              f'<text x="{MARGIN}" y="24" class="h">{escape(title)}: memory that PyTorch reserves on a GPU</text>',
-             f'<text x="{left}" y="{TOP - 12}" class="t">{escape(of_machine)}: the line</text>']
+             f'<text x="{left}" y="{TOP - 12}" class="t">The line is at {escape(of_machine)}</text>']
     for row, layout in enumerate(tried):
         lines += bar(layout, row, left, scale, range_name)
     lines += [f'<line class="budget" x1="{memory}" x2="{memory}" y1="{TOP}" y2="{bottom}"/>', "</svg>"]
