@@ -14,8 +14,8 @@ needs() { { readelf -d "$1" 2>/dev/null || true; } | sed -n 's/.*NEEDED.*\[\(.*\
 # Returns whether the package has a library. Stand-ins of CUDA serve each other alone: programs meet them in dry runs only.
 is_inside() {
   case $2 in
-    */cudart_host/*) [ -n "$(find "$out/root" -name "$1")" ] ;;
-    *) [ -n "$(find "$out/root" -name cudart_host -prune -o -name "$1" -print)" ] ;;
+    */cudart_host/*) [ -n "$(find "$out/unpacked" -name "$1")" ] ;;
+    *) [ -n "$(find "$out/unpacked" -name cudart_host -prune -o -name "$1" -print)" ] ;;
   esac
 }
 
@@ -34,17 +34,17 @@ rm -rf "$out"
 cpack --config "$build/CPackConfig.cmake" -G DEB -B "$out" >"$build/cpack.log" 2>&1 || { cat "$build/cpack.log"; fail "it could not be made"; }
 package=$(echo "$out"/tidepool_*.deb)
 depends=$(dpkg-deb -f "$package" Depends)
-dpkg-deb -x "$package" "$out/root"
+dpkg-deb -x "$package" "$out/unpacked"
 
 for file in bin/tidepool include/tidepool/pool.h share/man/man1/tidepool.1 share/bash-completion/completions/tidepool; do
-  [ -s "$out/root/usr/$file" ] || fail "it has no /usr/$file"
+  [ -s "$out/unpacked/usr/$file" ] || fail "it has no /usr/$file"
 done
-find "$out/root" -type f | while read -r file; do
+find "$out/unpacked" -type f | while read -r file; do
   needs "$file" | while read -r library; do
-    is_inside "$library" "$file" || is_of_a_dependency "$library" || fail "${file#"$out/root"} needs $library, and it depends on $depends"
+    is_inside "$library" "$file" || is_of_a_dependency "$library" || fail "${file#"$out/unpacked"} needs $library, and it depends on $depends"
   done
 done
-"$out/root/usr/bin/tidepool" --version
-answer=$("$out/root/usr/bin/tidepool" dryrun -- no-such-program 2>&1) && fail "a dry run of no program succeeded"
+"$out/unpacked/usr/bin/tidepool" --version
+answer=$("$out/unpacked/usr/bin/tidepool" dryrun -- no-such-program 2>&1) && fail "a dry run of no program succeeded"
 [[ $answer == *"no-such-program: no such program"* ]] || fail "dry runs: $answer"
 echo "deb: $package, $(($(stat -c %s "$package") / 1000)) kB"

@@ -36,7 +36,7 @@ def fresh_environment(folder, python):
 def measure(wheel, python):
     with tempfile.TemporaryDirectory() as folder:
         programs = fresh_environment(folder, python)
-        _, installed = timed([programs / "python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel])
+        _, installed = timed([programs / "python", "-m", "pip", "install", "-q", wheel])
         answer, answered = timed([programs / "tidepool", "dryrun", "--json", "--steps", "1", "--", programs / "python",
                                   ROOT / "tests/frameworks/dryrun/train.py"])
         _, imported = timed([programs / "python", "-c", "import tidepool"])

@@ -15,25 +15,25 @@ if [ ! -x "$python" ]; then
   exit 0
 fi
 out=$PWD/build/wheel-test
-sources=. wheel=""
+sources=. wheel="" isolation=--no-build-isolation  # the packages of build/python make the wheel, without a download
 rm -rf "$out"
 mkdir -p "$out"
 if [ "${1:-}" = sdist ]; then
   "$python" -c 'import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1])' "$out" >"$out/sdist.log" ||
     { cat "$out/sdist.log"; echo "the source distribution could not be made"; exit 1; }
-  sources=$(echo "$out"/tidepool-*.tar.gz)
+  sources=$(echo "$out"/tidepool-*.tar.gz) isolation=""  # pip gets the packages that make it, as for a user
 elif [ $# -gt 0 ]; then
   wheel=$(realpath "$1")
 fi
 if [ -z "$wheel" ]; then
   # The compiler and the options of build/release, so that a cache of compiled files has most of the objects.
-  CXX=c++ "$python" -m pip wheel "$sources" -q --no-build-isolation --no-deps -w "$out" \
+  CXX=c++ "$python" -m pip wheel "$sources" -q $isolation -w "$out" \
     --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || { echo "the wheel could not be built"; exit 1; }
   wheel=$(echo "$out"/tidepool-*.whl)
 fi
 
 /usr/bin/python3 -m venv "$out/venv"
-"$out/venv/bin/pip" install -q --no-index --no-deps "$wheel"
+"$out/venv/bin/pip" install -q "$wheel"
 # The tests' own packages, without the build tree's module.
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/bindings/python

@@ -10,7 +10,7 @@ PYTHON has PyTorch 2.11 and the libraries; a library that it lacks is "not insta
 
     pip install torch==2.11.0 torchvision==0.26.0 timm transformers peft trl accelerate diffusers lightning bitsandbytes torchtitan==0.2.2 torchao==0.17.0 wheel
     pip install --no-build-isolation deepspeed
-    pip install --no-deps megatron-core==0.16.1 einops packaging
+    pip install megatron-core==0.16.1 einops
 
 xformers has an environment of its own, since its wheel needs the CUDA runtime 12:
 
