@@ -702,8 +702,7 @@ class RemediesTest(unittest.TestCase):
         self.assertEqual(self.need_here(3220, took(3000, {"bytes": 9})), (None, 1))
         self.assertEqual(self.need_here(3220, DryRunError("failed")), (None, 1))
 
-
-    # Ten blocks of ten bytes. A dry run takes `more` bytes than computed, or so many more for each block.
+    # Ten blocks of ten bytes. A dry run takes `more` bytes than the computed peak, and `for_each` bytes for each block that runs again.
     def blocks_again(self, budget, more, for_each=0):
         tried = []
 

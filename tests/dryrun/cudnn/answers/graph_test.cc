@@ -78,7 +78,7 @@ class Graph {
                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted, &count,
                                        configurations.data()),
               0);
-    EXPECT_EQ(count, wanted);  // PyTorch 2.15 asks for fewer than there are, and takes so many
+    EXPECT_EQ(count, wanted);  // PyTorch 2.15 asks for fewer than there are, and uses `count`
     Destroy(heuristics);
     std::vector<std::int64_t> found;
     for (void* configuration : configurations) {
