@@ -230,7 +230,7 @@ class Moving(torch.nn.Module):
 def batch_norm_runs_again_and_updates_its_statistics_once():
     budget = share_of(plan_of(RESNET), 0.4)
     got = []
-    (captured, actions), = _written(lambda: got.append(RESNET.train(within(budget, link=1e8, time_limit=2))))
+    (captured, actions, _), = _written(lambda: got.append(RESNET.train(within(budget, link=1e8, time_limit=2))))
     ran = collections.Counter(captured.tasks[number]["name"] for kind, number in actions if kind == "run")
     assert any(count == 2 for name, count in ran.items() if "batch_norm" in name), ran
     assert all(ran[name] == 1 for name in captured.small)  # statistics
@@ -420,21 +420,21 @@ def planned_addresses_do_not_overlap():
     for program, points in ((GPT, ((1e12, "prefetch"), (1e6, "run"))), (RESNET, ((1e6, "run"),))):
         all_of_it = plan_of(program)
         for link, kind in points:
-            captured, actions = _written(lambda: program.train(within(share_of(all_of_it, 0.5), link=link), 1))[-1]
+            captured, actions, written = _written(lambda: program.train(within(share_of(all_of_it, 0.5), link=link), 1))[-1]
             assert any(count > (kind == "run") for each, count in collections.Counter(actions).items() if each[0] == kind)
-            requests = _places.requests_of(captured, actions, _MadeUpCosts())
+            requests = _places.requests_of(written.forward.graph, written.backward.graph, captured, _MadeUpCosts())
             _check_places(captured, requests, _places.plan(requests))
 
 
 def _written(body):
-    """Returns the task graph and the actions of each plan that is made meanwhile."""
+    """Returns the task graph, the actions and the graphs of each plan that is made meanwhile."""
     from tidepool._torch_compile import _backend
 
     found, write = [], _backend.write
 
     def write_and_note(joint, captured, actions):
-        found.append((captured, actions))
-        return write(joint, captured, actions)
+        found.append((captured, actions, write(joint, captured, actions)))
+        return found[-1][-1]
 
     _backend.write = write_and_note
     try:
@@ -448,9 +448,13 @@ def _check_places(captured, requests, places):
     offsets = [*places.forward[1], *places.backward[1]]
     assert [request.bytes for request in requests] == [*places.forward[0], *places.backward[0]]
     assert max(offset + request.bytes for offset, request in zip(offsets, requests)) <= places.height
+    assert [request.has_place for request in requests] == [offset >= 0 for offset in offsets]
+    assert not all(offset >= 0 for offset in offsets)  # the loss
     live = []
     for request, offset in sorted(zip(requests, offsets), key=lambda each: each[0].lower):
         assert request.lower < request.upper
+        if offset < 0:
+            continue
         live = [each for each in live if each[0] > request.lower]
         assert all(begin + size <= offset or offset + request.bytes <= begin for _, begin, size in live)
         live.append((request.upper, offset, request.bytes))

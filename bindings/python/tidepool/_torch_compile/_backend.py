@@ -341,6 +341,7 @@ class _Planner:
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
         self.gradient_bytes = 0
+        self.writing_seconds = 0.0
         self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
         self.device: Optional[torch.device] = None
 
@@ -372,19 +373,18 @@ class _Planner:
         outside = self._outside(captured, has_slab)
         if self.is_shared:
             captured = self._captured(joint, forward_count, link, has_slab)
-        answer, order, self.places = self._searched(captured, outside, has_slab)
+        answer, order, written, self.places = self._searched(joint, captured, outside, has_slab)
         self._find_room()
-        planned = time.perf_counter()
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
-        written = write(joint, captured, order.actions)
         slab_bytes = self.places.height if self.places is not None else 0
         self.plan = Plan(
             device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=slab_bytes or order.peak,
             slab_bytes=slab_bytes, least_bytes=self.least, live_at_border=order.live_at_border,
             seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
-            copies_in=written.copies_in, planning_seconds=planned - begin, writing_seconds=time.perf_counter() - planned)
+            copies_in=written.copies_in, planning_seconds=time.perf_counter() - begin - self.writing_seconds,
+            writing_seconds=self.writing_seconds)
         plans.append(self.plan)
         return written.forward, written.backward
 
@@ -444,8 +444,14 @@ class _Planner:
         # The size of an optimizer that does not exist is no reason to refuse a budget.
         return self.outside.estimate_reserved(captured, self.device, 0)
 
-    def _searched(self, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
-        """Returns the answer of the search, the order of actions, and their places in a slab or None.
+    def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any) -> Any:
+        begin = time.perf_counter()
+        written = write(joint, captured, order.actions)
+        self.writing_seconds += time.perf_counter() - begin
+        return written
+
+    def _searched(self, joint: torch.fx.GraphModule, captured: _capture.Captured, outside: int, has_slab: bool) -> Any:
+        """Returns the answer of the search, the order of actions, the graphs in that order, and their places in a slab or None.
 
         A slab may be higher than the data that is live in it. Then the search gets less memory.
         """
@@ -460,14 +466,15 @@ class _Planner:
             if schedule is None:
                 break
             order = carry_out(schedule["steps"], Problem(captured.document, memory, _capture.BORDER))
+            written = self._written(joint, captured, order)
             if not has_slab:
-                return answer, order, None
-            places = _places.plan(_places.requests_of(captured, order.actions, self.costs))
-            if best is None or places.height < best[2].height:
-                best = answer, order, places
+                return answer, order, written, None
+            places = _places.plan(_places.requests_of(written.forward.graph, written.backward.graph, captured, self.costs))
+            if best is None or places.height < best[3].height:
+                best = answer, order, written, places
             if places.height <= room:
                 break
-            memory = int(memory * room / places.height * 0.998)
+            memory -= int((places.height - room) * 1.02) + _UNIT
         return best
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:

@@ -52,6 +52,7 @@ class Captured:
     trained_bytes: int  # bytes of the inputs that take a gradient
     gradient_bytes: int  # bytes of the backward pass's results
     kept_outside: Set[str]  # results of the backward pass that are no data of the schedule
+    new_values: Set[int]  # numbers of the forward results that are copied into inputs between the passes, and freed
     small_results: Set[str]  # of the forward pass, such as a loss, which programs hold until their next step
 
     @property
@@ -303,6 +304,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
         trained_bytes=_bytes_outside(node for node in inputs if getattr(node.meta["val"], "requires_grad", False)),
         gradient_bytes=sum(maker.storages.bytes[key] for key in maker.ends),
         kept_outside={maker.names[key] for key in maker.ends if gradients_outside and key in maker.names},
+        new_values=new_values,
         small_results={datum["name"] for datum in maker.data if datum["bytes"] <= _SMALL_RESULT and datum["name"] in own_results})
 
 

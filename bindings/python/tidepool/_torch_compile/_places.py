@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses for a schedule: an offset in one slab for each request for memory that its two graphs make.
 
-The requests of an operator were noted when it ran alone. Their order, and the lifetimes that the schedule gives to data, are
-those of a run, so an offset found here is free when its request comes.
+The requests of an operator were noted when it ran alone. A graph runs its operators in order, and frees each value after its last
+use, so an offset found here is free when its request comes.
 """
 import collections
 import csv
+import dataclasses
 import pathlib
 import tempfile
-from typing import Any, Dict, List, NamedTuple, Sequence, Set, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from . import _private
-from ._capture import BORDER, END, Captured
+from torch import fx
+
+from . import _operators, _private
+from ._capture import BORDER, Captured
 from ._costs import Costs, round_up, tensors_of
+from ._costs import Request as _Requested
 
 __all__ = ["Places", "Request", "plan", "requests_of", "shifted"]
 
@@ -42,82 +46,130 @@ class Places(NamedTuple):
     hole_bytes: int
 
 
+@dataclasses.dataclass(eq=False)
+class _Storage:
+    """Memory that an operator of a written graph makes, and that nodes hold."""
+
+    maker: fx.Node
+    request: Optional[int] = None
+    lasts: bool = False  # whether the program holds it when both passes have ended
+
+
+_Held = Dict[int, Optional[_Storage]]  # by the storage's key; None for memory of others
+
+
+def _held_by(nodes: Sequence[fx.Node], given: Sequence[_Held]) -> Dict[fx.Node, _Held]:
+    """Returns the storages of each node of a graph. `given`: those of its first inputs; others are memory of others."""
+    held: Dict[fx.Node, _Held] = {}
+    inputs = iter(given)
+    for node in nodes:
+        keys = [_private.storage_key(tensor) for tensor in tensors_of(node.meta.get("val"))]
+        if node.op == "call_function":
+            known: _Held = {}
+            for argument in node.all_input_nodes:
+                known.update(held[argument])
+            held[node] = {}
+            for key in keys:
+                held[node].setdefault(key, known[key] if key in known else _Storage(node))
+        else:
+            held[node] = next(inputs, None) if node.op == "placeholder" else None
+            if held[node] is None:
+                held[node] = dict.fromkeys(keys)
+    return held
+
+
+def _storages(held: Iterable[_Held]) -> List[_Storage]:
+    """Returns storages, each once."""
+    return list(dict.fromkeys(storage for each in held for storage in each.values() if storage is not None))
+
+
 class _Walk:
-    """Follows the actions of an iteration, and notes requests."""
+    """Follows the written graphs, and notes requests. The code of a graph frees each value after its last use."""
 
     def __init__(self, captured: Captured, costs: Costs):
         self.captured = captured
         self.costs = costs
-        self.names = [datum["name"] for datum in captured.data]
-        self.size = {datum["name"]: datum["bytes"] for datum in captured.data}
         self.time = 0
         self.is_backward = False
         self.begun: List[List[Any]] = []  # bytes, lower, upper, is_backward, has_place, is_hole
-        self.live: Dict[str, int] = {}  # datum -> request
-        self.small = {datum for task in captured.tasks if task["name"] in captured.small for datum in task["writes"]}
-        self.ran: Set[str] = set()
 
     def request(self, size: int, has_place: bool = True, is_hole: bool = False) -> int:
         self.begun.append([size, self.time, None, self.is_backward, has_place, is_hole])
         self.time += 1
         return len(self.begun) - 1
 
-    def end(self, request: int) -> None:
-        self.begun[request][2] = self.time
-        self.time += 1
+    def end(self, request: Optional[int]) -> None:
+        if request is not None and self.begun[request][2] is None:
+            self.begun[request][2] = self.time
+            self.time += 1
 
-    def run(self, number: int) -> None:
-        name = self.captured.tasks[number]["name"]
-        if name == BORDER:
-            between = self.captured.tasks[number]["algorithms"][0]["workspace"]
-            if between:
-                self.end(self.request(between, is_hole=True))
-            self.is_backward = True
-        if name in (BORDER, END) or name in self.captured.small:
+    def follow(self, graph: fx.Graph, given: Sequence[_Held]) -> List[_Held]:
+        """Follows a pass, and returns the storages of its results, which do not end with it."""
+        nodes = list(graph.nodes)
+        held = _held_by(nodes, given)
+        position = {node: i for i, node in enumerate(nodes)}
+        last_use: Dict[_Storage, int] = {}
+        for node, each in held.items():
+            for storage in _storages([each]):
+                last_use[storage] = max(last_use.get(storage, 0), *(position[one] for one in (node, *node.users)))
+        ending: "collections.defaultdict[int, List[_Storage]]" = collections.defaultdict(list)
+        for storage, last in last_use.items():
+            ending[last].append(storage)
+        for i, node in enumerate(nodes[:-1]):
+            self.run(node, held[node])
+            for storage in ending[i]:
+                if not storage.lasts:
+                    self.end(storage.request)
+        return [held[one] if isinstance(one, fx.Node) else {} for one in nodes[-1].args[0]]
+
+    def run(self, node: fx.Node, held: _Held) -> None:
+        made = {key: storage for key, storage in held.items() if storage is not None and storage.maker is node}
+        if not made:
             return
-        node = self.captured.node[name]
-        data = [self.captured.datum.get(_private.storage_key(tensor)) for tensor in tensors_of(node.meta["val"])]
-        numbers: Dict[int, int] = {}
-        for note in self.costs.requests_of(node):
+        keys = [_private.storage_key(tensor) for tensor in tensors_of(node.meta["val"])]
+        temporary: Dict[int, int] = {}
+        for note in self._requests_of(node):
             if not note.bytes:
-                self.end(numbers.pop(note.request))
+                self.end(temporary.pop(note.request))
                 continue
-            datum = data[note.result] if note.result is not None else None
-            if datum in self.small and name in self.ran:
-                datum = None  # the first one is there
+            key = keys[note.result] if note.result is not None else None
+            datum = self.captured.datum.get(key)
             # Gradients and losses that the program keeps beyond its step are not in the slab, of which they would fix the size.
             has_place = datum not in self.captured.kept_outside and datum not in self.captured.small_results
             request = self.request(note.bytes, has_place)
-            if datum is None:
-                numbers[note.request] = request
+            if key in made:
+                made[key].request = request
             else:
-                self.live[datum] = request
-        for request in numbers.values():
-            self.end(request)
-        self.ran.add(name)
-
-    def prefetch(self, number: int) -> None:
-        self.live[self.names[number]] = self.request(round_up(self.size[self.names[number]]))
-
-    def leave(self, number: int) -> None:
-        request = self.live.pop(self.names[number], None)
-        if request is not None:
+                temporary[note.request] = request
+        for request in temporary.values():
             self.end(request)
 
+    def _requests_of(self, node: fx.Node) -> Sequence[Any]:
+        if node.target is _operators.offload:
+            return ()
+        if node.target is _operators.prefetch:
+            return (_Requested(round_up(node.meta["val"].untyped_storage().nbytes()), 0, 0),)
+        return self.costs.requests_of(node)
 
-def requests_of(captured: Captured, actions: Sequence[Tuple[str, int]], costs: Costs) -> List[Request]:
+
+def requests_of(forward: fx.Graph, backward: fx.Graph, captured: Captured, costs: Costs) -> List[Request]:
     """Returns the requests of both passes, in their order."""
     walk = _Walk(captured, costs)
-    for kind, number in actions:
-        if kind == "run":
-            walk.run(number)
-        elif kind == "prefetch":
-            if walk.names[number] in captured.maker:
-                walk.prefetch(number)
-        elif kind != "offload":
-            walk.leave(number)
-    for request in walk.live.values():
-        walk.end(request)
+    results = walk.follow(forward, ())
+    count = len(captured.forward_results)
+    saved = _storages(results[count:])
+    for storage in _storages(held for i, held in enumerate(results[:count]) if i not in captured.new_values):
+        storage.lasts = True
+    between = next(task for task in captured.tasks if task["name"] == BORDER)["algorithms"][0]["workspace"]
+    if between:
+        walk.end(walk.request(between, is_hole=True))
+    for storage in _storages(results[:count]):
+        if storage not in saved and not storage.lasts:
+            walk.end(storage.request)
+    walk.is_backward = True
+    walk.follow(backward, results[count:])
+    for number in range(len(walk.begun)):
+        walk.end(number)
     return [Request(*each) for each in walk.begun]
 
 
