@@ -3,7 +3,10 @@
 """Training steps of a network within budgets of memory, on a GPU or in a dry run: bytes and seconds. Prints a line of JSON for each row.
 
 The network trains plainly first. A budget is a share of the memory that PyTorch's tensors took then.
-usage: budgets.py gpt2-medium|resnet-50 WAY [SHARE...] [--batch N] [--steps N] [--link RATE] [--budgets BYTES,...]
+usage: budgets.py gpt2-medium|resnet-50 WAY [SHARE...] [--batch N] [--steps N] [--link RATE] [--budgets BYTES,...] [--kernels inductor]
+
+With `--kernels inductor` the ways that compile the model do so with fused kernels: plain, compiled, activation_memory_budget and
+activation_offloading.
 
 | way | training, and the meaning of a share |
 |---|---|
@@ -12,7 +15,7 @@ usage: budgets.py gpt2-medium|resnet-50 WAY [SHARE...] [--batch N] [--steps N] [
 | checkpoint | torch.utils.checkpoint around a share of the blocks, evenly spread; all by default |
 | save_on_cpu | torch.autograd.graph.save_on_cpu with pinned memory |
 | offload_activations | OffloadActivations of TRL, which is torchtune's (pip install trl) |
-| activation_memory_budget | torch.compile with this setting of PyTorch's partitioner; eager kernels, as the next |
+| activation_memory_budget | torch.compile with this setting of PyTorch's partitioner |
 | fsdp_offload | FSDP2 on one rank with CPUOffloadPolicy: parameters, gradients and the optimizer's state are on the host, which runs the optimizer |
 | activation_offloading | torch.compile with enable_activation_offloading for all saved values, on a stream of its own, with prefetches |
 """
@@ -35,6 +38,7 @@ parser.add_argument("--budgets", type=lambda text: [int(word) for word in text.s
 parser.add_argument("--batch", type=int)
 parser.add_argument("--steps", type=int, default=7)
 parser.add_argument("--link", help="bytes a second of tidepool's plans, or a text such as 25GB/s; measured by default")
+parser.add_argument("--kernels", choices=("eager", "inductor"), default="eager")
 options = parser.parse_args()
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "frameworks" / "torch_compile"))
@@ -80,10 +84,14 @@ def offload_all(graph, _):
     return graph
 
 
+def compiled_by_pytorch(model):
+    return torch.compile(model, backend="inductor" if options.kernels == "inductor" else "aot_eager", dynamic=False)
+
+
 def called(model, way, share, budget):
     """Returns the function that runs the model, and the context of its steps."""
     if way == "compiled":
-        return tidepool_torch.compile(model, budget=budget, link=options.link), contextlib.nullcontext()
+        return tidepool_torch.compile(model, budget=budget, link=options.link, kernels=options.kernels), contextlib.nullcontext()
     if way == "offload":
         return model, tidepool_torch.offload(model, budget=budget, link=options.link)
     if way == "checkpoint":
@@ -97,13 +105,13 @@ def called(model, way, share, budget):
         return with_parameters_on_host(model), contextlib.nullcontext()
     if way == "activation_memory_budget":
         functorch.activation_memory_budget = share
-        return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
+        return compiled_by_pytorch(model), contextlib.nullcontext()
     if way == "activation_offloading":
         functorch.joint_custom_pass = offload_all
         functorch.enable_activation_offloading = functorch.activation_offload_separate_stream = True
         functorch.activation_offload_sink_wait = functorch.activation_reload_prefetch = True
-        return torch.compile(model, backend="aot_eager", dynamic=False), contextlib.nullcontext()
-    return model, contextlib.nullcontext()
+        return compiled_by_pytorch(model), contextlib.nullcontext()
+    return compiled_by_pytorch(model) if options.kernels == "inductor" else model, contextlib.nullcontext()
 
 
 def train(way, share=None, budget=None):

@@ -84,6 +84,9 @@ def judge_budgets(rows):
     return {"status": "failed", "rows_with_errors": len(errors)} if errors else {}
 
 
+FUSED = "--kernels=inductor"
+
+
 def budgets():
     """Returns steps that train within shares of the memory that it takes, by tidepool and then by PyTorch's own ways.
 
@@ -91,8 +94,9 @@ def budgets():
     """
     shares = ("1.0", "0.7", "0.5", "0.35")
     ways = ((140, "compiled", *shares), (140, "offload", *shares), (100, "checkpoint"), (100, "save_on_cpu"),
-            (120, "activation_memory_budget", "0.8", "0.5", "0.2"))
-    return [Step(f"budgets_{way}_{network}", seconds, [script("budgets.py", network, way, *words)], least=60,
+            (120, "activation_memory_budget", "0.8", "0.5", "0.2"), (140, "compiled", *shares, FUSED),
+            (120, "activation_memory_budget", "0.8", "0.5", "0.2", FUSED))
+    return [Step(f"budgets_{way}{'_inductor' if FUSED in words else ''}_{network}", seconds, [script("budgets.py", network, way, *words)], least=60,
                  needs=("torch", "compiler", "tidepool"), judge=judge_budgets)
             for seconds, way, *words in ways for network in ("gpt2-medium", "resnet-50")]
 

@@ -619,7 +619,7 @@ def compile(model, *, budget, fullgraph=False, **options):
     """Returns torch.compile(model) for training steps in which PyTorch reserves at most `budget` bytes, or "23GiB".
 
     The budget counts all of the process, weights and optimizer state too. Operators run again in the backward
-    pass, and data leaves for the host, where that costs least; losses and gradients stay the same to the last bit.
+    pass, and data leaves for the host, where that costs least; losses and gradients stay the same, with eager kernels to the last bit.
     Each shape of inputs has a plan of its own. torch.compile(model, backend="tidepool", options={"budget": budget})
     is the same with PyTorch's choice about shapes.
 
@@ -628,6 +628,8 @@ def compile(model, *, budget, fullgraph=False, **options):
     link: bytes a second between the device and the host, or "25GB/s"; by default it is measured. With "none" nothing is sent to the host, as
         by default where the GPU shares its memory.
     time_limit: seconds of a search, 8 by default.
+    kernels: "eager" for those of PyTorch, by default, or "inductor": operators of elements and reductions that follow each other are fused, with
+        the small differences in the last bits that Inductor makes.
 
     ValueError for wrong options. The first step, and a later one that finds more tensors, raises BudgetError if the
     budget is too small: at compile time inside of PyTorch's BackendCompilerFailed.

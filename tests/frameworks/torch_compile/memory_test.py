@@ -123,15 +123,15 @@ def row(name, budget, peaks, plan):
     print(line, flush=True)
 
 
-def measure(name, make, data, shares):
+def measure(name, make, data, shares, **options):
     """Prints rows for shares of the graph's own memory, and yields (share, budget, peaks, plan)."""
     row(f"{name} eager", 0, *train(make, data))
-    peaks, plan = train(make, data, 1 << 42)
+    peaks, plan = train(make, data, 1 << 42, **options)
     row(f"{name} all", 1 << 42, peaks, plan)
     for share in shares:
         budget = plan.outside_bytes + int(share * plan.graph_bytes)
         try:
-            got = train(make, data, budget)
+            got = train(make, data, budget, **options)
         except Exception as error:
             print(f"{name} {share}: {str(error)[:400]}", flush=True)
             yield share, budget, None, None
@@ -145,8 +145,8 @@ def deviations():
     return figures.deviations / max(figures.served, 1)
 
 
-def check(name, shares):
-    for share, budget, peaks, plan in measure(name, *SMALL[name], shares):
+def check(name, shares, **options):
+    for share, budget, peaks, plan in measure(name, *SMALL[name], shares, **options):
         assert plan is not None, share
         assert max(each.reserved for each in peaks) <= 1.01 * budget, (share, [each.reserved for each in peaks], budget)
         assert 0.97 * plan.peak_bytes <= peaks[-1].reserved <= 1.01 * plan.peak_bytes, (share, peaks[-1].reserved, plan)
@@ -285,7 +285,7 @@ if __name__ == "__main__":
             pass
     else:
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
-                  "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
+                  "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
                   "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}

@@ -399,6 +399,94 @@ def operators_with_graphs_of_their_own_run_without_a_schedule():
     assert any("graphs of its own" in reason for reason in tidepool_torch.fallbacks()), tidepool_torch.fallbacks()
 
 
+# Kernels of Inductor --------------------------------------------------------------------------------
+
+
+def is_near(a, b):
+    left, right = (torch.utils._pytree.tree_leaves(values) for values in (a, b))
+    return len(left) == len(right) and all(torch.allclose(x.float(), y.float(), rtol=1e-3, atol=1e-4) for x, y in zip(left, right))
+
+
+def fused_operators():
+    from tidepool._torch_compile import _fuse
+
+    for program in (Program(lambda: models.GPT(layers=2, dropout=0.0), lambda: models.tokens(4)),
+                    Program(lambda: models.GPT(layers=2), lambda: models.tokens(4))):
+        expected = program.train(steps=3)
+        eager = plan_of(program)
+        for link, share in ((50e9, 1.0), (1e8, 0.6), (5e9, 0.6)):
+            count, known = len(tidepool_torch.plans()), len(_fuse._functions)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                got = program.train(within(share_of(eager, share), link=link, kernels="inductor", time_limit=2), 3)
+            plan = tidepool_torch.plans()[count]
+            print(f"  {share}: {len(_fuse._functions) - known} functions, {plan.runs_again} run again, {plan.copies_out} out, "
+                  f"{plan.seconds * 1e6:.0f} us of {eager.seconds * 1e6:.0f}", flush=True)
+            assert is_near(expected, got), (share, link)
+            assert plan.peak_bytes <= plan.budget and (share == 1.0 or plan.runs_again or plan.copies_out), plan
+        assert len(_fuse._functions) > 5
+    assert not tidepool_torch.fallbacks()
+
+
+@contextlib.contextmanager
+def _uncompiled():
+    """Runs groups as PyTorch's own kernels, since compiling takes seconds."""
+    from tidepool._torch_compile import _fuse
+
+    _fuse._functions.clear()
+    with unittest.mock.patch.object(_fuse, "_compiled", lambda module, examples, results, number: _fuse._named(module.forward, number)):
+        yield
+    _fuse._functions.clear()
+
+
+def what_only_a_group_reads_is_no_data():
+    program = Program(lambda: models.GPT(layers=2, dropout=0.0, words=4096), lambda: models.tokens(4, 64, 4096))
+    logits = 4 * 64 * 4096 * 4
+    with _uncompiled():
+        (captured, _, written), = _written(lambda: plan_of(program))  # eager kernels
+        large = [datum["name"] for datum in captured.data if datum["bytes"] == logits]
+        assert len(large) >= 4, large  # logits, their logarithm, and gradients of both
+        *_, (captured, _, written) = _written(lambda: plan_of(program, kernels="inductor"))
+        large = [datum["name"] for datum in captured.data if datum["bytes"] == logits]
+        assert len(large) == 2, large  # the logits and their gradient
+        assert is_near(program.train(), program.train(within(UNLIMITED, kernels="inductor")))
+        # Each layer's groups are those of the first one.
+        calls = [node for graph in (written.forward.graph, written.backward.graph) for node in graph.nodes if "group" in node.meta]
+        assert len({node.target for node in calls}) < len(calls), calls
+
+
+def groups_run_where_inductor_does_not_compile():
+    from tidepool._torch_compile import _fuse, _private
+
+    program = Program(lambda: models.GPT(layers=1, dropout=0.0), lambda: models.tokens(4))
+    _fuse._functions.clear()
+    with unittest.mock.patch.object(_private, "compile_by_inductor", side_effect=RuntimeError("no compiler")):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            got = program.train(within(UNLIMITED, kernels="inductor"))
+    _fuse._functions.clear()
+    assert any("since Inductor did not compile them: no compiler" in str(one.message) for one in told), told
+    assert is_near(program.train(), got)
+
+
+def groups_take_tensors_of_other_strides():
+    from tidepool._torch_compile import _fuse
+
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    with torch._subclasses.FakeTensorMode():
+        x.meta["val"] = torch.empty(8, 4)
+        nodes = [graph.call_function(torch.ops.aten.sin.default, (x,))]
+        nodes.append(graph.call_function(torch.ops.aten.cos.default, (nodes[0],)))
+        for node in nodes:
+            node.meta["val"] = torch.empty(8, 4)
+    graph.output((nodes[1],))
+    _fuse.fuse(graph)
+    call, = [node for node in graph.nodes if "group" in node.meta]
+    for value in (torch.randn(8, 4), torch.randn(4, 8).t(), torch.randn(3, 4)):
+        assert torch.allclose(call.target(value)[0], value.sin().cos(), atol=1e-6), value.stride()
+
+
 # Addresses ------------------------------------------------------------------------------------------
 
 
@@ -821,7 +909,8 @@ def wrong_options_are_refused():
                           ({"budget": None}, "needs a budget"), ({"budget": -1}, "budget -1"),
                           ({"budget": True}, "budget True"), ({"budget": 1.5}, "whole number"),
                           ({"budget": float("nan")}, "budget nan"), ({"budget": 1, "time_limit": 0}, "time_limit 0"), ({"budget": 1, "slab": 1}, "slab 1"),
-                          ({"budget": 1, "bugdet": 1}, "did you mean 'budget'"), ({"budget": 1, "link": "x"}, "link: 'x'")):
+                          ({"budget": 1, "bugdet": 1}, "did you mean 'budget'"), ({"budget": 1, "link": "x"}, "link: 'x'"),
+                          ({"budget": 1, "kernels": "triton"}, "kernels 'triton', expected 'eager' or 'inductor'")):
         raises(ValueError, part, lambda: tidepool_torch.compile(model, **options))
     raises(Exception, "needs a budget", lambda: torch.compile(model, backend="tidepool")(*models.tokens(4)))
     raises(Exception, "unknown option 'memory'", lambda: torch.compile(
@@ -833,4 +922,5 @@ def wrong_options_are_refused():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
-                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on")])
+                  and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
+                                   "_uncompiled", "is_near")])

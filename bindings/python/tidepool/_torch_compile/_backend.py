@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager, List, Mapping, Optional, Seque
 import torch
 from functorch.compile import default_partition
 
-from . import _buffers, _capture, _costs, _link, _operators, _optimizers, _options, _places, _private, _sharing, _simplify, _slab
+from . import _buffers, _capture, _costs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _sharing, _simplify, _slab
 from ._emit import write
 from ._options import BudgetError
 from ._order import Problem, carry_out
@@ -342,6 +342,7 @@ class _Planner:
         self.costs: Any = None
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
+        self.fusion: Optional[_capture.Fusion] = None
         self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
         self.device: Optional[torch.device] = None
 
@@ -356,7 +357,14 @@ class _Planner:
             if fallbacks[str(reason)] == 1:
                 warnings.warn(f"tidepool: a graph runs without a schedule, so the budget may be exceeded: {reason}",
                               RuntimeWarning, stacklevel=2)
-            return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
+            passes = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **keywords)
+            self.fuse(passes)
+            return passes
+
+    def fuse(self, passes: Sequence[torch.fx.GraphModule]) -> None:
+        if self.options.kernels == "inductor":
+            for module in passes:
+                _fuse.fuse(module.graph)
 
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
@@ -369,6 +377,8 @@ class _Planner:
         self.costs = _costs.costs_of(device, has_slab)
         with _private.real_tensors():
             link = _link.link_rate(device) if self.options.link is None else self.options.link
+        if self.options.kernels == "inductor":
+            self.fusion = self._fusion(joint, forward_count)
         captured = self._captured(joint, forward_count, link, has_slab)
         outside = self._outside(captured, has_slab)
         if self.is_shared:
@@ -388,9 +398,19 @@ class _Planner:
         plans.append(self.plan)
         return written.forward, written.backward
 
+    def _fusion(self, joint: torch.fx.GraphModule, forward_count: int) -> _capture.Fusion:
+        """Returns how operators fuse, with the times that they have where all run once, in their order."""
+        _fuse.advance_reductions(joint.graph)
+        inlined = _fuse.inlined(joint.graph)
+        assumed = _fuse.assumed_times(joint.graph, inlined)
+        captured = _capture.capture(joint, forward_count, self.costs, fusion=_capture.Fusion(inlined, assumed))
+        written = write(joint, captured, [("run", i) for i in range(len(captured.tasks))])
+        self.fuse((written.forward, written.backward))
+        return _capture.Fusion(inlined, _fuse.measured_times((written.forward.graph, written.backward.graph), assumed, self.costs))
+
     def _captured(self, joint: torch.fx.GraphModule, forward_count: int, link: float, has_slab: bool) -> _capture.Captured:
         between = 0 if has_slab and self.nest is None else self.outside.between
-        captured = _capture.capture(joint, forward_count, self.costs, link, between, self.region.keeps_gradients)
+        captured = _capture.capture(joint, forward_count, self.costs, link, between, self.region.keeps_gradients, self.fusion)
         self.gradient_bytes = captured.gradient_bytes
         self.least = _capture.least_memory(captured.document)[0]
         own = _capture.without_between(captured.document)
@@ -447,6 +467,7 @@ class _Planner:
     def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any) -> Any:
         begin = time.perf_counter()
         written = write(joint, captured, order.actions)
+        self.fuse((written.forward, written.backward))
         self.writing_seconds += time.perf_counter() - begin
         return written
 
@@ -501,7 +522,8 @@ class _Compiled:
         self._watch: Optional[_Watch] = None
         self.call = _private.compile_joint(
             region.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
-            compile_backward=self._backward, compile_inference=_boxed)
+            compile_backward=self._backward, compile_inference=self._inference,
+            taken_apart=_fuse.TAKEN_APART if region.options.kernels == "inductor" else ())
         self.between = region.outside.between  # in the plan
 
     def watch(self) -> Optional[_Watch]:
@@ -525,6 +547,11 @@ class _Compiled:
             return _guarded(module, self.planner.device, slab.begin_backward, None, slab.passes(self.planner.places.backward))
         watch = self.watch()
         return _guarded(module, self.planner.device, watch and watch.begin_backward, watch and watch.end)
+
+    def _inference(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
+        """Returns a function for a graph without a backward pass, which has no schedule."""
+        self.planner.fuse([module])
+        return _guarded(module, None, None, None)
 
 
 class _SlabRun:
@@ -703,11 +730,6 @@ def _guarded(module: torch.fx.GraphModule, device: Optional[torch.device], begin
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
-
-
-def _boxed(module: torch.fx.GraphModule, inputs: Any) -> Callable[[List[Any]], Any]:
-    """Returns a function for a graph without a backward pass, which runs as it is."""
-    return _guarded(module, None, None, None)
 
 
 def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapping[str, Any]] = None,

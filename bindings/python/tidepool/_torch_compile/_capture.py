@@ -18,7 +18,7 @@ from torch import fx
 from . import _private
 from ._costs import Costs, round_up, tensors_of
 
-__all__ = ["BORDER", "END", "Captured", "Unsupported", "capture", "check", "describe_task", "device_of", "least_memory", "needed_by",
+__all__ = ["BORDER", "END", "Captured", "Fusion", "Unsupported", "capture", "check", "describe_task", "device_of", "least_memory", "needed_by",
            "without_between", "without_gradients"]
 
 BORDER = "begin of backward"
@@ -34,6 +34,14 @@ class Unsupported(Exception):
 
 
 @dataclasses.dataclass
+class Fusion:
+    """Operators of a joint graph that Inductor fuses with others."""
+
+    inlined: Set[fx.Node] = dataclasses.field(default_factory=set)  # that run beside each of their users, as views do
+    seconds: Dict[fx.Node, float] = dataclasses.field(default_factory=dict)  # of others: their part of a kernel's time
+
+
+@dataclasses.dataclass
 class Captured:
     """A task graph, and its nodes in the joint graph."""
 
@@ -45,6 +53,7 @@ class Captured:
     maker: Dict[str, fx.Node]  # of each datum: the node that has it as its value
     datum: Dict[int, str]  # of each storage
     views: Set[fx.Node]
+    inlined: Set[fx.Node]  # among `views`
     mutated: Set[fx.Node]  # inputs that the step changes
     outside_bytes: int  # bytes of parameters and inputs
     tangent_bytes: int  # bytes of tangents, which exist from the border on
@@ -112,9 +121,14 @@ def _storages(values):
 
 
 class _Storages:
-    """The storages of a graph: which are held outside, and which operator makes each of the others."""
+    """The storages of a graph: which are held outside, and which operator makes each of the others.
 
-    def __init__(self, graph, device):
+    inlined: operators that run beside each of their users, as views do, so that their results are no data.
+    """
+
+    def __init__(self, graph, device, inlined):
+        self.inlined = inlined
+        self.sources = {}  # storage of an inlined result -> the storages that it is computed from
         self.outside = set(_storages(node for node in graph.nodes if node.op in ("placeholder", "get_attr")))
         self.made_by = {}  # operator -> its new storages
         self.maker = {}  # storage -> the first node with a value in it
@@ -128,9 +142,14 @@ class _Storages:
         if node.target is operator.getitem:
             self._add_part(node)
             return
-        new = [key for key in _storages([node]) if key not in self.outside and key not in self.bytes]
+        new = [key for key in _storages([node]) if key not in self.outside and key not in self.bytes and key not in self.sources]
         if not new:
             self.views.add(node)
+            return
+        if node in self.inlined:
+            self.views.add(node)
+            sources = self._with_sources(_storages(node.all_input_nodes))
+            self.sources.update(dict.fromkeys(new, sources))
             return
         self.made_by[node] = new
         for tensor in tensors_of(node.meta["val"]):
@@ -153,7 +172,11 @@ class _Storages:
 
     def inside(self, nodes):
         """Returns the storages of nodes that operators of the graph make."""
-        return [key for key in _storages(nodes) if key not in self.outside]
+        return [key for key in self._with_sources(_storages(nodes)) if key not in self.outside]
+
+    def _with_sources(self, keys):
+        """Returns storages with those that inlined results are computed from in the place of these."""
+        return list(dict.fromkeys(source for key in keys for source in self.sources.get(key, [key])))
 
 
 def _bytes_outside(nodes):
@@ -201,10 +224,11 @@ def _runs_once(node):
 class _Maker:
     """Makes the tasks and data of a graph."""
 
-    def __init__(self, graph, device, costs, forward_results, backward_results, gradients_outside):
+    def __init__(self, graph, device, costs, fusion, forward_results, backward_results, gradients_outside):
         self.gradients_outside = gradients_outside
-        self.storages = _Storages(graph, device)
+        self.storages = _Storages(graph, device, fusion.inlined)
         self.costs = costs
+        self.seconds = fusion.seconds
         self.ends = set(self.storages.inside(backward_results))
         operators = self.storages.made_by
         self.read = set(self.storages.inside([*forward_results, *backward_results])).union(
@@ -236,7 +260,8 @@ class _Maker:
             self.data.append(_datum(self.names[key], self._bytes(key), self._kind(key, phase)))
         may_rerun = phase == "forward" and not _runs_once(node)
         small = self._small(kept) if may_rerun else []
-        seconds, workspace = self.costs.of(node, sum(self.storages.bytes[key] for key in made))
+        seconds, workspace = (self.seconds[node], 0) if node in self.seconds else self.costs.of(
+            node, sum(self.storages.bytes[key] for key in made))
         workspace += sum(self.storages.bytes[key] for key in made if key not in kept or key in small)
         reads = self.names_of(node.all_input_nodes) + ([_TANGENTS] if phase == "backward" else [])
         large = [self.names[key] for key in kept if key not in small]
@@ -265,10 +290,11 @@ def _datum(name, size, kind):
     return {"name": name, "bytes": size, "kind": kind}
 
 
-def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_outside=False):
+def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_outside=False, fusion=None):
     """Returns the task graph of a joint graph. Its first `forward_count` results are those of the forward pass.
 
     between: bytes that the caller takes between the passes, tangents included.
+    fusion: which operators run beside their users, and the time of others that fuse.
     gradients_outside: whether the program keeps gradients beyond the step, so that they count as memory of others.
     Raises Unsupported for a graph that cannot be put into another order.
     """
@@ -277,7 +303,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
     device = device_of(graph)
     results = list(next(node for node in graph.nodes if node.op == "output").args[0])
     forward_results, backward_results = results[:forward_count], results[forward_count:]
-    maker = _Maker(graph, device, costs or Costs(device), forward_results, backward_results, gradients_outside)
+    maker = _Maker(graph, device, costs or Costs(device), fusion or Fusion(), forward_results, backward_results, gradients_outside)
     forward, backward = _divide(list(maker.storages.made_by), forward_results)
     for node in forward:
         maker.add(node, "forward")
@@ -298,7 +324,7 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
         forward_results=forward_results, backward_results=backward_results,
         node={**{node.name: node for node in maker.storages.made_by}, **maker.small}, small=maker.small,
         maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
-        views=maker.storages.views, mutated=mutated, outside_bytes=_bytes_outside(inputs),
+        views=maker.storages.views, inlined=maker.storages.inlined, mutated=mutated, outside_bytes=_bytes_outside(inputs),
         tangent_bytes=tangent_bytes,
         clone_bytes=_bytes_outside(mutated),
         trained_bytes=_bytes_outside(node for node in inputs if getattr(node.meta["val"], "requires_grad", False)),

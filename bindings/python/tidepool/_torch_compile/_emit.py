@@ -34,6 +34,7 @@ class _Writer:
         self.tangents = [node for node in inputs if _private.is_tangent(node)]
         self.outside = {node: self.forward.node_copy(node) for node in inputs if not _private.is_tangent(node)}
         self.here, self.on_host, self.views = {}, {}, {}
+        self.beside = {}  # inlined nodes of the operator that is written
         self.coming = set()  # data whose copy in has begun
         self.saved = {}  # node of the forward graph -> its placeholder in the backward graph
         self.ran = {}  # task -> the node of its last run
@@ -63,7 +64,12 @@ class _Writer:
 
     def _view(self, node):
         """Makes a view beside its user. It is made again for another value of its data, which it would keep alive."""
+        if node in self.beside:
+            return self.beside[node]
         bases = {argument: self.value(argument) for argument in node.all_input_nodes}
+        if node in self.captured.inlined:
+            self.beside[node] = self.graph.node_copy(node, bases.__getitem__)
+            return self.beside[node]
         place = (node, *bases.values())
         if place not in self.views:
             self.views[place] = self.graph.node_copy(node, bases.__getitem__)
@@ -90,6 +96,7 @@ class _Writer:
     def run(self, number):
         task = self.captured.tasks[number]
         name = task["name"]
+        self.beside = {}
         if name == BORDER:
             return self._begin_backward()
         if name == END:

@@ -22,10 +22,12 @@ class Options:
     budget: int  # bytes of the device
     link: Optional[float]  # bytes a second in each direction; 0: nothing is sent; None: measured
     time_limit: float  # seconds of a search
+    kernels: str  # "eager": those of PyTorch, one for each operator; "inductor": Inductor fuses operators that follow each other
     slab: bool  # whether tensors of the step have planned addresses, so that the budget is what PyTorch reserves
 
 
-_KNOWN = ("budget", "link", "slab", "time_limit")
+_KERNELS = ("eager", "inductor")
+_KNOWN = ("budget", "kernels", "link", "slab", "time_limit")
 
 
 def _parse_bytes(name: str, text: str) -> int:
@@ -81,7 +83,10 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
     slab = given.get("slab", True)
     if not isinstance(slab, bool):
         raise ValueError(f"slab {slab!r}, expected True or False")
-    return Options(budget=size_bytes("budget", given["budget"]), link=link,
+    kernels = given.get("kernels", "eager")
+    if kernels not in _KERNELS:
+        raise ValueError(f"kernels {kernels!r}, expected {' or '.join(map(repr, _KERNELS))}")
+    return Options(budget=size_bytes("budget", given["budget"]), link=link, kernels=kernels,
                    time_limit=_seconds(given.get("time_limit", 8)), slab=slab)
 
 

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST",
-           "at_end_of_backward", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
+           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
            "is_backward", "is_in_place", "is_tangent", "mutations", "other_inputs", "real_tensors", "register", "storage_key",
            "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
 
@@ -23,11 +23,18 @@ def register(name, backend):
         registry.register_backend(compiler_fn=backend, name=name)
 
 
-def compile_joint(module, inputs, *, partition, compile_forward, compile_backward, compile_inference):
-    """Returns a function that computes `module` for training, by AOTAutograd and a partition function."""
-    from torch._dynamo.backends.common import aot_autograd
+def compile_joint(module, inputs, *, partition, compile_forward, compile_backward, compile_inference, taken_apart=()):
+    """Returns a function that computes `module` for training, by AOTAutograd and a partition function.
 
-    compiler = aot_autograd(fw_compiler=compile_forward, bw_compiler=compile_backward,
+    taken_apart: names of operators that are written as simpler ones.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._inductor.decomposition import select_decomp_table
+
+    known = select_decomp_table() if taken_apart else {}
+    simpler = {operator: known[operator] for operator in known if getattr(operator, "namespace", "") == "aten" and
+               operator._opname in taken_apart}
+    compiler = aot_autograd(decompositions=simpler, fw_compiler=compile_forward, bw_compiler=compile_backward,
                              inference_compiler=compile_inference, partition_fn=partition)
     return compiler(module, inputs)
 
@@ -177,6 +184,26 @@ def describe_outputs(joint, forward, backward, results):
     saved = len(ends[0].args[0]) - results
     ends[0].meta["desc"] = [*described[:results], *(SavedForBackwardsAOTOutput(i) for i in range(saved))]
     ends[1].meta["desc"] = list(described[results:])
+
+
+def compile_by_inductor(module, examples):
+    """Returns a function that computes a graph of operators by kernels of Inductor. It takes a list of tensors of the sizes and strides of
+    the examples, which are fake, and returns tensors of those that the operators have."""
+    from torch._guards import TracingContext, tracing
+    from torch._inductor.compile_fx import compile_fx_inner  # an import of a second
+    from torch._inductor.decomposition import select_decomp_table
+    from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+    from torch._inductor.virtualized import V
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    mode = examples[0].fake_mode
+    with tracing(TracingContext(mode)), V.set_fake_mode(mode):
+        with mode:
+            module = make_fx(module, decomposition_table=select_decomp_table())(*examples)
+            module = joint_graph_passes(module)
+        end = next(node for node in module.graph.nodes if node.op == "output")
+        end.meta["user_visible_output_idxs"] = list(range(len(end.args[0])))  # these keep their strides
+        return compile_fx_inner(module, examples)
 
 
 # Generated code -------------------------------------------------------------------------------------

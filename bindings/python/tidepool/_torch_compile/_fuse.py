@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that follow each other in a written graph, as kernels of Inductor.
+
+The order of a graph is that of its schedule, and stays. Between two products, copies or other operators with kernels of their own
+lie operators of elements and reductions. Those of them that hand tensors to each other, or read the same ones, become a group:
+one function, which Inductor compiles. Results that nothing else reads are never in memory.
+"""
+import operator
+import warnings
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Set, Tuple
+
+import torch
+from torch import fx
+
+from . import _private
+from ._costs import Costs, assumed_seconds, tensors_of
+
+__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "fuse", "inlined", "measured_times"]
+
+_aten = torch.ops.aten
+_CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zeros_like")
+# Beside operators that PyTorch marks as pointwise. Inductor makes loops of all of them.
+_ELEMENTWISE = ("_to_copy", "clone", "gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward", "threshold_backward",
+                "native_dropout_backward", "where", "masked_fill", "hardswish_backward", "hardsigmoid_backward", "leaky_relu_backward",
+                "elu_backward", "softplus_backward", "select_backward", "slice_backward", "scatter", *_CONSTANTS)
+_OTHERS = ("amax", "amin", "any", "cat", "embedding", "gather", "mean", "stack", "sum", "var_mean")
+_WITH_ELEMENTS = {getattr(_aten, name) for name in _ELEMENTWISE} | {torch.ops.prims.convert_element_type}
+_FUSED = _WITH_ELEMENTS | {getattr(_aten, name) for name in _OTHERS}
+
+# Operators that are taken apart, so that their parts fuse with others, and small results are kept in the place of large ones.
+TAKEN_APART = ("_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "nll_loss_forward",
+               "nll_loss_backward", "native_layer_norm", "native_layer_norm_backward", "native_group_norm",
+               "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward")
+
+
+def _storages(node: fx.Node) -> Set[int]:
+    return {_private.storage_key(tensor) for tensor in tensors_of(node.meta.get("val"))}
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Returns whether a node makes no memory: a view, or one of several results."""
+    if node.op != "call_function" or not tensors_of(node.meta.get("val")):
+        return False
+    return _storages(node) <= set().union(*(_storages(one) for one in node.all_input_nodes), set())
+
+
+def _may_fuse(node: fx.Node) -> bool:
+    """Returns whether Inductor makes loops of a node's operator, which takes nothing but tensors of one device."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or _private.is_in_place(target):
+        return False
+    if torch.Tag.nondeterministic_seeded in target.tags or not (
+            torch.Tag.pointwise in target.tags or target.overloadpacket in _FUSED):
+        return False
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    tensors = [tensor for value in values for tensor in tensors_of(value)]
+    devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}  # numbers may be on the CPU
+    return len(devices) <= 1 and all(tensors_of(value) for value in values)
+
+
+# Groups ---------------------------------------------------------------------------------------------
+
+
+def _runs(graph: fx.Graph) -> List[List[fx.Node]]:
+    """Returns the longest runs of nodes without another operator between them, each with its views."""
+    runs: List[List[fx.Node]] = [[]]
+    for node in graph.nodes:
+        if _may_fuse(node) or (_is_view(node) and runs[-1]):
+            runs[-1].append(node)
+        elif runs[-1] and node.op != "placeholder":
+            runs.append([])
+    return runs
+
+
+def _groups(run: Sequence[fx.Node]) -> List[List[fx.Node]]:
+    """Divides the operators of a run into those that hand tensors to each other or read the same ones. Views are in none."""
+    parent: Dict[int, int] = {}  # of each storage: another one of its group, or itself
+
+    def first(storage: int) -> int:
+        while parent.setdefault(storage, storage) != storage:
+            storage = parent[storage]
+        return storage
+
+    operators = {node: next(iter(_storages(node))) for node in run if not _is_view(node)}
+    for node, storage in operators.items():
+        for other in _storages(node).union(*(_storages(one) for one in node.all_input_nodes)):
+            parent[first(other)] = first(storage)
+    groups: Dict[int, List[fx.Node]] = {}
+    for node, storage in operators.items():
+        groups.setdefault(first(storage), []).append(node)
+    return list(groups.values())
+
+
+class _Group:
+    """A graph of its own for some operators of a run, and the nodes that it replaces."""
+
+    def __init__(self, run: Sequence[fx.Node], operators: Sequence[fx.Node]):
+        self.graph = fx.Graph()
+        self.operators = operators
+        self.inputs: List[fx.Node] = []
+        self._inside: Dict[fx.Node, fx.Node] = {}
+        made = set(operators)
+        self.depends: List[fx.Node] = []  # nodes of the run that need the group's tensors: its operators, and views of their results
+        for node in run:
+            if node in made or any(one in made for one in node.all_input_nodes) and _is_view(node):
+                made.add(node)
+                self.depends.append(node)
+        self._made = made
+        own = set(operators)
+        # A result of an operator with several is the node that takes it.
+        self.results = [node for node in self.depends
+                        if isinstance(node.meta["val"], torch.Tensor) and (node in own or self._is_part(node, own))
+                        and self._leaves(node)]
+        for node in operators:
+            self._value(node)
+        self.graph.output(tuple(self._value(node) for node in self.results))
+
+    @staticmethod
+    def _is_part(node: fx.Node, operators: Set[fx.Node]) -> bool:
+        return node.target is operator.getitem and node.args[0] in operators
+
+    def _leaves(self, node: fx.Node) -> bool:
+        """Returns whether a node outside of the group reads a value, or a view of it."""
+        return any(user not in self._made or (_is_view(user) and self._leaves(user)) for user in node.users)
+
+    def _value(self, node: fx.Node) -> fx.Node:
+        if node not in self._inside:
+            if node in self._made:
+                arguments, keywords = fx.node.map_arg((node.args, node.kwargs), self._value)
+                self._inside[node] = self.graph.call_function(node.target, arguments, keywords)  # names by its place alone
+            else:
+                self.inputs.append(node)
+                self._inside[node] = self.graph.placeholder(f"input_{len(self.inputs)}")
+                self._inside[node].meta["val"] = node.meta["val"]
+        return self._inside[node]
+
+
+def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]) -> None:
+    """Puts a call of a function in the place of a group's first operator. Nodes of the run that it needs move before it."""
+    graph = run[0].graph
+    first = group.depends[0]
+    needed = set(group.inputs)
+    for node in reversed(run):
+        needed.update(node.all_input_nodes if node in needed else ())
+    for node in run[run.index(first):]:
+        if node in needed:
+            first.prepend(node)
+    with graph.inserting_before(first):
+        call = graph.call_function(function, tuple(group.inputs))
+        call.meta["val"] = tuple(node.meta["val"] for node in group.results)
+        call.meta["group"] = [node.meta.get("operator") for node in group.operators]
+        parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(group.results))]
+    for node, part in zip(group.results, parts):
+        part.meta = dict(node.meta)
+        node.replace_all_uses_with(part)
+
+
+def fuse(graph: fx.Graph) -> None:
+    """Replaces operators of a graph by calls of functions that Inductor compiled. The order of all others stays.
+
+    A graph with symbols in its shapes stays as it is.
+    """
+    if any(_private.has_symbols(leaf) for node in graph.nodes for leaf in _private.tree_leaves(node.meta.get("val"))):
+        return
+    for run in _runs(graph):
+        for operators in _groups(run):
+            group = _Group(run, operators)
+            if group.results and group.inputs:
+                _replace(run, group, _function(group))
+    graph.eliminate_dead_code()
+
+
+# The joint graph ------------------------------------------------------------------------------------
+
+_SMALL = 16  # a reduction has at most a 16th of the bytes that it reads
+
+
+def _bytes(nodes: Iterable[fx.Node]) -> int:
+    sizes = {_private.storage_key(tensor): tensor.untyped_storage().nbytes()
+             for node in nodes for tensor in tensors_of(node.meta.get("val"))}
+    return sum(sizes.values())
+
+
+def advance_reductions(graph: fx.Graph) -> None:
+    """Moves each reduction of one tensor, such as the gradient of a bias, to the operator of elements that makes it, so that they fuse."""
+    for node in list(graph.nodes):
+        if not _may_fuse(node) or _is_view(node) or _bytes([node]) * _SMALL > _bytes(node.all_input_nodes):
+            continue
+        views: List[fx.Node] = []
+        inputs = node.all_input_nodes
+        while len(inputs) == 1 and _is_view(inputs[0]):
+            views.insert(0, inputs[0])
+            inputs = inputs[0].all_input_nodes
+        if len(inputs) == 1 and _may_fuse(inputs[0]):
+            for moved in (node, *reversed(views)):
+                inputs[0].append(moved)
+
+
+class _Sources:
+    """The nodes with the data that each operator of a graph reads, if some operators run beside their users."""
+
+    def __init__(self) -> None:
+        self.inlined: Set[fx.Node] = set()
+        self._of: Dict[fx.Node, Set[fx.Node]] = {}
+
+    def of(self, node: fx.Node) -> Set[fx.Node]:
+        """Returns the nodes with the data that an operator reads."""
+        return set().union(*(self._of.get(one, {one}) for one in node.all_input_nodes))
+
+    def add(self, node: fx.Node, is_inlined: bool) -> None:
+        if is_inlined:
+            self.inlined.add(node)
+        if is_inlined or _is_view(node):
+            self._of[node] = self.of(node)
+
+
+_MORE = 1.25  # bytes that an inlined result is computed from over its own, at most
+
+
+def inlined(graph: fx.Graph) -> Set[fx.Node]:
+    """Returns operators of elements that run again beside each of their users, where they fuse: their results are never in memory.
+
+    The data that they are computed from takes no more memory than their results, or they have one user, which follows in the same kernel.
+    """
+    run_of = {node: (i, _private.is_backward(node)) for i, run in enumerate(_runs(graph)) for node in run}
+    sources = _Sources()
+    for node in graph.nodes:
+        users = _users(node)
+        may = (node in run_of and _has_elements(node) and users and all(_may_fuse(user) for user in users) and
+               (_bytes(sources.of(node)) <= _MORE * _bytes([node]) or
+                len(users) == 1 and run_of.get(users[0]) == run_of[node]))
+        sources.add(node, bool(may))
+    return sources.inlined
+
+
+def _users(node: fx.Node) -> List[fx.Node]:
+    """Returns the operators that read a node or views of it."""
+    return [found for user in node.users for found in (_users(user) if _is_view(user) else [user])]
+
+
+def _has_elements(node: fx.Node) -> bool:
+    """Returns whether each element of a node's result has a value of its own."""
+    return _may_fuse(node) and not _is_view(node) and (
+        torch.Tag.pointwise in node.target.tags or node.target.overloadpacket in _WITH_ELEMENTS)
+
+
+def assumed_times(graph: fx.Graph, but: Set[fx.Node]) -> Dict[fx.Node, float]:
+    """Returns the assumed seconds of operators of a joint graph that may fuse, without some of them. Copies of a node name it from now on."""
+    for node in graph.nodes:
+        node.meta["operator"] = node
+    return {node: assumed_seconds(node) for node in graph.nodes if _may_fuse(node) and not _is_view(node) and node not in but}
+
+
+def measured_times(graphs: Sequence[fx.Graph], assumed: Dict[fx.Node, float], costs: Costs) -> Dict[fx.Node, float]:
+    """Returns the seconds of operators that are in groups of written graphs: their part of the group's time."""
+    found = {}
+    for call in [node for graph in graphs for node in graph.nodes if "group" in node.meta]:
+        members = [node for node in call.meta["group"] if node in assumed]
+        seconds = costs.of(call, _bytes([call]))[0]
+        found.update({node: seconds * assumed[node] / sum(assumed[one] for one in members) for node in members})
+    return found
+
+
+# Functions ------------------------------------------------------------------------------------------
+
+_functions: Dict[Tuple[Any, ...], Callable[..., Any]] = {}  # by their code and the shapes of their inputs
+
+
+def _shape_of(tensor: torch.Tensor) -> Tuple[Any, ...]:
+    return tuple(tensor.size()), tuple(tensor.stride()), tensor.dtype, tensor.device
+
+
+def _function(group: _Group) -> Callable[..., Any]:
+    """Returns the function of a group. Groups of the same operators on tensors of the same shapes share it."""
+    module = fx.GraphModule({}, group.graph)
+    examples = [node.meta["val"] for node in group.inputs]
+    key = (module.code, *map(_shape_of, examples))
+    if key not in _functions:
+        _functions[key] = _compiled(module, examples, [node.meta["val"] for node in group.results], len(_functions))
+    return _functions[key]
+
+
+def _layouts(tensors: Sequence[torch.Tensor]) -> List[Any]:
+    return [(tensor.size(), tensor.stride()) for tensor in tensors]
+
+
+def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor], number: int) -> Callable[..., Any]:
+    """Returns a compiled function of tensors. Where sizes or strides are others than those of the fake ones, PyTorch's own kernels run."""
+    try:
+        call = _private.compile_by_inductor(module, examples)
+    except Exception as error:
+        warnings.warn(f"tidepool: {len(module.graph.nodes)} operators have kernels of their own, since Inductor did not compile them: "
+                      f"{error}", RuntimeWarning, stacklevel=2)
+        return _named(module.forward, number)
+    taken, given = _layouts(examples), _layouts(results)
+
+    def run(*tensors: torch.Tensor) -> Any:
+        found = call(list(tensors)) if _layouts(tensors) == taken else None
+        return found if found is not None and _layouts(found) == given else module.forward(*tensors)
+
+    return _named(run, number)
+
+
+def _named(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+    """Returns a function of a name of its own, by which the code of graphs calls it."""
+    def run(*tensors: torch.Tensor) -> Any:
+        return function(*tensors)
+
+    run.__name__ = run.__qualname__ = f"group_{number}"
+    run.__module__ = __name__
+    return run
