@@ -110,13 +110,14 @@ struct Regions {
   std::int64_t bytes;
 };
 
-// Gives the memory of the sleeping region "weights" to the other one, for a moment.
-void TakeAway(const Regions& regions) {
+// Returns memory of the region "cache", which sleeps then: that of the sleeping region "weights".
+void* TakeAway(const Regions& regions) {
   const auto size = static_cast<std::size_t>(regions.bytes);
   void* const other = Checked(regions.cache.Allocate(size, regions.stream));
   Check(regions.device.Fill(other, 2, regions.bytes, regions.stream));
+  Check(regions.pool.PauseRegion("cache", PauseMode::kDiscard, regions.stream));
   Check(regions.device.SynchronizeStream(regions.stream));
-  Check(regions.cache.Free(other, regions.stream));
+  return other;
 }
 
 // Prints the rates of a pause into a store and of a resume, as parts of the slower of the rates of
@@ -140,8 +141,10 @@ void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStor
       });
     }
     pause.Time([&] { Check(regions.pool.PauseRegionInto("weights", make(), regions.stream)); });
-    TakeAway(regions);
+    void* const other = TakeAway(regions);
     resume.Time([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+    Check(regions.cache.Free(other, regions.stream));
+    Check(regions.pool.ResumeRegion("cache", regions.stream));
   }
   const double out = std::min(Rate(bytes, put), Rate(bytes, copy_out));
   const double in = std::min(Rate(bytes, get), Rate(bytes, copy_in));
