@@ -273,6 +273,26 @@ def pinned(results):
                    pair=times["Pair/1"], device=times["PairOfTheDevice"], probe=times["Probe/256"], compress=times["Compress/256"])
 
 
+def regions(results):
+    def found(pattern):
+        return next(iter(results.fields(pattern)), None)
+
+    out, back = found(r"to the host: plain copy (\S+) GB/s, pause (\S+) GB/s, (\d+) %"), found(r"to the device: plain copy (\S+) GB/s, resume (\S+) GB/s, (\d+) %")
+    stores = {name: found(name + r": store alone (\S+) GB/s, pause (\S+) GB/s, (\d+) %; store alone (\S+) GB/s, resume (\S+) GB/s, (\d+) %")
+              for name in ("compressed", "file")}
+    rows = [["pause to page-locked memory", *out], ["resume from it", *back]]
+    for name, cells in stores.items():
+        alone, pause, part, alone_back, resume, part_back = cells or ["–"] * 6
+        rows += [[f"pause, {name}", alone, pause, part], [f"resume, {name}", alone_back, resume, part_back]]
+    first, = found(r"the first contents are there after (\S+) %")
+    undisturbed, = found(r"resume of memory that nobody took: (\S+) ms")
+    discard, taken = found(r"discard: (\S+) ms; the next owner takes the memory in (\S+) ms")
+    without, beside, inside = found(r"a pair: (\S+) ns without regions, (\S+) ns beside a region, (\S+) ns in a region")
+    return Figures(source=results.source(), table=table(["call", "copy or store alone, GB/s", "region, GB/s", "part, %"], rows), first=first,
+                   undisturbed=undisturbed, discard=discard, taken=f"{float(taken):.0f}", without=without, beside=beside, inside=inside,
+                   out=out[2], back=back[2])
+
+
 def vdnnpp(results):
     command = BENCH + "vdnnpp_papers tables"
     rows = [(name, batch, mode, re.findall(r"(\d+) / *([\d-]+)", rest), planned)
@@ -542,8 +562,8 @@ def gpu_programs(results):
 
 # Functions that take other files than the one of their own name.
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
-FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-           chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, gpt2_medium, llama_layer_sweep,
+FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, regions, vdnnpp,
+           vdnnpp_times, chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, gpt2_medium, llama_layer_sweep,
            machine_options, python_package, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 
 

@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of regions on the host device: pauses to page-locked memory and resumes, against the rate
 // of one plain copy each way; the contents that come first; a discard, and the time in which
-// another region takes its memory; a pair of allocation and free in a pool without regions, beside
-// regions, and in a region. The best of the rounds; each round times a plain copy too.
+// another region takes its memory; pauses and resumes with compressed contents, none of them zero,
+// and with a file, against the slower of the store alone and the plain copy; a pair of allocation
+// and free in a pool without regions, beside regions, and in a region. The best of the rounds; each
+// round times a plain copy too.
 //
-//   regions_bench [GIB [ROUNDS]]
-//       default: 1 GiB, 5 rounds. Needs twice the memory.
+//   regions_bench [GIB [ROUNDS [FOLDER]]]
+//       default: 1 GiB, 5 rounds, files in /tmp. Needs three times the memory: that of the device,
+//       of the contents that sleep, and of the host side of the plain copies. The file has GIB too.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "bench/support/number_argument.h"
+#include "tidepool/copies/contents_stores.h"
 #include "tidepool/host_device.h"
 #include "tidepool/pool.h"
 
@@ -79,7 +86,75 @@ int RunPairs(std::int64_t rounds) {
   return 0;
 }
 
-int Run(std::int64_t bytes, std::int64_t rounds) {
+double Rate(std::int64_t bytes, const Best& best) {
+  return static_cast<double>(bytes) / best.seconds() * 1e-9;
+}
+
+// Calls `transfer` for each block of contents in page-locked memory.
+template <typename Transfer>
+void ForEachBlock(std::byte* host, std::int64_t bytes, std::int64_t block_bytes,
+                  Transfer transfer) {
+  for (std::int64_t begin = 0; begin < bytes; begin += block_bytes) {
+    const std::int64_t end = std::min(bytes, begin + block_bytes);
+    Check(transfer(begin / block_bytes,
+                   absl::MakeSpan(host + begin, static_cast<std::size_t>(end - begin))));
+  }
+}
+
+// A pool of two regions, each of which may have all memory of the device.
+struct Regions {
+  HostDevice& device;
+  Pool& pool;
+  Pool& cache;
+  Stream stream;
+  std::int64_t bytes;
+};
+
+// Returns memory of the region "cache", which sleeps then: that of the sleeping region "weights".
+void* TakeAway(const Regions& regions) {
+  const auto size = static_cast<std::size_t>(regions.bytes);
+  void* const other = Checked(regions.cache.Allocate(size, regions.stream));
+  Check(regions.device.Fill(other, 2, regions.bytes, regions.stream));
+  Check(regions.pool.PauseRegion("cache", PauseMode::kDiscard, regions.stream));
+  Check(regions.device.SynchronizeStream(regions.stream));
+  return other;
+}
+
+// Prints the rates of a pause into a store and of a resume, as parts of the slower of the rates of
+// the store alone and of a plain copy.
+void RunStore(const char* name, const std::function<std::unique_ptr<ContentsStore>()>& make,
+              const Regions& regions, std::byte* host, const Best& copy_out, const Best& copy_in,
+              std::int64_t rounds) {
+  const std::int64_t bytes = regions.bytes;
+  Best put, get, pause, resume;
+  for (std::int64_t i = 0; i <= rounds; ++i) {
+    {
+      const std::unique_ptr<ContentsStore> alone = make();
+      put.Time([&] {
+        Check(alone->Begin(bytes));
+        ForEachBlock(host, bytes, alone->block_bytes(),
+                     [&](auto index, auto block) { return alone->Put(index, block); });
+      });
+      get.Time([&] {
+        ForEachBlock(host, bytes, alone->block_bytes(),
+                     [&](auto index, auto block) { return alone->Get(index, block); });
+      });
+    }
+    pause.Time([&] { Check(regions.pool.PauseRegionInto("weights", make(), regions.stream)); });
+    void* const other = TakeAway(regions);
+    resume.Time([&] { Check(regions.pool.ResumeRegion("weights", regions.stream)); });
+    Check(regions.cache.Free(other, regions.stream));
+    Check(regions.pool.ResumeRegion("cache", regions.stream));
+  }
+  const double out = std::min(Rate(bytes, put), Rate(bytes, copy_out));
+  const double in = std::min(Rate(bytes, get), Rate(bytes, copy_in));
+  std::printf("%s: store alone %.2f GB/s, pause %.2f GB/s, %.0f %%; ", name, Rate(bytes, put),
+              Rate(bytes, pause), 100 * Rate(bytes, pause) / out);
+  std::printf("store alone %.2f GB/s, resume %.2f GB/s, %.0f %%\n", Rate(bytes, get),
+              Rate(bytes, resume), 100 * Rate(bytes, resume) / in);
+}
+
+int Run(std::int64_t bytes, std::int64_t rounds, const std::string& folder) {
   const auto device =
       Checked(HostDevice::Create({.memory_bytes = bytes, .granularity = std::int64_t{2} << 20}));
   const auto pool = Checked(Pool::Create(device.get(), {.max_bytes = bytes}));
@@ -134,10 +209,7 @@ int Run(std::int64_t bytes, std::int64_t rounds) {
     Check(pool->ResumeRegion("cache", stream));
     Check(cache->Trim().status());
   }
-  Check(device->FreePinned(host));
-  const auto rate = [&](const Best& best) {
-    return static_cast<double>(bytes) / best.seconds() * 1e-9;
-  };
+  const auto rate = [&](const Best& best) { return Rate(bytes, best); };
   const double gib = static_cast<double>(bytes) / (1 << 30);
   std::printf("%.3g GiB in one region\n", gib);
   std::printf("to the host: plain copy %.2f GB/s, pause %.2f GB/s, %.0f %%\n", rate(copy_out),
@@ -149,6 +221,13 @@ int Run(std::int64_t bytes, std::int64_t rounds) {
   std::printf("resume of memory that nobody took: %.3f ms\n", 1e3 * undisturbed.seconds());
   std::printf("discard: %.3f ms; the next owner takes the memory in %.3f ms\n",
               1e3 * discard.seconds(), 1e3 * take.seconds());
+  const Regions regions = {*device, *pool, *cache, stream, bytes};
+  const auto run_store = [&](const char* name, const auto& make) {
+    RunStore(name, make, regions, static_cast<std::byte*>(host), copy_out, copy_in, rounds);
+  };
+  run_store("compressed", [] { return Checked(MakeCompressedStore({})); });
+  run_store("file", [&] { return Checked(MakeFileStore(folder)); });
+  Check(device->FreePinned(host));
   Check(pool->Free(memory, stream));
   return RunPairs(rounds);
 }
@@ -161,5 +240,5 @@ int main(int argc, char** argv) {
   return tidepool::bench::Run(
       static_cast<std::int64_t>(arguments.At(1, 1, 0.01, 64) * (std::int64_t{1} << 30)) &
           -(std::int64_t{2} << 20),
-      static_cast<std::int64_t>(arguments.At(2, 5, 1, 1000)));
+      static_cast<std::int64_t>(arguments.At(2, 5, 1, 1000)), argc > 3 ? argv[3] : "/tmp");
 }

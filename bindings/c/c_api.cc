@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -429,6 +430,20 @@ tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* gi
     return Store(c_pool.pool().Trim(Clamped(keep_bytes)),
                  given_back == nullptr ? &unused : given_back);
   });
+}
+
+tidepool_status tidepool_begin_make_room(tidepool_pool* pool, const char* tag,
+                                         tidepool_make_room function, void* data, size_t* number) {
+  return OnPoolWith(__func__, pool, number, "number", [&](CPool& c_pool) {
+    if (function == nullptr) return IsNull("function");
+    std::optional<std::string> known;
+    if (tag != nullptr) known = tag;
+    return Store(c_pool.room_makers().Add(std::move(known), function, data), number);
+  });
+}
+
+tidepool_status tidepool_end_make_room(tidepool_pool* pool, size_t number) {
+  return OnPool(__func__, pool, [&](CPool& c_pool) { return c_pool.room_makers().Remove(number); });
 }
 
 tidepool_status tidepool_pinned_allocate(tidepool_pool* pool, size_t bytes, void** address) {

@@ -73,6 +73,7 @@ absl::Status CPool::Start() {
   if (settings_.is_recording) recorder_ = std::make_unique<SwitchedRecorder>(settings_.alignment);
   options->recorder = recorder_.get();
   ObserveForTool(*options);
+  options->on_out_of_memory = [this](const auto& request) { return MakeRoom(request); };
   if (!settings_.trace.empty()) {
     const std::string path = absl::StrCat(settings_.trace, ".", DeviceName(), ".tide");
     if (absl::Status status = recorder_->Start(path); !status.ok()) return status;
@@ -93,6 +94,15 @@ void CPool::ObserveForTool(PoolOptions& options) {
   options.recorder = tool_observer_.get();
   if (options.memory == PoolMemory::kAutomatic && options.alignment <= kMostAlignment)
     options.memory = PoolMemory::kSegments;
+}
+
+// A graph takes memory under a lock that its frees need. The stream of these requests has no
+// handle.
+bool CPool::MakeRoom(const OutOfMemoryRequest& request) {
+  const auto handles = streams_.Handles();
+  const auto handle = handles.find(request.stream.id);
+  if (handle == handles.end()) return false;
+  return room_makers_.MakeRoom({request.tag, request.bytes, handle->second, request.attempt});
 }
 
 absl::StatusOr<void*> CPool::AllocateBlocking(Pool& pool, std::size_t bytes, Stream stream,

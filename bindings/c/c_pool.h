@@ -21,6 +21,7 @@
 #include "bindings/c/c_device.h"
 #include "bindings/c/graphs.h"
 #include "bindings/c/owners.h"
+#include "bindings/c/room_makers.h"
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
 #include "bindings/support/settings.h"
@@ -85,6 +86,7 @@ class CPool {
   absl::Status RecordUse(void* address, void* native);
 
   Owners& owners() { return owners_; }
+  RoomMakers& room_makers() { return room_makers_; }
   Graphs& graphs() { return *graphs_; }
   absl::Status BeginGraph(void* native);
   absl::Status EndGraph(void* native, std::size_t& number);
@@ -130,6 +132,7 @@ class CPool {
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
+  bool MakeRoom(const OutOfMemoryRequest& request);
   // The priority counts where the request waits.
   absl::StatusOr<void*> TryAllocate(Pool& pool, std::size_t bytes, Stream stream, Hint hint,
                                     int priority) {
@@ -187,6 +190,7 @@ class CPool {
   std::atomic<bool> has_ending_ = false;  // LetStreamEnd was called for a stream
   locks::Mutex replaced_mutex_;           // of ForgetReplaced
   Owners owners_;
+  RoomMakers room_makers_;
   std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
   std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached
   std::unique_ptr<Pool> pool_;

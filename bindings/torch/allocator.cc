@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests and frees. A request goes to the pool of its device, or to a named pool while PyTorch
 // captures a graph or uses a MemPool.
+#include <deque>
+
 #include "inside.h"
 
 namespace tidepool::torch_binding {
 namespace {
 
 // The regions that this thread has begun; one with the tag "" lets requests go to no region.
-thread_local std::vector<RegionOfThread> regions_of_thread;
+// A function that makes room may begin regions while a request refers to the last one.
+thread_local std::deque<RegionOfThread> regions_of_thread;
 
 std::string Size(std::size_t bytes) {
   char text[32];

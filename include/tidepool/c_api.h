@@ -269,6 +269,28 @@ TIDEPOOL_C_API tidepool_status tidepool_await_plans(tidepool_pool* pool);
 TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes,
                                              size_t* given_back);
 
+/* A function of the program that makes room for a request of `bytes` on `stream`, in the region
+   `tag` or, if that is NULL, in none: it frees memory of the pool, or pauses a region. Returns
+   whether the pool tries again, 0 for no. `attempt` counts from 1 for each request. The thread of
+   the request makes the call, without locks of the pool, so several threads may be in the function
+   at a time. It may call any function of this pool; a request of its own that finds no room does
+   not call it again. No exception leaves it. */
+typedef int (*tidepool_make_room)(const char* tag, size_t bytes, tidepool_stream stream,
+                                  int attempt, void* data);
+
+/* Lets the pool call a function with `data` before it refuses a request for want of memory, in the
+   region `tag`, which need not exist yet, or, if `tag` is NULL, anywhere in the pool. The request
+   is refused only when no function makes room, or after 100 attempts. Several functions take turns:
+   each attempt begins with the next one. Requests beyond the budget, requests of graphs and
+   requests that wait (option `wait`) call none. Stores a number for tidepool_end_make_room.
+   TIDEPOOL_INVALID_ARGUMENT for a tag without 1 to 255 bytes. */
+TIDEPOOL_C_API tidepool_status tidepool_begin_make_room(tidepool_pool* pool, const char* tag,
+                                                        tidepool_make_room function, void* data,
+                                                        size_t* number);
+/* Ends the calls of a function: waits until other threads have left it, and may be called in the
+   function itself. TIDEPOOL_NOT_FOUND for a number that is not in use. */
+TIDEPOOL_C_API tidepool_status tidepool_end_make_room(tidepool_pool* pool, size_t number);
+
 /* Stores the address of at least `bytes` bytes of page-locked host memory, which copies from and to
    the device reach at full speed; NULL for 0 bytes. TIDEPOOL_OUT_OF_MEMORY with a remedy.
    O(log buffers), but for the first allocations, which page-lock memory. */

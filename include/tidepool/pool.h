@@ -61,7 +61,8 @@ struct OutOfMemoryRequest {
   std::size_t bytes = 0;
   Stream stream;
   Hint hint = Hint::kResident;
-  int attempt = 1;  // counts the calls for this request
+  int attempt = 1;       // counts the calls for this request
+  std::string_view tag;  // of the region that has no room; empty: none. Valid during the call.
 };
 
 struct PoolOptions {

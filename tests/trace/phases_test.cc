@@ -111,7 +111,28 @@ TEST(Phases, ThatRunBeforeOneThatIsLeftOutNeedNoMemoryBesideIt) {
   EXPECT_EQ(needs.handed, 4);
   EXPECT_EQ(needs.areas, 3);
   EXPECT_EQ(needs.needed, 10 + 3 * 4 + 5);
+  EXPECT_EQ(needs.before, 10 + 500);
   EXPECT_EQ(Needs(trace).work, 500);
+  EXPECT_EQ(Needs(trace).before, 0);
+}
+
+// A cache that fills the memory leaves room for the capture of graphs.
+TEST(Phases, ThatKeepMemoryBesideOneThatIsLeftOut) {
+  const Trace trace = Parse(
+      "m,cache,,\na,c,1000,\n"
+      "m,capture,,\na,g1,7,\na,warm1,30,\nf,warm1,,\na,h,2,\n"
+      "m,capture,,\nf,h,,\na,g2,11,\na,warm2,20,\nf,warm2,,\n"
+      "m,run,,\na,x,40,\nf,x,,\n");
+  const PhaseNeeds needs = Needs(trace, {"cache"});
+  ASSERT_EQ(needs.phases.size(), 2);
+  EXPECT_EQ(needs.phases[0].beside, 7 + 11 + 2 + 30);
+  EXPECT_EQ(needs.phases[1].beside, 0) << "it keeps nothing";
+  EXPECT_EQ(needs.before, 0);
+  EXPECT_EQ(needs.needed, 18 + 2 * 2 + 40);
+  for (const PhaseNeed& phase : Needs(trace).phases) EXPECT_EQ(phase.beside, 0);
+  const PhaseNeeds earlier = Needs(Parse("m,load,,\na,w,3,\nm,cache,,\na,c,9,\n"), {"cache"});
+  EXPECT_EQ(earlier.phases[0].beside, 0);
+  EXPECT_EQ(earlier.before, 3);
 }
 
 // Spans inside of a phase are no phases, and requests between two spans are of none.

@@ -241,10 +241,38 @@ TEST_F(PlanCommand, FindsTheMemoryOfAllOrdersOfPhases) {
                                        {"times", 2},
                                        {"kept_bytes", 0},
                                        {"handed_bytes", 1000},
-                                       {"work_bytes", 100000}}));
+                                       {"work_bytes", 100000},
+                                       {"beside_bytes", 0}}));
+  EXPECT_EQ(answer["before_bytes"], 3500000);
   const Outcome text = Run({"plan", trace, "--regions", "--capacity", "1MiB"});
   EXPECT_EQ(text.status, 2);
   EXPECT_THAT(text.out, HasSubstr("does not fit into 1.0 MiB"));
+}
+
+// Graphs are captured beside the cache, and the load before it needs more than all batches.
+TEST_F(PlanCommand, CountsPhasesBeforeACacheAndBesideIt) {
+  const std::string trace = File("capture.csv",
+                                 "op,id,size,hint\n"
+                                 "m,load,,\na,w,3145728,\na,tmp,5242880,\nf,tmp,,\n"
+                                 "m,cache,,\na,kv,52428800,\n"
+                                 "m,capture,,\na,graph,1048576,\na,warm,524288,\nf,warm,,\n"
+                                 "m,decode,,\na,x,1048576,\nf,x,,\n");
+  const std::vector<std::string> plan = {"plan",       trace,  "--regions", "--without", "cache",
+                                         "--capacity", "8MiB", "--block",   "1MiB"};
+  EXPECT_THAT(Text(plan), HasSubstr("\n  any order needs 5.0 MiB: 4.0 MiB kept, 0 x 0 B handed on, "
+                                    "1.0 MiB to work in\n"
+                                    "  capture beside a full cache needs 1.5 MiB of it\n"
+                                    "  the phases before cache need 8.0 MiB\n"
+                                    "  fits into 8.0 MiB, beside 3 blocks of 1.0 MiB\n"));
+  const Outcome small = Run({"plan", trace, "--regions", "--without", "cache", "--capacity", "7MiB",
+                             "--block", "1MiB", "--json"});
+  EXPECT_EQ(small.status, 2);
+  const json answer = json::parse(small.out);
+  EXPECT_EQ(answer["fits"], false);
+  EXPECT_EQ(answer["needed_bytes"], 5 << 20);
+  EXPECT_EQ(answer["before_bytes"], 8 << 20);
+  EXPECT_EQ(answer["blocks"], 0);
+  EXPECT_EQ(answer["phases"][1]["beside_bytes"], 3 << 19);
 }
 
 TEST_F(PlanCommand, RefusesPhasesThatItCannotFind) {

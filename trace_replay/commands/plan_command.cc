@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/trace/phases.h"
 #include "tidepool/trace/region_needs.h"
 #include "tidepool/trace/trace_plan.h"
@@ -90,29 +91,42 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   }
 }
 
+// The needed bytes, and the most that are needed at any time, also where there is no room for
+// blocks beside them.
+struct Needed {
+  std::int64_t bytes = 0;
+  std::int64_t most = 0;
+};
+
 // Returns how many blocks fit beside the needed bytes, if their size and the capacity were given.
-std::optional<std::int64_t> BlocksBeside(const PlanCommandOptions& options, std::int64_t needed) {
+std::optional<std::int64_t> BlocksBeside(const PlanCommandOptions& options, const Needed& needed) {
   if (options.block < 0) return std::nullopt;
-  return std::max<std::int64_t>(options.capacity - needed, 0) / options.block;
+  if (needed.most > options.capacity) return 0;
+  return (options.capacity - needed.bytes) / options.block;
 }
 
 // Adds whether the needed bytes fit.
-void AddFit(const PlanCommandOptions& options, std::int64_t needed, nlohmann::ordered_json& json) {
+void AddFit(const PlanCommandOptions& options, const Needed& needed, nlohmann::ordered_json& json) {
   json["fits"] = nullptr;
   json["blocks"] = nullptr;
-  if (options.capacity >= 0) json["fits"] = needed <= options.capacity;
+  if (options.capacity >= 0) json["fits"] = needed.most <= options.capacity;
   if (const auto blocks = BlocksBeside(options, needed); blocks.has_value())
     json["blocks"] = *blocks;
 }
 
-void PrintFit(const PlanCommandOptions& options, std::int64_t needed) {
+void PrintFit(const PlanCommandOptions& options, const Needed& needed) {
   if (options.capacity < 0) return;
-  std::cout << (needed <= options.capacity ? "  fits into " : "  does not fit into ")
+  std::cout << (needed.most <= options.capacity ? "  fits into " : "  does not fit into ")
             << SizeText(options.capacity);
   if (const auto blocks = BlocksBeside(options, needed); blocks.has_value()) {
     std::cout << ", beside " << CountText(*blocks) << " blocks of " << SizeText(options.block);
   }
   std::cout << "\n";
+}
+
+// The phases need memory beside the ones that are left out, and before them.
+Needed NeededOf(const PhaseNeeds& needs) {
+  return {needs.needed, std::max(needs.needed, needs.before)};
 }
 
 void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs) {
@@ -121,16 +135,29 @@ void PrintPhasesJson(const PlanCommandOptions& options, const PhaseNeeds& needs)
                                  {"handed_bytes", needs.handed},
                                  {"areas", needs.areas},
                                  {"work_bytes", needs.work},
-                                 {"needed_bytes", needs.needed}};
+                                 {"needed_bytes", needs.needed},
+                                 {"before_bytes", needs.before}};
   for (const PhaseNeed& phase : needs.phases) {
     json["phases"].push_back({{"name", phase.name},
                               {"times", phase.times},
                               {"kept_bytes", phase.kept},
                               {"handed_bytes", phase.handed},
-                              {"work_bytes", phase.work}});
+                              {"work_bytes", phase.work},
+                              {"beside_bytes", phase.beside}});
   }
-  AddFit(options, needs.needed, json);
+  AddFit(options, NeededOf(needs), json);
   PrintJson(json);
+}
+
+// Prints a row for each phase that keeps memory beside a full cache, and one for the phases before.
+void PrintBesideLeftOut(const PlanCommandOptions& options, const PhaseNeeds& needs) {
+  const std::string left_out = absl::CHexEscape(absl::StrJoin(options.without, ", "));
+  for (const PhaseNeed& phase : needs.phases) {
+    if (phase.beside == 0) continue;
+    std::cout << "  " << absl::CHexEscape(phase.name) << " beside a full " << left_out << " needs "
+              << SizeText(phase.beside) << " of it\n";
+  }
+  std::cout << "  the phases before " << left_out << " need " << SizeText(needs.before) << "\n";
 }
 
 void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measured,
@@ -147,7 +174,8 @@ void PrintPhases(const PlanCommandOptions& options, const MeasuredTrace& measure
   std::cout << "\n  any order needs " << SizeText(needs.needed) << ": " << SizeText(needs.kept)
             << " kept, " << needs.areas << " x " << SizeText(needs.handed) << " handed on, "
             << SizeText(needs.work) << " to work in\n";
-  PrintFit(options, needs.needed);
+  if (!options.without.empty()) PrintBesideLeftOut(options, needs);
+  PrintFit(options, NeededOf(needs));
 }
 
 Answer FitAnswer(const PlanCommandOptions& options, std::int64_t needed) {
@@ -170,7 +198,7 @@ absl::StatusOr<Answer> RunPhases(const PlanCommandOptions& options, const Measur
   } else {
     PrintPhases(options, measured, *needs);
   }
-  return FitAnswer(options, needs->needed);
+  return FitAnswer(options, NeededOf(*needs).most);
 }
 
 void PrintRegionNeedsJson(const PlanCommandOptions& options, const MeasuredTrace& measured,
@@ -186,7 +214,7 @@ void PrintRegionNeedsJson(const PlanCommandOptions& options, const MeasuredTrace
                                {"peak_live_bytes", region.peak_bytes},
                                {"plan_bytes", region.plan_bytes}});
   }
-  AddFit(options, needs.needed_bytes, json);
+  AddFit(options, {needs.needed_bytes, needs.needed_bytes}, json);
   PrintJson(json);
 }
 
@@ -203,7 +231,7 @@ void PrintRegionNeeds(const PlanCommandOptions& options, const MeasuredTrace& me
   std::cout << "\n  regions that are awake together need up to " << SizeText(needs.needed_bytes)
             << ", at event " << CountText(RecordedEvent(measured, needs.needed_event)) << "; "
             << SizeText(needs.sleepless_bytes) << " if none ever slept\n";
-  PrintFit(options, needs.needed_bytes);
+  PrintFit(options, {needs.needed_bytes, needs.needed_bytes});
 }
 
 absl::StatusOr<Answer> RunRecordedRegions(const PlanCommandOptions& options,

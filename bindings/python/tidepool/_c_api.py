@@ -4,15 +4,20 @@
 The library libtidepool_c.so is looked for in TIDEPOOL_C_LIBRARY (a file or its folder), beside this package, and where
 the system looks for libraries.
 """
+import _thread
+import atexit
 import contextlib
 import ctypes
 import ctypes.util
+import itertools
+import logging
 import os
 import threading
+import types
 import weakref
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
 
-__all__ = ["PoolError", "GraphMemory", "OutOfMemory", "Pool", "Statistics", "metrics", "options_text", "shared_pool", "stream_handle"]
+__all__ = ["PoolError", "GraphMemory", "OutOfMemory", "Pool", "RoomMaker", "Statistics", "metrics", "options_text", "shared_pool", "stream_handle"]
 
 _OK, _INVALID_ARGUMENT, _NOT_FOUND, _OUT_OF_MEMORY, _FAILED_PRECONDITION, _DEADLINE_EXCEEDED = range(6)
 
@@ -72,6 +77,9 @@ class _Block(ctypes.Structure):
 
 _NO_LIMIT = c_size_t(-1).value
 
+# tidepool_make_room; its data is the key of a RoomMaker.
+_MAKE_ROOM = ctypes.CFUNCTYPE(c_int, c_char_p, c_size_t, c_void_p, c_int, c_void_p)
+
 # The functions that return a status, with the types of their arguments.
 _FUNCTIONS = {
     "tidepool_check_options": [c_char_p],
@@ -108,6 +116,8 @@ _FUNCTIONS = {
     "tidepool_mark_iteration": [c_void_p],
     "tidepool_await_plans": [c_void_p],
     "tidepool_trim": [c_void_p, c_size_t, POINTER(c_size_t)],
+    "tidepool_begin_make_room": [c_void_p, c_char_p, _MAKE_ROOM, c_void_p, POINTER(c_size_t)],
+    "tidepool_end_make_room": [c_void_p, c_size_t],
     "tidepool_pinned_allocate": [c_void_p, c_size_t, POINTER(c_void_p)],
     "tidepool_pinned_free": [c_void_p, c_void_p],
     "tidepool_pinned_trim": [c_void_p, POINTER(c_size_t)],
@@ -413,6 +423,16 @@ class Pool:
         _check(self._library.tidepool_trim(self, keep, byref(given_back)))
         return given_back.value
 
+    def on_out_of_memory(self, function, tag=None):
+        """Lets the pool call `function(request)` before it refuses a request for want of memory, in the region `tag`, or anywhere without one.
+
+        The function frees memory of the pool, or pauses a region, and returns whether the pool tries again; the request has `bytes`,
+        `tag` (None: no region), `stream` and `attempt`, which counts from 1. It runs on the thread of the request, so several threads may
+        be in it. An exception is logged, and counts as False. Requests of the function itself, requests of graphs and, with the option
+        `wait`, requests that wait call nothing. Several functions take turns. Returns a RoomMaker, which ends the calls.
+        """
+        return RoomMaker(self, function, tag)
+
     def allocate_pinned(self, size):
         """Returns the address of page-locked host memory; 0 for 0 bytes."""
         address = c_void_p()
@@ -457,6 +477,57 @@ class Pool:
 
     def stop_trace(self):
         _check(self._library.tidepool_stop_trace(self))
+
+
+class RoomMaker:
+    """A function that a pool calls before it refuses a request (Pool.on_out_of_memory), until remove() or the end of a `with` block."""
+
+    _keys = itertools.count(1)
+    _functions = {}  # by key; the one that C calls finds them here, so that none is deleted while it runs
+
+    def __init__(self, pool, function, tag):
+        if not callable(function):
+            raise TypeError(f"function is {function!r}, expected a function of the request")
+        self._pool = pool
+        self._key = next(self._keys)
+        self._number = c_size_t()
+        self._functions[self._key] = function
+        try:
+            _check(library().tidepool_begin_make_room(pool, None if tag is None else tag.encode(), _make_room, self._key,
+                                                      byref(self._number)))
+        except BaseException:
+            del self._functions[self._key]
+            raise
+        atexit.register(self.remove)  # a call after the interpreter's end would find no Python
+
+    def remove(self):
+        """Ends the calls: waits until other threads have left the function. The function itself may call it."""
+        if self._functions.pop(self._key, None) is None:
+            return
+        atexit.unregister(self.remove)
+        with contextlib.suppress(PoolError):  # the pool was closed
+            _check(library().tidepool_end_make_room(self._pool, self._number))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.remove()
+
+
+@_MAKE_ROOM
+def _make_room(tag, size, stream, attempt, key):
+    function = RoomMaker._functions.get(key)
+    if function is None:
+        return 0  # removed meanwhile
+    try:
+        region = None if tag is None else tag.decode(errors="replace")
+        return bool(function(types.SimpleNamespace(bytes=size, tag=region, stream=stream or 0, attempt=attempt)))
+    except BaseException as error:
+        logging.getLogger("tidepool").error("on_out_of_memory: %r failed, so the request is refused", function, exc_info=True)
+        if isinstance(error, KeyboardInterrupt):
+            _thread.interrupt_main()  # again, where an exception can leave
+        return 0
 
 
 class GraphMemory:

@@ -33,7 +33,7 @@ from . import _c_api, _torch_build
 from ._torch_compile import _options as _training_options
 from ._torch_compile._options import BudgetError
 
-__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "discard_contents", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
+__all__ = ["BudgetError", "MemPool", "Plan", "await_contents", "compile", "describe", "discard_contents", "enable", "fallbacks", "is_enabled", "limit_region", "mark", "mark_iteration", "no_region", "offload", "on_out_of_memory", "owners", "pause", "plans", "pool", "record", "region", "regions", "registered", "resume", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -570,6 +570,23 @@ def registered(tensors):
                 shared.begin_registration(storage.data_ptr(), storage.nbytes())
             ends.callback(shared.end_registration, storage.data_ptr(), storage.nbytes())
         yield
+
+
+def on_out_of_memory(function, tag=None, device=None):
+    """Lets tidepool call `function(request)` before it refuses memory, for tensors of the region `tag`, or for all without one.
+
+        def give_back(request):           # bytes, tag (None: no region), stream, attempt
+            return cache.evict(request.bytes)   # whether tidepool tries again
+
+        with tidepool.torch.on_out_of_memory(give_back):
+            ...
+
+    The function deletes tensors, or calls pause() or limit_region(). It runs on the thread that makes the tensor, and several threads may
+    be in it. An exception is logged, and counts as False. Tensors that it makes, those of a graph that is captured, and those that wait
+    after enable(wait=...) call nothing. PyTorch may ask twice before torch.OutOfMemoryError. Several functions take turns. Returns an
+    object with remove(), which waits until other threads have left the function.
+    """
+    return pool(device).on_out_of_memory(function, tag)
 
 
 def describe(address, device=None):

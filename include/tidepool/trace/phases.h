@@ -32,6 +32,9 @@ struct PhaseNeed {
   std::int64_t kept = 0;    // the sum, over all times, of allocations that stay for long
   std::int64_t handed = 0;  // the most that one time leaves for one of the next phases to free
   std::int64_t work = 0;    // the highest peak of allocations that the same time frees
+  // The sum of the three, if the phase keeps memory and runs only after one that is left out, as
+  // the capture of graphs after the allocation of a cache; else 0. A full cache leaves that room.
+  std::int64_t beside = 0;
 };
 
 struct PhaseNeeds {
@@ -45,6 +48,9 @@ struct PhaseNeeds {
   // A pool of this many bytes serves all orders of the phases: `kept`, `areas` of `handed` that
   // take turns, and `work`.
   std::int64_t needed = 0;
+  // The height of a plan for the allocations before the first phase that is left out, in the
+  // recorded order: the pool needs that too. 0 if none is left out.
+  std::int64_t before = 0;
 };
 
 // Finds the memory that the phases of a trace need. A phase is the outermost span of the trace's

@@ -24,9 +24,10 @@ absl::Status NoPhysical(PhysicalMemory memory) {
 
 VirtualMemory::~VirtualMemory() {
   VirtualBacking& backing = *backing_;
-  mapped_.ForEach([&](void* address, std::int64_t bytes) {
-    TryTwice([&] { return backing.Unmap(address, bytes); });
-  });
+  for (const auto& [address, name] : physical_at_) {
+    const Physical& memory = physical_.at(name);
+    TryTwice([&, at = address] { return backing.Unmap(at, memory.handle, memory.bytes); });
+  }
   for (const auto& [name, physical] : physical_) {
     const std::uint64_t handle = physical.handle;
     if (!physical.is_released) TryTwice([&] { return backing.ReleaseHandle(handle); });
@@ -111,7 +112,8 @@ absl::Status VirtualMemory::Unmap(void* address) {
   const auto found = physical_at_.find(address);
   if (found == physical_at_.end()) return absl::NotFoundError("nothing is mapped at the address");
   const auto physical = physical_.find(found->second);
-  absl::Status status = backing_->Unmap(address, physical->second.bytes);
+  const Physical& memory = physical->second;
+  absl::Status status = backing_->Unmap(address, memory.handle, memory.bytes);
   if (!status.ok()) return status;
   mapped_.Erase(address);
   physical_at_.erase(found);

@@ -36,7 +36,7 @@ class VirtualBacking {
   // Takes note that released memory is mapped nowhere any more, so its bytes are free.
   virtual void Reclaim(std::uint64_t handle, std::int64_t bytes) = 0;
   virtual absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) = 0;
-  virtual absl::Status Unmap(void* address, std::int64_t bytes) = 0;
+  virtual absl::Status Unmap(void* address, std::uint64_t handle, std::int64_t bytes) = 0;
 };
 
 // The virtual memory functions of a Device, with the errors that device.h documents. Thread-safe.
@@ -85,7 +85,7 @@ class VirtualMemory {
   // By name.
   PhysicalMap physical_ ABSL_GUARDED_BY(mutex_);
   // Names of mapped memory, by address.
-  absl::flat_hash_map<const void*, std::uint64_t> physical_at_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<void*, std::uint64_t> physical_at_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::device

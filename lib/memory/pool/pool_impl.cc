@@ -174,7 +174,8 @@ absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted, W
 
 absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
   absl::StatusOr<void*> address = AllocateFromOthers(wanted, nullptr);
-  OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
+  OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0,
+                             tag_};
   while (address.ok() && *address == nullptr && CallForRoom(request)) {
     if (memory_->is_asleep()) return Asleep();
     address = AllocateOrGrow(wanted, nullptr);

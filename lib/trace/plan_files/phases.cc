@@ -58,24 +58,33 @@ class Phases {
     return DelayOf(allocation) <= kMostDelay ? Stay::kHanded : Stay::kKept;
   }
 
+  // Whether an allocation is made before a phase is left out for the first time.
+  bool IsMadeBefore(std::size_t allocation) const {
+    return begun_[allocation] < first_left_out_.value_or(0);
+  }
+  // Whether a phase runs only after one that is left out.
+  bool IsAfter(std::size_t phase) const {
+    return first_left_out_.has_value() && first_times_[phase] > *first_left_out_;
+  }
   // Whether an allocation is freed before a phase is left out for the first time, and is of a phase
   // that never runs later.
   bool IsGoneBefore(std::size_t allocation) const {
-    return ended_[allocation].has_value() && *ended_[allocation] < first_left_out_ &&
-           last_times_[PhaseOf(allocation)] < first_left_out_;
+    const std::size_t first = first_left_out_.value_or(0);
+    return ended_[allocation].has_value() && *ended_[allocation] < first &&
+           last_times_[PhaseOf(allocation)] < first;
   }
 
  private:
   void FindPhasesBefore(const std::vector<std::string>& without) {
+    first_times_.resize(needs_.size(), times_.size());
     last_times_.resize(needs_.size());
-    first_left_out_ = times_.size();
     for (std::size_t time = 0; time < times_.size(); ++time) {
-      last_times_[times_[time]] = time;
-      const bool is_left_out =
-          std::ranges::find(without, needs_[times_[time]].name) != without.end();
-      if (is_left_out) first_left_out_ = std::min(first_left_out_, time);
+      const std::size_t phase = times_[time];
+      first_times_[phase] = std::min(first_times_[phase], time);
+      last_times_[phase] = time;
+      const bool is_left_out = std::ranges::find(without, needs_[phase].name) != without.end();
+      if (is_left_out && !first_left_out_.has_value()) first_left_out_ = time;
     }
-    if (first_left_out_ == times_.size()) first_left_out_ = 0;  // none is
   }
   void Walk() {
     for (const TraceEvent& event : trace_.events) {
@@ -124,8 +133,9 @@ class Phases {
   std::map<std::string, std::size_t> numbers_;
   std::vector<PhaseNeed> needs_;
   std::vector<std::size_t> times_;                 // the phase of each
-  std::vector<std::size_t> last_times_;            // by phase
-  std::size_t first_left_out_ = 0;                 // time of a phase that is left out
+  std::vector<std::size_t> first_times_;           // by phase
+  std::vector<std::size_t> last_times_;            // likewise
+  std::optional<std::size_t> first_left_out_;      // time of a phase that is left out
   std::vector<std::size_t> begun_;                 // by allocation: a time
   std::vector<std::optional<std::size_t>> ended_;  // likewise; no value: never
   std::vector<std::uint32_t> open_;                // the marks of open spans
@@ -189,10 +199,22 @@ absl::StatusOr<std::vector<Stay>> CountStays(const Trace& trace, const Phases& p
   return stays;
 }
 
+// Adds up a phase that keeps memory beside one that is left out.
+absl::Status AddUpBeside(PhaseNeed& phase) {
+  absl::Status status;
+  for (const std::int64_t bytes : {phase.kept, phase.handed, phase.work}) {
+    if (status.ok()) status = Add(bytes, phase.beside);
+  }
+  return status;
+}
+
 // Adds the phases up.
-absl::Status AddUp(PhaseNeeds& needs) {
-  for (const PhaseNeed& phase : needs.phases) {
-    if (absl::Status status = Add(phase.kept, needs.kept); !status.ok()) return status;
+absl::Status AddUp(const Phases& phases, PhaseNeeds& needs) {
+  for (std::size_t i = 0; i < needs.phases.size(); ++i) {
+    PhaseNeed& phase = needs.phases[i];
+    absl::Status status = Add(phase.kept, needs.kept);
+    if (status.ok() && phase.kept > 0 && phases.IsAfter(i)) status = AddUpBeside(phase);
+    if (!status.ok()) return status;
   }
   needs.needed = needs.work;
   absl::Status status = Add(needs.kept, needs.needed);
@@ -202,21 +224,37 @@ absl::Status AddUp(PhaseNeeds& needs) {
   return status;
 }
 
-// Returns the height of a plan for the work of all phases but those before the ones that are left
-// out.
-absl::StatusOr<std::int64_t> HeightOfWork(const PlanProblem& problem, const Phases& phases,
-                                          const std::vector<Stay>& stays,
-                                          const NeedsOptions& options) {
-  PlanProblem work = {.buffers = {}, .waits = problem.waits};
-  for (std::size_t i = 0; i < stays.size(); ++i) {
-    if (stays[i] == Stay::kWork && !phases.IsGoneBefore(i)) {
-      work.buffers.push_back(problem.buffers[i]);
-    }
+// Returns the height of a plan for some of the allocations.
+template <typename IsWanted>
+absl::StatusOr<std::int64_t> HeightOf(const PlanProblem& problem, const NeedsOptions& options,
+                                      double seconds, IsWanted is_wanted) {
+  PlanProblem wanted = {.buffers = {}, .waits = problem.waits};
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    if (is_wanted(i)) wanted.buffers.push_back(problem.buffers[i]);
   }
+  if (wanted.buffers.empty()) return 0;
   const absl::StatusOr<Plan> plan =
-      MakePlan(work, {.time_limit_seconds = options.time_limit_seconds, .stop = options.stop});
+      MakePlan(wanted, {.time_limit_seconds = seconds, .stop = options.stop});
   if (!plan.ok()) return plan.status();
   return plan->height;
+}
+
+// Plans the work of all phases but those before the ones that are left out, and all allocations
+// before these.
+absl::Status PlanHeights(const PlanProblem& problem, const Phases& phases,
+                         const std::vector<Stay>& stays, const NeedsOptions& options,
+                         PhaseNeeds& needs) {
+  const double seconds = options.time_limit_seconds / (options.without.empty() ? 1 : 2);
+  const absl::StatusOr<std::int64_t> work = HeightOf(problem, options, seconds, [&](std::size_t i) {
+    return stays[i] == Stay::kWork && !phases.IsGoneBefore(i);
+  });
+  if (!work.ok()) return work.status();
+  needs.work = *work;
+  const absl::StatusOr<std::int64_t> before =
+      HeightOf(problem, options, seconds,
+               [&](std::size_t i) { return stays[i] != Stay::kLeftOut && phases.IsMadeBefore(i); });
+  if (before.ok()) needs.before = *before;
+  return before.status();
 }
 
 }  // namespace
@@ -236,10 +274,9 @@ absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace, const NeedsOptions
   const absl::StatusOr<std::vector<Stay>> stays =
       CountStays(trace, phases, *problem, options.without, needs);
   if (!stays.ok()) return stays.status();
-  const absl::StatusOr<std::int64_t> work = HeightOfWork(*problem, phases, *stays, options);
-  if (!work.ok()) return work.status();
-  needs.work = *work;
-  if (absl::Status status = AddUp(needs); !status.ok()) return status;
+  absl::Status status = PlanHeights(*problem, phases, *stays, options, needs);
+  if (status.ok()) status = AddUp(phases, needs);
+  if (!status.ok()) return status;
   std::erase_if(needs.phases, [&](const PhaseNeed& phase) {
     return std::ranges::find(options.without, phase.name) != options.without.end();
   });

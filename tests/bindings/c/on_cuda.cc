@@ -301,6 +301,29 @@ TEST_F(GraphMemoryTest, LiveMemoryOutlivesTheReleaseOfItsGraph) {
   Destroy(stream);
 }
 
+// A function that frees memory would need the lock under which a graph takes its own.
+TEST_F(GraphMemoryTest, ItsRequestsDoNotCallFunctionsThatMakeRoom) {
+  const CPool pool("device=cuda:0,budget=8MiB");
+  const cudaStream_t stream = NewStream();
+  void* const kept = pool.Allocate(6 << 20);
+  int calls = 0;
+  const auto count = [](const char*, std::size_t, tidepool_stream, int, void* data) {
+    ++*static_cast<int*>(data);
+    return 0;
+  };
+  std::size_t number = 0;
+  ASSERT_EQ(tidepool_begin_make_room(pool.get(), nullptr, count, &calls, &number), TIDEPOOL_OK);
+  ASSERT_EQ(tidepool_begin_graph(pool.get(), stream), TIDEPOOL_OK);
+  EXPECT_EQ(pool.Try(4 << 20, stream), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(pool.Try(4 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(tidepool_release_graph(pool.get(), EndGraph(pool, stream)), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_end_make_room(pool.get(), number), TIDEPOOL_OK);
+  pool.Free(kept);
+  Destroy(stream);
+}
+
 TEST_F(GraphMemoryTest, MemoryOfThePoolThatIsFreedInACaptureIsFreeAfterIt) {
   const CPool pool("device=cuda:0,budget=8MiB,memory=segments");
   const cudaStream_t stream = NewStream();

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import inspect
 import json
+import logging
 import os
 import pathlib
 import signal
@@ -899,6 +900,106 @@ def regions_have_bounds():
     assert tidepool_torch.regions()["cache"]["most_bytes"] is None
     with tidepool_torch.region("cache"):
         assert empty(60 * MIB).numel() > 0
+
+
+def functions_make_room_before_a_refusal():
+    tidepool_torch.enable(budget="64MiB")
+    kept, asked, outside = [empty(20 * MIB), empty(20 * MIB)], [], []
+
+    def give_back(request):
+        asked.append((request.bytes, request.tag, request.attempt))
+        kept[:] = kept[1:]
+        return True
+
+    with tidepool_torch.on_out_of_memory(give_back):
+        with tidepool_torch.region("states"):
+            states = empty(30 * MIB)
+    assert asked == [(30 * MIB, "states", 1)] and len(kept) == 1, asked
+    # On a thread of autograd.
+    parameter = torch.zeros(MIB, device="cuda", requires_grad=True)
+    loss = (parameter * torch.ones(MIB, device="cuda")).sum()
+    filled = []
+    with contextlib.suppress(torch.OutOfMemoryError):
+        while True:
+            filled.append(empty(MIB))
+    asked.clear()
+    with tidepool_torch.on_out_of_memory(give_back):
+        loss.grad_fn.register_prehook(lambda gradients: outside.append(threading.get_ident()))
+        loss.backward()
+    assert asked == [(4 * MIB, None, 1)] and outside[0] != threading.get_ident(), (asked, outside)
+    assert parameter.grad is not None and len(filled) > 0 and states.numel() == 30 * MIB
+    asked.clear()
+    raises(torch.OutOfMemoryError, "tidepool", lambda: empty(60 * MIB))
+    assert not asked
+
+
+def a_function_of_one_region_may_begin_others():
+    tidepool_torch.enable(budget="64MiB")
+    with tidepool_torch.region("weights"):
+        weights = empty(40 * MIB)
+
+    def give_back(request):
+        assert request.tag == "kv_cache", request
+        with contextlib.ExitStack() as regions:
+            for tag in "abcdefgh":
+                regions.enter_context(tidepool_torch.region(tag))
+            small = empty(1)
+            tidepool_torch.pause("weights")
+        return small.numel() == 1
+
+    torch.cuda.memory._record_memory_history()
+    with tidepool_torch.on_out_of_memory(give_back, tag="kv_cache"), tidepool_torch.region("kv_cache"):
+        cache = empty(40 * MIB)
+    events = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert [event["user_metadata"] for event in events if event["size"] == 40 * MIB] == ['region "kv_cache"'], events
+    assert tidepool_torch.regions()["kv_cache"]["live_bytes"] == 40 * MIB
+    raises(torch.OutOfMemoryError, "tidepool", lambda: empty(60 * MIB))
+    del cache
+    tidepool_torch.resume("weights")
+    assert weights.numel() == 40 * MIB
+
+
+def functions_that_fail_or_end_make_no_room():
+    tidepool_torch.enable(budget="64MiB")
+    logged, kept = [], empty(40 * MIB)
+    handler = logging.Handler()
+    handler.emit = logged.append
+    logging.getLogger("tidepool").addHandler(handler)
+
+    def fail(request):
+        raises(torch.OutOfMemoryError, "tidepool", lambda: empty(50 * MIB))  # which does not call it again
+        raise KeyError("no cache")
+
+    with tidepool_torch.on_out_of_memory(fail):
+        raises(torch.OutOfMemoryError, "tidepool", lambda: empty(40 * MIB))
+    assert logged and all(record.exc_info[0] is KeyError for record in logged), logged
+    assert "is refused" in logged[0].getMessage()
+
+    maker = tidepool_torch.on_out_of_memory(lambda request: maker.remove() or True)
+    raises(torch.OutOfMemoryError, "tidepool", lambda: empty(40 * MIB))
+    maker.remove()
+
+    inside, may_leave, order = threading.Event(), threading.Event(), []
+
+    def wait(request):
+        inside.set()
+        may_leave.wait()
+        order.append("left")
+        return False
+
+    maker = tidepool_torch.on_out_of_memory(wait)
+    asking = threading.Thread(target=lambda: raises(torch.OutOfMemoryError, "tidepool", lambda: empty(40 * MIB)))
+    asking.start()
+    inside.wait()
+    ending = threading.Thread(target=lambda: (maker.remove(), order.append("ended")))
+    ending.start()
+    may_leave.set()
+    asking.join()
+    ending.join()
+    assert order in (["left", "ended"], ["left", "left", "ended"]), order
+    raises(TypeError, "expected a function", lambda: tidepool_torch.on_out_of_memory(7))
+    raises(ValueError, "a tag of 0 bytes", lambda: tidepool_torch.on_out_of_memory(fail, tag=""))
+    assert kept.numel() == 40 * MIB
 
 
 def reserved_memory_and_its_peak_count_regions():

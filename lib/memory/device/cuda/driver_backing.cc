@@ -89,14 +89,14 @@ class DriverBacking final : public device::VirtualBacking {
                                      std::string(unmapped.message())));
   }
 
-  absl::Status Unmap(void* address, std::int64_t bytes) override {
+  absl::Status Unmap(void* address, std::uint64_t /*handle*/, std::int64_t bytes) override {
     return driver_.Check(driver_.unmap(Number(address), Size(bytes)), "cuMemUnmap", address, bytes);
   }
 
  private:
   absl::Status UnmapOrRetry(void* address, std::int64_t bytes) {
-    const absl::Status status = Unmap(address, bytes);
-    return status.ok() ? status : Unmap(address, bytes);
+    const absl::Status status = Unmap(address, 0, bytes);
+    return status.ok() ? status : Unmap(address, 0, bytes);
   }
 
   const Driver driver_;
@@ -126,7 +126,7 @@ absl::Status TryOut(DriverBacking& backing, std::int64_t granularity) {
   absl::Status status = handle.status();
   if (handle.ok()) {
     status = backing.Map(*address, *handle, granularity);
-    if (status.ok()) status = backing.Unmap(*address, granularity);
+    if (status.ok()) status = backing.Unmap(*address, *handle, granularity);
     status.Update(backing.ReleaseHandle(*handle));
     backing.Reclaim(*handle, granularity);
   }

@@ -10,12 +10,11 @@
 #include <utility>
 
 #include "lib/memory/device/host/memory_file.h"
+#include "lib/memory/device/host/parked_pages.h"
 #include "lib/memory/device/host/reserved_addresses.h"
 
 namespace tidepool::host {
-namespace {
 
-// Reserves addresses that fault, and that begin at a multiple of `alignment`.
 absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignment) {
   void* taken = mmap(nullptr, bytes + alignment, PROT_NONE, kWithoutMemory, -1, 0);
   if (taken == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no addresses left");
@@ -27,10 +26,15 @@ absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignme
   return address;
 }
 
+namespace {
+
 class HostBacking final : public device::VirtualBacking {
  public:
   HostBacking(std::int64_t granularity, MemoryBudget* budget, std::unique_ptr<MemoryFile> file)
-      : granularity_(granularity), budget_(*budget), file_(std::move(file)) {}
+      : granularity_(granularity),
+        budget_(*budget),
+        file_(std::move(file)),
+        parked_(budget->total_bytes() & -granularity, granularity) {}
 
   absl::StatusOr<void*> Reserve(std::int64_t bytes) override {
     return TakeAddresses(static_cast<std::uintptr_t>(bytes),
@@ -56,14 +60,18 @@ class HostBacking final : public device::VirtualBacking {
 
   void Reclaim(std::uint64_t handle, std::int64_t bytes) override {
     file_->Free(static_cast<std::int64_t>(handle), bytes);
+    parked_.Forget(static_cast<std::int64_t>(handle));
     budget_.Return(bytes);
   }
 
   absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) override {
-    return file_->MapAt(address, static_cast<std::int64_t>(handle), bytes);
+    const auto offset = static_cast<std::int64_t>(handle);
+    if (parked_.MoveTo(address, offset, bytes)) return absl::OkStatus();
+    return file_->MapAt(address, offset, bytes);
   }
 
-  absl::Status Unmap(void* address, std::int64_t bytes) override {
+  absl::Status Unmap(void* address, std::uint64_t handle, std::int64_t bytes) override {
+    parked_.Park(address, static_cast<std::int64_t>(handle), bytes);
     if (mmap(address, static_cast<std::size_t>(bytes), PROT_NONE, kWithoutMemory | MAP_FIXED, -1,
              0) == MAP_FAILED) {
       return absl::ErrnoToStatus(errno, "the host could not unmap the memory");
@@ -75,6 +83,7 @@ class HostBacking final : public device::VirtualBacking {
   const std::int64_t granularity_;
   MemoryBudget& budget_;
   const std::unique_ptr<MemoryFile> file_;
+  ParkedPages parked_;
 };
 
 }  // namespace

@@ -5,10 +5,17 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
 namespace tidepool::host {
 
 // The flags of mmap that reserve addresses alone. The host sets no memory aside for them.
 inline constexpr int kWithoutMemory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+
+// Reserves addresses that fault, and that begin at a multiple of `alignment`.
+absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignment);
 
 }  // namespace tidepool::host
 

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of a file in memory that go from one address to another without a fault.
+#include "lib/memory/device/host/parked_pages.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "lib/memory/device/host/memory_file.h"
+#include "lib/memory/device/host/reserved_addresses.h"
+#include "tidepool/host_device.h"
+
+namespace tidepool::host {
+namespace {
+
+constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+constexpr std::int64_t kPages = kHugePage / 4096;
+
+char* NewAddresses() { return static_cast<char*>(TakeAddresses(kHugePage, kHugePage).value()); }
+
+// Returns the faults that a write to each page takes.
+std::int64_t FaultsOfWrites(char* memory) {
+  rusage before{}, after{};
+  getrusage(RUSAGE_THREAD, &before);
+  for (std::int64_t i = 0; i < kPages; ++i) static_cast<volatile char*>(memory)[i * 4096] = 9;
+  getrusage(RUSAGE_THREAD, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+class ParkedPagesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(file_->MapAt(from_, 0, kHugePage).ok());
+    std::memset(from_, 7, kHugePage);
+    if (!parked_.Park(from_, 0, kHugePage)) GTEST_SKIP() << "the system cannot move pages";
+  }
+  void TearDown() override {
+    munmap(from_, kHugePage);
+    munmap(to_, kHugePage);
+  }
+
+  const std::unique_ptr<MemoryFile> file_ = *MemoryFile::Create();
+  const std::int64_t offset_ = *file_->Allocate(kHugePage);
+  char* const from_ = NewAddresses();
+  char* const to_ = NewAddresses();
+  ParkedPages parked_{kHugePage, kHugePage};
+};
+
+TEST_F(ParkedPagesTest, MoveToAnAddressOnce) {
+  EXPECT_TRUE(parked_.MoveTo(to_, offset_, kHugePage));
+  EXPECT_EQ(to_[0], 7);
+  EXPECT_EQ(to_[kHugePage - 1], 7);
+  EXPECT_LT(FaultsOfWrites(to_), kPages / 8);
+  EXPECT_FALSE(parked_.MoveTo(from_, offset_, kHugePage)) << "they have moved already";
+  EXPECT_TRUE(parked_.Park(to_, offset_, kHugePage));
+  EXPECT_TRUE(parked_.MoveTo(from_, offset_, kHugePage));
+  EXPECT_EQ(from_[4096], 9);
+}
+
+TEST_F(ParkedPagesTest, StayMappedWhereTheyWere) {
+  EXPECT_EQ(from_[1], 7);
+  EXPECT_TRUE(parked_.MoveTo(to_, offset_, kHugePage));
+  EXPECT_EQ(from_[1], 7);
+  EXPECT_EQ(to_[1], 7);
+}
+
+TEST_F(ParkedPagesTest, AreForgottenWithTheirRange) {
+  file_->Free(offset_, kHugePage);
+  parked_.Forget(offset_);
+  EXPECT_FALSE(parked_.MoveTo(to_, offset_, kHugePage));
+  ASSERT_EQ(*file_->Allocate(kHugePage), offset_);
+  ASSERT_TRUE(file_->MapAt(to_, offset_, kHugePage).ok());
+  EXPECT_EQ(to_[0], 0) << "a page of the host's that is new";
+}
+
+TEST_F(ParkedPagesTest, HaveRoomBelowTheirBytes) {
+  EXPECT_FALSE(parked_.Park(from_, kHugePage, kHugePage));
+  EXPECT_EQ(from_[1], 7);
+}
+
+TEST_F(ParkedPagesTest, ServeTheNextMappingOfTheHostDevice) {
+  const auto device =
+      HostDevice::Create({.memory_bytes = 2 * kHugePage, .granularity = kHugePage}).value();
+  auto* const range = static_cast<char*>(device->ReserveAddresses(2 * kHugePage).value());
+  const PhysicalMemory memory = device->CreatePhysical(kHugePage).value();
+  ASSERT_TRUE(device->Map(range, memory).ok());
+  std::memset(range, 5, kHugePage);
+  ASSERT_TRUE(device->Unmap(range).ok());
+  ASSERT_TRUE(device->Map(range + kHugePage, memory).ok());
+  EXPECT_LT(FaultsOfWrites(range + kHugePage), kPages / 8);
+  EXPECT_EQ(range[2 * kHugePage - 1], 5);
+  EXPECT_TRUE(device->Unmap(range + kHugePage).ok());
+  EXPECT_TRUE(device->ReleasePhysical(memory).ok());
+  EXPECT_TRUE(device->ReleaseAddresses(range, 2 * kHugePage).ok());
+}
+
+// The memory of a moved granule is mapped twice for a while.
+TEST_F(ParkedPagesTest, OfMemoryWithTwoAddressesComeFromTheLast) {
+  const auto device =
+      HostDevice::Create({.memory_bytes = kHugePage, .granularity = kHugePage}).value();
+  auto* const range = static_cast<char*>(device->ReserveAddresses(3 * kHugePage).value());
+  const PhysicalMemory memory = device->CreatePhysical(kHugePage).value();
+  ASSERT_TRUE(device->Map(range, memory).ok());
+  ASSERT_TRUE(device->Map(range + kHugePage, memory).ok());
+  std::memset(range, 3, kHugePage);
+  ASSERT_TRUE(device->Unmap(range).ok());
+  EXPECT_EQ(range[kHugePage + 5], 3);
+  range[kHugePage + 5] = 4;
+  ASSERT_TRUE(device->Unmap(range + kHugePage).ok());
+  ASSERT_TRUE(device->Map(range + 2 * kHugePage, memory).ok());
+  EXPECT_EQ(range[2 * kHugePage + 5], 4);
+  EXPECT_EQ(range[2 * kHugePage + 6], 3);
+}
+
+}  // namespace
+}  // namespace tidepool::host
