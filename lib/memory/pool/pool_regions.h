@@ -23,7 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/queued_work.h"
 #include "lib/memory/pool/range.h"
