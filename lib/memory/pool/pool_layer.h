@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/memory/pool/pool_regions.h"
+#include "lib/memory/pool/shared_room.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
