@@ -17,6 +17,7 @@
 #include "bindings/support/option_string.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/log.h"
 
 namespace tidepool::c_api {
@@ -293,11 +294,8 @@ absl::Status CPool::FreeLateInPool(void* address) {
   absl::Status status = pool_->RecordUse(address, *owner);
   if (absl::IsNotFound(status)) {
     Device& device = device_->device();
-    const absl::StatusOr<Event> event = device.CreateEvent();
-    if (!event.ok()) return event.status();
-    status = device.RecordEvent(*event, *owner);
-    if (status.ok()) status = device.WaitEvent(*stream, *event);
-    device.DestroyEvent(*event).IgnoreError();
+    const auto event = device::OwnedEvent::Record(device, *owner);
+    status = event.ok() ? device.WaitEvent(*stream, event->get()) : event.status();
   }
   return status.ok() ? pool_->Free(address, *stream) : status;
 }

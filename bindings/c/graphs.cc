@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/memory/device/owned.h"
 
 namespace tidepool::c_api {
 
@@ -212,11 +213,10 @@ absl::Status Graphs::GiveBackIdle(Graph& graph) {
   const absl::StatusOr<Stream> service = Service();
   absl::Status status = service.status();
   if (status.ok()) {
-    const absl::StatusOr<Event> event = device.CreateEvent();
-    status = event.status();
-    if (status.ok()) status = device.RecordAll(*event);
-    if (status.ok()) status = device.WaitEvent(*service, *event);
-    if (event.ok()) device.DestroyEvent(*event).IgnoreError();
+    device::OwnedEvent event;
+    status = event.Ensure(device);
+    if (status.ok()) status = device.RecordAll(event.get());
+    if (status.ok()) status = device.WaitEvent(*service, event.get());
   }
   for (const auto& [address, segment] : idle) {
     if (status.ok()) status = pool_.Free(address, *service);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
+#include "lib/memory/device/owned.h"
 
 namespace tidepool::python {
 namespace {
@@ -95,12 +96,8 @@ absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Own(
 }
 
 absl::Status HostPool::AtEndOf(Stream stream, const std::function<absl::Status(Event)>& function) {
-  const absl::StatusOr<Event> event = device_->CreateEvent();
-  if (!event.ok()) return event.status();
-  absl::Status status = device_->RecordEvent(*event, stream);
-  if (status.ok()) status = function(*event);
-  status.Update(device_->DestroyEvent(*event));
-  return status;
+  const auto event = device::OwnedEvent::Record(*device_, stream);
+  return event.ok() ? function(event->get()) : event.status();
 }
 
 absl::Status HostPool::CheckProcess() const {

@@ -41,13 +41,11 @@ struct PagePoolStats {
   std::int64_t used_pages = 0;
   std::int64_t peak_used_pages = 0;
   std::int64_t touched_pages = 0;  // pages with memory, used or ready
-  std::int64_t peak_touched_pages = 0;
   std::int64_t max_pages = 0;
   std::int64_t takes = 0;     // pages given out so far
   std::int64_t returns = 0;   // pages returned so far
   std::int64_t failures = 0;  // calls of Take that were refused
   std::int64_t growths = 0;   // calls of Take and Reserve that touched memory
-  std::int64_t touch_ns = 0;  // the time that touching took
 };
 
 class TIDEPOOL_EXPORT PagePool {

@@ -11,9 +11,9 @@ OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/", "packaging/")
 # Headers of no room that all code may include.
 OF_NO_ROOM = ("tidepool/export.h", "lib/base/arithmetic.h", "dryrun/program/tidepool_dryrun/gpus.inc")
 # Annotated mutexes and tables read without them serve all code that has threads, errors name the nearest of known names first,
-# and answers compare with the fastest algorithms.
+# events and streams end with their owners, and answers compare with the fastest algorithms.
 FOR_ALL = OF_NO_ROOM + ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.h", "lib/base/text/nearest.h",
-                        "lib/training/graph/least_seconds.h")
+                        "lib/memory/device/owned.h", "lib/training/graph/least_seconds.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")
 

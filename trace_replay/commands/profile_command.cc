@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/host_device.h"
 #include "tidepool/training/executor.h"
 #include "tidepool/training/graph_family.h"
@@ -150,17 +151,17 @@ absl::Status MeasureAlgorithm(const ProfileOptions& options, const TaskGraph& gr
 }
 
 absl::Status MeasureTasks(const ProfileOptions& options, const TaskGraph& graph, Profiling& work) {
-  const absl::StatusOr<Stream> stream = work.device->CreateStream();
+  const absl::StatusOr<device::OwnedStream> stream = device::OwnedStream::Create(*work.device);
   if (!stream.ok()) return stream.status();
   const LaunchTask launch_task = SleepingTasks(work.device.get(), graph, 1);
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
     for (std::size_t at = 0; at < graph.tasks[task].algorithms.size(); ++at) {
-      const TaskLaunch launch = {.task = task, .algorithm = at, .stream = *stream};
+      const TaskLaunch launch = {.task = task, .algorithm = at, .stream = stream->get()};
       absl::Status status = MeasureAlgorithm(options, graph, launch, launch_task, work);
       if (!status.ok()) return status;
     }
   }
-  return work.device->DestroyStream(*stream);
+  return absl::OkStatus();
 }
 
 absl::Status MeasureGraphs(const ProfileOptions& options, const std::vector<TaskGraph>& graphs,

@@ -62,10 +62,7 @@ std::int64_t FirstWrongByte(const Buffer& buffer) {
 ContentsCheck::ContentsCheck(Device& device, std::vector<Stream> streams)
     : device_(device), streams_(std::move(streams)) {}
 
-ContentsCheck::~ContentsCheck() {
-  Await().IgnoreError();
-  if (event_.id != 0) device_.DestroyEvent(event_).IgnoreError();
-}
+ContentsCheck::~ContentsCheck() { Await().IgnoreError(); }
 
 absl::Status ContentsCheck::Write(const Buffer& buffer, Stream stream) {
   return Queue(stream, [buffer] { WritePattern(buffer); });
@@ -86,13 +83,9 @@ absl::StatusOr<std::optional<ContentsCheck::Damage>> ContentsCheck::FindDamage()
 
 // One event suffices: a wait covers the work that the event has recorded at the time of the call.
 absl::Status ContentsCheck::Order(Stream first, Stream second) {
-  if (event_.id == 0) {
-    const absl::StatusOr<Event> event = device_.CreateEvent();
-    if (!event.ok()) return event.status();
-    event_ = *event;
-  }
-  if (absl::Status status = device_.RecordEvent(event_, first); !status.ok()) return status;
-  return device_.WaitEvent(second, event_);
+  absl::Status status = event_.Ensure(device_);
+  if (status.ok()) status = device_.RecordEvent(event_.get(), first);
+  return status.ok() ? device_.WaitEvent(second, event_.get()) : status;
 }
 
 absl::Status ContentsCheck::Queue(Stream stream, std::function<void()> function) {

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/device.h"
 
 namespace tidepool::tool {
@@ -56,7 +57,7 @@ class ContentsCheck {
 
   Device& device_;
   const std::vector<Stream> streams_;
-  Event event_;  // id 0 until one stream first waits for another
+  device::OwnedEvent event_;  // empty until one stream first waits for another
   std::int64_t queued_ = 0;
 
   locks::Mutex mutex_;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/memory/device/owned.h"
 #include "trace_replay/caller.h"
 #include "trace_replay/replay/contents_check.h"
 #include "trace_replay/replay/replay_regions.h"
@@ -71,6 +72,7 @@ class LiveReplayer {
   const Trace& trace_;
   Device& device_;
   const LiveReplayOptions& options_;
+  std::vector<device::OwnedStream> owned_streams_;
   std::vector<Stream> streams_;  // by the trace's index
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<ReplayRegions> regions_;
@@ -93,7 +95,6 @@ LiveReplayer::~LiveReplayer() {
   contents_.reset();
   if (pool_ != nullptr) FreeLive();
   pool_.reset();
-  for (const Stream stream : streams_) device_.DestroyStream(stream).IgnoreError();
 }
 
 absl::Status LiveReplayer::Start() {
@@ -108,9 +109,10 @@ absl::Status LiveReplayer::Start() {
     if (absl::Status status = regions_->Make(); !status.ok()) return status;
   }
   for (std::size_t i = 0; i < trace_.stream_names.size(); ++i) {
-    const absl::StatusOr<Stream> stream = device_.CreateStream();
+    absl::StatusOr<device::OwnedStream> stream = device::OwnedStream::Create(device_);
     if (!stream.ok()) return stream.status();
-    streams_.push_back(*stream);
+    streams_.push_back(stream->get());
+    owned_streams_.push_back(*std::move(stream));
   }
   if (options_.verify) contents_ = std::make_unique<ContentsCheck>(device_, streams_);
   const std::size_t allocations = trace_.allocations.size();

@@ -91,7 +91,6 @@ struct CachingReplayResult {
   std::int64_t largest_free_bytes = 0;    // the largest cached block at the first refusal
   std::int64_t free_reserved_bytes = 0;   // reserved, but not allocated, at the first refusal
   std::int64_t peak_reserved_bytes = 0;   // taken from the device
-  std::int64_t peak_reserved_event = 0;   // the index of the event that reaches it first
   std::int64_t peak_allocated_bytes = 0;  // in blocks of live allocations
   std::int64_t peak_rounded_bytes = 0;    // live requests, rounded: a lower bound of any memory
   // Requests before which all cached memory was released: PyTorch's counter num_alloc_retries.

@@ -58,12 +58,13 @@ struct PhaseNeeds {
 // of equal name are times of one phase, and requests outside of spans are a phase too.
 //
 // The answer is for every order of the recorded times, as long as each phase makes its recorded
-// requests, begins on the device after the phase before, and memory that is freed up to eight
-// phases after its own is freed as many phases later in each order. Memory that stays longer may be
-// there all at once. Phases that run only before one that is left out, such as the load of a model
-// before its cache, never work beside it: of them only memory counts that stays. InvalidArgument
-// for a trace without marks, a name in `without` that no phase has, and an invalid alignment; other
-// errors are those of ToPlanProblem and MakePlan. Thread-safe. O(n log n) without the plan.
+// requests and begins on the device after the phase before. Memory that is freed within eight
+// phases after its own must be freed as many phases later in each order; memory that stays longer
+// may be there all at once. Phases that run only before one that is left out, such as the load of a
+// model before its cache, never work beside it: of them only memory counts that stays.
+// InvalidArgument for a trace without marks, a name in `without` that no phase has, and an invalid
+// alignment; other errors are those of ToPlanProblem and MakePlan. Thread-safe. O(n log n) without
+// the plan.
 TIDEPOOL_EXPORT absl::StatusOr<PhaseNeeds> FindPhaseNeeds(const Trace& trace,
                                                           const NeedsOptions& options);
 

@@ -45,7 +45,7 @@ struct AdaptiveCompressionOptions {
 class TIDEPOOL_EXPORT AdaptiveCompression {
  public:
   // Copies the graph and the simulated schedule (Timeline::resolved), which the executor carries
-  // out. Data that stayed on the device there stays. InvalidArgument for options out of range, and
+  // out. Data that it left on the device stays there. InvalidArgument for options out of range, and
   // unless there is one density per datum.
   static absl::StatusOr<AdaptiveCompression> Create(const TaskGraph& graph,
                                                     const Timeline& simulated,
@@ -54,9 +54,9 @@ class TIDEPOOL_EXPORT AdaptiveCompression {
   // Keeps the latest density of a datum of the graph. O(1).
   void Note(std::size_t data, const DensityEstimate& estimate);
 
-  // Returns nothing if no latest density has left its band. Otherwise chooses
-  // as MakeSchedule does, for the latest densities and their errors, which are the new bands, and
-  // returns the simulated iteration of the new schedule: the same requests at the same places.
+  // Returns nothing if no latest density has left its band. Otherwise the latest densities and
+  // their errors are the new bands. Chooses for them as MakeSchedule does, and returns the
+  // simulated iteration of the new schedule, which makes the same requests at the same places.
   // Returns nothing too if such an iteration would not fit, or data would stay on the device
   // because the host has no room. The schedule then stays as it is. Errors are Simulate's. Takes
   // the time of a choice: at most 512 simulations.

@@ -82,9 +82,9 @@ TIDEPOOL_EXPORT std::string ChainJson(const Chain& chain);
 // checkpointing for heterogeneous chains", RR-9302, 2019): fweight, bweight, cweight, cbweight,
 // fwd_mem_tmp and bwd_mem_tmp. Rotor has one size for an output and its gradient, one for the
 // forward tasks' memory, and runs everything again. Where a chain has two sizes the larger one is
-// written, so nothing needs less memory. Gradients that stay through backward operations, as far as
-// they exceed the outputs, leave the memory for all of the iteration instead. A chain that was read
-// from such a text is written as it was. O(L).
+// written, so nothing needs less memory. Rotor has no list for gradients that stay through backward
+// operations: their bytes beyond the outputs are taken off the memory of the whole iteration. A
+// chain that was read from such a text is written as it was. O(L).
 TIDEPOOL_EXPORT std::string RotorChainJson(const Chain& chain);
 
 // Return m_F_0, ..., m_F_L and m_B_0, ..., m_B_L: the bytes on the device while each operation
@@ -180,27 +180,27 @@ struct ChainOptions {
   bool recomputation = false;
 };
 
-// Returns the chain of a valid graph. It is cut between two forward tasks where at most one tensor
-// separates them, which later forward tasks leave unchanged, and where the backward tasks can be
-// cut likewise: those before the cut use no data of the first forward part but that tensor, and
-// those after it none of the second. Backward and update tasks belong to the part of their layer;
-// without names of layers, to the one that uses their weights.
+// Returns the chain of a valid graph. A cut lies between two forward tasks where later ones use at
+// most one tensor of the earlier ones and leave it unchanged, and where backward tasks can be cut
+// too: those of the later part use no other data of the earlier part, and those of the earlier part
+// use none of the later one. Backward and update tasks belong to the part of their layer; without
+// names of layers, to the part that uses their weights.
 //
-// x_(i+1) is the data of part i that backward tasks need. For each operation, the memory of the
-// chain is the peak of the graph's own walk through its tasks: data is there from the task that
-// writes it to its last use, inputs from the start, and workspaces beside them. Thus M_peak and the
-// resident bytes are the peak of the walk, but for small data that lasts (below), which counts from
-// the start to the end. exF, exB hold the data that no x or y holds. y_i has the gradients between
+// x_(i+1) is the data of part i that backward tasks need. An operation of the chain takes the peak
+// of its tasks when the graph runs in order: data has memory from the task that writes it to its
+// last use, inputs have it from the start, and workspaces are added. So M_peak and the resident
+// bytes together are the peak of the iteration, but small resident data (below) counts from the
+// start to the end. exF, exB hold the data that no x or y holds. y_i has the gradients between
 // B_i and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward
 // half of the first has a peak below the data that the chain keeps for it.
 //
-// Data of a forward task that has at most a 16,384th of the bytes of all such data, and stands in
-// the way of a cut that the other data allows, counts as resident: masks and tables that each block
+// Data of a forward task counts as resident if it prevents a cut that is possible without it, and
+// has at most 1/16,384 of the bytes of all data of forward tasks: masks and tables that each block
 // reads, new values of buffers, and data that a program holds to the end.
 //
 // With recomputation these are resident too: inputs that are on the device before the iteration and
-// after it, and data of forward tasks that may not run again, as dropout's, if it is at most half
-// of the bytes of its activation. The other tasks of its part may then run again. Gradients of
+// after it, and data of forward tasks that may not run again, such as dropout, if it has at most
+// half of the bytes of its activation. The other tasks of its part may then run again. Gradients of
 // weights that do not exist before the iteration are in y from the part that writes them on.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
@@ -209,9 +209,9 @@ struct ChainOptions {
 TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph,
                                                    const ChainOptions& options);
 
-// Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
-// of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i. A y of
-// which a part stays through B_(i-1) is several data. ToChain turns it into the same chain, except
+// Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0. Data of no
+// bytes is left out. An activation with an output becomes x_i, the output, and rest_i. A y of which
+// a part stays through B_(i-1) becomes several data. ToChain turns it into the same chain, except
 // that y_(L+1) is part of exB_L. A task that writes nothing updates a weight of one byte, `order`.
 // InvalidArgument where a chain of huge sizes is no valid graph. O(L).
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> FromChain(const Chain& chain);

@@ -44,7 +44,7 @@ struct ChainStep {
   std::size_t index = 0;
   double start_seconds = 0;  // from the start of the iteration
   // The bytes [begin, end) of x_index that a copy moves, when copies are made in parts; end -1: all
-  // that is there. Each part has its own place in all of the above.
+  // that is there. ChainAction then holds for each part by itself.
   std::int64_t begin = 0;
   std::int64_t end = -1;
 
@@ -118,9 +118,9 @@ struct ChainPolicyOptions {
 //   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
 //   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
 //   It takes any ChainCopies. With latency it leaves the other policies out, because they cannot
-//   model it. A compressor is a faster link to them, at the lower rate of its two directions. Parts
-//   are searched after whole copies, in a quarter of the time limit more; then all copies are in
-//   parts, or none is. So parts never make the schedule slower. With `recomputes`, it
+//   model it. They see a compressor as a faster link, at the lower rate of its two directions.
+//   Copies in parts are tried after whole copies, in a quarter of the time limit more; a schedule
+//   has all copies in parts or none. So parts never make it slower. With `recomputes`, it
 //   also takes schedules of the policies below where they are faster. Half of the time limit is
 //   for those, and the bound is that of "pofo". Work is limited, and the time limit ends it on
 //   slow machines.

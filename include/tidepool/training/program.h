@@ -56,7 +56,7 @@ struct ProgramChannel {
 struct ProgramWait {
   // The cause of a wait.
   enum class Reason : std::uint8_t {
-    kData,         // the data that the operation uses must be there, or be left alone
+    kData,         // others still write data that the operation uses, or use data that it writes
     kMemory,       // the memory of the operation, or the room of its copy on the host, is in use
     kSynchronize,  // a step kSynchronize
   };
@@ -140,7 +140,7 @@ struct LowerOptions {
   // How often the schedule runs, one iteration after the other without a pause. The end of one is
   // the start of the next, so copies of one may run beside tasks of the other. 1 to 1000.
   int iterations = 1;
-  // The host compresses the copies with a density, as those of a pool, in the place of the devices.
+  // The host compresses the copies with a density in place of the devices, as in a pool.
   // A compressed copy has the room of its expected size on the host. Null: the devices compress.
   const HostCompression* host_compression = nullptr;
 };

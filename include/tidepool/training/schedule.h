@@ -72,7 +72,7 @@ enum class StepKind : std::uint8_t {
   // use.
   kDrop,
   // Copies the bytes [begin, end) from the memory of device `source` to that of `device`, where the
-  // data has memory, in place of the values there. Of data other than weight gradients all bytes.
+  // data has memory, in place of the values there. They may be a part of a weight gradient alone.
   kReceive,
   // Copies the bytes [begin, end) of a weight gradient from device `source` into a buffer of
   // `device`, and adds them to the values there. The buffer is memory of this step, as the
@@ -83,7 +83,7 @@ enum class StepKind : std::uint8_t {
 // "drop", "receive", "add".
 TIDEPOOL_EXPORT std::string_view StepKindName(StepKind kind);
 
-// Ranges that devices exchange begin and end at multiples, which no element of a tensor crosses.
+// Ranges that devices exchange begin and end at multiples of this, so no element is cut in two.
 inline constexpr std::int64_t kElementBytes = 16;
 
 // The device of a kRun that cores of the host run, on the host's copies of the data.
@@ -98,8 +98,8 @@ struct ScheduleStep {
   // pool's copies are compressed by the host, others by the device (CopyCompressor in machine.h);
   // copies in of these bytes are decompressed there too.
   double density = -1;
-  // The fields below stay as they are in the schedule of a pool, which has one device and moves
-  // data as a whole.
+  // A pool has one device and moves data as a whole, so its schedules leave the fields below at
+  // these values.
   std::size_t device = 0;  // number of the machine's device, or kHostDevice
   std::size_t stream = 0;  // of kRun: among the device's compute streams, or the host's cores
   // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, of the workspace
@@ -158,7 +158,7 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - A task uses all bytes of data, in the version that the order of the graph asks for. It runs
 //   again only where GraphTask::may_rerun says so.
 // - A drop keeps a copy on the host, or the task that wrote the data may run again.
-// - Bytes that come back belong to those that stayed: the same version, and the same offset.
+// - Bytes that come back fit those that stayed: they have the same version and the same offset.
 // - In a round, a device runs all tasks but updates, or none. Updates run once, in the last round;
 //   for several devices the host runs them, or devices that have the gradients of all. Only
 //   weights, their gradients and optimizer state live across rounds. A weight gradient from an
@@ -215,8 +215,8 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     Leaving leaving = Leaving::kWhenDropped);
 
 // Returns offsets for all allocations of a schedule, in their order, as if each offload freed its
-// memory at once. A machine that follows the plan only waits for data that lies in the way. The
-// plan is deterministic, made at once, and needs little more than the peak of live bytes. If it
+// memory at once. A machine that follows the plan waits only for data that has not left yet.
+// The plan is deterministic, made at once, and needs little more than the peak of live bytes. If it
 // exceeds `memory_bytes`, the planner looks for a lower one for a second. `alignment` is a power of
 // two up to 1 GiB. Errors are those of ScheduleTrace and MakePlan. O(steps log steps) as a rule,
 // and that second.

@@ -33,9 +33,9 @@ enum class OffloadSet : std::uint8_t {
   kConvolutions,
   kAlternateConvolutions,  // every other convolution, beginning with the first
   // The fastest, by the simulator, of the sets above, of shares of kAll and kConvolutions, and of
-  // no
-  // offload at all. A share offloads as much as the memory asks for. The fastest algorithms are
-  // tried first; if these do not fit, those with workspaces up to a limit.
+  // no offload at all. A share offloads as much as the memory makes necessary. The fastest
+  // algorithms are tried first; if these do not fit, those with workspaces up to a limit, which is
+  // lowered as little as possible.
   kDynamic,
 };
 enum class AlgorithmChoice : std::uint8_t {
@@ -85,7 +85,7 @@ struct BestOptions {
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
-  // Whether data may be sent to the host to leave room. False for a device that shares the memory
+  // Whether data may be sent to the host to make room. False for a device that shares the memory
   // of the host. Data that ends on the host is sent all the same, and data that the host has may be
   // dropped and fetched again.
   bool offloads = true;
@@ -177,8 +177,8 @@ struct ScheduleRequest {
   // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
   // is one device and one round, and fixed addresses otherwise.
   std::optional<ScheduleMemory> memory = std::nullopt;
-  // How the data of the schedule is placed: of all memories the alignment, which is that of the
-  // addresses or the bytes of a granule, a power of two; of a pool the other options too.
+  // How the data of the schedule is placed. The alignment, a power of two, counts for each kind of
+  // memory: it is that of addresses, or the bytes of a granule. The rest counts for a pool alone.
   PlacingOptions placing = {};
   PolicyOptions options = {};
 };
@@ -207,9 +207,9 @@ struct MadeSchedule {
   double ideal_seconds = 0;
   // No schedule with the same order of tasks on this machine is faster (lower_bound.h).
   double lower_bound_seconds = 0;
-  // The schedule takes that time; or "best" has walked through all schedules of a small graph that
-  // its options allow, with the same order of tasks and data that is copied as a whole, and none is
-  // faster. False for a pool, which Simulate times.
+  // Either the schedule takes lower_bound_seconds; or "best" has tried all schedules of a small
+  // graph that its options allow, with this order of tasks and with data that is copied as a whole,
+  // and none is faster. False for a pool, which Simulate times.
   bool proved = false;
   EndedBy ended_by = EndedBy::kWork;
   GradientReduction reduction = GradientReduction::kHost;  // of several devices: the one in use

@@ -51,7 +51,7 @@ TIDEPOOL_EXPORT absl::StatusOr<SubBatchRule> SubBatchRuleFromName(std::string_vi
 
 struct SubBatchOptions {
   SubBatchRule rule = SubBatchRule::kConsecutiveTasks;
-  // The share of the tasks, without updates, that are consecutive: alpha, more than 0 and up to 1.
+  // The consecutive tasks as a share of all but updates: alpha, more than 0 and up to 1.
   double consecutive_share = 0.15;
 
   friend bool operator==(const SubBatchOptions&, const SubBatchOptions&) = default;
@@ -64,16 +64,16 @@ TIDEPOOL_EXPORT std::int64_t RegularSubBatch(std::int64_t sub_batch);
 struct SubBatchChoice {
   std::int64_t sub_batch = 0;
   int profiles = 0;         // batches at which workspaces were looked up
-  bool keeps_rule = false;  // false: the rule holds for no sub-batch, and the least one that runs
+  bool keeps_rule = false;  // false: no sub-batch keeps the rule, and this is the largest that runs
 };
 
 // Chooses the sub-batch of a valid family for `memory_bytes` of one device with `batch` samples.
 //
-// The rule needs the workspaces at the sub-batch that it chooses. So it is applied again with those
-// of its last answer until the answer stays; of answers that alternate it takes the least. The
-// answer is then checked with its own workspaces, and made smaller until the rule holds, because
-// larger sub-batches may need less memory. Where it holds for none, the answer is the largest
-// sub-batch up to there at which all tasks fit with their least workspaces.
+// The rule needs the workspaces at the sub-batch that it chooses. So it is applied again with the
+// workspaces at its last answer, until the answer repeats itself; of answers that alternate, the
+// least is taken. That one is made smaller until it keeps the rule with its own workspaces, because
+// a larger sub-batch may need less memory. If none does, the answer is the largest sub-batch up to
+// the first one at which all tasks fit with their least workspaces.
 //
 // ResourceExhausted when not even the least sub-batch has tasks that fit, with the task, its bytes
 // and the sub-batch. InvalidArgument for options out of range; errors of GraphAt.

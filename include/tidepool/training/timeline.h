@@ -33,8 +33,8 @@ struct PlacingOptions {
   std::int64_t alignment = 512;
   std::string placement = "best-fit";
   // Plan for the placement `planned`. Null: the plan of PlanSchedule, made again without the
-  // kOffload steps of data that stays for lack of host memory. If that plan is too high, best-fit
-  // is used instead. Leaving data that lies in the way of an allocation is dropped.
+  // kOffload steps of data that stays for lack of host memory. If that plan needs more
+  // than the memory, best-fit is used. Sent data at the place of an allocation is dropped before.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // The host compresses and decompresses copies. Compressed data takes its expected size there.
   CompressionProfile compression = {};
@@ -44,11 +44,11 @@ struct PlacingOptions {
 // A schedule of a pool with the offsets that the pool gives.
 struct PlacedSchedule {
   Schedule schedule = {};  // with fixed addresses
-  // By step of it, the number of the step in the schedule of the pool. A drop that comes earlier
-  // than there has the number of the step that needs its memory.
+  // For each step of `schedule`, the number of its step in the schedule of the pool. A drop that
+  // comes earlier than there has the number of the step that needs its memory.
   std::vector<std::size_t> steps = {};
-  // Its steps as a schedule of a pool. A pool of the same size serves its requests at the same
-  // offsets.
+  // The steps of `schedule` as those of a pool. A pool of the same size serves the requests at the
+  // same offsets.
   Schedule resolved = {};
   std::int64_t stayed = 0;      // offloads that are left out because the host has no room
   std::int64_t pool_bytes = 0;  // the highest end of any block
@@ -138,14 +138,14 @@ struct Timeline {
 // memory of the machine's first device, cut to a multiple of the alignment.
 //
 // Sent data that no task uses before its drop is dropped where an allocation has no room, in the
-// order in which it was sent. Where that leaves the pool in too many pieces, data is dropped as
-// soon as 32 others have been sent after it, or 16, and so on down to none. An offload is left out
-// where the host has no room for its copy, and its data stays, without its drops and its next
+// order in which it was sent. If the pool is then too fragmented, all is placed again, and data is
+// dropped once 32 others have been sent after it, or 16, and so on down to none. An offload is left
+// out where the host has no room for its copy, and its data stays, without its drops and its next
 // prefetch. Data that is compressed by the host takes its expected size there.
 //
 // Errors are ValidateSchedule's and ValidateMachine's; InvalidArgument for options out of range,
 // and for other memory than a pool; NotFound for an unknown placement policy. ResourceExhausted
-// when an allocation does not fit even after all leaving data has left: the text names the task,
+// when an allocation does not fit even after all sent data was dropped: the text names the task,
 // the data, its bytes, and the data that holds the memory. Thread-safe. O((steps + uses) log
 // blocks), at most eight times.
 TIDEPOOL_EXPORT absl::StatusOr<PlacedSchedule> PlaceInPool(const TaskGraph& graph,

@@ -3,9 +3,9 @@
 // configuration of a kernel divides the batch into micro-batches that run one after the other, each
 // by an algorithm. Its time is their sum, its workspace their maximum.
 //
-// Pure functions, thread-safe: they touch no memory, no device and no clock. Times are compared as
-// whole multiples of a power of two, at least 40 bits below the largest sum. So sums of the same
-// rows are equal in any order.
+// Pure functions, thread-safe: they touch no memory, no device and no clock. Times are rounded to
+// multiples of a power of two, at most 2^-40 of the largest sum, before they are compared. So sums
+// of the same rows are equal in any order.
 #ifndef TIDEPOOL_TRAINING_WORKSPACE_POLICY_H_
 #define TIDEPOOL_TRAINING_WORKSPACE_POLICY_H_
 
@@ -49,9 +49,9 @@ struct WorkspacePoint {
 struct WorkspaceAnswer {
   double seconds = 0;                // of all kernels
   std::int64_t workspace_bytes = 0;  // the least with which this time is possible, if proved
-  // Points within the limit that none other dominates, by ascending workspace: all of them where
-  // kernels are decided one by one. Of a division and of groups, corners of the lower convex hull
-  // and the answer.
+  // Points within the limit that no other point dominates, by ascending workspace. Where kernels
+  // are decided one by one, all of them; for a division and for groups, the corners of the lower
+  // convex hull and the answer.
   std::vector<WorkspacePoint> front = {};
   std::vector<KernelConfiguration> kernels = {};  // by kernel
   // False where a division would have had more than 2^22 states at once, or 2^24 choices. Then a
@@ -99,9 +99,9 @@ struct AdaptiveAnswer {
   KernelConfiguration configuration = {};  // without parts: nothing fits
   KernelTable table = {};                  // the rows that were measured
   std::int64_t measured = 0;               // micro-batches
-  // No micro-batches of "all" take less than this, and none are faster than the configuration if
-  // `proved`: where each algorithm takes no less time, and no more time a sample, with more
-  // samples. Elsewhere they may be.
+  // No micro-batches of "all" take less than this, and if `proved` none are faster than the
+  // configuration. Both hold for a kernel of which each algorithm, with more samples, takes no less
+  // time, and no more time for each sample.
   double lower_bound_seconds = 0;
   bool proved = false;
 };

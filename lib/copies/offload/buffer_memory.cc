@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 
 namespace tidepool::offload {
 

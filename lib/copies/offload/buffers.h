@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffer_memory.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "lib/copies/offload/copy_watch.h"
-#include "lib/memory/device/owned_event.h"
 
 namespace tidepool::offload {
 namespace {
@@ -18,26 +17,20 @@ absl::Status Unshared(const absl::Status& status) { return {status.code(), statu
 
 }  // namespace
 
-CompressedCopies::~CompressedCopies() {
-  // A stream that the device refuses to destroy is lost: no caller could act on the error.
-  if (in_gate_ != Stream()) device_.DestroyStream(in_gate_).IgnoreError();
-  if (out_gate_ != Stream()) device_.DestroyStream(out_gate_).IgnoreError();
-}
-
 absl::Status CompressedCopies::Start() {
-  for (Stream* const gate : {&out_gate_, &in_gate_}) {
-    const absl::StatusOr<Stream> created = device_.CreateStream();
+  for (device::OwnedStream* const gate : {&out_gate_, &in_gate_}) {
+    absl::StatusOr<device::OwnedStream> created = device::OwnedStream::Create(device_);
     if (!created.ok()) return created.status();
-    *gate = *created;
+    *gate = *std::move(created);
   }
   return absl::OkStatus();
 }
 
 absl::Status CompressedCopies::BeginOut(const Buffer& buffer, ZeroValueWord word,
                                         const CopyWatch& watch, const CopyPointer& copy) {
-  RecordWatch(device_, watch.begins, out_gate_);
+  RecordWatch(device_, watch.begins, out_gate_.get());
   absl::Status status = pipeline_->Offload(
-      buffer.device->address(), buffer.bytes, word, out_gate_,
+      buffer.device->address(), buffer.bytes, word, out_gate_.get(),
       [this, copy,
        ended = watch.ended](absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
         if (ended != nullptr) ended();
@@ -53,13 +46,13 @@ absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, S
   RecordWatch(device_, watch.begins, stream);
   const auto before = device::OwnedEvent::Record(device_, stream);
   if (!before.ok()) return before.status();
-  if (absl::Status status = device_.WaitEvent(in_gate_, before->get()); !status.ok()) {
+  if (absl::Status status = device_.WaitEvent(in_gate_.get(), before->get()); !status.ok()) {
     return status;
   }
-  auto event = device::OwnedEvent::Record(device_, in_gate_);
+  auto event = device::OwnedEvent::Record(device_, in_gate_.get());
   if (!event.ok()) return event.status();
   copy->event = *std::move(event);
-  return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_gate_,
+  return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_gate_.get(),
                              [this, copy, ended = watch.ended](const absl::Status& result) {
                                if (ended != nullptr) ended();
                                copy->arrival->count_down();

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
 #include "lib/copies/offload/ended_copies.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
@@ -18,7 +19,6 @@ class CompressedCopies {
   // `pipeline` may be null; then no function below may be called. `ended` receives the ends.
   CompressedCopies(Device& device, CompressionPipeline* pipeline, EndedCopies& ended)
       : device_(device), pipeline_(pipeline), ended_(ended) {}
-  ~CompressedCopies();
   CompressedCopies(const CompressedCopies&) = delete;
   CompressedCopies& operator=(const CompressedCopies&) = delete;
 
@@ -26,7 +26,7 @@ class CompressedCopies {
   absl::Status Start();
   bool has_pipeline() const { return pipeline_ != nullptr; }
   // Copies out wait for the work on this stream.
-  Stream out_gate() const { return out_gate_; }
+  Stream out_gate() const { return out_gate_.get(); }
 
   // Begin the copy. The copy in runs after the work that is queued on `stream` now.
   absl::Status BeginOut(const Buffer& buffer, ZeroValueWord word, const CopyWatch& watch,
@@ -41,8 +41,8 @@ class CompressedCopies {
   CompressionPipeline* const pipeline_;
   EndedCopies& ended_;
   // The pipeline is made to wait for these streams before it copies out and in.
-  Stream out_gate_;
-  Stream in_gate_;
+  device::OwnedStream out_gate_;
+  device::OwnedStream in_gate_;
 };
 
 }  // namespace tidepool::offload

@@ -2,17 +2,91 @@
 // The functions of the offloader: each checks the buffer's state before it begins or awaits copies.
 #include "tidepool/copies/offloader.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "lib/copies/offload/buffer_memory.h"
 #include "lib/copies/offload/buffer_states.h"
-#include "lib/copies/offload/offloader_impl.h"
-#include "lib/copies/offload/probe_density.h"
+#include "lib/copies/offload/memory_queue.h"
+#include "lib/copies/offload/release_threads.h"
+#include "lib/copies/offload/state.h"
+#include "lib/copies/pipeline/counted_density.h"
+#include "tidepool/copies/density_probe.h"
+#include "tidepool/copies/zero_value_codec.h"
 
 namespace tidepool {
 namespace offload {
+namespace {
+
+// Probes a raw copy of `bytes` bytes, or tells the count of a compressed one. The memory must not
+// change meanwhile; the caller need not hold the mutex. Errors are Offloader::ProbeDensity's.
+absl::StatusOr<DensityEstimate> ProbeHostMemory(const HostMemory& host, std::int64_t bytes,
+                                                const DensityProbeOptions& options) {
+  if (host.stored() == nullptr) {
+    return ProbeDensity(absl::MakeSpan(static_cast<const std::byte*>(host.address()),
+                                       static_cast<std::size_t>(bytes)),
+                        options);
+  }
+  if (host.stored()->word() == options.word) return pipeline::CountedDensity(*host.stored());
+  return absl::InvalidArgumentError(
+      absl::StrCat("words of ", static_cast<int>(options.word), " bytes, expected ",
+                   static_cast<int>(host.stored()->word()), ", those of the compressed copy"));
+}
+
+class OffloaderImpl final : public Offloader {
+ public:
+  OffloaderImpl(Device& device, Pool& pool, PinnedPool& host, const OffloaderOptions& options);
+  ~OffloaderImpl() override;
+
+  // Creates the streams and starts the threads.
+  absl::Status Start();
+
+  absl::StatusOr<BufferId> Allocate(std::size_t bytes, Stream stream, Hint hint,
+                                    std::string_view name, absl::Time deadline) override;
+  absl::StatusOr<void*> Use(BufferId id, Stream stream) override;
+  absl::Status Offload(BufferId id, Event after, std::optional<ZeroValueWord> word,
+                       CopyWatch watch) override;
+  absl::Status Await(BufferId id) override;
+  absl::Status Prefetch(BufferId id, Stream stream, Hint hint, absl::Time deadline,
+                        CopyWatch watch) override;
+  absl::Status Free(BufferId id) override;
+  absl::Status Synchronize() override;
+  absl::StatusOr<BufferState> State(BufferId id) const override;
+  absl::StatusOr<DensityEstimate> ProbeDensity(BufferId id,
+                                               const DensityProbeOptions& options) const override;
+  OffloaderStats Stats() const override;
+  Stream out_stream() const override { return state_->copies.raw().out(); }
+  Stream in_stream() const override { return state_->copies.raw().in(); }
+
+ private:
+  // Releases the mutex meanwhile: the pool may pin memory, which takes long.
+  absl::StatusOr<std::shared_ptr<HostMemory>> TakeHostMemory(std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+  absl::Status RefuseOffload(const Buffer& buffer, const absl::Status& error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+  absl::Status AwaitOffload(BufferId id, CopyPointer copy)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+  absl::Status BeginPrefetch(Buffer& buffer, std::shared_ptr<DeviceMemory> memory, Stream stream,
+                             const CopyWatch& watch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mutex);
+
+  PinnedPool& host_;
+  const OffloaderOptions options_;
+  // A pointer, so const queries can settle copies that have finished.
+  const std::unique_ptr<OffloaderState> state_;
+  MemoryQueue queue_ ABSL_GUARDED_BY(state_->mutex);
+  ReleaseThreads threads_;
+};
 
 OffloaderImpl::OffloaderImpl(Device& device, Pool& pool, PinnedPool& host,
                              const OffloaderOptions& options)
@@ -207,6 +281,7 @@ OffloaderStats OffloaderImpl::Stats() const {
   return state_->books.Stats();
 }
 
+}  // namespace
 }  // namespace offload
 
 absl::StatusOr<std::unique_ptr<Offloader>> Offloader::Create(Device* device, Pool* pool,

@@ -6,24 +6,16 @@
 #include <utility>
 
 #include "lib/copies/offload/copy_watch.h"
-#include "lib/memory/device/owned_event.h"
 
 namespace tidepool::offload {
 
-RawCopies::~RawCopies() {
-  // A stream that the device refuses to destroy is lost: no caller could act on the error.
-  if (in_ != Stream() && in_ != out_) device_.DestroyStream(in_).IgnoreError();
-  if (out_ != Stream()) device_.DestroyStream(out_).IgnoreError();
-}
-
 absl::Status RawCopies::Start(bool is_one_stream) {
-  const absl::StatusOr<Stream> out = device_.CreateStream();
+  absl::StatusOr<device::OwnedStream> out = device::OwnedStream::Create(device_);
   if (!out.ok()) return out.status();
-  out_ = *out;
-  in_ = out_;
+  out_ = *std::move(out);
   if (is_one_stream) return absl::OkStatus();
-  const absl::StatusOr<Stream> in = device_.CreateStream();
-  if (in.ok()) in_ = *in;
+  absl::StatusOr<device::OwnedStream> in = device::OwnedStream::Create(device_);
+  if (in.ok()) in_ = *std::move(in);
   return in.status();
 }
 
@@ -32,11 +24,11 @@ absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
 }
 
 absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
-  RecordWatch(device_, watch.begins, out_);
+  RecordWatch(device_, watch.begins, out());
   absl::Status status = device_.Copy(copy.host->address(), buffer.device->address(), buffer.bytes,
-                                     CopyDirection::kFromDevice, out_);
+                                     CopyDirection::kFromDevice, out());
   if (!status.ok()) return status;
-  RecordWatch(device_, watch.ends, out_);
+  RecordWatch(device_, watch.ends, out());
   buffer.device->BeginOut(copy.sequence);
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();
@@ -46,13 +38,13 @@ absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream s
                                 const CopyWatch& watch, BufferCopy& copy) {
   const auto before = device::OwnedEvent::Record(device_, stream);
   if (!before.ok()) return before.status();
-  absl::Status status = device_.WaitEvent(in_, before->get());
+  absl::Status status = device_.WaitEvent(in(), before->get());
   if (!status.ok()) return status;
-  RecordWatch(device_, watch.begins, in_);
+  RecordWatch(device_, watch.begins, in());
   status = device_.Copy(to.address(), buffer.host->address(), buffer.bytes,
-                        CopyDirection::kToDevice, in_);
+                        CopyDirection::kToDevice, in());
   if (!status.ok()) return status;
-  RecordWatch(device_, watch.ends, in_);
+  RecordWatch(device_, watch.ends, in());
   to.BeginIn();
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();
@@ -60,7 +52,7 @@ absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream s
 
 absl::Status RawCopies::RecordEnd(BufferCopy& copy) {
   if (copy.is_recorded) return absl::OkStatus();
-  absl::Status status = device_.RecordEvent(copy.event.get(), copy.is_out ? out_ : in_);
+  absl::Status status = device_.RecordEvent(copy.event.get(), copy.is_out ? out() : in());
   copy.is_recorded = status.ok();
   return status;
 }
@@ -87,7 +79,7 @@ absl::Status RawCopies::WaitForEnd(const BufferCopy& copy, bool is_recorded) con
     if (has_finished(device_.SynchronizeEvent(copy.event.get()))) return first;
   }
   for (int i = 0; i < kTries; ++i) {
-    if (has_finished(device_.SynchronizeStream(copy.is_out ? out_ : in_))) return first;
+    if (has_finished(device_.SynchronizeStream(copy.is_out ? out() : in()))) return first;
   }
   return first;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"
 
@@ -15,14 +16,11 @@ namespace tidepool::offload {
 class RawCopies {
  public:
   explicit RawCopies(Device& device) : device_(device) {}
-  ~RawCopies();
-  RawCopies(const RawCopies&) = delete;
-  RawCopies& operator=(const RawCopies&) = delete;
 
   // Creates the streams; both directions may share one.
   absl::Status Start(bool is_one_stream);
-  Stream out() const { return out_; }
-  Stream in() const { return in_; }
+  Stream out() const { return out_.get(); }
+  Stream in() const { return in_.is_empty() ? out() : in_.get(); }
 
   // Gives the copy the event that marks its end.
   absl::Status TakeEvent(BufferCopy& copy);
@@ -50,8 +48,8 @@ class RawCopies {
 
  private:
   Device& device_;
-  Stream out_;
-  Stream in_;
+  device::OwnedStream out_;
+  device::OwnedStream in_;  // empty: both directions share a stream
 };
 
 }  // namespace tidepool::offload

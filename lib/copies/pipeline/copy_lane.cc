@@ -13,9 +13,9 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
   auto ring = StagingRing::Create(&staging, options);
   if (!ring.ok()) return ring.status();
   lane->ring_ = *std::move(ring);
-  const absl::StatusOr<Stream> stream = device.CreateStream();
+  absl::StatusOr<device::OwnedStream> stream = device::OwnedStream::Create(device);
   if (!stream.ok()) return stream.status();
-  lane->stream_ = *stream;
+  lane->stream_ = *std::move(stream);
   for (std::int64_t i = 0; i < options.slots; ++i) {
     absl::StatusOr<device::OwnedEvent> event =
         device::OwnedEvent::Create(device, EventKind::kWaited);
@@ -24,11 +24,6 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
   }
   lane->is_recorded_.resize(lane->events_.size());
   return lane;
-}
-
-CopyLane::~CopyLane() {
-  // A stream that the device refuses to destroy is lost: no caller could act on the error.
-  if (stream_ != Stream()) device_.DestroyStream(stream_).IgnoreError();
 }
 
 bool CopyLane::HasSlot() {
@@ -48,13 +43,13 @@ absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, s
   const bool is_to_device = direction_ == CopyDirection::kToDevice;
   std::byte* const to = is_to_device ? device_memory : slot.data;
   const std::byte* const from = is_to_device ? slot.data : device_memory;
-  absl::Status status = device_.Copy(to, from, bytes, direction_, stream_);
+  absl::Status status = device_.Copy(to, from, bytes, direction_, stream_.get());
   is_queued = status.ok();
   if (!status.ok()) return status;
-  status = device_.RecordEvent(EventOf(slot), stream_);
+  status = device_.RecordEvent(EventOf(slot), stream_.get());
   // Without an event, Wait must drain the whole stream. Copies that were queued later may then wait
   // for the result of this copy (deadlock), so the event is recorded again after an error.
-  const bool is_recorded = status.ok() || device_.RecordEvent(EventOf(slot), stream_).ok();
+  const bool is_recorded = status.ok() || device_.RecordEvent(EventOf(slot), stream_.get()).ok();
   is_recorded_[static_cast<std::size_t>(slot.index)] = is_recorded ? 1 : 0;
   return status;
 }
@@ -77,7 +72,7 @@ absl::Status CopyLane::Wait(const StagingSlot& slot) {
 void CopyLane::Drain() {
   constexpr int kTimes = 2;
   for (int i = 0; i < kTimes; ++i) {
-    if (device_.SynchronizeStream(stream_).ok()) return;
+    if (device_.SynchronizeStream(stream_.get()).ok()) return;
   }
   is_broken_.store(true, std::memory_order_release);
 }

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/device.h"
 #include "tidepool/staging_ring.h"
 
@@ -24,8 +24,7 @@ class CopyLane {
   static absl::StatusOr<std::unique_ptr<CopyLane>> Create(Device& device, PinnedPool& staging,
                                                           CopyDirection direction,
                                                           const StagingRingOptions& options);
-  // No copy may be in flight.
-  ~CopyLane();
+  // No copy is in flight when it is destroyed.
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
@@ -35,7 +34,7 @@ class CopyLane {
   void ReleaseSlot(const StagingSlot& slot);
 
   // Makes copies that are queued from now on wait for the work before `gate`.
-  absl::Status WaitFor(Event gate) { return device_.WaitEvent(stream_, gate); }
+  absl::Status WaitFor(Event gate) { return device_.WaitEvent(stream_.get(), gate); }
   // Queues a copy of `bytes` bytes between the slot and the device. Sets `is_queued` when a copy
   // was queued, even if an error followed: then it must be waited for.
   absl::Status Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes,
@@ -62,7 +61,7 @@ class CopyLane {
 
   Device& device_;
   const CopyDirection direction_;
-  Stream stream_;
+  device::OwnedStream stream_;
   std::unique_ptr<StagingRing> ring_;
   std::vector<device::OwnedEvent> events_;  // by slot
   // By slot: whether the event was recorded after the slot's last copy. Not a vector of bits: a

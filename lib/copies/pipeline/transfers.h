@@ -15,7 +15,7 @@
 #include "lib/base/arithmetic.h"
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/piece_codec.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/device.h"
 

@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -171,6 +172,28 @@ void UnmapMemory(void* address, std::int64_t bytes) {
   // A process has a limit of mappings, and unmapping a part can need a new one. The addresses then
   // stay, without memory.
   static_cast<void>(madvise(address, static_cast<std::size_t>(bytes), MADV_DONTNEED));
+}
+
+// Touching memory is the slow part of pinning, and threads share it. So every page is there when
+// the device registers the memory.
+absl::StatusOr<PinnedMemory> Pinner::Pin(std::int64_t bytes) const {
+  const auto begun = std::chrono::steady_clock::now();
+  const absl::StatusOr<void*> address = MapMemory(bytes, pages_);
+  if (!address.ok()) return address.status();
+  absl::Status status = TouchMemory(*address, bytes, pages_);
+  if (status.ok()) status = device_.RegisterHostMemory(*address, bytes);
+  if (!status.ok()) {
+    UnmapMemory(*address, bytes);
+    return status;
+  }
+  return PinnedMemory{*address, bytes,
+                      std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count()};
+}
+
+absl::Status Pinner::Unpin(void* address, std::int64_t bytes) const {
+  absl::Status status = device_.UnregisterHostMemory(address);
+  if (status.ok()) UnmapMemory(address, bytes);
+  return status;
 }
 
 }  // namespace tidepool::pinned

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -207,7 +206,6 @@ class PagePoolImpl final : public PagePool {
 
   // Touches `count` untouched pages, neighbours at once.
   absl::Status Touch(std::size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books) {
-    const auto begun = std::chrono::steady_clock::now();
     ++stats_.growths;
     while (count > 0) {
       const std::uint32_t first = untouched_.back();
@@ -228,8 +226,6 @@ class PagePoolImpl final : public PagePool {
       count -= run;
       stats_.touched_pages += static_cast<std::int64_t>(run);
     }
-    stats_.peak_touched_pages = std::max(stats_.peak_touched_pages, stats_.touched_pages);
-    stats_.touch_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
     return absl::OkStatus();
   }
 

@@ -18,7 +18,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "lib/memory/blocks/arena.h"
-#include "lib/memory/pinned/pinner.h"
+#include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pool/address_map.h"
 #include "lib/memory/pool/live_report.h"
 #include "lib/memory/pool/pool_locks.h"

@@ -23,17 +23,18 @@
 #include <utility>
 #include <vector>
 
+#include "lib/memory/pool/pool_layer.h"
 #include "lib/memory/pool/slab_pool.h"
 #include "lib/memory/pool/stream_cache.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
 
-class CachingPool final : public Pool, public CacheLayer {
+class CachingPool final : public PoolLayer<SlabPool> {
  public:
   CachingPool(const Device& device, std::unique_ptr<SlabPool> pool)
-      : device_(device),
-        pool_(std::move(pool)),
+      : PoolLayer(std::move(pool)),
+        device_(device),
         inner_(pool_->pool()),
         epoch_(device.stream_epoch()) {
     inner_.AddLayer(*this);
@@ -48,46 +49,9 @@ class CachingPool final : public Pool, public CacheLayer {
   absl::Status FreeOwn(void* address, Stream stream) override;
   absl::StatusOr<Stream> AllocatedOn(const void* address) override;
   absl::Status RecordUse(void* address, Stream stream) override;
-  absl::Status RecordWork() override { return pool_->RecordWork(); }
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
-  void Mark(std::string_view name) override { pool_->Mark(name); }
-  void MarkIteration() override { pool_->MarkIteration(); }
-  void AwaitPlans() override { pool_->AwaitPlans(); }
   PoolStats Stats() const override;
-  void ResetPeaks() override { pool_->ResetPeaks(); }
   std::vector<PoolBlock> Snapshot() const override;
-  void* base() const override { return pool_->base(); }
-  std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }
-  absl::StatusOr<Pool*> Region(std::string_view tag) override { return pool_->Region(tag); }
-  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
-    return pool_->PauseRegion(tag, mode, stream);
-  }
-  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                               Stream stream) override {
-    return pool_->PauseRegionInto(tag, std::move(store), stream);
-  }
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
-    return pool_->ResumeRegion(tag, stream);
-  }
-  absl::Status DiscardContents(std::string_view tag) override {
-    return pool_->DiscardContents(tag);
-  }
-  absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override {
-    return pool_->AwaitContents(address, bytes, stream);
-  }
-  absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
-                           std::int64_t most_bytes) override {
-    return pool_->LimitRegion(tag, least_bytes, most_bytes);
-  }
-  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
-    return pool_->BeginRegistration(address, bytes);
-  }
-  absl::Status EndRegistration(const void* address, std::int64_t bytes) override {
-    return pool_->EndRegistration(address, bytes);
-  }
-  std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
-  std::string Describe(const void* address) const override { return pool_->Describe(address); }
-  absl::Status CheckInvariants() const override { return pool_->CheckInvariants(); }
   void PauseCaches() override {
     for (StreamCache& cache : caches_) GiveToPool(cache.Pause());
   }
@@ -95,16 +59,8 @@ class CachingPool final : public Pool, public CacheLayer {
     for (StreamCache& cache : caches_) cache.Resume();
   }
 
-  std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
-
  private:
   static constexpr std::size_t kCaches = 32;
-
-  // A cache that begins as the first or second holds at most 1/kPart of the pool, and one that
-  // begins as the n-th at most 1/(n kPartOfMany): a cached block serves only its stream, and keeps
-  // its neighbours from merging.
-  static constexpr std::int64_t kPart = 128;
-  static constexpr std::int64_t kPartOfMany = 512;
 
   // Keeps all caches empty for a scope.
   class Pause {
@@ -133,7 +89,6 @@ class CachingPool final : public Pool, public CacheLayer {
   void GiveToPool(const StreamCache::Leftover& leftover);
 
   const Device& device_;
-  const std::unique_ptr<SlabPool> pool_;
   PoolImpl& inner_;                        // without slabs
   std::atomic<std::uint64_t> epoch_;       // of the device, when caches were last closed for it
   std::atomic<std::int64_t> serving_ = 0;  // at least the caches that serve a stream

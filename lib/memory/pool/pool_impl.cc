@@ -53,8 +53,9 @@ PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy
              MemorySource::AddressBytes(options_, device)),
       observers_(options_, policy.planned),
       memory_(MemorySource::Create(device, options_, arena_, *own_store_)),
-      own_regions_(std::make_unique<PoolRegions>(device, options_, *own_store_, *this)),
-      regions_(*own_regions_) {}
+      own_room_(std::make_unique<SharedRoom>(*own_store_, options_.max_bytes, *this)),
+      own_regions_(std::make_unique<PoolRegions>(device, options_, *own_store_, *own_room_, *this)),
+      room_(*own_room_) {}
 
 PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy,
                    const Place& place)
@@ -65,7 +66,7 @@ PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy
              MemorySource::AddressBytes(options_, device)),
       observers_(options_, policy.planned),
       memory_(MemorySource::Create(device, options_, arena_, place.store)),
-      regions_(place.untagged.regions_) {}
+      room_(place.untagged.room_) {}
 
 // No other thread calls the pool any more.
 PoolImpl::~PoolImpl() {
@@ -103,10 +104,10 @@ inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, P
 }
 
 inline void PoolImpl::CallOtherPools() {
-  if (!regions_.HasWaiters()) [[likely]]
+  if (!room_.HasWaiters()) [[likely]]
     return;
   CountFree();
-  locks_.WithoutBooks([this] { return regions_.CallWaitersBut(*this), true; });
+  locks_.WithoutBooks([this] { return room_.CallWaitersBut(*this), true; });
 }
 
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
@@ -160,14 +161,14 @@ absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const 
 
 absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted, Waiter* waiter) {
   absl::StatusOr<void*> address = nullptr;
-  if (!regions_.HasAny()) return address;
+  if (!room_.HasRegions()) return address;
   const auto take = [&] {
     const BackoffLock lock(locks_.books);
     if (waiter != nullptr && Defers(*waiter)) return true;
     address = AllocateAgain(wanted, waiter);
     return !address.ok() || *address != nullptr;
   };
-  const absl::Status waited = locks_.WithoutBooks([&] { return regions_.TakeRoom(*this, take); });
+  const absl::Status waited = locks_.WithoutBooks([&] { return room_.TakeRoom(*this, take); });
   if (!waited.ok() && address.ok()) return waited;
   return address;
 }
@@ -216,7 +217,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   if (bytes == 0) return nullptr;
   absl::StatusOr<void*> served = AllocateWithoutWait(bytes, stream, hint);
   if (!served.ok() || *served != nullptr) return served;
-  const PoolRegions::Wait wait(regions_);
+  const SharedRoom::Wait wait(room_);
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
@@ -242,11 +243,11 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
       return address;
   }
   const std::int64_t held = memory_->held_bytes();
-  regions_.BeginGrowth();
+  room_.BeginGrowth();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
   if (!is_served) CountFree();
-  regions_.EndGrowth();
+  room_.EndGrowth();
   if (is_served) return address;
   if (memory_->held_bytes() != held) ServeWaiting();  // others may have room now
   CallOtherPools();
@@ -390,7 +391,7 @@ absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   const std::uint64_t frees = OtherFrees();
   const bool had_live = MayFindRoom(waiter.wanted);
   absl::StatusOr<void*> address = nullptr;
-  if (!regions_.HasAny()) address = AllocateOrGrow(waiter.wanted, &waiter);
+  if (!room_.HasRegions()) address = AllocateOrGrow(waiter.wanted, &waiter);
   if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live || waiter.is_deferred) return address;
@@ -402,26 +403,26 @@ absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
 
 // It counts as deferred before it asks, so the other one sees it or has looked.
 bool PoolImpl::Defers(Waiter& waiter) {
-  if (!std::exchange(waiter.is_deferred, true)) regions_.BeginDeferral();
+  if (!std::exchange(waiter.is_deferred, true)) room_.BeginDeferral();
   const bool defers =
-      locks_.WithoutBooks([&] { return regions_.HasCalledWaiterAbove(waiter.priority); });
+      locks_.WithoutBooks([&] { return room_.HasCalledWaiterAbove(waiter.priority); });
   if (!defers) EndDeferral(waiter);
   return defers;
 }
 
 void PoolImpl::EndDeferral(Waiter& waiter) {
-  if (std::exchange(waiter.is_deferred, false)) regions_.EndDeferral();
+  if (std::exchange(waiter.is_deferred, false)) room_.EndDeferral();
 }
 
 void PoolImpl::CallDeferred(int priority) {
-  if (!regions_.HasDeferred()) return;
-  locks_.WithoutBooks([&] { return regions_.CallWaitersBelow(priority), true; });
+  if (!room_.HasDeferred()) return;
+  locks_.WithoutBooks([&] { return room_.CallWaitersBelow(priority), true; });
 }
 
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
   if (arena_.live_count() > 0) return true;
-  if (!regions_.HasAny() || wanted.bytes > taker().most_bytes()) return false;
-  return locks_.WithoutBooks([this] { return regions_.MayFree(*this); });
+  if (!room_.HasRegions() || wanted.bytes > taker().most_bytes()) return false;
+  return locks_.WithoutBooks([this] { return room_.MayFree(*this); });
 }
 
 // Called whenever a waiter may find room that it did not find before.

@@ -6,6 +6,7 @@
 //   WaitingQueue  the requests that wait for memory
 //   Observers     the recorder, and the iterations that plans are made for
 //   PoolRegions   the pools of tags, which share the budget of this one
+//   SharedRoom    how these pools take room from each other, and call requests that wait
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 
@@ -103,8 +104,9 @@ class PoolImpl final : public Pool {
   // of the alignment.
   void Split(const void* address, std::int64_t bytes);
 
-  // The rest is for PoolRegions. Refuses requests and keeps the memory as it is from now on, but
-  // not frees. Returns the live bytes. Waits on the host for a Trim under way and for moves.
+  // The rest is for PoolRegions and SharedRoom. Refuses requests and keeps the memory as it is from
+  // now on, but not frees. Returns the live bytes. Waits on the host for a Trim under way and for
+  // moves.
   absl::StatusOr<std::int64_t> BeginSleep();
   // Undoes it, and forgets which contents were lost.
   void EndSleep();
@@ -131,7 +133,7 @@ class PoolImpl final : public Pool {
   absl::Status Unregister(const void* address, std::int64_t bytes);
   // Returns the live bytes, 0 while the pool sleeps.
   std::int64_t AwakeLiveBytes() const;
-  void AddLayer(CacheLayer& layer) { regions_.AddLayer(layer); }
+  void AddLayer(CacheLayer& layer) { room_.AddLayer(layer); }
 
  private:
   std::size_t MostBytes() const { return most_bytes_.load(std::memory_order_relaxed); }
@@ -143,7 +145,7 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Allocates while no other thread takes room (PoolRegions::TakeRoom).
+  // Allocates while no other thread takes room (SharedRoom::TakeRoom).
   absl::StatusOr<void*> AllocateAgain(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Allocates, with unused memory of the other pools of the budget where there is no other.
@@ -186,11 +188,11 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> AllocateWithoutWait(std::size_t bytes, Stream stream, Hint hint);
   void CountFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     ++counted_frees_;
-    regions_.CountFree();
+    room_.CountFree();
   }
   // Returns the frees that the other pools of the budget counted.
   std::uint64_t OtherFrees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
-    return regions_.frees() - counted_frees_;
+    return room_.frees() - counted_frees_;
   }
   absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a waiter leaves memory of the budget to one of higher priority, in any pool of it,
@@ -226,8 +228,9 @@ class PoolImpl final : public Pool {
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::uint64_t counted_frees_ ABSL_GUARDED_BY(locks_.books) = 0;
   const std::unique_ptr<MemorySource> memory_ ABSL_PT_GUARDED_BY(locks_.books);
+  const std::unique_ptr<SharedRoom> own_room_;      // null: the pool is a region
   const std::unique_ptr<PoolRegions> own_regions_;  // null: the pool is a region
-  PoolRegions& regions_;
+  SharedRoom& room_;
 };
 
 }  // namespace tidepool::pool

@@ -2,14 +2,14 @@
 // PoolLocks: the locks of a pool that calls its device for memory while other threads use the pool.
 //
 // They are taken in the order give_back, memory, books. With regions the order of all is:
-// PoolRegions::making_ or the mutex of one region, taking_, give_back, memory, books of the main
-// pool, PoolRegions::table_, books of a region. SlabPool::beginning_ and then StreamSlab::mutex_
-// come before books, and nothing is locked under StreamCache::mutex_. No thread waits for work of a
-// stream while it holds memory or books, and none calls the device for memory while it holds the
-// books: the driver may wait for all work in such a call. That work may depend on a thread that
-// frees memory of this pool, and such a thread needs the books: holding them would be a deadlock.
-// PhysicalStore::mutex_ is held in such calls, so it comes after memory and is never taken under
-// books or table_.
+// PoolRegions::making_ or the mutex of one region, SharedRoom::taking_, give_back, memory, books of
+// the main pool, PoolRegions::table_, books of a region. SlabPool::beginning_ and then
+// StreamSlab::mutex_ come before books, and nothing is locked under StreamCache::mutex_ or
+// SharedRoom::adding_. No thread waits for work of a stream while it holds memory or books, and
+// none calls the device for memory while it holds the books: the driver may wait for all work in
+// such a call. That work may depend on a thread that frees memory of this pool, and such a thread
+// needs the books: holding them would be a deadlock. PhysicalStore::mutex_ is held in such calls,
+// so it comes after memory and is never taken under books or table_.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 

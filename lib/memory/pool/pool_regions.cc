@@ -3,7 +3,6 @@
 #include "lib/memory/pool/pool_regions.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -51,23 +50,11 @@ absl::Status CheckNoCapture(const Device& device, Stream stream, const char* cal
       absl::StrCat("the stream captures a graph: ", call, " before the capture or after it"));
 }
 
-// Takes unused memory of a pool above its least: `bytes`, or a piece that is larger. Returns the
-// bytes.
-std::int64_t TrimBy(PoolImpl& pool, std::int64_t bytes) {
-  const std::int64_t least = pool.taker().least_bytes();
-  for (;; bytes *= 2) {
-    const std::int64_t held = pool.taker().held_bytes();
-    const std::int64_t kept = std::max(least, held - std::min(bytes, held));
-    const std::int64_t given_back = pool.TrimOwn(kept).value_or(0);
-    if (given_back > 0 || kept == least) return given_back;
-  }
-}
-
 }  // namespace
 
 PoolRegions::PoolRegions(Device& device, const PoolOptions& options, PhysicalStore& store,
-                         PoolImpl& untagged)
-    : device_(device), options_(options), store_(store), untagged_(untagged) {}
+                         SharedRoom& room, PoolImpl& untagged)
+    : device_(device), options_(options), store_(store), room_(room), untagged_(untagged) {}
 
 // No other thread calls the pool any more.
 PoolRegions::~PoolRegions() {
@@ -94,8 +81,8 @@ absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
   if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
   absl::StatusOr<std::unique_ptr<Region>> made = Make(tag);
   if (!made.ok()) return made.status();
-  Pool* const pool = (*made)->pool.get();
-  if (!has_any_.exchange(true)) store_.Limit(options_.max_bytes);
+  PoolImpl* const pool = (*made)->pool.get();
+  room_.Add(*pool);
   const locks::MutexLock lock(&table_);
   regions_.push_back(*std::move(made));
   return pool;
@@ -137,7 +124,7 @@ absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) con
 }
 
 PoolRegions::Region* PoolRegions::FindByAddress(const void* address) const {
-  if (!HasAny()) return nullptr;
+  if (!room_.HasRegions()) return nullptr;
   const auto* const wanted = static_cast<const std::byte*>(address);
   const locks::MutexLock lock(&table_);
   for (const std::unique_ptr<Region>& region : regions_) {
@@ -149,18 +136,6 @@ PoolRegions::Region* PoolRegions::FindByAddress(const void* address) const {
 Pool* PoolRegions::Holding(const void* address) const {
   const Region* const region = FindByAddress(address);
   return region == nullptr ? nullptr : region->pool.get();
-}
-
-std::vector<PoolImpl*> PoolRegions::Pools() const {
-  std::vector<PoolImpl*> pools = {&untagged_};
-  const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) pools.push_back(region->pool.get());
-  return pools;
-}
-
-PoolRegions::Transition::~Transition() {
-  regions_.EndGrowth();
-  regions_.CallAllWaiters();
 }
 
 absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
@@ -179,7 +154,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
   if (absl::Status status = CheckNoCapture(device_, stream, "pause it"); !status.ok()) {
     return Because(status, not_paused);
   }
-  const Transition transition(*this);
+  const SharedRoom::Transition transition(room_);
   const absl::StatusOr<std::int64_t> bytes = region.pool->BeginSleep();
   if (!bytes.ok()) return Because(bytes.status(), not_paused);
   if (mode == PauseMode::kHost && *bytes > 0) {
@@ -255,9 +230,9 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
   if (absl::Status status = AwaitUnordered(region); !status.ok()) {
     return Because(status, sleeps_on);
   }
-  const Transition transition(*this);
+  const SharedRoom::Transition transition(room_);
   absl::Status status;
-  const absl::Status waited = TakeRoom(*region.pool, [&] {
+  const absl::Status waited = room_.TakeRoom(*region.pool, [&] {
     status = region.pool->TakeBack();
     return !absl::IsResourceExhausted(status);
   });
@@ -484,7 +459,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     }
   }
   absl::Status status;
-  const absl::Status waited = TakeRoom(pool, [&] {
+  const absl::Status waited = room_.TakeRoom(pool, [&] {
     status = store_.Bound(pool.taker(), least_bytes, most_bytes);
     return !absl::IsResourceExhausted(status);
   });
@@ -493,67 +468,12 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
   });
-  CallAllWaiters();
+  room_.CallAllWaiters();
   return absl::OkStatus();
 }
 
-void PoolRegions::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
-
-// Trims again after the wait: others may have freed memory meanwhile.
-bool PoolRegions::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
-  if (wanting.taker().is_full()) return false;
-  const std::int64_t missing = store_.TakeMissing(wanting.taker());
-  if (TrimOthers(wanting, missing)) return true;
-  if (store_.lent_bytes() == 0) return false;
-  waited = store_.AwaitLent();
-  return TrimOthers(wanting, missing);
-}
-
-bool PoolRegions::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
-  std::int64_t given_back = 0;
-  for (PoolImpl* const pool : Pools()) {
-    if (given_back >= missing_bytes) break;
-    if (pool != &wanting) given_back += TrimBy(*pool, missing_bytes - given_back);
-  }
-  return given_back > 0;
-}
-
-// Without live memory no further free comes, and each waiter must find that out.
-void PoolRegions::CallWaitersBut(const PoolImpl& freeing) {
-  std::int64_t live_bytes = 0;
-  std::vector<PoolImpl*> pools = Pools();
-  for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
-  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
-                                            : store_.limit_bytes() - live_bytes;
-  std::erase(pools, &freeing);
-  Call(pools, room);
-}
-
-void PoolRegions::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
-
-void PoolRegions::CallWaitersBelow(int priority) {
-  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
-}
-
-void PoolRegions::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
-                       std::int64_t below) {
-  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
-  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
-}
-
-bool PoolRegions::HasCalledWaiterAbove(int priority) const {
-  return std::ranges::any_of(
-      Pools(), [priority](const PoolImpl* pool) { return pool->HasCalledWaiterAbove(priority); });
-}
-
-bool PoolRegions::MayFree(const PoolImpl& pool) const {
-  return growing_.load() > 0 || std::ranges::any_of(Pools(), [&pool](const PoolImpl* other) {
-           return other != &pool && other->AwakeLiveBytes() > 0;
-         });
-}
-
 absl::StatusOr<std::int64_t> PoolRegions::GiveBack() {
-  if (!HasAny()) return 0;
+  if (!room_.HasRegions()) return 0;
   std::vector<Region*> regions;
   {
     const locks::MutexLock lock(&table_);
@@ -582,7 +502,7 @@ std::vector<RegionStats> PoolRegions::Stats() const {
 }
 
 absl::Status PoolRegions::CheckInvariants() const {
-  for (const PoolImpl* const pool : Pools()) {
+  for (const PoolImpl* const pool : room_.Pools()) {
     if (pool == &untagged_) continue;
     if (absl::Status status = pool->CheckInvariants(); !status.ok()) return status;
   }

@@ -6,7 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "lib/base/locks/mutex.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pool {

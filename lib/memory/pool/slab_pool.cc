@@ -10,7 +10,10 @@
 namespace tidepool::pool {
 
 SlabPool::SlabPool(const Device& device, const PoolOptions& options, std::unique_ptr<PoolImpl> pool)
-    : device_(device), options_(options), pool_(std::move(pool)), epoch_(device.stream_epoch()) {
+    : PoolLayer(std::move(pool)),
+      device_(device),
+      options_(options),
+      epoch_(device.stream_epoch()) {
   pool_->AddLayer(*this);
   pool_->ReserveSplits(static_cast<std::int64_t>(kSlabs) * StreamSlab::kMostSplits);
 }

@@ -25,12 +25,13 @@
 #include "absl/types/span.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/pool_impl.h"
+#include "lib/memory/pool/pool_layer.h"
 #include "lib/memory/pool/stream_slab.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
 
-class SlabPool final : public Pool, public CacheLayer {
+class SlabPool final : public PoolLayer<PoolImpl> {
  public:
   // `options` are resolved, and their policy remembers no addresses. There are no slabs where the
   // memory moves.
@@ -45,51 +46,14 @@ class SlabPool final : public Pool, public CacheLayer {
   absl::Status FreeOwn(void* address, Stream stream) override;
   absl::StatusOr<Stream> AllocatedOn(const void* address) override;
   absl::Status RecordUse(void* address, Stream stream) override;
-  absl::Status RecordWork() override { return pool_->RecordWork(); }
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
-  void Mark(std::string_view name) override { pool_->Mark(name); }
-  void MarkIteration() override { pool_->MarkIteration(); }
-  void AwaitPlans() override { pool_->AwaitPlans(); }
   PoolStats Stats() const override;
-  void ResetPeaks() override { pool_->ResetPeaks(); }
   // Ends the slabs, so that each allocation is a block of its own.
   std::vector<PoolBlock> Snapshot() const override;
-  void* base() const override { return pool_->base(); }
-  std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }
-  absl::StatusOr<Pool*> Region(std::string_view tag) override { return pool_->Region(tag); }
-  absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) override {
-    return pool_->PauseRegion(tag, mode, stream);
-  }
-  absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
-                               Stream stream) override {
-    return pool_->PauseRegionInto(tag, std::move(store), stream);
-  }
-  absl::Status ResumeRegion(std::string_view tag, Stream stream) override {
-    return pool_->ResumeRegion(tag, stream);
-  }
-  absl::Status DiscardContents(std::string_view tag) override {
-    return pool_->DiscardContents(tag);
-  }
-  absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) override {
-    return pool_->AwaitContents(address, bytes, stream);
-  }
-  absl::Status LimitRegion(std::string_view tag, std::int64_t least_bytes,
-                           std::int64_t most_bytes) override {
-    return pool_->LimitRegion(tag, least_bytes, most_bytes);
-  }
-  absl::Status BeginRegistration(const void* address, std::int64_t bytes) override {
-    return pool_->BeginRegistration(address, bytes);
-  }
-  absl::Status EndRegistration(const void* address, std::int64_t bytes) override {
-    return pool_->EndRegistration(address, bytes);
-  }
-  std::vector<RegionStats> RegionStatistics() const override { return pool_->RegionStatistics(); }
   std::string Describe(const void* address) const override;  // ends the slabs, as Snapshot does
   absl::Status CheckInvariants() const override;
   void PauseCaches() override { PauseSlabs(); }
   void ResumeCaches() override { ResumeSlabs(); }
-
-  std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
 
   // The rest is for a layer around this one, as in PoolImpl. Before memory crosses between streams
   // the layer may call the pool itself.
@@ -102,11 +66,6 @@ class SlabPool final : public Pool, public CacheLayer {
 
  private:
   static constexpr std::size_t kSlabs = 32;
-
-  // A slab that begins as the first or second has at most 1/kPart of the pool, and one that begins
-  // as the n-th at most 1/(n kPartOfMany): the free memory of a slab serves only its stream.
-  static constexpr std::int64_t kPart = 128;
-  static constexpr std::int64_t kPartOfMany = 512;
 
   // Keeps all slabs ended for a scope.
   class Pause {
@@ -138,7 +97,6 @@ class SlabPool final : public Pool, public CacheLayer {
 
   const Device& device_;
   const PoolOptions options_;
-  const std::unique_ptr<PoolImpl> pool_;
   std::atomic<std::uint64_t> epoch_;      // of the device, when slabs were last ended for it
   std::atomic<std::int64_t> begun_ = 0;   // allocations in the pool for slabs
   std::atomic<std::int64_t> unused_ = 0;  // those that no slab took

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "lib/memory/pool/range.h"
 #include "tidepool/contents_store.h"
 #include "tidepool/device.h"

@@ -17,7 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "lib/memory/pool/ticket.h"
 #include "tidepool/device.h"
 

@@ -34,10 +34,7 @@ void CountRefusal(const TraceRun& run, std::int64_t requested, CachingReplayResu
 
 void CountPeaks(const TraceRun& run, CachingReplayResult& result) {
   const CachingAllocator& allocator = run.allocator();
-  if (allocator.reserved_bytes() > result.peak_reserved_bytes) {
-    result.peak_reserved_bytes = allocator.reserved_bytes();
-    result.peak_reserved_event = static_cast<std::int64_t>(run.at()) - 1;
-  }
+  result.peak_reserved_bytes = std::max(result.peak_reserved_bytes, allocator.reserved_bytes());
   result.peak_allocated_bytes = std::max(result.peak_allocated_bytes, allocator.allocated_bytes());
 }
 

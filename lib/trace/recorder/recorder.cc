@@ -12,6 +12,7 @@
 #include <cassert>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,8 +23,7 @@
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
 #include "lib/trace/native/native_format.h"
-#include "lib/trace/native/numbered_names.h"
-#include "lib/trace/recorder/fork_count.h"
+#include "lib/trace/recorder/numbered_names.h"
 #include "lib/trace/recorder/record_encoder.h"
 #include "lib/trace/recorder/record_queue.h"
 #include "lib/trace/recorder/recording_file.h"
@@ -39,6 +39,21 @@ using Kind = TraceEvent::Kind;
 
 constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
 constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
+
+// A forked child has the memory of its parent and none of its threads, so waiting for such a thread
+// would never end there.
+std::atomic<std::uint64_t> fork_count = 0;
+
+// Returns the number of forks between this process and the process that first called CountForks.
+// Costs a memory read, while getpid() is a system call.
+std::uint64_t ForkCount() { return fork_count.load(std::memory_order_relaxed); }
+
+// Starts to count forks with the first call, and returns the count. Thread-safe.
+std::uint64_t CountForks() {
+  [[maybe_unused]] static const int is_counting =
+      pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
+  return ForkCount();
+}
 
 // Returns the id of the calling thread, as the system's tools show it.
 std::uint32_t ThisThread() {
@@ -95,7 +110,7 @@ class Recorder::Writer {
 
   // Whether this process is a forked child. There the writer thread is missing, and a lock that it
   // held stays locked for ever.
-  bool IsInChild() const { return recorder::ForkCount() != forks_; }
+  bool IsInChild() const { return ForkCount() != forks_; }
   // Prints that the child's records are lost, unless a call returned that.
   void ReportLoss() const {
     if (has_unreported_loss_.load(std::memory_order_relaxed))
@@ -232,12 +247,12 @@ class Recorder::Writer {
   }
 
   const pid_t process_ = getpid();
-  const std::uint64_t forks_ = recorder::CountForks();
+  const std::uint64_t forks_ = CountForks();
   std::atomic<bool> has_unreported_loss_ = false;  // in a child
 
   recorder::RecordQueue queue_;
-  native::NumberedNames marks_;
-  native::NumberedNames regions_;
+  recorder::NumberedNames marks_;
+  recorder::NumberedNames regions_;
 
   // Used by the writer thread.
   recorder::TickClock clock_;

@@ -2,6 +2,7 @@
 #include "lib/training/execute/device_resources.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
@@ -26,9 +27,6 @@ absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t 
 }  // namespace
 
 DeviceResources::~DeviceResources() {
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i] != Stream()) device_of(i).DestroyStream(streams_[i]).IgnoreError();
-  }
   for (std::size_t i = 0; i < allocations_.size(); ++i) {
     if (allocations_[i] != nullptr) devices_[i]->FreeMemory(allocations_[i]).IgnoreError();
   }
@@ -81,9 +79,10 @@ absl::Status DeviceResources::CreateStreams(const Program& program) {
   }
   for (std::size_t i = 0; i < program.streams.size(); ++i) {
     if (!is_used[i] || streams_[i] != Stream()) continue;
-    const absl::StatusOr<Stream> stream = device_of(i).CreateStream();
+    absl::StatusOr<device::OwnedStream> stream = device::OwnedStream::Create(device_of(i));
     if (!stream.ok()) return stream.status();
-    streams_[i] = *stream;
+    streams_[i] = stream->get();
+    owned_streams_.push_back(*std::move(stream));
   }
   return absl::OkStatus();
 }

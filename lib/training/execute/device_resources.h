@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/device.h"
 #include "tidepool/training/program.h"
 
@@ -47,6 +48,7 @@ class DeviceResources {
   std::vector<std::byte*> memory_;
   std::vector<std::int64_t> bytes_;
   std::int64_t alignment_ = 0;
+  std::vector<device::OwnedStream> owned_streams_;
   std::vector<Stream> streams_;
   std::vector<std::size_t> stream_devices_;
 };

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "lib/training/execute/device_resources.h"
 #include "lib/training/execute/host_copies.h"
 #include "lib/training/execute/queue_plan.h"

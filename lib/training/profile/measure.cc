@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures tasks and copies: medians, because a run that the system disturbs takes longer.
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 #include "tidepool/training/task_profile.h"
 
 namespace tidepool {
@@ -49,7 +48,7 @@ double MedianOf(std::vector<double> times) {
 class CopyBuffers {
  public:
   CopyBuffers(Device& device, std::int64_t bytes) : device_(device) {
-    status_ = Take(device_.CreateStream(), stream_);
+    status_ = Take(device::OwnedStream::Create(device), stream_);
     if (status_.ok()) status_ = Take(device_.AllocateMemory(bytes), memory_);
     if (status_.ok()) status_ = Take(device_.AllocatePinned(bytes), pinned_);
   }
@@ -57,28 +56,27 @@ class CopyBuffers {
     // No work is left: each measured copy was waited for.
     if (pinned_ != nullptr) device_.FreePinned(pinned_).IgnoreError();
     if (memory_ != nullptr) device_.FreeMemory(memory_).IgnoreError();
-    if (stream_.has_value()) device_.DestroyStream(*stream_).IgnoreError();
   }
   CopyBuffers(const CopyBuffers&) = delete;
   CopyBuffers& operator=(const CopyBuffers&) = delete;
 
   const absl::Status& status() const { return status_; }
-  Stream stream() const { return *stream_; }
+  Stream stream() const { return stream_.get(); }
   absl::Status Copy(CopyDirection direction, std::int64_t bytes) {
     const bool is_in = direction == CopyDirection::kToDevice;
     return device_.Copy(is_in ? memory_ : pinned_, is_in ? pinned_ : memory_, bytes, direction,
-                        *stream_);
+                        stream_.get());
   }
 
  private:
   template <typename Made, typename Kept>
   static absl::Status Take(absl::StatusOr<Made> made, Kept& kept) {
-    if (made.ok()) kept = *made;
+    if (made.ok()) kept = *std::move(made);
     return made.status();
   }
 
   Device& device_;
-  std::optional<Stream> stream_;
+  device::OwnedStream stream_;
   void* memory_ = nullptr;
   void* pinned_ = nullptr;
   absl::Status status_;

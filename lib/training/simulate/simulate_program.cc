@@ -1,16 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes a timeline from the times of a program.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
-#include "lib/training/simulate/memory_curve.h"
-#include "lib/training/simulate/merge_runs.h"
 #include "lib/training/simulate/program_stalls.h"
 #include "tidepool/training/timeline.h"
 
 namespace tidepool {
 namespace {
+
+// Sorts `items`, which consist of sorted runs, as the events of each stream are; run i ends at
+// `ends[i]`. Equal items stay in order. O(items log runs).
+template <typename Item, typename Less>
+void MergeRuns(std::vector<Item>& items, std::vector<std::size_t> ends, const Less& less) {
+  std::vector<Item> merged(ends.size() > 1 ? items.size() : 0);
+  while (ends.size() > 1) {
+    std::vector<std::size_t> merged_ends;
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < ends.size(); i += 2) {
+      const std::size_t end = ends[std::min(i + 1, ends.size() - 1)];
+      const auto at = [&](std::size_t position) {
+        return items.begin() + static_cast<std::ptrdiff_t>(position);
+      };
+      std::merge(at(begin), at(ends[i]), at(ends[i]), at(end),
+                 merged.begin() + static_cast<std::ptrdiff_t>(begin), less);
+      merged_ends.push_back(end);
+      begin = end;
+    }
+    items.swap(merged);
+    ends = std::move(merged_ends);
+  }
+}
+
+// Returns the points where bytes over time change, from changes in ascending order of times. Times
+// ascend and differ, and so do bytes of neighbouring points. O(n).
+std::vector<MemoryPoint> SumOfChanges(const std::vector<MemoryPoint>& changes) {
+  std::vector<MemoryPoint> points;
+  points.reserve(changes.size());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < changes.size();) {
+    const double seconds = changes[i].seconds;
+    const std::int64_t before = bytes;
+    for (; i < changes.size() && changes[i].seconds == seconds; ++i) bytes += changes[i].bytes;
+    if (bytes != before) points.push_back({seconds, bytes});
+  }
+  return points;
+}
+
+std::int64_t PeakOf(const std::vector<MemoryPoint>& points) {
+  std::int64_t peak = 0;
+  for (const MemoryPoint& point : points) peak = std::max(peak, point.bytes);
+  return peak;
+}
 
 // By ProgramOperation::Kind.
 constexpr TimelineEvent::Kind kEventKinds[] = {
@@ -91,7 +135,7 @@ class ProgramTimeline {
       order.insert(order.end(), operations.begin(), operations.end());
       ends.push_back(order.size());
     }
-    simulate::MergeRuns(order, std::move(ends), [this](std::uint32_t a, std::uint32_t b) {
+    MergeRuns(order, std::move(ends), [this](std::uint32_t a, std::uint32_t b) {
       return times_[a].start < times_[b].start || (times_[a].start == times_[b].start && a < b);
     });
     timeline_.events.reserve(order.size());
@@ -126,12 +170,12 @@ class ProgramTimeline {
       AddDevice(device, CurveOf(on_devices, from_start[device], device));
     }
     timeline_.host_memory = CurveOf(on_host, from_start[devices], kHostDevice);
-    timeline_.peak_host_bytes = simulate::PeakOf(timeline_.host_memory);
+    timeline_.peak_host_bytes = PeakOf(timeline_.host_memory);
   }
 
   void AddDevice(std::size_t device, std::vector<MemoryPoint> curve) {
     DeviceTimeline own = {std::move(curve), 0, program_.pool_bytes[device]};
-    own.peak_bytes = simulate::PeakOf(own.memory);
+    own.peak_bytes = PeakOf(own.memory);
     if (program_.memory == ScheduleMemory::kPaged) own.pool_bytes = own.peak_bytes;
     if (device > 0) {
       timeline_.further_devices.push_back(std::move(own));
@@ -171,10 +215,9 @@ class ProgramTimeline {
       }
       ends.push_back(points.size());
     }
-    simulate::MergeRuns(points, std::move(ends), [](const MemoryPoint& a, const MemoryPoint& b) {
-      return a.seconds < b.seconds;
-    });
-    return simulate::CurveOf(points);
+    MergeRuns(points, std::move(ends),
+              [](const MemoryPoint& a, const MemoryPoint& b) { return a.seconds < b.seconds; });
+    return SumOfChanges(points);
   }
 
   const TaskGraph& graph_;

@@ -2,13 +2,76 @@
 #include "policies/training/modnn/prefetch.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
-#include "policies/training/modnn/free_space.h"
+#include "policies/training/modnn/iteration.h"
 #include "policies/training/modnn/offload_scheme.h"
 
 namespace tidepool::modnn {
 namespace {
+
+// The prediction of section 5.2.2: whether a later task finds room without defragmentation.
+//
+// Goes from task to task. All data may leave that was used since it was made or came back (the
+// first criterion); and all data that tasks on the way need comes, and is used. So data
+// that is on the device, or made on the way, keeps its room until it is used.
+class FreeSpace {
+ public:
+  // Begins before the task after `task`, which runs next.
+  FreeSpace(const Iteration& iteration, std::size_t task);
+
+  // Whether the data of the task and its least workspace fit beside data that is not used yet.
+  bool Holds(std::size_t task) const;
+  // Goes past the task.
+  void Pass(std::size_t task);
+
+ private:
+  void Add(std::size_t data);
+  void Remove(std::size_t data);
+
+  const Iteration& iteration_;
+  std::vector<bool> is_unused_;  // by datum
+  std::int64_t unused_bytes_ = 0;
+};
+
+FreeSpace::FreeSpace(const Iteration& iteration, std::size_t task)
+    : iteration_(iteration), is_unused_(iteration.graph().data.size()) {
+  for (std::size_t data = 0; data < is_unused_.size(); ++data) {
+    if (iteration.HasValues(data) && iteration.IsThere(data) && !iteration.WasUsed(data)) Add(data);
+  }
+  Pass(task);
+}
+
+bool FreeSpace::Holds(std::size_t task) const {
+  std::int64_t bytes =
+      unused_bytes_ +
+      iteration_.Rounded(iteration_.graph().tasks[task].algorithms.front().workspace_bytes);
+  for (const std::size_t data : iteration_.uses().DataOf(task)) {
+    if (!iteration_.Stays(data) && !is_unused_[data]) bytes += iteration_.Bytes(data);
+  }
+  return bytes <= iteration_.memory().capacity();
+}
+
+void FreeSpace::Pass(std::size_t task) {
+  for (const std::size_t data : iteration_.uses().DataOf(task)) Remove(data);
+  for (const std::size_t data : iteration_.graph().tasks[task].writes) {
+    if (iteration_.uses().LastUse(data) != task) Add(data);
+  }
+}
+
+void FreeSpace::Add(std::size_t data) {
+  if (iteration_.Stays(data) || is_unused_[data]) return;
+  is_unused_[data] = true;
+  unused_bytes_ += iteration_.Bytes(data);
+}
+
+void FreeSpace::Remove(std::size_t data) {
+  if (!is_unused_[data]) return;
+  is_unused_[data] = false;
+  unused_bytes_ -= iteration_.Bytes(data);
+}
 
 class Prefetches {
  public:

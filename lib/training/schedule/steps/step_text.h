@@ -21,7 +21,15 @@ inline std::string DataName(const TaskGraph& graph, std::size_t data) {
 }
 
 // Returns "run 'conv'", "offload 'map'" or "synchronize". The kind and the number may be unknown.
-std::string StepText(const TaskGraph& graph, const ScheduleStep& step);
+inline std::string StepText(const TaskGraph& graph, const ScheduleStep& step) {
+  if (step.kind > StepKind::kAdd) return "unknown";
+  std::string kind(StepKindName(step.kind));
+  if (step.kind == StepKind::kSynchronize) return kind;
+  const bool runs = step.kind == StepKind::kRun;
+  const std::size_t count = runs ? graph.tasks.size() : graph.data.size();
+  if (step.index >= count) return absl::StrCat(kind, " ", step.index);
+  return absl::StrCat(kind, " ", runs ? TaskName(graph, step.index) : DataName(graph, step.index));
+}
 
 // Returns "step 3, run 'conv': PARTS" as InvalidArgument.
 template <typename... Parts>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // NumberedNames: names of marks, or of regions. Recording threads number them, and the writer
 // thread writes them.
-#ifndef TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
-#define TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
+#ifndef TIDEPOOL_LIB_TRACE_RECORDER_NUMBERED_NAMES_H_
+#define TIDEPOOL_LIB_TRACE_RECORDER_NUMBERED_NAMES_H_
 
 #include <cstdint>
 #include <string>
@@ -14,14 +14,14 @@
 #include "lib/base/locks/mutex.h"
 #include "lib/trace/native/native_format.h"
 
-namespace tidepool::native {
+namespace tidepool::recorder {
 
 // Numbers names in the order of first use. Thread-safe.
 class NumberedNames {
  public:
   // Returns the number of `name`, cut to the longest text of the format.
   std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
-    name = name.substr(0, kLongestText);
+    name = name.substr(0, native::kLongestText);
     const locks::MutexLock lock(&mutex_);
     const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
     if (is_new) new_names_.emplace_back(name);
@@ -40,6 +40,6 @@ class NumberedNames {
   std::vector<std::string> new_names_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace tidepool::native
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_NATIVE_NUMBERED_NAMES_H_
+#endif  // TIDEPOOL_LIB_TRACE_RECORDER_NUMBERED_NAMES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads plan files: the rows of a lifetime CSV, each with an offset.
+// Plan files: the rows of a lifetime CSV, each with an offset.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,9 @@
 #include "lib/base/io/quote.h"
 #include "lib/memory/plan/first_overlap.h"
 #include "lib/memory/plan/limits.h"
+#include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/csv/lifetime_rows.h"
+#include "tidepool/trace/output_file.h"
 #include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
@@ -97,6 +99,17 @@ absl::StatusOr<PlanFile> ReadPlan(const std::string& path) {
 
 absl::StatusOr<PlanFile> ParsePlan(std::string_view contents, const std::string& name) {
   return ReadPlanFrom(io::FromMemory(contents), name);
+}
+
+absl::Status WritePlan(const Trace& trace, const std::vector<std::int64_t>& offsets,
+                       const std::string& path) {
+  if (offsets.size() != trace.allocations.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(offsets.size(),
+                                                   " offsets, expected one for each of ",
+                                                   trace.allocations.size(), " allocations"));
+  }
+  return WriteFile(path,
+                   [&](std::ostream& out) { return csv::WriteLifetimes(trace, &offsets, out); });
 }
 
 }  // namespace tidepool

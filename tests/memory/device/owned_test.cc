@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An event ends with its owner, and with it alone.
-#include "lib/memory/device/owned_event.h"
+// Events and streams end with their owner, and with it alone.
+#include "lib/memory/device/owned.h"
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <utility>
 
@@ -57,6 +58,38 @@ TEST_F(OwnedEventTest, IsCreatedOnce) {
 
 TEST_F(OwnedEventTest, RefusesAStreamThatDoesNotExist) {
   EXPECT_TRUE(absl::IsNotFound(OwnedEvent::Record(*device_, Stream{.id = 99}).status()));
+}
+
+TEST(OwnedStreamTest, IsDestroyedWithItsOwnerWhileItsWorkRuns) {
+  const auto device = HostDevice::Create({.memory_bytes = 1 << 20}).value();
+  const auto end = OwnedEvent::Create(*device).value();
+  std::promise<void> may_run;
+  bool has_run = false;
+  Stream stream;
+  {
+    OwnedStream first = OwnedStream::Create(*device).value();
+    const OwnedStream owned = std::move(first);
+    stream = owned.get();
+    ASSERT_TRUE(device
+                    ->CallHost(stream,
+                               [&] {
+                                 may_run.get_future().wait();
+                                 has_run = true;
+                               })
+                    .ok());
+    ASSERT_TRUE(device->RecordEvent(end.get(), stream).ok());
+    EXPECT_TRUE(device->HasStream(stream));
+  }
+  EXPECT_FALSE(device->HasStream(stream));
+  may_run.set_value();
+  ASSERT_TRUE(device->SynchronizeEvent(end.get()).ok());
+  EXPECT_TRUE(has_run);
+}
+
+TEST(OwnedStreamTest, IsEmptyByDefault) {
+  const OwnedStream owned;
+  EXPECT_TRUE(owned.is_empty());
+  EXPECT_EQ(owned.get(), Stream());
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/memory/pool/shared_room.h"
+
+#include <algorithm>
+
+#include "lib/memory/pool/pool_impl.h"
+
+namespace tidepool::pool {
+namespace {
+
+// Takes unused memory of a pool above its least: `bytes`, or a piece that is larger. Returns the
+// bytes.
+std::int64_t TrimBy(PoolImpl& pool, std::int64_t bytes) {
+  const std::int64_t least = pool.taker().least_bytes();
+  for (;; bytes *= 2) {
+    const std::int64_t held = pool.taker().held_bytes();
+    const std::int64_t kept = std::max(least, held - std::min(bytes, held));
+    const std::int64_t given_back = pool.TrimOwn(kept).value_or(0);
+    if (given_back > 0 || kept == least) return given_back;
+  }
+}
+
+}  // namespace
+
+void SharedRoom::Add(PoolImpl& region) {
+  if (!has_regions_.exchange(true)) store_.Limit(budget_bytes_);
+  const locks::MutexLock lock(&adding_);
+  pools_.push_back(&region);
+}
+
+std::vector<PoolImpl*> SharedRoom::Pools() const {
+  const locks::MutexLock lock(&adding_);
+  return pools_;
+}
+
+void SharedRoom::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
+
+// Trims again after the wait: others may have freed memory meanwhile.
+bool SharedRoom::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
+  if (wanting.taker().is_full()) return false;
+  const std::int64_t missing = store_.TakeMissing(wanting.taker());
+  if (TrimOthers(wanting, missing)) return true;
+  if (store_.lent_bytes() == 0) return false;
+  waited = store_.AwaitLent();
+  return TrimOthers(wanting, missing);
+}
+
+bool SharedRoom::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
+  std::int64_t given_back = 0;
+  for (PoolImpl* const pool : Pools()) {
+    if (given_back >= missing_bytes) break;
+    if (pool != &wanting) given_back += TrimBy(*pool, missing_bytes - given_back);
+  }
+  return given_back > 0;
+}
+
+// Without live memory no further free comes, and each waiter must find that out.
+void SharedRoom::CallWaitersBut(const PoolImpl& freeing) {
+  std::int64_t live_bytes = 0;
+  std::vector<PoolImpl*> pools = Pools();
+  for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
+  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
+                                            : store_.limit_bytes() - live_bytes;
+  std::erase(pools, &freeing);
+  Call(pools, room);
+}
+
+void SharedRoom::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
+
+void SharedRoom::CallWaitersBelow(int priority) {
+  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
+}
+
+void SharedRoom::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
+                      std::int64_t below) {
+  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
+  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
+}
+
+bool SharedRoom::HasCalledWaiterAbove(int priority) const {
+  return std::ranges::any_of(
+      Pools(), [priority](const PoolImpl* pool) { return pool->HasCalledWaiterAbove(priority); });
+}
+
+bool SharedRoom::MayFree(const PoolImpl& pool) const {
+  return growing_.load() > 0 || std::ranges::any_of(Pools(), [&pool](const PoolImpl* other) {
+           return other != &pool && other->AwakeLiveBytes() > 0;
+         });
+}
+
+}  // namespace tidepool::pool
