@@ -14,6 +14,7 @@ int main() {
   Check(pool->Free(buffer, stream));
   Check(device.SynchronizeStream(stream));
   // [/bring-a-device]
-  std::printf("%s: %.0f MiB reserved\n", device.name().c_str(), MiB(pool->Stats().reserved_bytes));
+  std::printf("%s: %lld bytes reserved\n", device.name().c_str(),
+              static_cast<long long>(pool->Stats().reserved_bytes));
   return 0;
 }

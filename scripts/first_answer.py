@@ -7,6 +7,7 @@ usage: first_answer.py WHEEL PYTHON [OUTPUT]    PYTHON: an interpreter with PyTo
 """
 import datetime
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -43,7 +44,8 @@ def measure(wheel, python):
         _, started = timed([programs / "python", "-c", ""])
     found = json.loads(answer)
     return {"install_seconds": installed, "dry_run_seconds": answered, "seconds": round(installed + answered, 2), "goal_seconds": GOAL,
-            "import_seconds": round(imported - started, 3), "torch": found["torch"], "peak_live_bytes": found["peak_live_bytes"]}
+            "import_seconds": round(imported - started, 3), "torch": found["torch"], "peak_live_bytes": found["peak_live_bytes"],
+            "processors": os.cpu_count(), "load": round(os.getloadavg()[1], 1)}  # the load of the last five minutes
 
 
 def main():

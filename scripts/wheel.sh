@@ -19,7 +19,7 @@ fail() { echo "wheel: $1" >&2; exit 1; }
 rm -rf "$out"
 mkdir -p "$out/built"
 # The build tree stays, so that a second wheel takes a minute.
-CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --check-build-dependencies --no-deps -w "$out/built" \
+CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --check-build-dependencies -w "$out/built" \
   --config-settings=cmake.define.TIDEPOOL_PORTABLE=ON --config-settings=cmake.define.TIDEPOOL_ABSEIL="$(realpath "$abseil")" \
   --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=16 || fail "it could not be built"
 

@@ -11,6 +11,9 @@
 // a stream, event or address that the device does not know. InvalidArgument: a size or address that
 // the device cannot take. ResourceExhausted: memory is used up. Internal or Unavailable: the device
 // itself failed. A call that fails has changed nothing.
+//
+// A device of your own implements the pure functions: with them pools run. The others have a
+// default, which their comments tell, and are implemented where the device can do more.
 #ifndef TIDEPOOL_DEVICE_H_
 #define TIDEPOOL_DEVICE_H_
 
@@ -94,17 +97,17 @@ class TIDEPOOL_EXPORT Device {
   virtual absl::Status DestroyStream(Stream stream) = 0;
   // Returns whether the stream belongs to this device and takes work.
   virtual bool HasStream(Stream stream) const = 0;
-  // Waits until all work queued so far has finished.
-  virtual absl::Status SynchronizeStream(Stream stream) = 0;
+  // Waits until all work queued so far has finished. Default: waits for an event.
+  virtual absl::Status SynchronizeStream(Stream stream) { return AwaitEvent(stream); }
   // Returns a count that grows whenever a stream is destroyed. While it is unchanged, an earlier
   // answer of HasStream is still true.
   std::uint64_t stream_epoch() const { return stream_epoch_.load(std::memory_order_acquire); }
   // Returns whether the owner of the stream may destroy it without telling the device. Such a
   // stream may be named only in calls that the owner makes with it: later its handle may be
-  // invalid, or belong to another stream. False for streams of CreateStream.
+  // invalid, or belong to another stream. False for streams of CreateStream, and by default.
   virtual bool MayEnd(Stream /*stream*/) const { return false; }
   // FailedPrecondition while work of the stream goes into a graph, which a later launch runs. The
-  // capture lives on. NotFound for an unknown stream.
+  // capture lives on. NotFound for an unknown stream. Default: no stream captures.
   virtual absl::Status CheckNoCapture(Stream /*stream*/) const { return absl::OkStatus(); }
 
   // Events. -------------------------------------------------------------------------------------
@@ -130,8 +133,10 @@ class TIDEPOOL_EXPORT Device {
   // Returns the seconds from the point that `first` has recorded to that of `second`, as the device
   // reached them: negative if it reached `second` first. FailedPrecondition unless both events are
   // of kind kTimed, were recorded last by RecordEvent in a stream that took work, and all work
-  // before both points has finished.
-  virtual absl::StatusOr<double> SecondsBetween(Event first, Event second) = 0;
+  // before both points has finished. Default: Unimplemented; schedules are then not measured.
+  virtual absl::StatusOr<double> SecondsBetween(Event /*first*/, Event /*second*/) {
+    return Lacks("SecondsBetween", "times of events");
+  }
 
   // Work. ---------------------------------------------------------------------------------------
 
@@ -145,7 +150,10 @@ class TIDEPOOL_EXPORT Device {
   // Queues work that takes `nanoseconds` (at least 0) on the device and does nothing else: it
   // stands for a kernel. The first call may wait, because a GPU loads the code. Errors:
   // InvalidArgument for less than 0 ns; Unimplemented if the driver has no functions for kernels.
-  virtual absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) = 0;
+  // Default: a host function sleeps.
+  virtual absl::Status SpendTime(Stream stream, std::int64_t nanoseconds) {
+    return Sleep(stream, nanoseconds);
+  }
   // Queues a call of `function` on some host thread. Host functions of all streams may share one
   // thread, so it may run after functions of other streams. It must not call the device. The
   // function object is destroyed before the work counts as finished.
@@ -164,35 +172,57 @@ class TIDEPOOL_EXPORT Device {
   // memory stays mapped until then. Takes time linear in `bytes`, and less where the pages were
   // touched before. InvalidArgument for a null address, for zero bytes, for addresses without
   // memory, and if a byte is registered with this device already or is memory of the device.
-  virtual absl::Status RegisterHostMemory(void* address, std::int64_t bytes) = 0;
+  // Default: Unimplemented; a PinnedPool needs it.
+  virtual absl::Status RegisterHostMemory(void* /*address*/, std::int64_t /*bytes*/) {
+    return Lacks("RegisterHostMemory", "registration of host memory");
+  }
   // Undoes one call of RegisterHostMemory, whole. Does not wait for work that uses the memory.
-  virtual absl::Status UnregisterHostMemory(void* address) = 0;
+  virtual absl::Status UnregisterHostMemory(void* /*address*/) {
+    return Lacks("UnregisterHostMemory", "registration of host memory");
+  }
 
   // Virtual memory. -----------------------------------------------------------------------------
 
   // Returns the power of two of which all addresses and sizes below are multiples. 0: the device
-  // has no virtual memory, and the calls below return Unimplemented.
-  virtual std::int64_t granularity() const = 0;
+  // has no virtual memory, and the calls below return Unimplemented. That is the default of all;
+  // pools then take whole allocations.
+  virtual std::int64_t granularity() const { return 0; }
   // Reserves a range of addresses without memory. The range may be larger than the device.
-  virtual absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) = 0;
+  virtual absl::StatusOr<void*> ReserveAddresses(std::int64_t /*bytes*/) {
+    return Lacks("ReserveAddresses", "virtual memory");
+  }
   // Releases a whole reserved range. InvalidArgument while memory is mapped in it.
-  virtual absl::Status ReleaseAddresses(void* address, std::int64_t bytes) = 0;
+  virtual absl::Status ReleaseAddresses(void* /*address*/, std::int64_t /*bytes*/) {
+    return Lacks("ReleaseAddresses", "virtual memory");
+  }
   // Creates physical memory of `bytes` bytes, which is not mapped yet.
-  virtual absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) = 0;
+  virtual absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t /*bytes*/) {
+    return Lacks("CreatePhysical", "virtual memory");
+  }
   // Releases physical memory. Its name is unknown at once; the device gets the memory back as soon
   // as it is mapped nowhere.
-  virtual absl::Status ReleasePhysical(PhysicalMemory memory) = 0;
+  virtual absl::Status ReleasePhysical(PhysicalMemory /*memory*/) {
+    return Lacks("ReleasePhysical", "virtual memory");
+  }
   // Maps all of `memory` at `address`. The addresses lie in one reserved range, and nothing is
   // mapped there yet. The same memory may be mapped at several addresses.
-  virtual absl::Status Map(void* address, PhysicalMemory memory) = 0;
+  virtual absl::Status Map(void* /*address*/, PhysicalMemory /*memory*/) {
+    return Lacks("Map", "virtual memory");
+  }
   // Unmaps the mapping that one call of Map made at `address`. Does not wait for work that uses it.
   // The physical memory keeps its contents.
-  virtual absl::Status Unmap(void* address) = 0;
+  virtual absl::Status Unmap(void* /*address*/) { return Lacks("Unmap", "virtual memory"); }
 
  protected:
   void AdvanceStreamEpoch() { stream_epoch_.fetch_add(1, std::memory_order_acq_rel); }
 
  private:
+  // The defaults. Virtual functions call them in this header: so programs may derive with run-time
+  // type information, which the library may lack.
+  absl::Status AwaitEvent(Stream stream);
+  absl::Status Sleep(Stream stream, std::int64_t nanoseconds);
+  absl::Status Lacks(const char* call, const char* what) const;
+
   std::atomic<std::uint64_t> stream_epoch_{0};
 };
 

@@ -14,7 +14,8 @@ TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(Gpu, MakeGpu);
 
 }  // namespace
 
-// Each GPU that the suite runs on has virtual memory.
+// Each GPU that the suite runs on has virtual memory, and CUDA has all functions of a device.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceWithoutVirtualMemory);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceOfDefaults);
 
 }  // namespace tidepool

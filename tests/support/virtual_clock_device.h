@@ -180,23 +180,12 @@ class VirtualClockDevice final : public Device {
   }
   absl::Status UnregisterHostMemory(void* /*address*/) override { return absl::OkStatus(); }
 
-  std::int64_t granularity() const override { return 0; }
-  absl::StatusOr<void*> ReserveAddresses(std::int64_t /*bytes*/) override { return None(); }
-  absl::Status ReleaseAddresses(void* /*address*/, std::int64_t /*bytes*/) override {
-    return None();
-  }
-  absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t /*bytes*/) override { return None(); }
-  absl::Status ReleasePhysical(PhysicalMemory /*memory*/) override { return None(); }
-  absl::Status Map(void* /*address*/, PhysicalMemory /*memory*/) override { return None(); }
-  absl::Status Unmap(void* /*address*/) override { return None(); }
-
  private:
   struct Release {
     void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
   };
   static constexpr std::align_val_t kAlignment{512};
 
-  static absl::Status None() { return absl::UnimplementedError("no virtual memory"); }
   template <typename Value>
   static absl::Status Known(const std::map<std::uint64_t, Value>& names, std::uint64_t name) {
     return names.contains(name) ? absl::OkStatus() : absl::NotFoundError("no such name");

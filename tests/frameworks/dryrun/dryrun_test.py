@@ -7,7 +7,9 @@ dryrun_test.py TOOL PYTHON
 import json
 import os
 import pathlib
+import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,6 +38,12 @@ def answer(*arguments, command=(PYTHON, TRAIN)):
     done = dry_run("--json", *arguments, command=command)
     assert done.returncode in (0, 2), done.stderr
     return json.loads(done.stdout)
+
+
+def masked(printed):
+    """Returns a printed answer without seconds and folders, and without the schedule, which depends on how far its search came."""
+    printed = re.sub(r"chosen by tidepool .*", "chosen by tidepool", printed)
+    return re.sub(r" in [\d.]+ s,", " in N s,", re.sub(r" at /\S*/", " at ", printed))
 
 
 def has_own_kernels(found):
@@ -1055,6 +1063,17 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("the dry run itself failed, not the program: AttributeError: no such function in this PyTorch", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
+
+    @slow
+    def test_the_front_page_shows_what_is_printed(self):
+        folder = pathlib.Path(__file__).resolve().parent
+        page = (folder.parents[2] / "README.md").read_text(encoding="utf-8")
+        command, shown = re.search(r"^<!-- dryrun -->\n```console\n\$ tidepool (.*)\n([^`]*)```$", page, re.M).groups()
+        words = [PYTHON if word == "python" else word for word in shlex.split(command)]
+        done = subprocess.run([TOOL, *words], cwd=folder, capture_output=True, text=True, check=False)
+        if "torch 2.11.0+" not in done.stdout:
+            self.skipTest("the page shows the answer of PyTorch 2.11.0")
+        self.assertEqual(masked(done.stdout), masked(shown))
 
     def test_programs_may_fork_and_read_the_devices(self):
         found = answer("--steps", "0", "--devices", "2", command=self.program(

@@ -26,4 +26,8 @@ TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(LastCuda, MakeLastCudaDevice);
 TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(ManagedCuda, MakeManagedCudaDevice);
 
 }  // namespace
+
+// CUDA has all functions of a device.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceOfDefaults);
+
 }  // namespace tidepool

@@ -4,6 +4,9 @@
 //
 // TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(MyDevice, MakeMyDevice);
 //
+// Other macros at the end are for devices without some of the functions: their suites check that
+// the device says so.
+//
 // The tests allow for devices that wait. They read device memory only through copies, and use
 // pinned host memory for asynchronous copies. They never need two host functions to run at once.
 // They take and give back no memory while a stream is kept busy.
@@ -277,42 +280,6 @@ TEST_P(DeviceConformance, AnEventStandsForItsLastRecord) {
   EXPECT_FALSE(IsOver(event));
 }
 
-// The time may be longer than the work alone: a device begins and ends it.
-TEST_P(DeviceConformance, TimedEventsTellTheTimeBetweenThem) {
-  constexpr std::int64_t kNanoseconds = 1'000'000;
-  constexpr double kLeast = 0.9e-3;  // a device's clock may be coarse
-  const Event first = *device_->CreateEvent(EventKind::kTimed);
-  const Event second = *device_->CreateEvent(EventKind::kTimed);
-  const auto between = [&] { return device_->SecondsBetween(first, second); };
-  EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "never recorded";
-  ASSERT_TRUE(device_->SpendTime(stream_, 0).ok());
-  ASSERT_TRUE(device_->RecordEvent(first, stream_).ok());
-  ASSERT_TRUE(device_->SpendTime(stream_, kNanoseconds).ok());
-  const Event spent = Recorded(stream_);
-  const Stream other = NewStream();
-  ASSERT_TRUE(device_->WaitEvent(other, spent).ok());
-  ASSERT_TRUE(device_->RecordEvent(second, other).ok());
-  ASSERT_TRUE(device_->SynchronizeStream(other).ok());
-  ASSERT_TRUE(between().ok()) << between().status();
-  EXPECT_GE(*between(), kLeast);
-  EXPECT_LE(*device_->SecondsBetween(second, first), -kLeast);
-  EXPECT_TRUE(absl::IsFailedPrecondition(device_->SecondsBetween(first, spent).status()));
-  {
-    Blocker blocker(*device_, stream_);
-    ASSERT_TRUE(device_->RecordEvent(second, stream_).ok());
-    EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "not reached";
-  }
-  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
-  EXPECT_TRUE(between().ok()) << between().status();
-  ASSERT_TRUE(device_->RecordAll(second).ok());
-  ASSERT_TRUE(device_->SynchronizeEvent(second).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(between().status()));
-  ASSERT_TRUE(device_->DestroyEvent(second).ok());
-  EXPECT_TRUE(absl::IsNotFound(between().status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(device_->SpendTime(stream_, -1)));
-  EXPECT_TRUE(absl::IsNotFound(device_->SpendTime(Stream(), 1)));
-}
-
 TEST_P(DeviceConformance, AnEventStandsForTheWorkOfAllStreams) {
   const Event event = NewEvent();
   for (const bool is_destroyed : {false, true}) {
@@ -471,6 +438,17 @@ TEST_P(DeviceConformance, RefusesNullAndNegativeSizes) {
   EXPECT_TRUE(absl::IsInvalidArgument(device_->CallHost(stream_, nullptr)));
 }
 
+TEST_P(DeviceConformance, WorkThatTakesTimeRunsInOrder) {
+  bool ran = false;
+  ASSERT_TRUE(device_->SpendTime(stream_, 0).ok());
+  ASSERT_TRUE(device_->SpendTime(stream_, 1000).ok());
+  ASSERT_TRUE(device_->CallHost(stream_, [&] { ran = true; }).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->SpendTime(stream_, -1)));
+  EXPECT_TRUE(absl::IsNotFound(device_->SpendTime(Stream(), 1)));
+}
+
 // Whole allocations. ----------------------------------------------------------------------------
 
 TEST_P(DeviceConformance, AllocationsAreAlignedAndApart) {
@@ -516,9 +494,49 @@ TEST_P(DeviceConformance, FreesWhatWasAllocatedOnce) {
   EXPECT_TRUE(absl::IsNotFound(device_->FreePinned(pinned)));
 }
 
+// Timed events. ---------------------------------------------------------------------------------
+
+class DeviceTimedEvents : public DeviceConformance {};
+
+// The time may be longer than the work alone: a device begins and ends it.
+TEST_P(DeviceTimedEvents, TimedEventsTellTheTimeBetweenThem) {
+  constexpr std::int64_t kNanoseconds = 1'000'000;
+  constexpr double kLeast = 0.9e-3;  // a device's clock may be coarse
+  const Event first = *device_->CreateEvent(EventKind::kTimed);
+  const Event second = *device_->CreateEvent(EventKind::kTimed);
+  const auto between = [&] { return device_->SecondsBetween(first, second); };
+  EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "never recorded";
+  ASSERT_TRUE(device_->SpendTime(stream_, 0).ok());
+  ASSERT_TRUE(device_->RecordEvent(first, stream_).ok());
+  ASSERT_TRUE(device_->SpendTime(stream_, kNanoseconds).ok());
+  const Event spent = Recorded(stream_);
+  const Stream other = NewStream();
+  ASSERT_TRUE(device_->WaitEvent(other, spent).ok());
+  ASSERT_TRUE(device_->RecordEvent(second, other).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(other).ok());
+  ASSERT_TRUE(between().ok()) << between().status();
+  EXPECT_GE(*between(), kLeast);
+  EXPECT_LE(*device_->SecondsBetween(second, first), -kLeast);
+  EXPECT_TRUE(absl::IsFailedPrecondition(device_->SecondsBetween(first, spent).status()));
+  {
+    Blocker blocker(*device_, stream_);
+    ASSERT_TRUE(device_->RecordEvent(second, stream_).ok());
+    EXPECT_TRUE(absl::IsFailedPrecondition(between().status())) << "not reached";
+  }
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  EXPECT_TRUE(between().ok()) << between().status();
+  ASSERT_TRUE(device_->RecordAll(second).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(second).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(between().status()));
+  ASSERT_TRUE(device_->DestroyEvent(second).ok());
+  EXPECT_TRUE(absl::IsNotFound(between().status()));
+}
+
 // Memory of the host. ---------------------------------------------------------------------------
 
-TEST_P(DeviceConformance, CopiesReachRegisteredMemory) {
+class DeviceRegisteredMemory : public DeviceConformance {};
+
+TEST_P(DeviceRegisteredMemory, CopiesReachRegisteredMemory) {
   constexpr std::int64_t kBytes = 3 * 4096;
   std::uint8_t* memory = NewMemory(kBytes);
   Bytes here(static_cast<std::size_t>(kBytes));
@@ -537,7 +555,7 @@ TEST_P(DeviceConformance, CopiesReachRegisteredMemory) {
   }
 }
 
-TEST_P(DeviceConformance, RegistersWhatIsNotRegistered) {
+TEST_P(DeviceRegisteredMemory, RegistersWhatIsNotRegistered) {
   constexpr std::int64_t kBytes = 4 * 4096;
   Bytes here(static_cast<std::size_t>(kBytes));
   std::uint8_t* pinned = NewPinned(4096);
@@ -559,7 +577,7 @@ TEST_P(DeviceConformance, RegistersWhatIsNotRegistered) {
   EXPECT_TRUE(device_->UnregisterHostMemory(here.data()).ok());
 }
 
-TEST_P(DeviceConformance, UnregistersWhatWasRegisteredOnce) {
+TEST_P(DeviceRegisteredMemory, UnregistersWhatWasRegisteredOnce) {
   constexpr std::int64_t kBytes = 2 * 4096;
   Bytes here(static_cast<std::size_t>(kBytes));
   std::uint8_t* pinned = NewPinned(4096);
@@ -727,18 +745,42 @@ TEST_P(DeviceWithoutVirtualMemory, SaysSo) {
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-// gtest reports a suite without instances as a failure. So each program uses both macros below,
-// with a device of each kind, or allows the suite that it has no device for.
+// A device that leaves all that it may to the defaults.
+class DeviceOfDefaults : public DeviceConformance {};
+
+TEST_P(DeviceOfDefaults, SaysThatItHasNoTimes) {
+  const Event first = *device_->CreateEvent(EventKind::kTimed);
+  const Event second = *device_->CreateEvent(EventKind::kTimed);
+  ASSERT_TRUE(device_->RecordEvent(first, stream_).ok());
+  ASSERT_TRUE(device_->RecordEvent(second, stream_).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  EXPECT_TRUE(absl::IsUnimplemented(device_->SecondsBetween(first, second).status()));
+}
+
+TEST_P(DeviceOfDefaults, SaysThatItRegistersNoMemory) {
+  Bytes here(4096);
+  EXPECT_TRUE(absl::IsUnimplemented(device_->RegisterHostMemory(here.data(), 4096)));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->UnregisterHostMemory(here.data())));
+}
+
+// gtest reports a suite without instances as a failure. So each program uses the macros below with
+// a device of each kind, or allows the suites that it has no device for.
+#define TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, suite) \
+  INSTANTIATE_TEST_SUITE_P(name, suite, testing::Values(DeviceFactory{#name, factory}))
 #define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)              \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                         \
-                           testing::Values(DeviceFactory{#name, factory})); \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceVirtualMemory,                       \
-                           testing::Values(DeviceFactory{#name, factory}))
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceConformance);      \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceTimedEvents);      \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceRegisteredMemory); \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceVirtualMemory)
 #define TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(name, factory) \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                            \
-                           testing::Values(DeviceFactory{#name, factory}));    \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceWithoutVirtualMemory,                   \
-                           testing::Values(DeviceFactory{#name, factory}))
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceConformance);         \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceTimedEvents);         \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceRegisteredMemory);    \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceWithoutVirtualMemory)
+#define TIDEPOOL_INSTANTIATE_CONFORMANCE_OF_DEFAULTS(name, factory)    \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceConformance); \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceOfDefaults);  \
+  TIDEPOOL_INSTANTIATE_DEVICE_SUITE(name, factory, DeviceWithoutVirtualMemory)
 
 }  // namespace tidepool
 

@@ -13,7 +13,7 @@ std::unique_ptr<Device> MakeOwnDevice() {
   return std::make_unique<OwnDevice>(std::int64_t{64} << 20);
 }
 
-TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(Own, MakeOwnDevice);
+TIDEPOOL_INSTANTIATE_CONFORMANCE_OF_DEFAULTS(Own, MakeOwnDevice);
 
 }  // namespace
 }  // namespace tidepool
