@@ -956,6 +956,10 @@ class DryRunTest(unittest.TestCase):
                               "ended with status 2 before it used a GPU, its own output may tell why"),
                              ("import os, torch; torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n",
                               "was ended by SIGKILL and left no answer"),
+                             ("import os, torch\n"
+                              "def engine(): torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n"
+                              "process = torch.multiprocessing.get_context('fork').Process(target=engine)\n"
+                              "process.start(); process.join()\n", "a process that took 2 MiB of a GPU was killed before it could write its answer"),
                              ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):
             with self.subTest(error):
                 done = dry_run("--steps", "0", command=self.program(lines))
