@@ -390,7 +390,8 @@ GROUPS = {
         "Equal to the MiB, in which the log tells them."),
     "torchtitan": Group(
         "Llama 3.1 of 8 billion parameters with torchtitan", torchtitan,
-        "pytorch/torchtitan, `benchmarks/llama3_h100_202412_torchtitan.md`, tables 1 to 3: the memory that its log tells, reserved, of H100 of 96 GB, in 0.1 GiB",
+        "pytorch/torchtitan, `benchmarks/llama3_h100_202412_torchtitan.md`, tables 1 to 3: the memory that "
+        "its log tells, reserved, of H100 of 96 GB, in 0.1 GiB",
         "PyTorch 2.6.0 and torchao 0.8 (published: nightlies of 2024-12-23), rank 0, `--memory 95GiB`; torchtitan's own program and "
         "`llama3_8b.toml` of the commit that the table names, three steps, with a vocabulary of Llama's size",
         "Equal to the last digit with FSDP alone. With long sequences and context parallelism PyTorch reserves up to 4.8 % less than published. With "
@@ -401,8 +402,9 @@ GROUPS = {
         "PyTorch 2.13, transformers 5.13.1, peft's own program of commit 51c2ff66, 20 batches of the mean length, and ten that begin with the "
         "longest. These two lengths depend on the data set and are not published: with 225 and 621 tokens LoRA of rank 32 agrees (6.451 for 6.449 GiB, "
         "and 20.756 for 20.762 GiB), so it has no row",
-        "Memory in use differs by 0.3 % at most, and what is reserved by as much from run to run. The latter depends on the other batches since the cache was emptied too. That of prefix tuning "
-        "may be that of an evaluation, which the dry run leaves out. SHiRA does not run: how many weights it trains is counted on the device."),
+        "Memory in use differs by 0.3 % at most, and what is reserved by as much from run to run. The latter depends on the other batches since the "
+        "cache was emptied too. That of prefix tuning may be that of an evaluation, which the dry run leaves out. "
+        "SHiRA does not run: how many weights it trains is counted on the device."),
 }
 
 
