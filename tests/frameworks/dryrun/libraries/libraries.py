@@ -51,6 +51,8 @@ REASONS = {
     "vllm_generates": "Dry runs choose its older model runner (`VLLM_USE_V2_MODEL_RUNNER=0`): in the newer one a kernel counts the tokens, and the engine "
                       "waits for some for ever",
     "vllm_compiled": "With an engine process of its own, which vLLM kills after 5 s, a busy machine may be too slow to write the answer",
+    "sglang_generates": "It fails as it captures CUDA graphs: FlashInfer's RMS norm is a kernel of CuTe DSL, and `libcute_dsl_runtime.so` holds "
+                        "NVIDIA's runtime itself, which a dry run cannot replace",
     "xformers_attention": "Its wheel needs the CUDA runtime 12, which PyTorch 2.11 does not bring: there it finds no operator",
 }
 
