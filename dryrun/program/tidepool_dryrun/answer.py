@@ -264,7 +264,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     if finished.failed and not failed and ended_itself(read, world):
         raise DryRunError(no_answer.reason_of_status(folder, finished, read))
     if not ranks:
-        raise DryRunError(no_answer.reason_without_gpu(finished))
+        raise DryRunError(no_answer.reason_without_gpu(finished, [record["peak"] for record in plain.records(folder)]))
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
         rank["fits"] = fits(rank, memory_bytes, tool)

@@ -24,8 +24,12 @@ def reason(folder, finished):
     return "the program never imported torch and took no memory of a GPU, or ended at once (os._exit)"
 
 
-def reason_without_gpu(finished):
-    """Returns a sentence about a run in which PyTorch was used, but no memory of a GPU."""
+def reason_without_gpu(finished, taken):
+    """Returns a sentence about a run in which no process that wrote its answer took memory of a GPU. `taken` is the memory of those that left
+    none."""
+    if taken:
+        return (f"a process that took {max(taken) >> 20} MiB of a GPU was killed before it could write its answer: its parent may wait a few "
+                "seconds for it only, and this machine be too busy")
     if finished.was_interrupted:
         return "the program was interrupted before it used a GPU"
     if finished.ran_out_of_time:

@@ -140,6 +140,8 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
     # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
     # Triton's kernels only the code is kept.
     own.update(TORCHINDUCTOR_CACHE_DIR=str(pathlib.Path(out) / "inductor"), TRITON_CACHE_DIR=str(cache_folder() / "triton"))
+    # The newer runner of vLLM has the number of sampled tokens made by a kernel, and waits until it is not zero.
+    own.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
     # Processes that are ended leave their temporary files there.
     own["TMPDIR"] = str(out)
     # The devices of this machine have other numbers. Programs read this variable.

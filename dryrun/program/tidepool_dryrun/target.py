@@ -30,12 +30,14 @@ if spec is not None and spec.origin:
     # Places of NVIDIA's own libraries, which PyTorch would load before those on LD_LIBRARY_PATH: wheels, and Conda's packages.
     found["copies"] = [entry for entry in sys.path if os.path.isdir(os.path.join(entry, "nvidia"))]
     found["copies"] += glob.glob(os.path.join(sys.prefix, "lib", "libcudart.so*"))
-    try:
-        needs = importlib.metadata.requires("torch") or []
-    except importlib.metadata.PackageNotFoundError:
-        needs = []
-    cudnn = [re.match(r"nvidia-cudnn-cu[0-9]+==([0-9]+)\\.([0-9]+)\\.([0-9]+)", need) for need in needs]
-    found["cudnn"] = next((list(map(int, match.groups())) for match in cudnn if match), None)
+    def metadata(read, package, nothing):
+        try:
+            return read(package) or nothing
+        except importlib.metadata.PackageNotFoundError:
+            return nothing
+    needs = [re.match(r"(nvidia-cudnn-cu[0-9]+)==([0-9.]+)", need) for need in metadata(importlib.metadata.requires, "torch", [])]
+    versions = [metadata(importlib.metadata.version, need[1], need[2]) for need in needs if need]
+    found["cudnn"] = [int(part) for part in versions[0].split(".")[:3]] if versions else None
 spec = importlib.util.find_spec("tidepool")
 if spec is not None and spec.origin:
     places = (os.path.join(os.path.dirname(spec.origin), *part) for part in (("torch.py",), ("torch", "__init__.py")))
@@ -57,7 +59,7 @@ class Target:
     folder: "str | None"  # of the package torch
     cuda_major: int
     has_copies: bool  # libraries of NVIDIA that the program would load before those on LD_LIBRARY_PATH
-    cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
+    cudnn: "tuple | None"  # the version beside PyTorch, or else the one that its package names
     compiles: bool = False  # whether a tidepool beside PyTorch has tidepool.torch.compile
     reads_budget: bool = False  # whether `import torch` calls it, and it reads TIDEPOOL_BUDGET
 

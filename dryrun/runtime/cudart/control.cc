@@ -106,6 +106,14 @@ int cudartHostHasContext(int device) {
   return found != nullptr && found->has_context() ? 1 : 0;
 }
 
+long long cudartHostFreeBytes(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  if (found == nullptr) return -1;
+  if (!found->has_context()) return found->memory_bytes();
+  found->FreeDueMemory();
+  return found->free_bytes();
+}
+
 void cudartHostHoldCopies(int device) {
   const auto found = Runtime::Get().FindDevice(device);
   if (found != nullptr) found->host().HoldCopies();

@@ -114,6 +114,10 @@ int cudartHostTakeForLibrary(int device, long long bytes);
 // Returns 1 if a call has made the context of a device: on a GPU it takes hundreds of MB.
 int cudartHostHasContext(int device);
 
+// Returns the free bytes of a device as NVML tells them, or -1 if there is no such device: all of
+// them without a context. Makes no context, which processes that are forked later could not use.
+long long cudartHostFreeBytes(int device);
+
 // Holds back copies to and from the device that are queued from now on, until ReleaseCopies.
 void cudartHostHoldCopies(int device);
 void cudartHostReleaseCopies(int device);

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -89,22 +88,12 @@ struct Utilization {
 
 // Asks the runtime of this process, if it has one: other processes share no memory with it.
 Memory MemoryOf(unsigned device) {
-  using GetInfo = int (*)(std::size_t*, std::size_t*);
-  using GetDevice = int (*)(int*);
-  using SetDevice = int (*)(int);
   const std::uint64_t total = Number("CUDART_HOST_MEMORY", std::uint64_t{1} << 30);
-  const auto info = reinterpret_cast<GetInfo>(dlsym(RTLD_DEFAULT, "cudaMemGetInfo"));
-  const auto get = reinterpret_cast<GetDevice>(dlsym(RTLD_DEFAULT, "cudaGetDevice"));
-  const auto set = reinterpret_cast<SetDevice>(dlsym(RTLD_DEFAULT, "cudaSetDevice"));
-  std::size_t free_bytes = total;
-  std::size_t total_bytes = total;
-  int current = 0;
-  if (info != nullptr && get != nullptr && set != nullptr && get(&current) == 0 &&
-      set(static_cast<int>(device)) == 0) {
-    info(&free_bytes, &total_bytes);
-    set(current);
-  }
-  return {total_bytes, free_bytes, total_bytes - free_bytes};
+  using FreeBytes = long long (*)(int);
+  const auto ask = reinterpret_cast<FreeBytes>(dlsym(RTLD_DEFAULT, "cudartHostFreeBytes"));
+  const long long found = ask == nullptr ? -1 : ask(static_cast<int>(device));
+  const std::uint64_t free_bytes = found < 0 ? total : static_cast<std::uint64_t>(found);
+  return {total, free_bytes, total - free_bytes};
 }
 
 }  // namespace

@@ -417,6 +417,11 @@ class TargetTest(unittest.TestCase):
         self.assertEqual(found.cuda_major, 12)
         self.assertTrue(found.has_copies)
         self.assertEqual(found.cudnn, (9, 1, 0))
+        # A newer cuDNN was installed beside it.
+        (folder / "nvidia_cudnn_cu12-9.15.1.9.dist-info").mkdir()
+        (folder / "nvidia_cudnn_cu12-9.15.1.9.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: nvidia-cudnn-cu12\nVersion: 9.15.1.9\n")
+        self.assertEqual(target.find([python]).cudnn, (9, 15, 1))
 
     def test_refuses_what_it_cannot_run(self):
         for lines, error in (("__version__ = '2.11.0'\ncuda = None\n", "is built without CUDA"),

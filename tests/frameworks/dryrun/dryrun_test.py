@@ -900,6 +900,24 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [4 << 20, 4 << 24])
         self.assertEqual(found["peak_live_bytes"], 4 << 24)
 
+    def test_nvml_leaves_the_gpu_to_forked_processes(self):
+        found = answer("--steps", "0", command=self.program(
+            "import ctypes, multiprocessing, torch\n"
+            "def used():\n"
+            "    nvml, handle, memory = ctypes.CDLL('libnvidia-ml.so.1'), ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()\n"
+            "    assert nvml.nvmlInit_v2() == nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0\n"
+            "    assert nvml.nvmlDeviceGetMemoryInfo(handle, memory) == 0 and memory[1] + memory[2] == memory[0]\n"
+            "    return memory[2]\n"
+            "def engine():\n"
+            "    x = torch.zeros(1 << 20, device='cuda')\n"
+            "    assert used() > 4 << 20, used()\n"
+            "assert used() == 0, used()\n"
+            "process = multiprocessing.get_context('fork').Process(target=engine)\n"
+            "process.start()\n"
+            "process.join()\n"
+            "assert process.exitcode == 0, process.exitcode\n"))
+        self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
     def test_an_interrupt_gives_the_memory_so_far(self):
         command = self.program(
             "import sys, threading, torch\n"
@@ -946,6 +964,10 @@ class DryRunTest(unittest.TestCase):
                               "ended with status 2 before it used a GPU, its own output may tell why"),
                              ("import os, torch; torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n",
                               "was ended by SIGKILL and left no answer"),
+                             ("import os, torch\n"
+                              "def engine(): torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n"
+                              "process = torch.multiprocessing.get_context('fork').Process(target=engine)\n"
+                              "process.start(); process.join()\n", "a process that took 2 MiB of a GPU was killed before it could write its answer"),
                              ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):
             with self.subTest(error):
                 done = dry_run("--steps", "0", command=self.program(lines))

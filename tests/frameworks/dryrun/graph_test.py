@@ -78,6 +78,15 @@ class GraphTest(unittest.TestCase):
                 self.assertLessEqual({"input", "weight", "activation", "gradient", "weight-gradient", "optimizer-state"}, kinds)
                 self.assertEqual({task["phase"] for task in graph["tasks"]}, {"forward", "backward", "update"})
 
+    def test_the_reserve_of_recurrent_layers_lives_until_the_backward_pass(self):
+        _, graph = self.answer("lstm")
+        forward, backward = (next(task for task in graph["tasks"] if task["operation"] == name) for name in ("_cudnn_rnn", "_cudnn_rnn_backward"))
+        sizes = {one["name"]: one["bytes"] for one in graph["data"]}
+        outputs, reserve = sorted(forward["writes"], key=sizes.get)
+        # The gates and the state of each step of two layers, and the input of the second one.
+        self.assertEqual(sizes[reserve], 11 * sizes[outputs])
+        self.assertEqual([task["name"] for task in graph["tasks"] if reserve in task["reads"]], [backward["name"]])
+
     # The second step has new buckets of gradients beside the old ones.
     def test_a_rank_of_several_takes_the_memory_of_its_run(self):
         torchrun = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", RANKS, "ddp")

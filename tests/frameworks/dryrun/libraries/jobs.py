@@ -3,6 +3,7 @@
 
 A job is a function. Its name begins with that of its library, and its docstring describes it. Reading the file needs no library.
 """
+import os
 import sys
 import tempfile
 
@@ -541,6 +542,39 @@ def bitsandbytes_8_bits():
     model = AutoModelForCausalLM.from_pretrained(folder, quantization_config=BitsAndBytesConfig(load_in_8bit=True), device_map={"": 0})
     with torch.no_grad():
         model(input_ids=tokens())
+
+
+def vllm_generates():
+    """`LLM` with `load_format="dummy"` and `enforce_eager`, a Llama of 4 layers: its cache, and 16 tokens for each of 4 prompts"""
+    generate_with_vllm(enforce_eager=True)
+
+
+def vllm_compiled():
+    """`LLM` as above, compiled, with CUDA graphs, in one process (`VLLM_ENABLE_V1_MULTIPROCESSING=0`)"""
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    generate_with_vllm()
+
+
+def generate_with_vllm(**settings):
+    from vllm import LLM, SamplingParams
+
+    with tempfile.TemporaryDirectory() as folder:
+        llama_config(architectures=["LlamaForCausalLM"]).save_pretrained(folder)
+        engine = LLM(model=folder, load_format="dummy", skip_tokenizer_init=True, **settings)
+        answers = engine.generate([{"prompt_token_ids": [1] * 32}] * 4, SamplingParams(max_tokens=16, ignore_eos=True, detokenize=False))
+        assert [len(one.outputs[0].token_ids) for one in answers] == [16] * 4
+
+
+def sglang_generates():
+    """`Engine` with `load_format="dummy"`, a Llama of 4 layers: its cache, and 16 tokens for each of 4 prompts"""
+    import sglang
+
+    with tempfile.TemporaryDirectory() as folder:
+        llama_config(architectures=["LlamaForCausalLM"]).save_pretrained(folder)
+        engine = sglang.Engine(model_path=folder, load_format="dummy", skip_tokenizer_init=True)
+        answers = engine.generate(input_ids=[[1] * 32] * 4, sampling_params={"max_new_tokens": 16, "ignore_eos": True})
+        assert [len(one["output_ids"]) for one in answers] == [16] * 4
+        engine.shutdown()
 
 
 def xformers_attention():

@@ -15,6 +15,11 @@ PYTHON has PyTorch 2.11 and the libraries; a library that it lacks is "not insta
 xformers has an environment of its own, since its wheel needs the CUDA runtime 12:
 
     pip install torch==2.10.0 xformers==0.0.35
+
+and so have engines of inference, which bring their own PyTorch. At their first run they compile kernels for some minutes:
+
+    pip install vllm==0.33.0
+    pip install sglang==0.5.23
 """
 import inspect
 import json
@@ -34,7 +39,7 @@ import jobs  # noqa: E402
 
 # The names of the libraries in the order of the page. A job's name begins with its library's.
 LIBRARIES = ("torchvision", "timm", "transformers", "peft", "trl", "accelerate", "diffusers", "lightning", "deepspeed", "torchtitan", "megatron_core",
-             "transformer_engine", "torchao", "bitsandbytes", "xformers", "flash_attn")
+             "transformer_engine", "torchao", "bitsandbytes", "xformers", "flash_attn", "vllm", "sglang")
 OF_8_RANKS = ("deepspeed_zero_", "torchtitan_", "megatron_core_")
 OPTIONS = {"lightning_ddp": ("--devices", "2"), **{name: ("--world", "8") for name in vars(jobs) if name.startswith(OF_8_RANKS)}}
 QUICK = ("timm_convolutions", "transformers_generate", "peft_lora")
@@ -43,6 +48,11 @@ REASONS = {
     "transformers_flash_attention": "As on a GPU without flash-attn, which is not installed",
     "transformer_engine_layer": "Its part for PyTorch has no wheel: pip compiles it",
     "flash_attn_attention": "It has no wheel: pip compiles it",
+    "vllm_generates": "Dry runs choose its older model runner (`VLLM_USE_V2_MODEL_RUNNER=0`): in the newer one a kernel counts the tokens, and the engine "
+                      "waits for some for ever",
+    "vllm_compiled": "With an engine process of its own, which vLLM kills after 5 s, a busy machine may be too slow to write the answer",
+    "sglang_generates": "It fails as it captures CUDA graphs: FlashInfer's RMS norm is a kernel of CuTe DSL, and `libcute_dsl_runtime.so` holds "
+                        "NVIDIA's runtime itself, which a dry run cannot replace",
     "xformers_attention": "Its wheel needs the CUDA runtime 12, which PyTorch 2.11 does not bring: there it finds no operator",
 }
 
