@@ -32,6 +32,12 @@ bool IsLarge(std::int64_t integer) {
   return integer < -kLimit || integer >= kLimit;
 }
 
+// Returns the lowest `width` bytes in two's complement.
+std::int64_t Signed(std::uint64_t word, int width) {
+  const int unused = 64 - 8 * width;
+  return static_cast<std::int64_t>(word << unused) >> unused;
+}
+
 std::string OpcodeText(std::uint8_t byte) {
   const char* name = OpcodeName(byte);
   const std::string code = absl::StrCat("0x", absl::Hex(byte, absl::kZeroPad2));
@@ -63,11 +69,12 @@ class PickleMachine {
 
   bool RunNext() {
     if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
+    PushAhead();
     opcode_at_ = input_.position();
     if (input_.ahead().empty())
       return Fail("the file is cut off, expected the opcode STOP at its end");
     opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
-    if (IsGet(opcode_) ? GetAll() : Step(opcode_)) return true;
+    if (Step(opcode_)) return true;
     return status_.ok() ? FailAtOpcode("the file is cut off, expected all of the argument") : false;
   }
 
@@ -127,6 +134,54 @@ class PickleMachine {
            sizeof(std::uint32_t) * marks_.size();
   }
 
+  // Pushes the values of the opcodes that come next in the buffer, as far as these are memo entries
+  // and integers: most opcodes of a snapshot are. Leaves all others, and errors, to Step.
+  void PushAhead() {
+    const std::string_view ahead = input_.ahead();
+    std::size_t at = 0;
+    PickleValue value;
+    while (at + kLongestOpcode <= ahead.size() && stack_.size() < kMostWaiting) {
+      const std::size_t bytes = ValueAt(ahead.data() + at, &value);
+      if (bytes == 0) break;
+      stack_.push_back(value);
+      at += bytes;
+    }
+    input_.Skip(at);
+  }
+
+  // Returns the value of an opcode for PushAhead, and the size of the opcode; 0 for all others.
+  std::size_t ValueAt(const char* bytes, PickleValue* value) const {
+    const std::uint64_t word = PickleInput::WordAt(bytes);
+    const std::uint64_t argument = word >> 8;
+    switch (static_cast<Opcode>(word & 0xFF)) {
+      case Opcode::kBinGet:
+        return Entry(argument & 0xFF, value) ? 2 : 0;
+      case Opcode::kLongBinGet:
+        return Entry(argument & 0xFFFFFFFF, value) ? 5 : 0;
+      case Opcode::kBinInt1:
+        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFF)};
+        return 2;
+      case Opcode::kBinInt2:
+        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFFFF)};
+        return 3;
+      case Opcode::kBinInt:
+        *value = {Kind::kInt, static_cast<std::int32_t>(argument)};
+        return 5;
+      case Opcode::kLong1:
+        return LongAt(bytes + 1, value);
+      default:
+        return 0;
+    }
+  }
+  std::size_t LongAt(const char* bytes, PickleValue* value) const {
+    const auto width = static_cast<std::uint8_t>(*bytes);
+    if (width == 0 || width > 8) return 0;
+    const std::int64_t integer = Signed(PickleInput::WordAt(bytes + 1), width);
+    if (IsLarge(integer)) return 0;
+    *value = {Kind::kInt, integer};
+    return std::size_t{2} + width;
+  }
+
   // Runs one opcode. Returns false for an error, or when the bytes end.
   bool Step(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
@@ -141,6 +196,16 @@ class PickleMachine {
         if (marks_.size() >= kMostWaiting) return FailAtOpcode("too many marks on the stack");
         marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
         return true;
+      case Opcode::kEmptyDict:
+        return PushContainer(Kind::kDict, {});
+      case Opcode::kEmptyList:
+        return PushContainer(Kind::kList, {});
+      case Opcode::kSetItems:
+        return AddFromMark(Kind::kDict);
+      case Opcode::kAppends:
+        return AddFromMark(Kind::kList);
+      case Opcode::kMemoize:
+        return Put(memoized_);
       case Opcode::kPop:
         return PopOrMark();
       case Opcode::kPopMark:
@@ -200,12 +265,8 @@ class PickleMachine {
 
   bool StepContainer(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
-      case Opcode::kEmptyList:
-        return PushContainer(Kind::kList, {});
       case Opcode::kEmptyTuple:
         return PushContainer(Kind::kTuple, {});
-      case Opcode::kEmptyDict:
-        return PushContainer(Kind::kDict, {});
       case Opcode::kTuple1:
         return SmallTuple(1);
       case Opcode::kTuple2:
@@ -222,10 +283,6 @@ class PickleMachine {
         return AddTop(Kind::kList, 1);
       case Opcode::kSetItem:
         return AddTop(Kind::kDict, 2);
-      case Opcode::kAppends:
-        return AddFromMark(Kind::kList);
-      case Opcode::kSetItems:
-        return AddFromMark(Kind::kDict);
       default:
         return StepMemo(byte);
     }
@@ -233,12 +290,14 @@ class PickleMachine {
 
   bool StepMemo(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
+      case Opcode::kBinGet:
+        return GetNumbered(1);
+      case Opcode::kLongBinGet:
+        return GetNumbered(4);
       case Opcode::kBinPut:
         return PutNumbered(1);
       case Opcode::kLongBinPut:
         return PutNumbered(4);
-      case Opcode::kMemoize:
-        return Put(memoized_);
       case Opcode::kGet:
         return GetLine();
       case Opcode::kPut:
@@ -256,10 +315,6 @@ class PickleMachine {
     *number = input_.Word() & (~std::uint64_t{0} >> (64 - 8 * width));
     input_.Skip(static_cast<std::size_t>(width));
     return true;
-  }
-  template <int kWidth>
-  bool Take(std::uint64_t* number) {
-    return Take(kWidth, number);
   }
 
   // Takes a line. Lines hold only numbers, so a whole line fits into the buffer.
@@ -337,9 +392,7 @@ class PickleMachine {
 
   bool SignedInteger(int width) {
     std::uint64_t integer = 0;
-    if (!Take(width, &integer)) return false;
-    const int unused = 64 - 8 * width;
-    return PushInteger(static_cast<std::int64_t>(integer << unused) >> unused);
+    return Take(width, &integer) && PushInteger(Signed(integer, width));
   }
 
   // Takes an integer of any number of bytes in two's complement, if its value fits into 64 bits.
@@ -466,13 +519,27 @@ class PickleMachine {
 
   // Returns entries with these keys and values, which alternate.
   Pickle::Part Entries(absl::Span<const PickleValue> alternating) {
+    const std::uint32_t keys = KeysOf(alternating);
+    const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
+    const std::size_t size = alternating.size() / 2;
+    pickle_.values_.resize(begin + size);
+    for (std::size_t i = 0; i < size; ++i) pickle_.values_[begin + i] = alternating[2 * i + 1];
+    return {begin, static_cast<std::uint32_t>(size), keys};
+  }
+
+  // Returns the place of the keys of entries: mostly those of the dict before.
+  std::uint32_t KeysOf(absl::Span<const PickleValue> alternating) {
+    if (2 * keys_.size() == alternating.size() && HasKeys(alternating)) return keys_begin_;
     keys_.clear();
     for (std::size_t i = 0; i < alternating.size(); i += 2) keys_.push_back(alternating[i]);
-    const std::uint32_t keys = Shared(keys_).begin;
-    const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
-    for (std::size_t i = 1; i < alternating.size(); i += 2)
-      pickle_.values_.push_back(alternating[i]);
-    return {begin, static_cast<std::uint32_t>(keys_.size()), keys};
+    keys_begin_ = Shared(keys_).begin;
+    return keys_begin_;
+  }
+  bool HasKeys(absl::Span<const PickleValue> alternating) const {
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (keys_[i] != alternating[2 * i]) return false;
+    }
+    return true;
   }
 
   // Returns the place of equal elements if the table has one. Otherwise keeps the elements and
@@ -596,8 +663,16 @@ class PickleMachine {
     return PopToMark(&begin) && CheckPairs(kind, stack_.size() - begin) && AddTo(kind, begin);
   }
 
+  // Returns the value of the memo with this number in `value`. Returns false for an unknown number.
+  bool Entry(std::uint64_t number, PickleValue* value) const {
+    if (number >= memo_.size() || memo_[number] == kNothing) return false;
+    *value = memo_[number];
+    return true;
+  }
+
   bool Get(std::uint64_t number) {
-    if (number < memo_.size() && memo_[number] != kNothing) return Push(memo_[number]);
+    PickleValue value;
+    if (Entry(number, &value)) return Push(value);
     return FailAtOpcode(absl::StrCat("unknown memo number ", number));
   }
 
@@ -609,32 +684,16 @@ class PickleMachine {
       return FailAtOpcode(absl::StrCat("memo number ", number, ", expected less than ",
                                        input_.position(), ", the bytes of the pickle so far"));
     }
-    if (number >= memo_.size()) memo_.resize(number + 1, kNothing);
+    if (number > memo_.size()) memo_.resize(number, kNothing);
+    if (number == memo_.size()) memo_.push_back(kNothing);
     if (memo_[number] == kNothing) ++memoized_;
     memo_[number] = stack_.back();
     return true;
   }
 
-  // These opcodes are the most frequent.
-  static bool IsGet(std::uint8_t byte) {
-    return static_cast<Opcode>(byte) == Opcode::kBinGet ||
-           static_cast<Opcode>(byte) == Opcode::kLongBinGet;
-  }
-  // Runs this opcode and those of the same kind that follow in the buffer: a stack has many.
-  bool GetAll() {
-    while (GetNumbered()) {
-      if (input_.ahead().size() < kLongestOpcode) return true;
-      const auto next = static_cast<std::uint8_t>(input_.ahead().front());
-      if (!IsGet(next)) return true;
-      opcode_at_ = input_.position();
-      opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
-    }
-    return false;
-  }
-  bool GetNumbered() {
+  bool GetNumbered(int width) {
     std::uint64_t number = 0;
-    const bool is_long = static_cast<Opcode>(opcode_) == Opcode::kLongBinGet;
-    return (is_long ? Take<4>(&number) : Take<1>(&number)) && Get(number);
+    return Take(width, &number) && Get(number);
   }
   bool PutNumbered(int width) {
     std::uint64_t number = 0;
@@ -686,7 +745,8 @@ class PickleMachine {
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
-  std::vector<PickleValue> keys_;  // of the entries that are being added
+  std::vector<PickleValue> keys_;  // of the last entries
+  std::uint32_t keys_begin_ = 0;   // their place
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;
