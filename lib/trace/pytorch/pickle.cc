@@ -28,7 +28,7 @@ constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
 
 bool IsLarge(std::int64_t integer) {
-  constexpr std::int64_t kLimit = std::int64_t{1} << 59;
+  constexpr std::int64_t kLimit = std::int64_t{1} << 27;
   return integer < -kLimit || integer >= kLimit;
 }
 
@@ -98,6 +98,12 @@ class PickleMachine {
       status_ = absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
       return false;
     }
+    if (MostOfAKind() + input_.ahead().size() > kMostOfAKind) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("byte ", position, ": more than ", kMostOfAKind,
+                       " texts, containers or large numbers, more than any snapshot has"));
+      return false;
+    }
     if (KeptBytes() <=
         kFreeBytes + std::min(kBytesAByte * position, kBytesAFileByte * input_.file_bytes())) {
       return true;
@@ -125,10 +131,16 @@ class PickleMachine {
     elements.reserve(io::CapacityFor(size, static_cast<double>(size) / part));
   }
 
+  std::uint64_t MostOfAKind() const {
+    return std::max({pickle_.texts_.size(), pickle_.containers_.size(), pickle_.integers_.size(),
+                     pickle_.floats_.size()});
+  }
   std::uint64_t KeptBytes() const {
     return pickle_.text_.size() + sizeof(Pickle::IndexRange) * pickle_.texts_.size() +
            sizeof(PickleValue) * (pickle_.values_.size() + stack_.size() + memo_.size()) +
-           sizeof(Pickle::Part) * (pickle_.containers_.size() + pickle_.parts_.size()) +
+           sizeof(Pickle::Container) * pickle_.containers_.size() +
+           sizeof(Pickle::IndexRange) * pickle_.key_sets_.size() +
+           sizeof(Pickle::Part) * pickle_.parts_.size() +
            sizeof(std::pair<std::uint32_t, Pickle::Tail>) * pickle_.tails_.capacity() +
            sizeof(std::uint64_t) * (pickle_.integers_.size() + pickle_.floats_.size()) +
            sizeof(std::uint32_t) * marks_.size();
@@ -150,7 +162,7 @@ class PickleMachine {
   }
 
   // Returns the value of an opcode for PushAhead, and the size of the opcode; 0 for all others.
-  std::size_t ValueAt(const char* bytes, PickleValue* value) const {
+  std::size_t ValueAt(const char* bytes, PickleValue* value) {
     const std::uint64_t word = PickleInput::WordAt(bytes);
     const std::uint64_t argument = word >> 8;
     switch (static_cast<Opcode>(word & 0xFF)) {
@@ -165,7 +177,7 @@ class PickleMachine {
         *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFFFF)};
         return 3;
       case Opcode::kBinInt:
-        *value = {Kind::kInt, static_cast<std::int32_t>(argument)};
+        *value = Integer(static_cast<std::int32_t>(argument));
         return 5;
       case Opcode::kLong1:
         return LongAt(bytes + 1, value);
@@ -173,12 +185,10 @@ class PickleMachine {
         return 0;
     }
   }
-  std::size_t LongAt(const char* bytes, PickleValue* value) const {
+  std::size_t LongAt(const char* bytes, PickleValue* value) {
     const auto width = static_cast<std::uint8_t>(*bytes);
     if (width == 0 || width > 8) return 0;
-    const std::int64_t integer = Signed(PickleInput::WordAt(bytes + 1), width);
-    if (IsLarge(integer)) return 0;
-    *value = {Kind::kInt, integer};
+    *value = Integer(Signed(PickleInput::WordAt(bytes + 1), width));
     return std::size_t{2} + width;
   }
 
@@ -379,11 +389,20 @@ class PickleMachine {
     return true;
   }
 
-  bool PushInteger(std::int64_t integer) {
-    if (!IsLarge(integer)) return Push({Kind::kInt, integer});
-    pickle_.integers_.push_back(static_cast<std::uint64_t>(integer));
-    return Push({Kind::kLargeInt, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+  PickleValue Integer(std::int64_t integer) {
+    if (!IsLarge(integer)) return {Kind::kInt, integer};
+    return LargeInteger(Kind::kLargeInt, static_cast<std::uint64_t>(integer));
   }
+  // Keeps an integer that no value holds, or returns that of before: the addresses of allocations
+  // and streams repeat.
+  PickleValue LargeInteger(Kind kind, std::uint64_t integer) {
+    PickleValue& known = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
+    if (known.kind() == kind && pickle_.integers_[known.index()] == integer) return known;
+    known = {kind, static_cast<std::int64_t>(pickle_.integers_.size())};
+    pickle_.integers_.push_back(integer);
+    return known;
+  }
+  bool PushInteger(std::int64_t integer) { return Push(Integer(integer)); }
 
   bool FixedInteger(int width) {
     std::uint64_t integer = 0;
@@ -414,8 +433,7 @@ class PickleMachine {
       return PushInteger(static_cast<std::int64_t>(integer));
     if (!is_short || sign != '\0')
       return FailAtOpcode("an integer of more than 64 bits, expected at most 64");
-    pickle_.integers_.push_back(integer);
-    return Push({Kind::kUnsigned, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+    return Push(LargeInteger(Kind::kUnsigned, integer));
   }
 
   bool IntegerLine() {
@@ -500,60 +518,71 @@ class PickleMachine {
     return absl::MakeConstSpan(stack_).subspan(begin);
   }
 
-  void Add(Kind kind, std::uint32_t container, absl::Span<const PickleValue> elements) {
+  void Add(Kind kind, std::uint32_t index, absl::Span<const PickleValue> elements) {
     if (elements.empty()) return;
+    Pickle::Container& container = pickle_.containers_[index];
+    const bool is_first = container.what == 0;  // an empty container has neither elements nor keys
     if (kind == Kind::kDict) {
-      AddPart(container, Entries(elements));
-    } else if (pickle_.containers_[container].size == 0) {
-      pickle_.containers_[container] = Shared(elements);
-    } else if (!Extend(container, elements)) {
-      AddPart(container, New(elements));
+      const std::uint32_t keys = KeysOf(elements);
+      const std::uint32_t begin = AddValues(elements);
+      const Pickle::IndexRange& set = pickle_.key_sets_[keys];
+      is_first ? void(container = {begin, keys})
+               : AddPart(kind, index, {begin, set.size, set.begin});
+    } else if (is_first) {
+      const Pickle::IndexRange place = Shared(elements);
+      container = {place.begin, place.size};
+    } else if (!Extend(index, elements)) {
+      const Pickle::IndexRange place = New(elements);
+      AddPart(kind, index, {place.begin, place.size});
     }
   }
 
-  Pickle::Part New(absl::Span<const PickleValue> elements) {
+  Pickle::IndexRange New(absl::Span<const PickleValue> elements) {
     const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
     pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
     return {begin, static_cast<std::uint32_t>(elements.size())};
   }
 
-  // Returns entries with these keys and values, which alternate.
-  Pickle::Part Entries(absl::Span<const PickleValue> alternating) {
-    const std::uint32_t keys = KeysOf(alternating);
+  // Keeps the values of entries, in which keys and values alternate. Returns their place.
+  std::uint32_t AddValues(absl::Span<const PickleValue> entries) {
     const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
-    const std::size_t size = alternating.size() / 2;
-    pickle_.values_.resize(begin + size);
-    for (std::size_t i = 0; i < size; ++i) pickle_.values_[begin + i] = alternating[2 * i + 1];
-    return {begin, static_cast<std::uint32_t>(size), keys};
+    pickle_.values_.resize(begin + entries.size() / 2);
+    PickleValue* value = &pickle_.values_[begin];
+    for (std::size_t i = 1; i < entries.size(); i += 2) *value++ = entries[i];
+    return begin;
   }
 
-  // Returns the place of the keys of entries: mostly those of the dict before.
-  std::uint32_t KeysOf(absl::Span<const PickleValue> alternating) {
-    if (2 * keys_.size() == alternating.size() && HasKeys(alternating)) return keys_begin_;
+  // Returns the number of the keys of entries: mostly that of the dict before.
+  std::uint32_t KeysOf(absl::Span<const PickleValue> entries) {
+    if (2 * keys_.size() == entries.size() && HasKeys(entries)) return key_set_;
     keys_.clear();
-    for (std::size_t i = 0; i < alternating.size(); i += 2) keys_.push_back(alternating[i]);
-    keys_begin_ = Shared(keys_).begin;
-    return keys_begin_;
+    for (std::size_t i = 0; i < entries.size(); i += 2) keys_.push_back(entries[i]);
+    std::uint32_t& known = known_keys_[HashOf(keys_) % known_keys_.size()];
+    if (!IsAt(pickle_.key_sets_[known], keys_)) {
+      known = static_cast<std::uint32_t>(pickle_.key_sets_.size());
+      pickle_.key_sets_.push_back(New(keys_));
+    }
+    key_set_ = known;
+    return key_set_;
   }
-  bool HasKeys(absl::Span<const PickleValue> alternating) const {
+  bool HasKeys(absl::Span<const PickleValue> entries) const {
     for (std::size_t i = 0; i < keys_.size(); ++i) {
-      if (keys_[i] != alternating[2 * i]) return false;
+      if (keys_[i] != entries[2 * i]) return false;
     }
     return true;
   }
 
   // Returns the place of equal elements if the table has one. Otherwise keeps the elements and
   // notes their place in the table. Each event has a list of its own for a stack that others had
-  // before it, and a dict of the same keys as others.
-  Pickle::Part Shared(absl::Span<const PickleValue> elements) {
+  // before it.
+  Pickle::IndexRange Shared(absl::Span<const PickleValue> elements) {
     if (elements.size() > kMostShared) return New(elements);
     auto& [newer, older] = known_[HashOf(elements) % known_.size()];
-    if (IsAt(newer, elements)) return {newer.begin, newer.size};
-    if (IsAt(older, elements)) return {older.begin, older.size};
-    const Pickle::Part added = New(elements);
+    if (IsAt(newer, elements)) return newer;
+    if (IsAt(older, elements)) return older;
     older = newer;
-    newer = {added.begin, added.size};
-    return added;
+    newer = New(elements);
+    return newer;
   }
   bool IsAt(const Pickle::IndexRange& place, absl::Span<const PickleValue> elements) const {
     return place.size == elements.size() &&
@@ -562,38 +591,39 @@ class PickleMachine {
   }
 
   // Adds elements to the last part of a list if nothing was kept after that part.
-  bool Extend(std::uint32_t container, absl::Span<const PickleValue> elements) {
-    Pickle::Part& first = pickle_.containers_[container];
-    Pickle::Tail* const tail =
-        first.next == Pickle::kNoPart ? nullptr : &pickle_.tails_.at(container);
-    Pickle::Part& last = tail == nullptr ? first : pickle_.parts_[tail->last];
+  bool Extend(std::uint32_t index, absl::Span<const PickleValue> elements) {
+    Pickle::Container& container = pickle_.containers_[index];
+    if (container.what != Pickle::kInParts) {
+      if (container.begin + container.what != pickle_.values_.size()) return false;
+      container.what += New(elements).size;
+      return true;
+    }
+    Pickle::Tail& tail = pickle_.tails_.at(index);
+    Pickle::Part& last = pickle_.parts_[tail.last];
     if (last.begin + last.size != pickle_.values_.size()) return false;
     last.size += New(elements).size;
-    if (tail != nullptr) tail->size += static_cast<std::uint32_t>(elements.size());
+    tail.size += static_cast<std::uint32_t>(elements.size());
     return true;
   }
 
-  void AddPart(std::uint32_t container, const Pickle::Part& added) {
-    Pickle::Part& first = pickle_.containers_[container];
-    if (first.size == 0) {
-      first = added;
-      return;
-    }
+  // Adds a part to a container that is not empty.
+  void AddPart(Kind kind, std::uint32_t index, const Pickle::Part& added) {
+    Pickle::Container& container = pickle_.containers_[index];
     const auto number = static_cast<std::uint32_t>(pickle_.parts_.size());
-    pickle_.parts_.push_back(added);
-    if (first.next == Pickle::kNoPart) {
-      first.next = number;
-      pickle_.tails_[container] = {number, first.size + added.size};
-      return;
+    if (container.what != Pickle::kInParts) {
+      const Pickle::Part first = pickle_.OnlyPart({kind, index});
+      pickle_.parts_.push_back(first);
+      container = {number, Pickle::kInParts};
+      pickle_.tails_[index] = {number, first.size};
     }
-    Pickle::Tail& tail = pickle_.tails_.at(container);
-    pickle_.parts_[tail.last].next = number;
-    tail = {number, tail.size + added.size};
+    Pickle::Tail& tail = pickle_.tails_.at(index);
+    pickle_.parts_[tail.last].next = static_cast<std::uint32_t>(pickle_.parts_.size());
+    tail = {pickle_.parts_[tail.last].next, tail.size + added.size};
+    pickle_.parts_.push_back(added);
   }
 
   // A polynomial of the values in two halves: their multiplications overlap.
   static std::size_t HashOf(absl::Span<const PickleValue> elements) {
-    constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
     std::uint64_t even = 0;
     std::uint64_t odd = elements.size();
     std::size_t i = 0;
@@ -722,7 +752,7 @@ class PickleMachine {
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
   // Limits on kept memory: always allowed, for each byte of the pickle, and for each byte of the
-  // file. PyTorch's snapshots keep at most 4 bytes for each byte of the pickle, and 22 for each
+  // file. PyTorch's snapshots keep at most 3 bytes for each byte of the pickle, and 14 for each
   // byte of a compressed file.
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
   static constexpr std::uint64_t kBytesAByte = 16;
@@ -731,6 +761,11 @@ class PickleMachine {
   // Most elements of a part that is shared: a stack has tens of frames.
   static constexpr std::size_t kMostShared = 1024;
   static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
+  static constexpr int kKnownIntegerBits = 11;
+  // The golden ratio in 64 bits, which spreads integers over a table.
+  static constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+  // Objects that a value can number.
+  static constexpr std::uint64_t kMostOfAKind = std::uint64_t{1} << 28;
 
   PickleInput input_;
   Pickle pickle_;
@@ -745,8 +780,11 @@ class PickleMachine {
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
-  std::vector<PickleValue> keys_;  // of the last entries
-  std::uint32_t keys_begin_ = 0;   // their place
+  std::vector<PickleValue> keys_;                   // of the last entries
+  std::uint32_t key_set_ = 0;                       // their number
+  std::array<std::uint32_t, 256> known_keys_ = {};  // numbers of keys by their hash
+  // Values of large integers by their hash.
+  std::array<PickleValue, std::size_t{1} << kKnownIntegerBits> known_integers_;
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;
