@@ -133,6 +133,57 @@ TEST(Pickle, ReadsIntegers) {
   EXPECT_THAT(ErrorIn("L99999999999999999999L\n"), HasSubstr("64 bits"));
 }
 
+// Opcodes with 16 bytes or more after them are read in another way.
+TEST(Pickle, ReadsTheSameBeforeOtherBytes) {
+  const std::string padding(16, 'N');
+  const std::string all[] = {"K\xff",
+                             "M\xff\xff",
+                             "J\xff\xff\xff\xff",
+                             "J\0\0\0\x80"s,
+                             "\x8a\0"s,
+                             "\x8a\1\x80",
+                             "\x8a\2\x80\0"s,
+                             "\x8a\x08" + LittleEndian(7, 8),
+                             "\x8a\x09" + LittleEndian(UINT64_MAX, 8) + "\0"s,
+                             "K\7q\0h\0"s,
+                             "K\7q\1h\1",
+                             "K\7q\xffh\xff",
+                             "K\7r\1\0\0\0j\1\0\0\0"s};
+  for (const std::string& opcodes : all) {
+    const auto padded = ParsePickle("\x80\x02" + opcodes + "." + padding);
+    if (padded.ok()) {
+      EXPECT_EQ(ToJson(*padded, padded->root()), ReadPickle(opcodes)) << opcodes;
+    } else {
+      EXPECT_EQ(PickleErrorOf("\x80\x02" + opcodes + "." + padding), ErrorIn(opcodes)) << opcodes;
+    }
+  }
+  EXPECT_EQ(ErrorIn("h\1"), PickleErrorOf("\x80\x02h\1." + padding));
+  EXPECT_EQ(ErrorIn("K\1q\1h\0"s), PickleErrorOf("\x80\x02K\1q\1h\0."s + padding));
+  EXPECT_EQ(ErrorIn("j\0\0\0\0"s), PickleErrorOf("\x80\x02j\0\0\0\0."s + padding));
+}
+
+TEST(Pickle, ReadsIntegersAtTheEdgesOfValues) {
+  constexpr std::int64_t kEdge = std::int64_t{1} << 27;
+  const std::int64_t integers[] = {-kEdge - 1, -kEdge,    -kEdge + 1, kEdge - 1, kEdge,
+                                   kEdge + 1,  INT64_MIN, INT64_MAX,  2 * kEdge, 16 * kEdge};
+  for (const std::int64_t integer : integers) {
+    const std::string opcode = "\x8a\x08" + LittleEndian(static_cast<std::uint64_t>(integer), 8);
+    EXPECT_EQ(ReadPickle(opcode), integer);
+    EXPECT_EQ(ReadPickle("(" + opcode + opcode + "l"), json({integer, integer}));
+  }
+}
+
+TEST(Pickle, KeepsEqualIntegersOnce) {
+  const std::string address = "\x8a\x06" + LittleEndian(0x7f0000000000, 6);
+  const auto pickle = ParsePickle("\x80\x02(" + address + "J\0\0\0\x70"s + address + "l.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  pickle->VisitElements(pickle->root(), [](absl::Span<const PickleValue> elements) {
+    EXPECT_EQ(elements[0], elements[2]);
+    EXPECT_NE(elements[0], elements[1]);
+    return true;
+  });
+}
+
 TEST(Pickle, ReadsWhatItsWriterWrites) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 200; ++round) {

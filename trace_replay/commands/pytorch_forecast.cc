@@ -35,17 +35,16 @@ struct ModelOutcome {
   bool serves = false;
 };
 
-std::int64_t ReservedOnFallingAddresses(const Trace& trace) {
-  CachingAllocatorSettings settings = RecordedCachingSettings(trace);
+std::int64_t ReservedOnFallingAddresses(const Trace& trace, CachingAllocatorSettings settings) {
   settings.expandable_segments = false;
   const auto replayed =
       ReplayCaching(trace, {.settings = settings, .order = SegmentOrder::kFalling});
   return replayed.ok() ? replayed->peak_reserved_bytes : 0;
 }
 
-std::optional<ModelOutcome> OutcomeOf(const Trace& trace, bool is_expandable,
+std::optional<ModelOutcome> OutcomeOf(const Trace& trace, CachingAllocatorSettings settings,
+                                      bool is_expandable,
                                       const std::optional<std::int64_t>& memory) {
-  CachingAllocatorSettings settings = RecordedCachingSettings(trace);
   settings.expandable_segments = is_expandable;
   const auto unlimited = ReplayCaching(trace, {.settings = settings});
   if (!unlimited.ok()) return std::nullopt;
@@ -127,12 +126,13 @@ std::string CachedText(std::int64_t bytes) {
 std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
   if (!IsFromPyTorch(trace) || !trace.has_history) return std::nullopt;
   const std::optional<std::int64_t> memory = MemoryAtRefusal(trace);
-  const std::optional<ModelOutcome> plain = OutcomeOf(trace, false, memory);
-  const std::optional<ModelOutcome> expandable = OutcomeOf(trace, true, memory);
+  const CachingAllocatorSettings settings = RecordedCachingSettings(trace);
+  const std::optional<ModelOutcome> plain = OutcomeOf(trace, settings, false, memory);
+  const std::optional<ModelOutcome> expandable = OutcomeOf(trace, settings, true, memory);
   if (!plain.has_value() || !expandable.has_value()) return std::nullopt;
   const UnknownMemory unknown = UnknownMemoryOf(trace, plain->reserved_bytes);
   return PyTorchForecast{.reserved_bytes = plain->reserved_bytes,
-                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
+                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace, settings),
                          .expandable_reserved_bytes = expandable->reserved_bytes,
                          .memory_bytes = memory,
                          .serves = plain->serves,

@@ -53,10 +53,16 @@ class BlockList {
 
   // Cuts a block after `bytes`, and returns the block of the rest, which is equal otherwise.
   BlockId Split(BlockId id, std::int64_t bytes) {
-    Block rest = blocks_[id];
-    rest.address += bytes;
-    rest.bytes -= bytes;
-    rest.previous = id;
+    const Block& whole = blocks_[id];
+    const Block rest = {.address = whole.address + bytes,
+                        .bytes = whole.bytes - bytes,
+                        .searches_before = whole.searches_before,
+                        .previous = id,
+                        .next = whole.next,
+                        .stream = whole.stream,
+                        .is_small = whole.is_small,
+                        .is_expandable = whole.is_expandable,
+                        .state = whole.state};
     const BlockId added = Add(rest);
     if (rest.next != kNoBlock) blocks_[rest.next].previous = added;
     blocks_[id].bytes = bytes;

@@ -55,7 +55,7 @@ void Heap::Leave(BlockId id) {
     return;
   }
   pool.free.erase(BySize(block, id));
-  pool.releasable.erase(BySize(block, id));
+  if (IsReleasable(block)) pool.releasable.erase(BySize(block, id));
 }
 
 BlockId Heap::Settle(BlockId id, Block::State state) {

@@ -3,13 +3,11 @@
 #include <cstdint>
 #include <iterator>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/container/btree_map.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/caching_allocator/rounding.h"
+#include "lib/trace/model/address_text.h"
 #include "tidepool/trace/caching_allocator.h"
 #include "tidepool/trace/trace.h"
 
@@ -17,10 +15,6 @@ namespace tidepool::caching_allocator {
 namespace {
 
 constexpr std::int64_t kPadding = 32;  // torch_npu's kernels read beyond the end of a request
-
-bool ParseAddress(std::string_view id, std::uint64_t* address) {
-  return absl::SimpleHexAtoi({id.data(), id.size()}, address);
-}
 
 // Live blocks with padding, by address.
 class PaddedBlocks {
@@ -72,7 +66,7 @@ std::int64_t FindPadding(const Trace& trace, const CachingAllocatorSettings& set
   for (const TraceEvent& event : trace.events) {
     if (!event.TouchesMemory()) continue;
     std::uint64_t address = 0;
-    if (!ParseAddress(trace.allocation_ids[event.index], &address)) continue;  // was refused
+    if (!trace::ParseAddress(trace.allocation_ids[event.index], &address)) continue;
     if (event.kind == TraceEvent::Kind::kFree) {
       blocks.Remove(address);
     } else if (!blocks.Add(address, trace.allocations[event.index].bytes)) {

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdint>
 #include <string_view>
 
@@ -37,10 +36,14 @@ class AddressText {
 inline bool ParseAddress(std::string_view text, std::uint64_t* address) {
   if (text.size() < 3 || text.size() > 18 || text.substr(0, 2) != "0x") return false;
   if (text[2] == '0' && text.size() > 3) return false;
+  std::uint64_t number = 0;
   for (const char c : text.substr(2)) {
-    if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return false;
+    const unsigned digit = static_cast<unsigned char>(c) - unsigned{'0'};
+    const unsigned letter = static_cast<unsigned char>(c) - unsigned{'a'};
+    if (digit > 9 && letter > 5) return false;
+    number = number << 4 | (digit > 9 ? letter + 10 : digit);
   }
-  std::from_chars(text.data() + 2, text.data() + text.size(), *address, 16);
+  *address = number;
   return true;
 }
 

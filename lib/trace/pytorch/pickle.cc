@@ -28,8 +28,14 @@ constexpr int kFirstProtocol = 2;
 constexpr int kLastProtocol = 5;
 
 bool IsLarge(std::int64_t integer) {
-  constexpr std::int64_t kLimit = std::int64_t{1} << 59;
+  constexpr std::int64_t kLimit = std::int64_t{1} << 27;
   return integer < -kLimit || integer >= kLimit;
+}
+
+// Returns the lowest `width` bytes in two's complement.
+std::int64_t Signed(std::uint64_t word, int width) {
+  const int unused = 64 - 8 * width;
+  return static_cast<std::int64_t>(word << unused) >> unused;
 }
 
 std::string OpcodeText(std::uint8_t byte) {
@@ -63,11 +69,12 @@ class PickleMachine {
 
   bool RunNext() {
     if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
+    PushAhead();
     opcode_at_ = input_.position();
     if (input_.ahead().empty())
       return Fail("the file is cut off, expected the opcode STOP at its end");
     opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
-    if (IsGet(opcode_) ? GetAll() : Step(opcode_)) return true;
+    if (Step(opcode_)) return true;
     return status_.ok() ? FailAtOpcode("the file is cut off, expected all of the argument") : false;
   }
 
@@ -89,6 +96,12 @@ class PickleMachine {
     const std::uint64_t position = input_.position();
     if (position + input_.ahead().size() >= UINT32_MAX) {
       status_ = absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
+      return false;
+    }
+    if (MostOfAKind() + input_.ahead().size() > kMostOfAKind) {
+      status_ = absl::InvalidArgumentError(
+          absl::StrCat("byte ", position, ": more than ", kMostOfAKind,
+                       " texts, containers or large numbers, more than any snapshot has"));
       return false;
     }
     if (KeptBytes() <=
@@ -118,13 +131,65 @@ class PickleMachine {
     elements.reserve(io::CapacityFor(size, static_cast<double>(size) / part));
   }
 
+  std::uint64_t MostOfAKind() const {
+    return std::max({pickle_.texts_.size(), pickle_.containers_.size(), pickle_.integers_.size(),
+                     pickle_.floats_.size()});
+  }
   std::uint64_t KeptBytes() const {
     return pickle_.text_.size() + sizeof(Pickle::IndexRange) * pickle_.texts_.size() +
            sizeof(PickleValue) * (pickle_.values_.size() + stack_.size() + memo_.size()) +
-           sizeof(Pickle::Part) * (pickle_.containers_.size() + pickle_.parts_.size()) +
+           sizeof(Pickle::Container) * pickle_.containers_.size() +
+           sizeof(Pickle::IndexRange) * pickle_.key_sets_.size() +
+           sizeof(Pickle::Part) * pickle_.parts_.size() +
            sizeof(std::pair<std::uint32_t, Pickle::Tail>) * pickle_.tails_.capacity() +
            sizeof(std::uint64_t) * (pickle_.integers_.size() + pickle_.floats_.size()) +
            sizeof(std::uint32_t) * marks_.size();
+  }
+
+  // Pushes the values of the opcodes that come next in the buffer, as far as these are memo entries
+  // and integers: most opcodes of a snapshot are. Leaves all others, and errors, to Step.
+  void PushAhead() {
+    const std::string_view ahead = input_.ahead();
+    std::size_t at = 0;
+    PickleValue value;
+    while (at + kLongestOpcode <= ahead.size() && stack_.size() < kMostWaiting) {
+      const std::size_t bytes = ValueAt(ahead.data() + at, &value);
+      if (bytes == 0) break;
+      stack_.push_back(value);
+      at += bytes;
+    }
+    input_.Skip(at);
+  }
+
+  // Returns the value of an opcode for PushAhead, and the size of the opcode; 0 for all others.
+  std::size_t ValueAt(const char* bytes, PickleValue* value) {
+    const std::uint64_t word = PickleInput::WordAt(bytes);
+    const std::uint64_t argument = word >> 8;
+    switch (static_cast<Opcode>(word & 0xFF)) {
+      case Opcode::kBinGet:
+        return Entry(argument & 0xFF, value) ? 2 : 0;
+      case Opcode::kLongBinGet:
+        return Entry(argument & 0xFFFFFFFF, value) ? 5 : 0;
+      case Opcode::kBinInt1:
+        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFF)};
+        return 2;
+      case Opcode::kBinInt2:
+        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFFFF)};
+        return 3;
+      case Opcode::kBinInt:
+        *value = Integer(static_cast<std::int32_t>(argument));
+        return 5;
+      case Opcode::kLong1:
+        return LongAt(bytes + 1, value);
+      default:
+        return 0;
+    }
+  }
+  std::size_t LongAt(const char* bytes, PickleValue* value) {
+    const auto width = static_cast<std::uint8_t>(*bytes);
+    if (width == 0 || width > 8) return 0;
+    *value = Integer(Signed(PickleInput::WordAt(bytes + 1), width));
+    return std::size_t{2} + width;
   }
 
   // Runs one opcode. Returns false for an error, or when the bytes end.
@@ -141,6 +206,16 @@ class PickleMachine {
         if (marks_.size() >= kMostWaiting) return FailAtOpcode("too many marks on the stack");
         marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
         return true;
+      case Opcode::kEmptyDict:
+        return PushContainer(Kind::kDict, {});
+      case Opcode::kEmptyList:
+        return PushContainer(Kind::kList, {});
+      case Opcode::kSetItems:
+        return AddFromMark(Kind::kDict);
+      case Opcode::kAppends:
+        return AddFromMark(Kind::kList);
+      case Opcode::kMemoize:
+        return Put(memoized_);
       case Opcode::kPop:
         return PopOrMark();
       case Opcode::kPopMark:
@@ -200,12 +275,8 @@ class PickleMachine {
 
   bool StepContainer(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
-      case Opcode::kEmptyList:
-        return PushContainer(Kind::kList, {});
       case Opcode::kEmptyTuple:
         return PushContainer(Kind::kTuple, {});
-      case Opcode::kEmptyDict:
-        return PushContainer(Kind::kDict, {});
       case Opcode::kTuple1:
         return SmallTuple(1);
       case Opcode::kTuple2:
@@ -222,10 +293,6 @@ class PickleMachine {
         return AddTop(Kind::kList, 1);
       case Opcode::kSetItem:
         return AddTop(Kind::kDict, 2);
-      case Opcode::kAppends:
-        return AddFromMark(Kind::kList);
-      case Opcode::kSetItems:
-        return AddFromMark(Kind::kDict);
       default:
         return StepMemo(byte);
     }
@@ -233,12 +300,14 @@ class PickleMachine {
 
   bool StepMemo(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
+      case Opcode::kBinGet:
+        return GetNumbered(1);
+      case Opcode::kLongBinGet:
+        return GetNumbered(4);
       case Opcode::kBinPut:
         return PutNumbered(1);
       case Opcode::kLongBinPut:
         return PutNumbered(4);
-      case Opcode::kMemoize:
-        return Put(memoized_);
       case Opcode::kGet:
         return GetLine();
       case Opcode::kPut:
@@ -256,10 +325,6 @@ class PickleMachine {
     *number = input_.Word() & (~std::uint64_t{0} >> (64 - 8 * width));
     input_.Skip(static_cast<std::size_t>(width));
     return true;
-  }
-  template <int kWidth>
-  bool Take(std::uint64_t* number) {
-    return Take(kWidth, number);
   }
 
   // Takes a line. Lines hold only numbers, so a whole line fits into the buffer.
@@ -324,11 +389,20 @@ class PickleMachine {
     return true;
   }
 
-  bool PushInteger(std::int64_t integer) {
-    if (!IsLarge(integer)) return Push({Kind::kInt, integer});
-    pickle_.integers_.push_back(static_cast<std::uint64_t>(integer));
-    return Push({Kind::kLargeInt, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+  PickleValue Integer(std::int64_t integer) {
+    if (!IsLarge(integer)) return {Kind::kInt, integer};
+    return LargeInteger(Kind::kLargeInt, static_cast<std::uint64_t>(integer));
   }
+  // Keeps an integer that no value holds, or returns that of before: the addresses of allocations
+  // and streams repeat.
+  PickleValue LargeInteger(Kind kind, std::uint64_t integer) {
+    PickleValue& known = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
+    if (known.kind() == kind && pickle_.integers_[known.index()] == integer) return known;
+    known = {kind, static_cast<std::int64_t>(pickle_.integers_.size())};
+    pickle_.integers_.push_back(integer);
+    return known;
+  }
+  bool PushInteger(std::int64_t integer) { return Push(Integer(integer)); }
 
   bool FixedInteger(int width) {
     std::uint64_t integer = 0;
@@ -337,9 +411,7 @@ class PickleMachine {
 
   bool SignedInteger(int width) {
     std::uint64_t integer = 0;
-    if (!Take(width, &integer)) return false;
-    const int unused = 64 - 8 * width;
-    return PushInteger(static_cast<std::int64_t>(integer << unused) >> unused);
+    return Take(width, &integer) && PushInteger(Signed(integer, width));
   }
 
   // Takes an integer of any number of bytes in two's complement, if its value fits into 64 bits.
@@ -361,8 +433,7 @@ class PickleMachine {
       return PushInteger(static_cast<std::int64_t>(integer));
     if (!is_short || sign != '\0')
       return FailAtOpcode("an integer of more than 64 bits, expected at most 64");
-    pickle_.integers_.push_back(integer);
-    return Push({Kind::kUnsigned, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+    return Push(LargeInteger(Kind::kUnsigned, integer));
   }
 
   bool IntegerLine() {
@@ -447,46 +518,71 @@ class PickleMachine {
     return absl::MakeConstSpan(stack_).subspan(begin);
   }
 
-  void Add(Kind kind, std::uint32_t container, absl::Span<const PickleValue> elements) {
+  void Add(Kind kind, std::uint32_t index, absl::Span<const PickleValue> elements) {
     if (elements.empty()) return;
+    Pickle::Container& container = pickle_.containers_[index];
+    const bool is_first = container.what == 0;  // an empty container has neither elements nor keys
     if (kind == Kind::kDict) {
-      AddPart(container, Entries(elements));
-    } else if (pickle_.containers_[container].size == 0) {
-      pickle_.containers_[container] = Shared(elements);
-    } else if (!Extend(container, elements)) {
-      AddPart(container, New(elements));
+      const std::uint32_t keys = KeysOf(elements);
+      const std::uint32_t begin = AddValues(elements);
+      const Pickle::IndexRange& set = pickle_.key_sets_[keys];
+      is_first ? void(container = {begin, keys})
+               : AddPart(kind, index, {begin, set.size, set.begin});
+    } else if (is_first) {
+      const Pickle::IndexRange place = Shared(elements);
+      container = {place.begin, place.size};
+    } else if (!Extend(index, elements)) {
+      const Pickle::IndexRange place = New(elements);
+      AddPart(kind, index, {place.begin, place.size});
     }
   }
 
-  Pickle::Part New(absl::Span<const PickleValue> elements) {
+  Pickle::IndexRange New(absl::Span<const PickleValue> elements) {
     const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
     pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
     return {begin, static_cast<std::uint32_t>(elements.size())};
   }
 
-  // Returns entries with these keys and values, which alternate.
-  Pickle::Part Entries(absl::Span<const PickleValue> alternating) {
-    keys_.clear();
-    for (std::size_t i = 0; i < alternating.size(); i += 2) keys_.push_back(alternating[i]);
-    const std::uint32_t keys = Shared(keys_).begin;
+  // Keeps the values of entries, in which keys and values alternate. Returns their place.
+  std::uint32_t AddValues(absl::Span<const PickleValue> entries) {
     const auto begin = static_cast<std::uint32_t>(pickle_.values_.size());
-    for (std::size_t i = 1; i < alternating.size(); i += 2)
-      pickle_.values_.push_back(alternating[i]);
-    return {begin, static_cast<std::uint32_t>(keys_.size()), keys};
+    pickle_.values_.resize(begin + entries.size() / 2);
+    PickleValue* value = &pickle_.values_[begin];
+    for (std::size_t i = 1; i < entries.size(); i += 2) *value++ = entries[i];
+    return begin;
+  }
+
+  // Returns the number of the keys of entries: mostly that of the dict before.
+  std::uint32_t KeysOf(absl::Span<const PickleValue> entries) {
+    if (2 * keys_.size() == entries.size() && HasKeys(entries)) return key_set_;
+    keys_.clear();
+    for (std::size_t i = 0; i < entries.size(); i += 2) keys_.push_back(entries[i]);
+    std::uint32_t& known = known_keys_[HashOf(keys_) % known_keys_.size()];
+    if (!IsAt(pickle_.key_sets_[known], keys_)) {
+      known = static_cast<std::uint32_t>(pickle_.key_sets_.size());
+      pickle_.key_sets_.push_back(New(keys_));
+    }
+    key_set_ = known;
+    return key_set_;
+  }
+  bool HasKeys(absl::Span<const PickleValue> entries) const {
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (keys_[i] != entries[2 * i]) return false;
+    }
+    return true;
   }
 
   // Returns the place of equal elements if the table has one. Otherwise keeps the elements and
   // notes their place in the table. Each event has a list of its own for a stack that others had
-  // before it, and a dict of the same keys as others.
-  Pickle::Part Shared(absl::Span<const PickleValue> elements) {
+  // before it.
+  Pickle::IndexRange Shared(absl::Span<const PickleValue> elements) {
     if (elements.size() > kMostShared) return New(elements);
     auto& [newer, older] = known_[HashOf(elements) % known_.size()];
-    if (IsAt(newer, elements)) return {newer.begin, newer.size};
-    if (IsAt(older, elements)) return {older.begin, older.size};
-    const Pickle::Part added = New(elements);
+    if (IsAt(newer, elements)) return newer;
+    if (IsAt(older, elements)) return older;
     older = newer;
-    newer = {added.begin, added.size};
-    return added;
+    newer = New(elements);
+    return newer;
   }
   bool IsAt(const Pickle::IndexRange& place, absl::Span<const PickleValue> elements) const {
     return place.size == elements.size() &&
@@ -495,38 +591,39 @@ class PickleMachine {
   }
 
   // Adds elements to the last part of a list if nothing was kept after that part.
-  bool Extend(std::uint32_t container, absl::Span<const PickleValue> elements) {
-    Pickle::Part& first = pickle_.containers_[container];
-    Pickle::Tail* const tail =
-        first.next == Pickle::kNoPart ? nullptr : &pickle_.tails_.at(container);
-    Pickle::Part& last = tail == nullptr ? first : pickle_.parts_[tail->last];
+  bool Extend(std::uint32_t index, absl::Span<const PickleValue> elements) {
+    Pickle::Container& container = pickle_.containers_[index];
+    if (container.what != Pickle::kInParts) {
+      if (container.begin + container.what != pickle_.values_.size()) return false;
+      container.what += New(elements).size;
+      return true;
+    }
+    Pickle::Tail& tail = pickle_.tails_.at(index);
+    Pickle::Part& last = pickle_.parts_[tail.last];
     if (last.begin + last.size != pickle_.values_.size()) return false;
     last.size += New(elements).size;
-    if (tail != nullptr) tail->size += static_cast<std::uint32_t>(elements.size());
+    tail.size += static_cast<std::uint32_t>(elements.size());
     return true;
   }
 
-  void AddPart(std::uint32_t container, const Pickle::Part& added) {
-    Pickle::Part& first = pickle_.containers_[container];
-    if (first.size == 0) {
-      first = added;
-      return;
-    }
+  // Adds a part to a container that is not empty.
+  void AddPart(Kind kind, std::uint32_t index, const Pickle::Part& added) {
+    Pickle::Container& container = pickle_.containers_[index];
     const auto number = static_cast<std::uint32_t>(pickle_.parts_.size());
-    pickle_.parts_.push_back(added);
-    if (first.next == Pickle::kNoPart) {
-      first.next = number;
-      pickle_.tails_[container] = {number, first.size + added.size};
-      return;
+    if (container.what != Pickle::kInParts) {
+      const Pickle::Part first = pickle_.OnlyPart({kind, index});
+      pickle_.parts_.push_back(first);
+      container = {number, Pickle::kInParts};
+      pickle_.tails_[index] = {number, first.size};
     }
-    Pickle::Tail& tail = pickle_.tails_.at(container);
-    pickle_.parts_[tail.last].next = number;
-    tail = {number, tail.size + added.size};
+    Pickle::Tail& tail = pickle_.tails_.at(index);
+    pickle_.parts_[tail.last].next = static_cast<std::uint32_t>(pickle_.parts_.size());
+    tail = {pickle_.parts_[tail.last].next, tail.size + added.size};
+    pickle_.parts_.push_back(added);
   }
 
   // A polynomial of the values in two halves: their multiplications overlap.
   static std::size_t HashOf(absl::Span<const PickleValue> elements) {
-    constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
     std::uint64_t even = 0;
     std::uint64_t odd = elements.size();
     std::size_t i = 0;
@@ -596,8 +693,16 @@ class PickleMachine {
     return PopToMark(&begin) && CheckPairs(kind, stack_.size() - begin) && AddTo(kind, begin);
   }
 
+  // Returns the value of the memo with this number in `value`. Returns false for an unknown number.
+  bool Entry(std::uint64_t number, PickleValue* value) const {
+    if (number >= memo_.size() || memo_[number] == kNothing) return false;
+    *value = memo_[number];
+    return true;
+  }
+
   bool Get(std::uint64_t number) {
-    if (number < memo_.size() && memo_[number] != kNothing) return Push(memo_[number]);
+    PickleValue value;
+    if (Entry(number, &value)) return Push(value);
     return FailAtOpcode(absl::StrCat("unknown memo number ", number));
   }
 
@@ -609,32 +714,16 @@ class PickleMachine {
       return FailAtOpcode(absl::StrCat("memo number ", number, ", expected less than ",
                                        input_.position(), ", the bytes of the pickle so far"));
     }
-    if (number >= memo_.size()) memo_.resize(number + 1, kNothing);
+    if (number > memo_.size()) memo_.resize(number, kNothing);
+    if (number == memo_.size()) memo_.push_back(kNothing);
     if (memo_[number] == kNothing) ++memoized_;
     memo_[number] = stack_.back();
     return true;
   }
 
-  // These opcodes are the most frequent.
-  static bool IsGet(std::uint8_t byte) {
-    return static_cast<Opcode>(byte) == Opcode::kBinGet ||
-           static_cast<Opcode>(byte) == Opcode::kLongBinGet;
-  }
-  // Runs this opcode and those of the same kind that follow in the buffer: a stack has many.
-  bool GetAll() {
-    while (GetNumbered()) {
-      if (input_.ahead().size() < kLongestOpcode) return true;
-      const auto next = static_cast<std::uint8_t>(input_.ahead().front());
-      if (!IsGet(next)) return true;
-      opcode_at_ = input_.position();
-      opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
-    }
-    return false;
-  }
-  bool GetNumbered() {
+  bool GetNumbered(int width) {
     std::uint64_t number = 0;
-    const bool is_long = static_cast<Opcode>(opcode_) == Opcode::kLongBinGet;
-    return (is_long ? Take<4>(&number) : Take<1>(&number)) && Get(number);
+    return Take(width, &number) && Get(number);
   }
   bool PutNumbered(int width) {
     std::uint64_t number = 0;
@@ -663,7 +752,7 @@ class PickleMachine {
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
   // Limits on kept memory: always allowed, for each byte of the pickle, and for each byte of the
-  // file. PyTorch's snapshots keep at most 4 bytes for each byte of the pickle, and 22 for each
+  // file. PyTorch's snapshots keep at most 3 bytes for each byte of the pickle, and 14 for each
   // byte of a compressed file.
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
   static constexpr std::uint64_t kBytesAByte = 16;
@@ -672,6 +761,11 @@ class PickleMachine {
   // Most elements of a part that is shared: a stack has tens of frames.
   static constexpr std::size_t kMostShared = 1024;
   static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
+  static constexpr int kKnownIntegerBits = 11;
+  // The golden ratio in 64 bits, which spreads integers over a table.
+  static constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
+  // Objects that a value can number.
+  static constexpr std::uint64_t kMostOfAKind = std::uint64_t{1} << 28;
 
   PickleInput input_;
   Pickle pickle_;
@@ -686,7 +780,11 @@ class PickleMachine {
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
-  std::vector<PickleValue> keys_;  // of the entries that are being added
+  std::vector<PickleValue> keys_;                   // of the last entries
+  std::uint32_t key_set_ = 0;                       // their number
+  std::array<std::uint32_t, 256> known_keys_ = {};  // numbers of keys by their hash
+  // Values of large integers by their hash.
+  std::array<PickleValue, std::size_t{1} << kKnownIntegerBits> known_integers_;
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;

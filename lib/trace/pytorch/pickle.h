@@ -2,7 +2,7 @@
 // Pickle: the contents of a Python pickle of plain data: None, bools, numbers, texts, bytes, lists,
 // tuples and dicts. Reading never calls or builds anything else.
 //
-// A value is eight bytes; the data that it refers to lies in a few arrays of the pickle. Two values
+// A value is four bytes; the data that it refers to lies in a few arrays of the pickle. Two values
 // with equal bits are the same object. Dicts with equal keys share them, and lists with equal
 // elements share these. Containers may contain one another in circles, and an object may be
 // referred to any number of times. So every walk through a pickle must be bounded.
@@ -27,7 +27,7 @@ class PickleValue {
   enum class Kind : std::uint8_t {
     kNone,
     kBool,
-    kInt,       // of 60 bits
+    kInt,       // of 28 bits
     kLargeInt,  // of 64 bits
     kUnsigned,  // 2^63 or more
     kFloat,
@@ -39,15 +39,15 @@ class PickleValue {
   };
 
   PickleValue() = default;
-  // `payload` is a number of 60 bits: the value itself, or an index into an array of the pickle.
+  // `payload` is a number of 28 bits: the value itself, or an index into an array of the pickle.
   constexpr PickleValue(Kind kind, std::int64_t payload)
-      : bits_(static_cast<std::uint64_t>(payload) << kKindBits | static_cast<std::uint64_t>(kind)) {
+      : bits_(static_cast<std::uint32_t>(payload) << kKindBits | static_cast<std::uint32_t>(kind)) {
   }
 
   Kind kind() const { return static_cast<Kind>(bits_ & ((1 << kKindBits) - 1)); }
-  std::int64_t payload() const { return static_cast<std::int64_t>(bits_) >> kKindBits; }
-  std::uint64_t bits() const { return bits_; }
-  std::uint32_t index() const { return static_cast<std::uint32_t>(payload()); }
+  std::int64_t payload() const { return static_cast<std::int32_t>(bits_) >> kKindBits; }
+  std::uint32_t bits() const { return bits_; }
+  std::uint32_t index() const { return bits_ >> kKindBits; }
   bool IsNone() const { return kind() == Kind::kNone; }
   bool IsText() const { return kind() == Kind::kText; }
   bool IsSequence() const { return kind() == Kind::kList || kind() == Kind::kTuple; }
@@ -56,9 +56,9 @@ class PickleValue {
 
  private:
   static constexpr int kKindBits = 4;
-  std::uint64_t bits_ = 0;  // initially None
+  std::uint32_t bits_ = 0;  // initially None
 };
-static_assert(sizeof(PickleValue) == 8);
+static_assert(sizeof(PickleValue) == 4);
 
 // Returns the kind of a value for errors, such as "a list".
 const char* KindText(PickleValue value);
@@ -85,8 +85,8 @@ class Pickle {
   }
   // Returns the number of elements of a list or tuple, or of entries of a dict.
   std::size_t Size(PickleValue container) const {
-    const Part& first = containers_[container.index()];
-    return first.next == kNoPart ? first.size : tails_.at(container.index()).size;
+    if (containers_[container.index()].what == kInParts) return tails_.at(container.index()).size;
+    return OnlyPart(container).size;
   }
   // Calls `visit` with consecutive parts of the elements of a list or tuple until it returns false.
   // Returns whether all elements were visited.
@@ -107,9 +107,10 @@ class Pickle {
   // Returns a number of the elements of a list or tuple: those with equal numbers have equal
   // elements in the same order. Most lists that repeat another have its number.
   std::uint64_t Contents(PickleValue sequence) const {
-    const Part& first = containers_[sequence.index()];
-    if (first.next != kNoPart || first.size == 0) return std::uint64_t{sequence.index()} << 32;
-    return std::uint64_t{first.begin} << 32 | first.size;
+    const Container& container = containers_[sequence.index()];
+    if (container.what == kInParts || container.what == 0)
+      return std::uint64_t{sequence.index()} << 32;
+    return std::uint64_t{container.begin} << 32 | container.what;
   }
   // Number of texts, and of containers; their indices are smaller.
   std::size_t texts() const { return texts_.size(); }
@@ -121,9 +122,16 @@ class Pickle {
   friend class PickleMachine;
 
   static constexpr std::uint32_t kNoPart = UINT32_MAX;
+  static constexpr std::uint32_t kInParts = UINT32_MAX;
   struct IndexRange {
     std::uint32_t begin;
     std::uint32_t size;
+  };
+  struct Container {
+    std::uint32_t begin = 0;  // of the elements, or the values of a dict, in values_
+    // The number of the elements of a list or tuple, or of the keys of a dict in key_sets_. If it
+    // is kInParts, the container has several parts, and `begin` is the number of the first one.
+    std::uint32_t what = 0;
   };
   // Part of the elements of a container, or of the entries of a dict. A container has several parts
   // if others are filled in between, and a dict also if it is filled in several steps. Parts may
@@ -143,23 +151,33 @@ class Pickle {
   absl::Span<const PickleValue> Values(std::uint32_t begin, std::uint32_t size) const {
     return absl::MakeConstSpan(values_).subspan(begin, size);
   }
+  // Returns the part of a container that has one.
+  Part OnlyPart(PickleValue value) const {
+    const Container& container = containers_[value.index()];
+    if (!value.IsDict()) return {container.begin, container.what};
+    const IndexRange& keys = key_sets_[container.what];
+    return {container.begin, keys.size, keys.begin};
+  }
   template <typename Visit>
-  bool VisitParts(PickleValue container, const Visit& visit) const {
-    const Part* part = &containers_[container.index()];
-    if (part->size == 0) return true;
-    while (visit(*part)) {
-      if (part->next == kNoPart) return true;
-      part = &parts_[part->next];
+  bool VisitParts(PickleValue value, const Visit& visit) const {
+    const Container& container = containers_[value.index()];
+    if (container.what != kInParts) {
+      const Part part = OnlyPart(value);
+      return part.size == 0 || visit(part);
     }
-    return false;
+    for (std::uint32_t number = container.begin; number != kNoPart; number = parts_[number].next) {
+      if (!visit(parts_[number])) return false;
+    }
+    return true;
   }
 
   Pickle() = default;
 
   PickleValue root_;
   std::vector<PickleValue> values_;
-  std::vector<Part> containers_;                    // the first part of each
-  std::vector<Part> parts_;                         // the others
+  std::vector<Container> containers_;
+  std::vector<IndexRange> key_sets_ = {{0, 0}};     // keys of dicts, in values_; first those of {}
+  std::vector<Part> parts_;                         // of containers of several parts
   absl::flat_hash_map<std::uint32_t, Tail> tails_;  // by container
   std::string text_;                                // all texts and bytes, one after the other
   std::vector<IndexRange> texts_;                   // parts of text_

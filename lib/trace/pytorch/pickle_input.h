@@ -24,13 +24,15 @@ class PickleInput {
   std::string_view ahead() const { return {buffer_.data() + at_, end_ - at_}; }
   // Takes buffered bytes.
   void Skip(std::size_t bytes) { at_ += bytes; }
-  // Returns the next eight bytes as a little-endian number; bytes after the buffered ones are any.
-  std::uint64_t Word() const {
+  // Returns eight bytes as a little-endian number.
+  static std::uint64_t WordAt(const char* bytes) {
     std::uint64_t word = 0;
-    std::memcpy(&word, buffer_.data() + at_, kWord);
+    std::memcpy(&word, bytes, kWord);
     if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
     return word;
   }
+  // Returns the next eight bytes; bytes after the buffered ones are any.
+  std::uint64_t Word() const { return WordAt(buffer_.data() + at_); }
   char TakeByte() { return buffer_[at_++]; }
   // Offset of the next byte in the pickle.
   std::uint64_t position() const { return before_ + at_; }

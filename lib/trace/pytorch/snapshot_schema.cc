@@ -190,11 +190,10 @@ absl::Status SnapshotSchema::ForEachEntry(PickleValue dict, const Visit& visit) 
   return status;
 }
 
-Word SnapshotSchema::WordOf(PickleValue value) {
-  if (!value.IsText()) return Word::kUnknown;
-  std::uint8_t& word = words_[value.index()];
-  if (word == 0) word = static_cast<std::uint8_t>(WordFor(pickle_.Text(value))) + 1;
-  return static_cast<Word>(word - 1);
+Word SnapshotSchema::LookUp(PickleValue text) {
+  const Word word = WordFor(pickle_.Text(text));
+  words_[text.index()] = static_cast<std::uint8_t>(word) + 1;
+  return word;
 }
 
 absl::Status SnapshotSchema::TakeInteger(PickleValue value, std::int64_t* integer) const {

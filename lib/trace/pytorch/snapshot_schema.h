@@ -185,7 +185,12 @@ class SnapshotSchema {
   template <typename Visit>
   absl::Status ForEachEntry(PickleValue dict, const Visit& visit);
 
-  SnapshotWord WordOf(PickleValue value);
+  SnapshotWord WordOf(PickleValue value) {
+    if (!value.IsText()) return SnapshotWord::kUnknown;
+    const std::uint8_t word = words_[value.index()];
+    return word == 0 ? LookUp(value) : static_cast<SnapshotWord>(word - 1);
+  }
+  SnapshotWord LookUp(PickleValue text);
   absl::Status ReadDevices();
   absl::Status ReadSegments();
   absl::Status AddSegments(PickleValue list, std::int32_t device);
