@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "lib/memory/device/owned_event.h"
+#include "lib/memory/device/owned.h"
 
 namespace tidepool {
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/container/btree_map.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/caching_allocator/rounding.h"
 #include "lib/trace/model/address_text.h"
