@@ -45,7 +45,7 @@ def _is_view(node: fx.Node) -> bool:
 
 
 def _may_fuse(node: fx.Node) -> bool:
-    """Returns whether Inductor makes loops of a node's operator, which takes nothing but tensors of one device."""
+    """Returns whether Inductor makes loops of a node's operator, which takes nothing but tensors of one device, and no complex ones."""
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or _private.is_in_place(target):
         return False
@@ -55,7 +55,7 @@ def _may_fuse(node: fx.Node) -> bool:
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     tensors = [tensor for value in values for tensor in tensors_of(value)]
     devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}  # numbers may be on the CPU
-    return len(devices) <= 1 and all(tensors_of(value) for value in values)
+    return len(devices) <= 1 and all(tensors_of(value) for value in values) and not any(tensor.is_complex() for tensor in tensors)
 
 
 # Groups ---------------------------------------------------------------------------------------------
