@@ -469,22 +469,99 @@ def groups_run_where_inductor_does_not_compile():
     assert is_near(program.train(), got)
 
 
-def groups_take_tensors_of_other_strides():
+def _group_of(make):
+    """Returns the function of the group of a graph, which `make` adds to a graph and its input of 8 x 4, with its results."""
     from tidepool._torch_compile import _fuse
 
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     with torch._subclasses.FakeTensorMode():
         x.meta["val"] = torch.empty(8, 4)
-        nodes = [graph.call_function(torch.ops.aten.sin.default, (x,))]
-        nodes.append(graph.call_function(torch.ops.aten.cos.default, (nodes[0],)))
-        for node in nodes:
+        results = make(lambda target, *arguments: graph.call_function(target, arguments), x)
+        for node in graph.nodes:
             node.meta["val"] = torch.empty(8, 4)
-    graph.output((nodes[1],))
+    graph.output(results)
     _fuse.fuse(graph)
     call, = [node for node in graph.nodes if "group" in node.meta]
+    return call.target
+
+
+def groups_take_tensors_of_other_strides():
+    aten = torch.ops.aten
+    group = _group_of(lambda add, x: (add(aten.cos.default, add(aten.sin.default, x)),))
     for value in (torch.randn(8, 4), torch.randn(4, 8).t(), torch.randn(3, 4)):
-        assert torch.allclose(call.target(value)[0], value.sin().cos(), atol=1e-6), value.stride()
+        assert torch.allclose(group(value)[0], value.sin().cos(), atol=1e-6), value.stride()
+
+
+def results_of_a_group_have_memory_of_their_own():
+    aten = torch.ops.aten
+
+    def make(add, x):
+        y = add(aten.sin.default, x)
+        ones, zeros = (add(target, x) for target in (aten.ones_like.default, aten.zeros_like.default))
+        return add(aten.mul.Tensor, x, ones), y, add(aten.add.Tensor, y, zeros)
+
+    group, x = _group_of(make), torch.randn(8, 4)
+    for _ in range(2):
+        results = group(x)
+        assert len({tensor.untyped_storage().data_ptr() for tensor in (x, *results)}) == 4
+        assert is_near(results, (x.sin(), x, x.sin()))  # in the order of the operators
+
+
+class _Chain(torch.nn.Module):
+    """Operators of elements in a long row, each with two users."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.layer, self.length = torch.nn.Linear(8, 8), length
+
+    def forward(self, x):
+        y = self.layer(x)
+        for _ in range(self.length):
+            y = torch.tanh(y) * 0.5 + y * 0.5
+        return y.square().mean()
+
+
+class _Mix(torch.nn.Module):
+    """A sum of all layers' results."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(16))
+
+    def forward(self, x):
+        results = []
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+            results.append(x)
+        return sum(one * (i + 1.0) for i, one in enumerate(results)).square().mean()
+
+
+def long_chains_and_sums_stay_small():
+    with _uncompiled():
+        for length in (20, 200):
+            program = Program(lambda: _Chain(length), lambda: (torch.randn(16, 8),))
+            *_, (_, _, written) = _written(lambda: plan_of(program, kernels="inductor"))
+            operators = sum(len(node.meta["group"]) for graph in (written.forward.graph, written.backward.graph)
+                            for node in graph.nodes if "group" in node.meta)
+            assert operators < 200 * length, operators
+            assert is_near(program.train(steps=1), program.train(within(UNLIMITED, kernels="inductor"), 1))
+        program = Program(_Mix, lambda: (torch.randn(1024, 32),))
+        least = [plan_of(program, kernels=kernels).least_bytes for kernels in ("eager", "inductor")]
+        assert least[1] <= 1.5 * least[0], least
+
+
+def copies_that_arrive_do_not_divide_inlined_operators():
+    program = Program(lambda: models.GPT(layers=3), lambda: models.tokens(4))
+    with _uncompiled():
+        budget = share_of(plan_of(program), 0.6)
+        *_, (captured, _, written) = _written(lambda: program.train(within(budget, link=5e9, kernels="inductor", time_limit=2), 1))
+        arrived = [node for node in written.backward.graph.nodes if "arrive" in str(node.target)]
+        assert arrived, written.backward.graph
+        for graph in (written.forward.graph, written.backward.graph):
+            for call in [node for node in graph.nodes if "group" in node.meta]:
+                kept = [part.meta["operator"] for part in call.users]
+                assert not captured.inlined.intersection(kept), kept
 
 
 # Addresses ------------------------------------------------------------------------------------------
@@ -923,4 +1000,4 @@ if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
                   and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "is_near")])
+                                   "_uncompiled", "is_near", "_group_of")])

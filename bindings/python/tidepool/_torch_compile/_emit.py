@@ -109,6 +109,8 @@ class _Writer:
             result = self.ran[node.name]
         else:
             unused = _buffers.statistics_of(node) if name in self.ran else ()
+            for datum in sorted(self.coming.intersection(task["reads"])):  # else an arrival divides inlined nodes from their user
+                self._arrived(datum)
             arguments = {argument: self.value(argument) for argument in node.all_input_nodes if argument not in unused}
             result = self.graph.node_copy(node, arguments.get)
             if unused:

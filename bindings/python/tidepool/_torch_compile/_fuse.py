@@ -7,7 +7,7 @@ one function, which Inductor compiles. Results that nothing else reads are never
 """
 import operator
 import warnings
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import fx
@@ -38,8 +38,8 @@ def _storages(node: fx.Node) -> Set[int]:
 
 
 def _is_view(node: fx.Node) -> bool:
-    """Returns whether a node makes no memory: a view, or one of several results."""
-    if node.op != "call_function" or not tensors_of(node.meta.get("val")):
+    """Returns whether a node makes no memory and changes none: a view, or one of several results."""
+    if node.op != "call_function" or not tensors_of(node.meta.get("val")) or _private.is_in_place(node.target):
         return False
     return _storages(node) <= set().union(*(_storages(one) for one in node.all_input_nodes), set())
 
@@ -202,34 +202,42 @@ class _Sources:
     def __init__(self) -> None:
         self.inlined: Set[fx.Node] = set()
         self._of: Dict[fx.Node, Set[fx.Node]] = {}
+        self._count: Dict[fx.Node, int] = {}
 
     def of(self, node: fx.Node) -> Set[fx.Node]:
         """Returns the nodes with the data that an operator reads."""
         return set().union(*(self._of.get(one, {one}) for one in node.all_input_nodes))
+
+    def count(self, node: fx.Node) -> int:
+        """Returns how many operators run where this one is inlined."""
+        return 1 + sum(self._count.get(one, 0) for one in node.all_input_nodes)
 
     def add(self, node: fx.Node, is_inlined: bool) -> None:
         if is_inlined:
             self.inlined.add(node)
         if is_inlined or _is_view(node):
             self._of[node] = self.of(node)
+            self._count[node] = self.count(node) - (not is_inlined)
 
 
 _MORE = 1.25  # bytes that an inlined result is computed from over its own, at most
+_MORE_FOR_ONE = 2  # the same for a result with one user, which follows in the same kernel
+_MOST_INLINED = 32  # operators that run again for one user
 
 
 def inlined(graph: fx.Graph) -> Set[fx.Node]:
     """Returns operators of elements that run again beside each of their users, where they fuse: their results are never in memory.
 
-    The data that they are computed from takes no more memory than their results, or they have one user, which follows in the same kernel.
+    The data that they are computed from takes hardly more memory than their results, since it is kept in their place.
     """
     run_of = {node: (i, _private.is_backward(node)) for i, run in enumerate(_runs(graph)) for node in run}
     sources = _Sources()
     for node in graph.nodes:
         users = _users(node)
         may = (node in run_of and _has_elements(node) and users and all(_may_fuse(user) for user in users) and
-               (_bytes(sources.of(node)) <= _MORE * _bytes([node]) or
-                len(users) == 1 and run_of.get(users[0]) == run_of[node]))
-        sources.add(node, bool(may))
+               sources.count(node) <= _MOST_INLINED)
+        more = _MORE_FOR_ONE if may and len(users) == 1 and run_of.get(users[0]) == run_of[node] else _MORE
+        sources.add(node, bool(may) and _bytes(sources.of(node)) <= more * _bytes([node]))
     return sources.inlined
 
 
@@ -293,12 +301,31 @@ def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: Lis
                       f"{error}", RuntimeWarning, stacklevel=2)
         return _named(module.forward, number)
     taken, given = _layouts(examples), _layouts(results)
+    shared: Optional[List[int]] = None  # results in memory of an argument or of another result, as of x * 1, which Inductor leaves out
 
     def run(*tensors: torch.Tensor) -> Any:
-        found = call(list(tensors)) if _layouts(tensors) == taken else None
-        return found if found is not None and _layouts(found) == given else module.forward(*tensors)
+        nonlocal shared
+        found = list(call(list(tensors))) if _layouts(tensors) == taken else None
+        if found is None or _layouts(found) != given:
+            return module.forward(*tensors)
+        if shared is None:
+            shared = _shared(found, tensors)
+        for i in shared:
+            found[i] = found[i].clone()
+        return found
 
     return _named(run, number)
+
+
+def _shared(results: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> List[int]:
+    """Returns the numbers of results in memory of other tensors, or of a result before."""
+    storages = {_private.storage_key(tensor) for tensor in tensors}
+    found = []
+    for i, result in enumerate(results):
+        if _private.storage_key(result) in storages:
+            found.append(i)
+        storages.add(_private.storage_key(result))
+    return found
 
 
 def _named(function: Callable[..., Any], number: int) -> Callable[..., Any]:
