@@ -263,7 +263,7 @@ def check_budgets(pack):
     assert steps.judge_budgets([row, error, error]) == {"status": "failed", "rows_with_errors": 2}
     assert steps.judge_budgets(error)["status"] == "failed"
     its = suite.chosen(steps.PARTS["b"](pack.folder, "work", "files"), ["budgets"])
-    assert len(its) == 10 and [len(step.commands) for step in its] == [1] * 10, its
+    assert len(its) == 14 and [len(step.commands) for step in its] == [1] * 14, its
     assert [step.name.split("_")[1] for step in its[:4]] == ["compiled", "compiled", "offload", "offload"], its
     assert all(step.judge is steps.judge_budgets and step.seconds <= 140 for step in its), its
 
