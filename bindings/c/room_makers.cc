@@ -6,19 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tidepool/pool.h"
 
 namespace tidepool::c_api {
-namespace {
-
-constexpr std::size_t kMostTagBytes = 255;
-
-}  // namespace
 
 absl::StatusOr<std::size_t> RoomMakers::Add(std::optional<std::string> tag,
                                             tidepool_make_room function, void* data) {
-  if (tag.has_value() && (tag->empty() || tag->size() > kMostTagBytes)) {
+  if (tag.has_value() && (tag->empty() || tag->size() > Pool::kMostTagBytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a tag of ", tag->size(), " bytes, expected 1 to ", kMostTagBytes));
+        absl::StrCat("a tag of ", tag->size(), " bytes, expected 1 to ", Pool::kMostTagBytes));
   }
   auto maker = std::make_shared<Maker>();
   maker->tag = std::move(tag);

@@ -312,9 +312,11 @@ class TIDEPOOL_EXPORT Pool {
   // the options of its pool; with placement `planned` it places as best-fit does. The observer is
   // told of its requests and pauses too. Regions need virtual memory.
 
+  static constexpr std::size_t kMostTagBytes = 255;  // of the longest tag
+
   // Returns the region of a tag, which the first call makes, for as long as the pool exists. Free,
   // FreeOwn, AllocatedOn and RecordUse of the pool take addresses of its regions too. Unimplemented
-  // when the memory is in segments; InvalidArgument for an empty tag or one of more than 255 bytes.
+  // when the memory is in segments; InvalidArgument for a tag that is empty or too long.
   virtual absl::StatusOr<Pool*> Region(std::string_view tag) = 0;
   // Puts a region to sleep after the work queued on `stream` so far; work of other streams that
   // writes to its memory comes before, as for Free. Copies of contents to the host are queued on

@@ -17,7 +17,6 @@
 namespace tidepool::pool {
 namespace {
 
-constexpr std::size_t kMostTagBytes = 255;
 // A resume copies contents in up to 256 pieces of a MiB or more, each with an event.
 constexpr std::int64_t kMostPieces = 256;
 constexpr std::int64_t kLeastPieceBytes = std::int64_t{1} << 20;
@@ -67,9 +66,9 @@ PoolRegions::~PoolRegions() {
 }
 
 absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
-  if (tag.empty() || tag.size() > kMostTagBytes) {
+  if (tag.empty() || tag.size() > Pool::kMostTagBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a tag of ", tag.size(), " bytes, expected 1 to ", kMostTagBytes));
+        absl::StrCat("a tag of ", tag.size(), " bytes, expected 1 to ", Pool::kMostTagBytes));
   }
   if (options_.memory == PoolMemory::kSegments) {
     return absl::UnimplementedError(
