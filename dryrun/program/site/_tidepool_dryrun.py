@@ -27,6 +27,7 @@ import _tidepool_pinned as pinned
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 import _tidepool_steps as steps
+import _tidepool_triton as triton
 import _tidepool_workspaces as workspaces
 import _tidepool_world as world
 
@@ -389,6 +390,8 @@ def enter(run, torch):
         run.world.enter(torch)
     ranks.send_objects_exactly(torch, run.world)
     generation.Generation()
+    if torch.version.cuda is not None:
+        triton.Kernels(torch)
     if os.environ.get("TIDEPOOL_DRYRUN_BUDGET"):
         train_in_budget(int(os.environ["TIDEPOOL_DRYRUN_BUDGET"]))
     atexit.register(lambda: run.write("end"))

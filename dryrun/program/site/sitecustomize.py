@@ -33,6 +33,7 @@ _load("_tidepool_ranks")
 _load("_tidepool_workspaces")
 _load("_tidepool_recording")
 _load("_tidepool_steps")
+_load("_tidepool_triton")
 _load("_tidepool_world")
 _load("_tidepool_dryrun").begin()
 

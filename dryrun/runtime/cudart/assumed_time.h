@@ -26,9 +26,9 @@ inline std::int64_t AssumedTimeOfLink(const CudartHostConfig& config, double byt
 }
 
 // Kernels for elements give each thread four floats to read or write.
-inline std::int64_t AssumedTimeOfKernel(const CudartHostConfig& config, std::int64_t threads) {
-  constexpr double kBytesOfThread = 16;
-  return AssumedTime(config, static_cast<double>(threads) * kBytesOfThread);
+inline std::int64_t AssumedBytesOf(std::int64_t threads) {
+  constexpr std::int64_t kBytesOfThread = 16;
+  return threads * kBytesOfThread;
 }
 
 }  // namespace tidepool::cudart_host

@@ -75,6 +75,10 @@ long long cudartHostCountSpins(void);
 void cudartHostRunKernel(const char* name, void* stream, double seconds, void* output,
                          long long bytes);
 
+// Lets the kernels that this thread launches take the time of moving so many bytes, in place of a
+// guess from the number of their threads; of the guess again with -1.
+void cudartHostKernelsMove(long long bytes);
+
 // Returns the sum of the times that the work so far on a device is assumed to take, in nanoseconds:
 // 0 if kernels are not assumed to take time, or for a device that does not exist.
 long long cudartHostAssumedTime(int device);

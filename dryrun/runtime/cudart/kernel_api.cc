@@ -95,11 +95,15 @@ cudaError_t Launch(const char* function, cudaStream_t handle, std::string name, 
   });
 }
 
+thread_local std::int64_t moved_bytes = -1;  // by each kernel, or unknown
+
 cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
                    cudaStream_t handle) {
+  const std::int64_t bytes = moved_bytes < 0 ? AssumedBytesOf(threads) : moved_bytes;
   return Launch(function, handle, Names().Of(kernel),
-                [threads](Runtime& runtime, const StreamRef& stream) {
-                  stream.PassTime(Engine::kKernels, AssumedTimeOfKernel(runtime.config(), threads));
+                [bytes](Runtime& runtime, const StreamRef& stream) {
+                  const auto moved = static_cast<double>(bytes);
+                  stream.PassTime(Engine::kKernels, AssumedTime(runtime.config(), moved));
                   return QueueForgetting(runtime, stream);
                 });
 }
@@ -159,6 +163,8 @@ void cudartHostRunKernel(const char* name, void* handle, double seconds, void* o
                       : QueueForgettingOf(runtime, stream, static_cast<char*>(output), bytes);
          });
 }
+
+void cudartHostKernelsMove(long long bytes) { moved_bytes = bytes; }
 
 void** __cudaRegisterFatBinary(void* /*binary*/) {
   static void* handle = nullptr;

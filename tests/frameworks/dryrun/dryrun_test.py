@@ -524,6 +524,32 @@ class DryRunTest(unittest.TestCase):
             "    spent, rounds = spent + milliseconds(lambda: x @ x), rounds + 1\n"
             "assert rounds <= 2000 / (2 * 32768**3 / 989.4e12 / 0.8 * 1e3) + 1, rounds\n"))
 
+    # 5 us for a launch, 1 us for an event, and the bytes of all tensors at 3.35 TB/s.
+    def test_kernels_of_triton_take_the_time_of_their_tensors(self):
+        answer("--steps", "0", command=self.program(
+            "import torch, triton, triton.language as tl\n"
+            "@triton.jit\n"
+            "def add(x, y, count, BLOCK: tl.constexpr):\n"
+            "    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n"
+            "    tl.store(y + at, tl.load(x + at, mask=at < count) + 1, mask=at < count)\n"
+            "def microseconds(work):\n"
+            "    work()\n"
+            "    begin, end = torch.cuda.Event(True), torch.cuda.Event(True)\n"
+            "    begin.record(); work(); end.record(); end.synchronize()\n"
+            "    return begin.elapsed_time(end) * 1e3\n"
+            "def check(work, *tensors):\n"
+            "    expected = 5 + sum(one.numel() * one.element_size() for one in tensors) / 3.35e12 * 1e6\n"
+            "    assert abs(microseconds(work) - expected) < 2, (microseconds(work), expected)\n"
+            "x, y = (torch.zeros(1 << 24, device='cuda') for _ in range(2))\n"
+            "check(lambda: add[(16384,)](x, y, x.numel(), BLOCK=1024), x, y)\n"
+            "rows = torch.zeros(1 << 14, 1 << 10, device='cuda', dtype=torch.bfloat16)\n"
+            "normal = torch.compile(lambda x: torch.softmax(x, 1))\n"
+            "check(lambda: normal(rows), rows, rows)\n"
+            # 4 of 65,536 rows of a table
+            "table, four = torch.zeros(1 << 16, 1 << 10, device='cuda'), torch.zeros(4, device='cuda', dtype=torch.long)\n"
+            "look = torch.compile(torch.nn.functional.embedding)\n"
+            "check(lambda: look(four, table), table[:4], table[:4], four)\n"))
+
     def test_sizes_that_depend_on_data_are_a_share(self):
         command = self.program(
             "import torch\n"
