@@ -646,7 +646,7 @@ def compile(model, *, budget, fullgraph=False, **options):
         by default where the GPU shares its memory.
     time_limit: seconds of a search, 8 by default.
     kernels: "eager" for those of PyTorch, by default, or "inductor": operators of elements and reductions that follow each other are fused, with
-        the small differences in the last bits that Inductor makes.
+        the small differences in the last bits that Inductor makes, and with its random numbers.
 
     ValueError for wrong options. The first step, and a later one that finds more tensors, raises BudgetError if the
     budget is too small: at compile time inside of PyTorch's BackendCompilerFailed.

@@ -57,6 +57,20 @@ def test_data_that_never_has_to_leave_is_not_copied():
     assert order.peak == 20
 
 
+def test_a_copy_of_data_before_its_update_is_no_copy_of_it():
+    names = ("make a", BORDER, "update a", "make c", "use a", "use c")
+    make_a, border, update_a, make_c, use_a, use_c = range(len(names))
+    uses = {"make a": {"writes": ["a"]}, "update a": {"updates": ["a"]}, "make c": {"writes": ["c"]}, "use a": {"reads": ["a"]},
+            "use c": {"reads": ["c"]}}
+    tasks = [{"name": name, **uses.get(name, {}), "algorithms": [{"seconds": 1.0}]} for name in names]
+    data = [{"name": name, "bytes": size} for name, size in (("a", 10), ("b", 10), ("c", 20))]
+    steps = [["allocate", A], ["run", make_a], ["offload", A], ["drop", A], ["run", border], ["prefetch", A], ["run", update_a],
+             ["offload", A], ["drop", A], ["allocate", C], ["run", make_c], ["run", use_c], ["free", C], ["prefetch", A], ["run", use_a]]
+    order = carry_out(steps, Problem({"data": data, "tasks": tasks, "link": 10.0}, 20, BORDER))
+    assert order.actions == [("run", make_a), ("run", border), ("run", update_a), ("offload", A), ("release", A), ("run", make_c),
+                             ("run", use_c), ("free", C), ("prefetch", A), ("run", use_a)]
+
+
 def test_the_oldest_drop_leaves_first():
     steps = [["allocate", A], ["run", MAKE_A], ["allocate", B], ["run", MAKE_B], ["offload", B], ["offload", A], ["drop", B],
              ["drop", A], ["run", AT_BORDER], ["allocate", C], ["run", MAKE_C], ["run", USE_C], ["free", C], ["prefetch", A],

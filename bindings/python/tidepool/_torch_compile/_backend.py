@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager, List, Mapping, Optional, Seque
 import torch
 from functorch.compile import default_partition
 
-from . import _buffers, _capture, _costs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _sharing, _simplify, _slab
+from . import _buffers, _capture, _costs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _random, _sharing, _simplify, _slab
 from ._emit import write
 from ._options import BudgetError
 from ._order import Problem, carry_out
@@ -400,13 +400,16 @@ class _Planner:
 
     def _fusion(self, joint: torch.fx.GraphModule, forward_count: int) -> _capture.Fusion:
         """Returns how operators fuse, with the times that they have where all run once, in their order."""
+        _random.compute_from_seeds(joint.graph, self.device)
         _fuse.advance_reductions(joint.graph)
         inlined = _fuse.inlined(joint.graph)
         assumed = _fuse.assumed_times(joint.graph, inlined)
-        captured = _capture.capture(joint, forward_count, self.costs, fusion=_capture.Fusion(inlined, assumed))
+        fusion = _capture.Fusion(inlined, assumed, _fuse.written_over(joint.graph, inlined))
+        captured = _capture.capture(joint, forward_count, self.costs, fusion=fusion)
         written = write(joint, captured, [("run", i) for i in range(len(captured.tasks))])
         self.fuse((written.forward, written.backward))
-        return _capture.Fusion(inlined, _fuse.measured_times((written.forward.graph, written.backward.graph), assumed, self.costs))
+        seconds = _fuse.measured_times((written.forward.graph, written.backward.graph), assumed, self.costs)
+        return dataclasses.replace(fusion, seconds=seconds)
 
     def _captured(self, joint: torch.fx.GraphModule, forward_count: int, link: float, has_slab: bool) -> _capture.Captured:
         between = 0 if has_slab and self.nest is None else self.outside.between

@@ -39,6 +39,7 @@ class Fusion:
 
     inlined: Set[fx.Node] = dataclasses.field(default_factory=set)  # that run beside each of their users, as views do
     seconds: Dict[fx.Node, float] = dataclasses.field(default_factory=dict)  # of others: their part of a kernel's time
+    over: Dict[fx.Node, fx.Node] = dataclasses.field(default_factory=dict)  # operators that write over the result of another
 
 
 @dataclasses.dataclass
@@ -229,6 +230,7 @@ class _Maker:
         self.storages = _Storages(graph, device, fusion.inlined)
         self.costs = costs
         self.seconds = fusion.seconds
+        self.over = fusion.over
         self.ends = set(self.storages.inside(backward_results))
         operators = self.storages.made_by
         self.read = set(self.storages.inside([*forward_results, *backward_results])).union(
@@ -255,6 +257,9 @@ class _Maker:
         kept = [key for key in made if key in self.read and key in self.storages.maker]
         if not kept:
             return
+        if node in self.over:
+            self._add_over(node, phase)
+            return
         for key in kept:
             self.names[key] = self.storages.maker[key].name
             self.data.append(_datum(self.names[key], self._bytes(key), self._kind(key, phase)))
@@ -271,6 +276,14 @@ class _Maker:
             name = f"small results of {node.name}"
             self.small[name] = node
             self._add_untimed(name, phase, large, writes=[self.names[key] for key in small])
+
+    def _add_over(self, node, phase):
+        """Adds the task of an operator that writes its result over a datum, which nothing else reads afterwards."""
+        name = self.names[_private.storage_key(self.over[node].meta["val"])]
+        self.names[self.storages.made_by[node][0]] = name
+        reads = [one for one in self.names_of(node.all_input_nodes) if one != name]
+        self.tasks.append({"name": node.name, "phase": phase, "reads": [*reads, _TANGENTS], "writes": [], "updates": [name],
+                           "may_rerun": False, "algorithms": [{"name": "eager", "seconds": self.seconds[node], "workspace": 0}]})
 
     def _small(self, kept):
         """Returns the small ones of an operator's results."""
@@ -318,12 +331,13 @@ def capture(module, forward_count, costs=None, link=50e9, between=0, gradients_o
     held = [node for i, node in enumerate(results) if i not in new_values]
     maker.add_caller(END, "update", maker.names_of(held), updates=[_HELD])
     inputs = [node for node in placeholders if not _private.is_tangent(node)]
+    makers = [(maker.storages.maker[key], name) for key, name in maker.names.items()]
     own_results = maker.names_of(held[:forward_count - len(new_values)])
     return Captured(
         document={"tidepool_graph": 2, "name": "joint graph", "link": int(link), "data": maker.data, "tasks": maker.tasks},
         forward_results=forward_results, backward_results=backward_results,
         node={**{node.name: node for node in maker.storages.made_by}, **maker.small}, small=maker.small,
-        maker={name: maker.storages.maker[key] for key, name in maker.names.items()}, datum=maker.names,
+        maker={name: node for node, name in makers if node not in maker.over}, datum=maker.names,
         views=maker.storages.views, inlined=maker.storages.inlined, mutated=mutated, outside_bytes=_bytes_outside(inputs),
         tangent_bytes=tangent_bytes,
         clone_bytes=_bytes_outside(mutated),

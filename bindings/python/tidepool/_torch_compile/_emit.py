@@ -119,6 +119,7 @@ class _Writer:
         for datum in task["writes"]:
             maker = self.captured.maker[datum]
             self.here[datum] = result if maker is node else self.graph.node_copy(maker, lambda _: result)
+        self.here.update(dict.fromkeys(task.get("updates", ()), result))
 
     def _begin_backward(self):
         for name in sorted(self.coming):

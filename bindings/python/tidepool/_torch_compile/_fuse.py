@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 import torch
 from torch import fx
 
-from . import _private
+from . import _private, _random
 from ._costs import Costs, assumed_seconds, tensors_of
 
-__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "fuse", "inlined", "measured_times"]
+__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "fuse", "inlined", "measured_times", "written_over"]
 
 _aten = torch.ops.aten
 _CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zeros_like")
@@ -25,12 +25,12 @@ _ELEMENTWISE = ("_to_copy", "clone", "gelu_backward", "silu_backward", "sigmoid_
                 "elu_backward", "softplus_backward", "select_backward", "slice_backward", "scatter", *_CONSTANTS)
 _OTHERS = ("amax", "amin", "any", "cat", "embedding", "gather", "mean", "stack", "sum", "var_mean")
 _WITH_ELEMENTS = {getattr(_aten, name) for name in _ELEMENTWISE} | {torch.ops.prims.convert_element_type}
-_FUSED = _WITH_ELEMENTS | {getattr(_aten, name) for name in _OTHERS}
+_FUSED = {getattr(_aten, name) for name in _OTHERS}
 
 # Operators that are taken apart, so that their parts fuse with others, and small results are kept in the place of large ones.
 TAKEN_APART = ("_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "nll_loss_forward",
                "nll_loss_backward", "native_layer_norm", "native_layer_norm_backward", "native_group_norm",
-               "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward")
+               "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward", *_random.TAKEN_APART)
 
 
 def _storages(node: fx.Node) -> Set[int]:
@@ -44,13 +44,17 @@ def _is_view(node: fx.Node) -> bool:
     return _storages(node) <= set().union(*(_storages(one) for one in node.all_input_nodes), set())
 
 
+def _is_elementwise(target: torch._ops.OpOverload) -> bool:
+    """Returns whether each element of an operator's result has a value of its own."""
+    return torch.Tag.pointwise in target.tags or target.overloadpacket in _WITH_ELEMENTS or target is _private.random_of_seed()
+
+
 def _may_fuse(node: fx.Node) -> bool:
     """Returns whether Inductor makes loops of a node's operator, which takes nothing but tensors of one device, and no complex ones."""
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or _private.is_in_place(target):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags or not (
-            torch.Tag.pointwise in target.tags or target.overloadpacket in _FUSED):
+    if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(target) or target.overloadpacket in _FUSED):
         return False
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     tensors = [tensor for value in values for tensor in tensors_of(value)]
@@ -113,7 +117,11 @@ class _Group:
                         and self._leaves(node)]
         for node in operators:
             self._value(node)
-        self.graph.output(tuple(self._value(node) for node in self.results))
+        self.over = {i: j for i, node in enumerate(self.results) for j in self._input_below(node)}
+        for i, j in self.over.items():
+            self._write_over(self._inside[self.results[i]], self._inside[self.inputs[j]])
+        self.new = [node for i, node in enumerate(self.results) if i not in self.over]
+        self.graph.output(tuple(self._value(node) for node in self.new))
 
     @staticmethod
     def _is_part(node: fx.Node, operators: Set[fx.Node]) -> bool:
@@ -122,6 +130,30 @@ class _Group:
     def _leaves(self, node: fx.Node) -> bool:
         """Returns whether a node outside of the group reads a value, or a view of it."""
         return any(user not in self._made or (_is_view(user) and self._leaves(user)) for user in node.users)
+
+    def _input_below(self, node: fx.Node) -> List[int]:
+        """Returns the number of the input that a result is written over, in a list; an empty one where something else may read it later."""
+        storage = node.meta.get("over")
+        found = [i for i, one in enumerate(self.inputs) if storage in _storages(one)]
+        if len(found) != 1 or not _is_like(node.meta["val"], self.inputs[found[0]].meta["val"]):
+            return []
+        place = {one: i for i, one in enumerate(node.graph.nodes)}
+        readers = [user for one in node.graph.nodes if storage in _storages(one) for user in one.users
+                   if user not in self._made and not (_is_view(user) and storage in _storages(user))]
+        return found if all(place[user] < place[self.depends[0]] for user in readers) else []
+
+    def _write_over(self, result: fx.Node, place: fx.Node) -> None:
+        shaped = self.graph.call_function(_aten.view.default, (result, list(place.meta["val"].size())))
+        self.graph.call_function(_aten.copy_.default, (place, shaped))
+
+    def value_of(self, i: int) -> torch.Tensor:
+        """Returns the fake tensor of a result, which has the storage of an input that it is written over."""
+        value = self.results[i].meta["val"]
+        if i not in self.over:
+            return value
+        below = self.inputs[self.over[i]].meta["val"]
+        with below.fake_mode:
+            return below.view(value.size())
 
     def _value(self, node: fx.Node) -> fx.Node:
         if node not in self._inside:
@@ -147,11 +179,11 @@ def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]
             first.prepend(node)
     with graph.inserting_before(first):
         call = graph.call_function(function, tuple(group.inputs))
-        call.meta["val"] = tuple(node.meta["val"] for node in group.results)
+        call.meta["val"] = tuple(map(group.value_of, range(len(group.results))))
         call.meta["group"] = [node.meta.get("operator") for node in group.operators]
         parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(group.results))]
-    for node, part in zip(group.results, parts):
-        part.meta = dict(node.meta)
+    for node, part, value in zip(group.results, parts, call.meta["val"]):
+        part.meta = {**node.meta, "val": value}
         node.replace_all_uses_with(part)
 
 
@@ -247,9 +279,44 @@ def _users(node: fx.Node) -> List[fx.Node]:
 
 
 def _has_elements(node: fx.Node) -> bool:
-    """Returns whether each element of a node's result has a value of its own."""
-    return _may_fuse(node) and not _is_view(node) and (
-        torch.Tag.pointwise in node.target.tags or node.target.overloadpacket in _WITH_ELEMENTS)
+    """Returns whether a node fuses, and each element of its result has a value of its own."""
+    return _may_fuse(node) and not _is_view(node) and _is_elementwise(node.target)
+
+
+def _is_like(one: Any, other: Any) -> bool:
+    """Returns whether a tensor can be written over another one, perhaps by a view of it."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return False
+    return (one.dtype == other.dtype and one.numel() == other.numel() and one.is_contiguous() and other.is_contiguous() and
+            one.untyped_storage().nbytes() == other.untyped_storage().nbytes())
+
+
+_LARGE = 4  # operators write over tensors of at least a 4th of the largest
+
+
+def written_over(graph: fx.Graph, inlined: Set[fx.Node]) -> Dict[fx.Node, fx.Node]:
+    """Returns operators of elements in the backward pass, and the operator that made the tensor that each reads last: the result takes its
+    memory, as that of the gradient of a loss does.
+
+    For large tensors alone, and those made since the last other large one: an operator with such a result cannot run again.
+    """
+    sources = _Sources()
+    last: Dict[int, fx.Node] = {}  # storage -> the last operator that reads it, or the end
+    for node in graph.nodes:
+        sources.add(node, node in inlined)
+        if node not in inlined and not _is_view(node):
+            last.update((storage, node) for one in sources.of(node) for storage in _storages(one))
+    made = [node for node in graph.nodes if node.op == "call_function" and node not in inlined and not _is_view(node)]
+    largest = max((_bytes([node]) for node in made), default=0)
+    large = [node for node in made if _bytes([node]) * _LARGE >= largest]
+    found: Dict[fx.Node, fx.Node] = {}
+    for below, node in zip(large, large[1:]):
+        storages = _storages(below)
+        if (_private.is_backward(node) and _has_elements(node) and below in sources.of(node) and all(last[one] is node for one in storages) and
+                all(last[one].op != "output" for one in _storages(node) if one in last) and _is_like(node.meta["val"], below.meta["val"])):
+            found[node] = below
+            node.meta["over"] = next(iter(storages))
+    return found
 
 
 def assumed_times(graph: fx.Graph, but: Set[fx.Node]) -> Dict[fx.Node, float]:
@@ -282,32 +349,48 @@ def _function(group: _Group) -> Callable[..., Any]:
     """Returns the function of a group. Groups of the same operators on tensors of the same shapes share it."""
     module = fx.GraphModule({}, group.graph)
     examples = [node.meta["val"] for node in group.inputs]
-    key = (module.code, *map(_shape_of, examples))
+    key = (module.code, tuple(group.over.items()), *map(_shape_of, examples))
     if key not in _functions:
-        _functions[key] = _compiled(module, examples, [node.meta["val"] for node in group.results], len(_functions))
+        function = _compiled(module, examples, [node.meta["val"] for node in group.new], len(_functions))
+        _functions[key] = _writing_over(function, group, examples, len(_functions)) if group.over else function
     return _functions[key]
 
 
-def _layouts(tensors: Sequence[torch.Tensor]) -> List[Any]:
-    return [(tensor.size(), tensor.stride()) for tensor in tensors]
+def _writing_over(function: Callable[..., Any], group: _Group, examples: List[torch.Tensor], number: int) -> Callable[..., Any]:
+    """Returns a function of all results of a group, for one that writes some of them over its arguments and returns the others."""
+    over, sizes = group.over, [node.meta["val"].size() for node in group.results]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        own = list(tensors)
+        for j in over.values():
+            own[j] = _with_layout(own[j].clone() if _private.keeps_saved_tensors() else own[j], examples[j])
+        new = iter(function(*own))
+        return tuple(own[over[i]].view(size) if i in over else next(new) for i, size in enumerate(sizes))
+
+    return _named(run, number)
+
+
+def _with_layout(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Returns a tensor with the strides of a fake one."""
+    if tensor.stride() == like.stride():
+        return tensor
+    return torch.empty_strided(like.size(), like.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor], number: int) -> Callable[..., Any]:
-    """Returns a compiled function of tensors. Where sizes or strides are others than those of the fake ones, PyTorch's own kernels run."""
+    """Returns a compiled function of tensors of the sizes of fake ones."""
     try:
         call = _private.compile_by_inductor(module, examples)
     except Exception as error:
         warnings.warn(f"tidepool: {len(module.graph.nodes)} operators have kernels of their own, since Inductor did not compile them: "
                       f"{error}", RuntimeWarning, stacklevel=2)
-        return _named(module.forward, number)
-    taken, given = _layouts(examples), _layouts(results)
+        return _named(_random.apart(module).forward, number)
     shared: Optional[List[int]] = None  # results in memory of an argument or of another result, as of x * 1, which Inductor leaves out
 
     def run(*tensors: torch.Tensor) -> Any:
         nonlocal shared
-        found = list(call(list(tensors))) if _layouts(tensors) == taken else None
-        if found is None or _layouts(found) != given:
-            return module.forward(*tensors)
+        found = list(call([_with_layout(*each) for each in zip(tensors, examples)]))
+        found = [_with_layout(*each) for each in zip(found, results)]
         if shared is None:
             shared = _shared(found, tensors)
         for i in shared:

@@ -29,6 +29,7 @@ class Problem:
         self.link = document["link"] or float("inf")  # without one nothing is sent
         self.reads = [[number[name] for name in task.get("reads", ())] for task in document["tasks"]]
         self.writes = [[number[name] for name in task.get("writes", ())] for task in document["tasks"]]
+        self.updates = [[number[name] for name in task.get("updates", ())] for task in document["tasks"]]
         self.seconds = [task["algorithms"][0]["seconds"] for task in document["tasks"]]
         self.workspace = [task["algorithms"][0].get("workspace", 0) for task in document["tasks"]]
         self.border = next(i for i, task in enumerate(document["tasks"]) if task["name"] == border)
@@ -79,7 +80,8 @@ def _advance_copies_out(actions: List[Action], problem: Problem) -> List[Action]
             places.setdefault(last, []).append((kind, number))
             continue
         rest.append((kind, number))
-        for datum in problem.writes[number] if kind == "run" else [number] if kind == "prefetch" else []:
+        changed = [*problem.writes[number], *problem.updates[number]] if kind == "run" else [number] if kind == "prefetch" else []
+        for datum in changed:
             written[datum] = len(rest)
     moved = list(places.get(0, ()))
     for i, action in enumerate(rest, 1):
@@ -201,6 +203,8 @@ class _Device:
 
     def run(self, task: int) -> None:
         self.make_room(self.problem.workspace[task])
+        self.sent.difference_update(self.problem.updates[task])
+        self.on_host.difference_update(self.problem.updates[task])
         if task == self.problem.border:
             self.live_at_border = self.live
         self.actions.append(("run", task))
@@ -228,7 +232,7 @@ def _without_idle_runs(actions: List[Action], problem: Problem) -> List[Action]:
             if writes and wanted.isdisjoint(writes) and number != problem.border:
                 continue
             wanted.difference_update(writes)
-            wanted.update(problem.reads[number])
+            wanted.update(problem.reads[number], problem.updates[number])
         elif kind == "offload":
             if number in wanted_on_host:
                 wanted_on_host.discard(number)

@@ -10,9 +10,9 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST",
-           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "flops_of", "has_saved_tensors_hooks", "has_symbols",
-           "is_backward", "is_in_place", "is_tangent", "mutations", "other_inputs", "real_tensors", "register", "storage_key",
-           "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
+           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "flops_of", "has_eager_random",
+           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_in_place", "is_tangent", "keeps_saved_tensors", "mutations", "other_inputs", "random_of_seed",
+           "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
 
 
 def register(name, backend):
@@ -111,6 +111,11 @@ def has_saved_tensors_hooks():
     return _top_hooks(True) is not None if _top_hooks is not None else _entered > 0
 
 
+def keeps_saved_tensors():
+    """Returns whether a backward pass runs after which another may follow, which reads the same saved tensors (retain_graph=True)."""
+    return torch._C._current_graph_task_id() != -1 and torch._C._autograd._get_current_graph_task_keep_graph()
+
+
 # Operators ------------------------------------------------------------------------------------------
 
 BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
@@ -204,6 +209,20 @@ def compile_by_inductor(module, examples):
         end = next(node for node in module.graph.nodes if node.op == "output")
         end.meta["user_visible_output_idxs"] = list(range(len(end.args[0])))  # these keep their strides
         return compile_fx_inner(module, examples)
+
+
+def has_eager_random():
+    """Returns whether Inductor is to draw random numbers as eager programs do."""
+    from torch._inductor import config
+
+    return config.fallback_random
+
+
+def random_of_seed():
+    """Returns Inductor's operator of random numbers: of a size, a seed and "rand" or "randn". Its eager kernel does not use the seed."""
+    from torch._inductor import inductor_prims
+
+    return inductor_prims.random
 
 
 # Generated code -------------------------------------------------------------------------------------

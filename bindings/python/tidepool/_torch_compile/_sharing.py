@@ -26,11 +26,12 @@ def needs_of(document: Dict[str, Any], border: str, least: int) -> Needs:
     last = {name: i for i, task in enumerate(document["tasks"])
             for name in (*task["reads"], *task.get("writes", ()), *task.get("updates", ()))}
     held = {name for task in document["tasks"] for name in task.get("updates", ())}
+    held -= {name for task in document["tasks"] for name in task.get("writes", ())}
     live = peak = sum(size[name] for name in held)
     saved = results = 0
     there: Set[str] = set(held)
     for i, task in enumerate(document["tasks"]):
-        uses = {*task["reads"], *task.get("writes", ()), *held}
+        uses = {*task["reads"], *task.get("writes", ()), *task.get("updates", ()), *held}
         live += sum(size[name] for name in uses - there)
         there |= uses
         peak = max(peak, live + task["algorithms"][0].get("workspace", 0))
