@@ -744,6 +744,18 @@ def _live_at(requests, time):
 # PyTorch's private names ---------------------------------------------------------------------------
 
 
+def a_slab_beyond_the_budget_is_told():
+    from tidepool._torch_compile import _backend
+
+    planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _backend._Planner._warn_if_higher(planner, 100 << 20, 100 << 20)
+        assert not told, told
+        _backend._Planner._warn_if_higher(planner, 102 << 20, 100 << 20)
+    assert "take 2.00 MiB more than the budget of 120.00 MiB, after 3 searches" in str(told[0].message), told[0].message
+
+
 def private_names_of_pytorch_do_what_they_should():
     from tidepool._torch_compile import _private
 

@@ -321,6 +321,7 @@ def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
 _MOST_NESTED = 512  # graphs
 _UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 3  # of a schedule that fits with its addresses
+_TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
 
 
 class _Planner:
@@ -499,7 +500,14 @@ class _Planner:
             if places.height <= room:
                 break
             memory -= int((places.height - room) * 1.02) + _UNIT
+        self._warn_if_higher(best[3].height, room)
         return best
+
+    def _warn_if_higher(self, height: int, room: int) -> None:
+        if height > room * _TOO_HIGH:
+            warnings.warn(f"tidepool: the addresses found for a schedule take {_options.size_text(height - room)} more than the budget of "
+                          f"{_options.size_text(self.options.budget)}, after {_MOST_SEARCHES} searches; a budget smaller by that keeps to it",
+                          RuntimeWarning, stacklevel=2)
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once all graphs leave memory to each other."""
