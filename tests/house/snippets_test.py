@@ -8,7 +8,8 @@ Each block of C++ in a Markdown file follows a line that names its source, a fil
 
 A region lies between the comments `[use-the-pool]` and `[/use-the-pool]`. A source line may stand before blocks of other
 languages too. With `--tool FILE` the test also runs the commands in blocks that follow `<!-- output -->`, and compares
-their output; so it does with pictures that a page says how to draw, `tidepool report TRACE -o docs/images/PICTURE.svg`.
+their output; so it does with pictures that a page says how to draw, `tidepool report TRACE -o docs/images/PICTURE.svg` and
+`scripts/budgets_picture.py RESULTS -o docs/images/PICTURE.svg`.
 `--write` puts regions, outputs and pictures right.
 usage: snippets_test.py ROOT [--tool FILE] [--write]
 """
@@ -24,7 +25,7 @@ import textwrap
 
 BLOCK = re.compile(r"(?P<head>(?:<!-- (?:(?P<output>output)|(?P<file>\S+) (?P<region>[\w-]+)) -->\n)?)"
                    r"(?P<fence>```(?P<language>\w*)\n)(?P<code>.*?)^```$", re.M | re.S)
-DRAWING = re.compile(r"`tidepool report (\S+) -o (docs/images/\S+\.svg)`")
+DRAWING = re.compile(r"`(tidepool report|scripts/budgets_picture\.py)\s(\S+)\s-o\s(docs/images/\S+\.svg)`")
 MARK = r"^\s*(?://|#) \[{}\]\n"
 
 
@@ -91,16 +92,17 @@ def check_page(root, page, tool, faults):
 
 def check_pictures(root, page, tool, is_writing):
     """Yields a fault for each picture of a page that the tool draws in another way now."""
-    for trace, picture in DRAWING.findall(page.read_text(encoding="utf-8")) if tool else []:
+    for command, source, picture in DRAWING.findall(page.read_text(encoding="utf-8")) if tool else []:
         with tempfile.TemporaryDirectory() as folder:
             drawn = pathlib.Path(folder) / "drawn.svg"
-            subprocess.run([tool, "report", trace, "-o", drawn], cwd=root, capture_output=True, check=True)
+            program = [tool, "report"] if command == "tidepool report" else [sys.executable, command]
+            subprocess.run([*program, source, "-o", drawn], cwd=root, capture_output=True, check=True)
             if drawn.read_bytes() == (root / picture).read_bytes():
                 continue
             if is_writing:
                 shutil.copyfile(drawn, root / picture)
             else:
-                yield f"{picture}: the tool draws another picture of {trace}; snippets_test.py --write puts it right"
+                yield f"{picture}: another picture of {source} is drawn now; snippets_test.py --write puts it right"
 
 
 def main():

@@ -196,6 +196,16 @@ def check_divided(name, shares):
         assert peaks[-1].peak > 0.85 * budget, (share, peaks[-1].peak, budget)
 
 
+def check_loss_outside():
+    """Checks that a loss that is not compiled has room from the first step on."""
+    make, data = DIVIDED["loss outside"]
+    eager, _ = train(make, data)
+    budget = eager[-1].home + int(0.9 * (eager[-1].peak - eager[-1].home))
+    peaks, plan = train(make, data, budget, steps=4)
+    row("loss outside", budget, peaks, plan)
+    assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+
+
 def check_nested():
     """Checks that graphs which nest share a slab."""
     make, data = DIVIDED["breaks"]
@@ -287,7 +297,7 @@ if __name__ == "__main__":
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
-                  "loss_outside": lambda: check_divided("loss outside", [0.9, 0.8]),
+                  "loss_outside": check_loss_outside, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         if "WORLD_SIZE" in os.environ:
             torch.distributed.init_process_group("nccl")

@@ -321,6 +321,7 @@ def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
 _MOST_NESTED = 512  # graphs
 _UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 3  # of a schedule that fits with its addresses
+_OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
 _TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
 
 
@@ -462,11 +463,11 @@ class _Planner:
         if captured.kept_outside:  # these are there before the first step, so further ones are added to them
             to_come += captured.gradient_bytes
         # The thread of the backward pass calls libraries too.
-        outside = self.outside.estimate_reserved(captured, self.device, to_come + self.costs.lasting_bytes)
-        if is_known or self.options.budget - outside >= self.least:
-            return outside
-        # The size of an optimizer that does not exist is no reason to refuse a budget.
-        return self.outside.estimate_reserved(captured, self.device, 0)
+        known = self.outside.estimate_reserved(captured, self.device, (to_come if is_known else 0) + self.costs.lasting_bytes)
+        loss = _OF_LOSS * captured.tangent_bytes if self.nest is None else 0
+        outside = known + loss + (0 if is_known else to_come)
+        # Sizes of a loss and of an optimizer that do not exist yet are no reason to refuse a budget.
+        return outside if self.options.budget - outside >= self.least else known
 
     def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any) -> Any:
         begin = time.perf_counter()
