@@ -339,18 +339,19 @@ class SnapshotReader {
 
   absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {
     for (const EarlierAllocation& allocation : allocations) {
-      const trace::AddressText id(allocation.address);
       live_.Add(allocation.address, allocation.bytes);
       absl::StatusOr<TraceTag> tag = tags_.Tag(0, allocation.frames);
       absl::Status status = tag.status();
       if (status.ok()) {
         builder_.SetTag(*tag);
-        status = builder_.Allocate(id.text(), allocation.bytes, Hint::kResident,
-                                   streams_.Text(allocation.stream), time);
+        status = builder_.AllocateAt(allocation.address, allocation.bytes, Hint::kResident,
+                                     streams_.Text(allocation.stream), time);
       }
       if (!status.ok()) {
-        return absl::Status(status.code(), absl::StrCat("the block at ", std::string(id.text()),
-                                                        ": ", status.message()));
+        const trace::AddressText address(allocation.address);
+        return absl::Status(
+            status.code(),
+            absl::StrCat("the block at ", std::string(address.text()), ": ", status.message()));
       }
     }
     return absl::OkStatus();
@@ -388,8 +389,7 @@ class SnapshotReader {
       return AddRequest(event, stream);
     if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
       live_.Remove(event.address);
-      if (!builder_.Free(trace::AddressText(event.address).text(), stream, last_time_))
-        builder_.CountUnmatchedFree();
+      if (!builder_.FreeAt(event.address, stream, last_time_)) builder_.CountUnmatchedFree();
     } else if (Reserves(event.action)) {
       return builder_.Reserve({event.address, event.size}, stream, last_time_);
     } else if (GivesBack(event.action)) {
@@ -410,14 +410,13 @@ class SnapshotReader {
     if (!tag.ok()) return tag.status();
     builder_.SetTag(*tag);
     if (event.action == Word::kOom) return AddRefusal(event.size, request->device_free, stream);
-    const trace::AddressText id(event.address);
     // An allocation at live addresses means that a free was missed, for example while recording was
     // paused.
     for (const std::uint64_t address : live_.Add(event.address, event.size)) {
-      builder_.Free(trace::AddressText(address).text(), stream, last_time_);
+      builder_.FreeAt(address, stream, last_time_);
       builder_.CountUnmatchedFree();
     }
-    return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
+    return builder_.AllocateAt(event.address, event.size, Hint::kResident, stream, last_time_);
   }
 
   absl::Status AddRefusal(std::int64_t bytes, std::int64_t device_free, std::string_view stream) {
