@@ -820,25 +820,4 @@ const char* KindText(PickleValue value) {
 
 absl::StatusOr<Pickle> Pickle::Parse(io::ByteSource& source) { return PickleMachine(source).Run(); }
 
-bool Pickle::AsInteger(PickleValue value, std::int64_t* integer) const {
-  if (value.kind() == Kind::kInt) {
-    *integer = value.payload();
-    return true;
-  }
-  if (value.kind() != Kind::kLargeInt) return false;
-  *integer = static_cast<std::int64_t>(integers_[value.index()]);
-  return true;
-}
-
-bool Pickle::AsUnsigned(PickleValue value, std::uint64_t* integer) const {
-  if (value.kind() == Kind::kUnsigned) {
-    *integer = integers_[value.index()];
-    return true;
-  }
-  std::int64_t number = 0;
-  if (!AsInteger(value, &number)) return false;
-  *integer = static_cast<std::uint64_t>(number);
-  return true;
-}
-
 }  // namespace tidepool::pytorch
