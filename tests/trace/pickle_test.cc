@@ -601,6 +601,118 @@ TEST(Pickle, TakesCircles) {
   });
 }
 
+// Returns the dicts of a list: for each its keys and values in order, as they are in the file.
+json DictsOf(const Pickle& pickle) {
+  json dicts = json::array();
+  pickle.VisitElements(pickle.root(), [&](absl::Span<const PickleValue> elements) {
+    for (const PickleValue dict : elements) {
+      dicts.push_back(json::array());
+      pickle.VisitEntries(
+          dict, [&](absl::Span<const PickleValue> keys, absl::Span<const PickleValue> values) {
+            for (std::size_t i = 0; i < keys.size(); ++i) {
+              dicts.back().push_back(ToJson(pickle, keys[i]));
+              dicts.back().push_back(ToJson(pickle, values[i]));
+            }
+            return true;
+          });
+    }
+    return true;
+  });
+  return dicts;
+}
+
+// Opcodes of a list of dicts. Their keys and some values are six texts of the memo. `gap` stands
+// between a new container and its contents.
+class DictOpcodes {
+ public:
+  DictOpcodes(std::uint32_t seed, std::string gap) : draw_(seed), gap_(std::move(gap)) {}
+
+  std::string Make() {
+    std::string opcodes = "\x80\4";
+    for (char text = 'a'; text <= 'f'; ++text)
+      opcodes += std::string("\x8c\1") + text + "\x94" + "0";
+    opcodes += "]\x94(";
+    for (int i = 0; i < 60; ++i) {
+      opcodes += Dict();
+      // A number of the memo may get another value, which keys have from then on.
+      if (Below(20) == 0) opcodes += "K" + Byte(Below(256)) + "q" + Byte(Below(6)) + "0";
+    }
+    return opcodes + "e." + std::string(2000, '\0');
+  }
+
+ private:
+  std::uint32_t Below(std::uint32_t limit) { return draw_() % limit; }
+  static std::string Byte(std::uint32_t byte) { return {static_cast<char>(byte)}; }
+  std::string Known() {
+    const std::uint32_t number = Below(6);
+    return Below(3) > 0 ? "h" + Byte(number) : "j" + LittleEndian(number, 4);
+  }
+  std::string Dict() {
+    std::string opcodes = "}\x94" + gap_ + "(";
+    const std::uint32_t entries = Below(30) == 0 ? 200 : Below(7);
+    for (std::uint32_t i = 0; i < entries; ++i)
+      opcodes += (Below(12) > 0 ? "h" + Byte(i % 6) : Known()) + Value(Below(16));
+    return opcodes + "u";
+  }
+  std::string Value(std::uint32_t kind) {
+    if (kind < 3) return Known();
+    if (kind < 5) return "K" + Byte(Below(256));
+    if (kind < 6) return "M" + LittleEndian(Below(65536), 2);
+    if (kind < 7) return "J" + LittleEndian(draw_(), 4);
+    if (kind < 10) return "\x8a\6" + LittleEndian(draw_() % 5 * 0x0123456789ABU, 6);
+    if (kind < 11) return "N";
+    if (kind < 12) return "\x8c\2xy\x94";
+    if (kind < 13) return "}\x94" + gap_ + "(\x8c\1k" + Known() + "u";
+    std::string list = "]\x94";
+    if (kind < 14) return list;
+    list += gap_ + "(";
+    const std::uint32_t elements = Below(40) == 0 ? 600 : Below(5);
+    for (std::uint32_t i = 0; i < elements; ++i) list += Below(50) == 0 ? "N" : Known();
+    return list + "e";
+  }
+
+  std::mt19937 draw_;
+  std::string gap_;
+};
+
+// None is pushed and popped in the gap.
+TEST(Pickle, DictsAreEqualWhateverOpcodesMakeThem) {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    const auto together = ParsePickle(DictOpcodes(seed, "").Make());
+    const auto apart = ParsePickle(DictOpcodes(seed, "N0").Make());
+    ASSERT_TRUE(together.ok()) << together.status();
+    ASSERT_TRUE(apart.ok()) << apart.status();
+    ASSERT_TRUE(DictsOf(*together) == DictsOf(*apart)) << seed;
+    EXPECT_EQ(together->containers(), apart->containers());
+  }
+}
+
+TEST(Pickle, DictsMayContainThemselves) {
+  // Keys are the text of memo number 0; the dicts have the numbers 1 and 2, the list 3.
+  const std::string key = "\x80\4\x8c\1k\x94" + "0"s;
+  const std::string first = "}\x94(h\0h\0u0"s;
+  const std::string padding(2000, '\0');
+  const auto in_itself = ParsePickle(key + first + "}\x94(h\0h\2u."s + padding);
+  ASSERT_TRUE(in_itself.ok()) << in_itself.status();
+  in_itself->VisitEntries(in_itself->root(), [&](absl::Span<const PickleValue> /*keys*/,
+                                                 absl::Span<const PickleValue> values) {
+    EXPECT_EQ(values[0], in_itself->root());
+    return true;
+  });
+  const auto in_list = ParsePickle(key + first + "}\x94(h\0]\x94(h\2h\3eu."s + padding);
+  ASSERT_TRUE(in_list.ok()) << in_list.status();
+  in_list->VisitEntries(in_list->root(), [&](absl::Span<const PickleValue> /*keys*/,
+                                             absl::Span<const PickleValue> values) {
+    return in_list->VisitElements(values[0], [&](absl::Span<const PickleValue> elements) {
+      EXPECT_EQ(elements[0], in_list->root());
+      EXPECT_EQ(elements[1], values[0]);
+      return true;
+    });
+  });
+  EXPECT_THAT(PickleErrorOf(key + first + "}\x94(h\0h\4u."s + padding),
+              HasSubstr("byte 21: opcode BINGET (0x68): unknown memo number 4"));
+}
+
 TEST(Pickle, UnfoldsNothing) {
   // Each list holds the previous list a hundred times: 100^30 elements if expanded.
   std::string bomb = "\x80\2]q" + std::string(1, '\0');

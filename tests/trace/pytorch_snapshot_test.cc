@@ -527,6 +527,21 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
               HasSubstr("byte 2: opcode GLOBAL"));
 }
 
+// Whether or not the other events have the same keys.
+TEST(PyTorchSnapshot, TakesTheLastOfEqualKeysAndChecksAll) {
+  const auto events_with = [](const json& first, const json& second) {
+    std::string event = Opcodes(Event("alloc", 0x1000, 700, 5));
+    event.pop_back();  // "u" (SETITEMS), because more entries follow
+    event += Opcodes(json("size")) + Opcodes(first) + Opcodes(json("size")) + Opcodes(second) + "u";
+    const std::string list = "(" + event + Opcodes(Event("free_completed", 0x1000, 9, 6)) + "l";
+    return "\x80\2}(" + Opcodes(json("device_traces")) + "(" + list + "lu.";
+  };
+  EXPECT_THAT(LinesOf(ReadSnapshot(events_with(8, 9))),
+              ElementsAre("5 allocate 0x1000 9 [] on 0", "6 free 0x1000 on 0"));
+  EXPECT_THAT(SnapshotErrorOf(events_with("x", 9)),
+              HasSubstr("device_traces[0][0]: size: a text, expected an integer"));
+}
+
 // Opcodes of two bytes, "memo value 1", repeated.
 std::string Times(int count) {
   std::string bytes;

@@ -35,6 +35,30 @@ TEST(TraceBuilder, NumbersAllocationsAndMatchesFrees) {
   EXPECT_TRUE(builder.Build().events.empty());
 }
 
+TEST(TraceBuilder, TakesAddressesAsIds) {
+  TraceBuilder builder(TraceFormat::kPyTorchSnapshot);
+  EXPECT_FALSE(builder.FreeAt(0x7F00, "", 0));
+  EXPECT_TRUE(builder.AllocateAt(0x7F00, 10, Hint::kResident, "s", 1).ok());
+  EXPECT_EQ(builder.AllocateAt(0x7F00, 10, Hint::kResident, "s", 2).message(),
+            "id '0x7f00' is allocated again while it is live, expected its free first");
+  EXPECT_FALSE(builder.AllocateAt(0, 0, Hint::kResident, "s", 2).ok());
+  EXPECT_FALSE(builder.AllocateAt(0, kMaxRequestBytes + 1, Hint::kResident, "s", 2).ok());
+  EXPECT_TRUE(builder.AllocateAt(0, 5, Hint::kResident, "s", 2).ok());
+  EXPECT_TRUE(builder.FreeAt(0x7F00, "t", 3));
+  EXPECT_FALSE(builder.FreeAt(0x7F00, "t", 3));
+  EXPECT_TRUE(builder.AllocateAt(0x7F00, 20, Hint::kOffloadable, "t", 4).ok());
+  const Trace trace = builder.Build();
+  ASSERT_EQ(trace.events.size(), 4);
+  ASSERT_EQ(trace.allocation_ids.size(), 3);
+  EXPECT_EQ(trace.allocation_ids[0], "0x7f00");
+  EXPECT_EQ(trace.allocation_ids[1], "0x0");
+  EXPECT_EQ(trace.allocation_ids[2], "0x7f00");
+  EXPECT_EQ(trace.events[2].kind, TraceEvent::Kind::kFree);
+  EXPECT_EQ(trace.events[2].index, 0U);
+  EXPECT_EQ(trace.events[3].index, 2U);
+  EXPECT_FALSE(builder.FreeAt(0x7F00, "t", 5));
+}
+
 Trace OfAllocations(int allocations, double part) {
   TraceBuilder builder(TraceFormat::kOperationCsv);
   for (int i = 0; i < allocations; ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tidepool/trace/frames.h"
+#include "trace_replay/side_by_side.h"
 
 namespace tidepool::tool {
 namespace {
@@ -142,8 +143,10 @@ absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,
   answer.settings = trace.allocator_settings;
   answer.is_expandable = HasExpandableSegments(trace);
   if (answer.event < 0) return answer;
-  answer.forecast = ForecastPyTorch(trace);
-  if (absl::Status status = Explain(measured, rules, answer); !status.ok()) return status;
+  absl::Status status;
+  SideBySide({[&] { answer.forecast = ForecastPyTorch(trace); },
+              [&] { status = Explain(measured, rules, answer); }});
+  if (!status.ok()) return status;
   return answer;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/caching_allocator.h"
 #include "trace_replay/commands/pytorch_policies.h"
+#include "trace_replay/side_by_side.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -127,12 +128,16 @@ std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
   if (!IsFromPyTorch(trace) || !trace.has_history) return std::nullopt;
   const std::optional<std::int64_t> memory = MemoryAtRefusal(trace);
   const CachingAllocatorSettings settings = RecordedCachingSettings(trace);
-  const std::optional<ModelOutcome> plain = OutcomeOf(trace, settings, false, memory);
-  const std::optional<ModelOutcome> expandable = OutcomeOf(trace, settings, true, memory);
+  std::optional<ModelOutcome> plain;
+  std::optional<ModelOutcome> expandable;
+  std::int64_t falling_bytes = 0;
+  SideBySide({[&] { plain = OutcomeOf(trace, settings, false, memory); },
+              [&] { expandable = OutcomeOf(trace, settings, true, memory); },
+              [&] { falling_bytes = ReservedOnFallingAddresses(trace, settings); }});
   if (!plain.has_value() || !expandable.has_value()) return std::nullopt;
   const UnknownMemory unknown = UnknownMemoryOf(trace, plain->reserved_bytes);
   return PyTorchForecast{.reserved_bytes = plain->reserved_bytes,
-                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace, settings),
+                         .falling_reserved_bytes = falling_bytes,
                          .expandable_reserved_bytes = expandable->reserved_bytes,
                          .memory_bytes = memory,
                          .serves = plain->serves,

@@ -12,7 +12,7 @@
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/commands/stream_waits.h"
-#include "trace_replay/report/side_by_side.h"
+#include "trace_replay/side_by_side.h"
 
 namespace tidepool::tool {
 namespace {

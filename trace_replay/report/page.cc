@@ -13,7 +13,7 @@
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/page_sources.h"
-#include "trace_replay/report/side_by_side.h"
+#include "trace_replay/side_by_side.h"
 
 namespace tidepool::tool {
 namespace {

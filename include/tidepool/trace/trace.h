@@ -227,6 +227,12 @@ class TIDEPOOL_EXPORT TraceBuilder {
                         std::int64_t time);
   // Adds a free. Returns false, and adds nothing, when `id` is not live.
   bool Free(std::string_view id, std::string_view stream, std::int64_t time);
+  // Add an allocation and a free in the same way; the id is the text of the address, in lower case
+  // and without leading zeros, such as "0x7f2a00000200". These two calls and those above do not
+  // know the live ids of one another. Faster than ids as texts.
+  absl::Status AllocateAt(std::uint64_t address, std::int64_t bytes, Hint hint,
+                          std::string_view stream, std::int64_t time);
+  bool FreeAt(std::uint64_t address, std::string_view stream, std::int64_t time);
   void Mark(std::string_view name, std::int64_t time);
   void MarkEnd(std::string_view name, std::int64_t time);
   // Adds a refused request. Returns InvalidArgument for negative `bytes`, and ResourceExhausted
@@ -263,6 +269,9 @@ class TIDEPOOL_EXPORT TraceBuilder {
 
   void ExpectRest(double part);
   void ReserveAllocations();
+  absl::Status CheckAllocation(std::int64_t bytes, std::size_t id_bytes) const;
+  void AddId(std::string_view id);
+  void AddAllocation(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time);
   void AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
                 std::int64_t time);
   absl::StatusOr<TraceRegion> RegionOf(std::string_view name);

@@ -27,6 +27,7 @@ std::int64_t Heap::FirstGranule(const Block& block) const {
 }
 
 std::int64_t Heap::WholeGranules(const Block& block) const {
+  if (block.bytes < GranuleOf(block)) return 0;
   const std::int64_t rest = block.bytes - FirstGranule(block);
   return rest <= 0 ? 0 : rest / GranuleOf(block) * GranuleOf(block);
 }
@@ -44,7 +45,7 @@ void Heap::Enter(BlockId id) {
   }
   blocks_[id].searches_before = pool.searches;
   pool.free.insert(BySize(block, id));
-  if (IsReleasable(block)) pool.releasable.insert(BySize(block, id));
+  if (IsReleasable(block)) ++pool.releasable;
 }
 
 void Heap::Leave(BlockId id) {
@@ -55,7 +56,7 @@ void Heap::Leave(BlockId id) {
     return;
   }
   pool.free.erase(BySize(block, id));
-  if (IsReleasable(block)) pool.releasable.erase(BySize(block, id));
+  if (IsReleasable(block)) --pool.releasable;
 }
 
 BlockId Heap::Settle(BlockId id, Block::State state) {

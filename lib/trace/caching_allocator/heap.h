@@ -4,7 +4,6 @@
 #define TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_HEAP_H_
 
 #include <cstdint>
-#include <tuple>
 
 #include "absl/container/btree_set.h"
 #include "lib/trace/caching_allocator/block_list.h"
@@ -19,17 +18,18 @@ struct BlockKey {
   BlockId id = 0;
 
   bool operator<(const BlockKey& other) const {
-    return std::tie(stream, bytes, address, id) <
-           std::tie(other.stream, other.bytes, other.address, other.id);
+    if (stream != other.stream) return stream < other.stream;
+    if (bytes != other.bytes) return bytes < other.bytes;
+    return address != other.address ? address < other.address : id < other.id;
   }
 };
 
 // The blocks of one pool, small or large, that are not allocated.
 struct Pool {
-  absl::btree_set<BlockKey> free;        // by stream, size and address
-  absl::btree_set<BlockKey> releasable;  // the free blocks with memory that the device can get back
-  absl::btree_set<BlockKey> unmapped;    // by stream and address
-  std::int64_t searches = 0;             // for a free block; the clock of the garbage collection
+  absl::btree_set<BlockKey> free;      // by stream, size and address
+  absl::btree_set<BlockKey> unmapped;  // by stream and address
+  std::int64_t releasable = 0;         // number of free blocks that Heap::IsReleasable names
+  std::int64_t searches = 0;           // for a free block; the clock of the garbage collection
 };
 
 // Two free neighbours are never left unjoined, nor are two unmapped ones. A copy is independent.
@@ -60,6 +60,8 @@ class Heap {
   BlockId Map(BlockId id, std::int64_t bytes);
   // Returns the bytes of whole granules in a block.
   std::int64_t WholeGranules(const Block& block) const;
+  // Whether the device can get memory of a free block back.
+  bool IsReleasable(const Block& block) const;
   // Takes the memory of the whole granules of a free block. Returns the unmapped block of which
   // they are a part. WholeGranules is not 0.
   BlockId Unmap(BlockId id);
@@ -68,7 +70,6 @@ class Heap {
   Pool& PoolOf(BlockId id) { return pool(blocks_[id].is_small); }
   std::int64_t GranuleOf(const Block& block) const;
   std::int64_t FirstGranule(const Block& block) const;
-  bool IsReleasable(const Block& block) const;
   bool IsIn(BlockId id, Block::State state) const {
     return id != kNoBlock && blocks_[id].state == state;
   }

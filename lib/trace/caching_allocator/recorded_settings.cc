@@ -39,7 +39,7 @@ class PaddedBlocks {
       if (address - begin < block.size) return false;
       is_seen_ |= block.is_larger && address - begin == block.size;
     }
-    live_[address] = {size, is_larger};
+    live_.insert(next, {address, {size, is_larger}});
     return true;
   }
   void Remove(std::uint64_t address) { live_.erase(address); }

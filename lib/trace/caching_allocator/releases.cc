@@ -18,15 +18,18 @@ void ReleaseSegment(Heap& heap, DeviceMemory& memory, BlockId id) {
 }
 
 // Returns the names of the blocks of which memory can be released. Releases change the index.
-std::vector<BlockId> Releasable(const Pool& pool) {
+std::vector<BlockId> Releasable(const Heap& heap, bool is_small) {
   std::vector<BlockId> ids;
-  ids.reserve(pool.releasable.size());
-  for (const BlockKey& key : pool.releasable) ids.push_back(key.id);
+  const Pool& pool = heap.pool(is_small);
+  if (pool.releasable == 0) return ids;
+  for (const BlockKey& key : pool.free) {
+    if (heap.IsReleasable(heap.block(key.id))) ids.push_back(key.id);
+  }
   return ids;
 }
 
 void ReleasePool(Heap& heap, DeviceMemory& memory, bool is_small) {
-  for (const BlockId id : Releasable(heap.pool(is_small))) {
+  for (const BlockId id : Releasable(heap, is_small)) {
     if (heap.block(id).is_expandable) {
       UnmapBlock(heap, memory, id);
     } else {
@@ -36,18 +39,21 @@ void ReleasePool(Heap& heap, DeviceMemory& memory, bool is_small) {
 }
 
 // Releases blocks of at least `least` bytes of a stream, largest first, until `bytes` were
-// released.
-bool ReleaseLargest(Heap& heap, DeviceMemory& memory, Pool& pool, std::uint32_t stream,
+// released. Returns whether they were.
+bool ReleaseLargest(Heap& heap, DeviceMemory& memory, bool is_small, std::uint32_t stream,
                     std::int64_t least, std::int64_t bytes) {
-  while (bytes > 0) {
-    const auto above = pool.releasable.lower_bound({.stream = stream, .bytes = INT64_MAX});
-    if (above == pool.releasable.begin()) return false;
-    const BlockKey& largest = *std::prev(above);
-    if (largest.stream != stream || largest.bytes < least) return false;
-    bytes -= largest.bytes;
-    ReleaseSegment(heap, memory, largest.id);
+  const auto& free = heap.pool(is_small).free;
+  std::vector<BlockId> largest;
+  for (auto above = free.lower_bound({.stream = stream, .bytes = INT64_MAX});
+       bytes > 0 && above != free.begin();) {
+    --above;
+    if (above->stream != stream || above->bytes < least) break;
+    if (!heap.IsReleasable(heap.block(above->id))) continue;
+    largest.push_back(above->id);
+    bytes -= above->bytes;
   }
-  return true;
+  for (const BlockId id : largest) ReleaseSegment(heap, memory, id);
+  return bytes <= 0;
 }
 
 std::int64_t AgeOf(const Pool& pool, const Block& block) {
@@ -60,14 +66,15 @@ bool ReleaseOversize(Heap& heap, DeviceMemory& memory, const CachingAllocatorSet
                      std::uint32_t stream, bool is_small, std::int64_t bytes) {
   // Granules of expandable segments are only released all together.
   if (settings.max_split_bytes >= kMostCachingMemory || settings.expandable_segments) return false;
-  Pool& pool = heap.pool(is_small);
+  const auto& free = heap.pool(is_small).free;
   const std::int64_t wanted = std::max(bytes, settings.max_split_bytes);
-  const auto fits = pool.releasable.lower_bound({.stream = stream, .bytes = wanted});
-  if (fits == pool.releasable.end() || fits->stream != stream) {
-    return ReleaseLargest(heap, memory, pool, stream, settings.max_split_bytes, wanted);
+  for (auto fits = free.lower_bound({.stream = stream, .bytes = wanted});
+       fits != free.end() && fits->stream == stream; ++fits) {
+    if (!heap.IsReleasable(heap.block(fits->id))) continue;
+    ReleaseSegment(heap, memory, fits->id);
+    return true;
   }
-  ReleaseSegment(heap, memory, fits->id);
-  return true;
+  return ReleaseLargest(heap, memory, is_small, stream, settings.max_split_bytes, wanted);
 }
 
 void ReleaseAll(Heap& heap, DeviceMemory& memory) {
@@ -78,7 +85,7 @@ void ReleaseAll(Heap& heap, DeviceMemory& memory) {
 void CollectGarbage(Heap& heap, DeviceMemory& memory) {
   if (memory.limit().IsBelowThreshold(memory.reserved())) return;
   const Pool& pool = heap.pool(false);
-  std::vector<BlockId> left = Releasable(pool);
+  std::vector<BlockId> left = Releasable(heap, false);
   std::erase_if(left, [&](BlockId id) { return heap.block(id).is_expandable; });
   std::int64_t total_age = 0;
   for (const BlockId id : left) total_age += AgeOf(pool, heap.block(id));

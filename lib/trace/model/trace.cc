@@ -12,6 +12,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/capacity.h"
+#include "lib/trace/model/address_text.h"
 #include "lib/trace/model/live_id.h"
 #include "lib/trace/model/sleepers.h"
 
@@ -97,6 +98,7 @@ class TraceBuilder::Lookup {
   NameIndex regions;
   trace::Sleepers sleepers;
   absl::flat_hash_map<FrameKey, TraceTag> frames;
+  absl::flat_hash_map<std::uint64_t, std::uint32_t> by_address;  // live allocations of AllocateAt
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
 
@@ -200,8 +202,7 @@ absl::Status TraceBuilder::Resume(std::string_view region, std::string_view stre
   return absl::OkStatus();
 }
 
-absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
-                                    std::string_view stream, std::int64_t time) {
+absl::Status TraceBuilder::CheckAllocation(std::int64_t bytes, std::size_t id_bytes) const {
   if (bytes < 1 || bytes > kMaxRequestBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("size ", bytes, ", expected 1 to ", kMaxRequestBytes, " bytes"));
@@ -209,18 +210,47 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   if (lookup_->sleepers.IsAsleep(region_)) {
     return absl::InvalidArgumentError(trace::AsleepError(trace_.region_names[region_ - 1]));
   }
-  if (trace_.allocations.size() >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
+  if (trace_.allocations.size() >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id_bytes)) {
     return absl::ResourceExhaustedError("more allocations than a trace can number");
   }
-  const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
-  if (allocation == trace_.allocations.capacity()) ReserveAllocations();
+  return absl::OkStatus();
+}
+
+// Adds the id of the next allocation.
+void TraceBuilder::AddId(std::string_view id) {
+  if (trace_.allocations.size() == trace_.allocations.capacity()) ReserveAllocations();
   trace_.allocation_ids.Add(id);
-  if (!lookup_->Insert(allocation)) {
+}
+
+// Adds the allocation of the last id.
+void TraceBuilder::AddAllocation(std::int64_t bytes, Hint hint, std::string_view stream,
+                                 std::int64_t time) {
+  const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
+  trace_.allocations.push_back({bytes, hint, region_, tag_, line_});
+  AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
+}
+
+absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
+                                    std::string_view stream, std::int64_t time) {
+  if (absl::Status status = CheckAllocation(bytes, id.size()); !status.ok()) return status;
+  AddId(id);
+  if (!lookup_->Insert(static_cast<std::uint32_t>(trace_.allocations.size()))) {
     trace_.allocation_ids.RemoveLast();
     return absl::InvalidArgumentError(trace::LiveIdError(id));
   }
-  trace_.allocations.push_back({bytes, hint, region_, tag_, line_});
-  AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
+  AddAllocation(bytes, hint, stream, time);
+  return absl::OkStatus();
+}
+
+absl::Status TraceBuilder::AllocateAt(std::uint64_t address, std::int64_t bytes, Hint hint,
+                                      std::string_view stream, std::int64_t time) {
+  const trace::AddressText id(address);
+  if (absl::Status status = CheckAllocation(bytes, id.text().size()); !status.ok()) return status;
+  const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
+  if (!lookup_->by_address.try_emplace(address, allocation).second)
+    return absl::InvalidArgumentError(trace::LiveIdError(id.text()));
+  AddId(id.text());
+  AddAllocation(bytes, hint, stream, time);
   return absl::OkStatus();
 }
 
@@ -244,6 +274,14 @@ bool TraceBuilder::Free(std::string_view id, std::string_view stream, std::int64
   std::uint32_t allocation = 0;
   if (!lookup_->Remove(id, &allocation)) return false;
   AddEvent(TraceEvent::Kind::kFree, allocation, lookup_->streams.Index(stream), time);
+  return true;
+}
+
+bool TraceBuilder::FreeAt(std::uint64_t address, std::string_view stream, std::int64_t time) {
+  const auto found = lookup_->by_address.find(address);
+  if (found == lookup_->by_address.end()) return false;
+  AddEvent(TraceEvent::Kind::kFree, found->second, lookup_->streams.Index(stream), time);
+  lookup_->by_address.erase(found);
   return true;
 }
 

@@ -69,6 +69,7 @@ class PickleMachine {
 
   bool RunNext() {
     if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
+    if (TakeDictAhead()) return true;
     PushAhead();
     opcode_at_ = input_.position();
     if (input_.ahead().empty())
@@ -121,6 +122,7 @@ class PickleMachine {
                         static_cast<double>(std::max(input_.file_bytes(), input_.file_size()));
     ReserveFor(part, pickle_.values_);
     ReserveFor(part, pickle_.containers_);
+    ReserveFor(part, pickle_.integers_);
     ReserveFor(part, memo_);
   }
   template <typename Element>
@@ -161,8 +163,127 @@ class PickleMachine {
     input_.Skip(at);
   }
 
+  // Takes a new dict that comes next in the buffer, with all its entries: keys and values that
+  // PushAhead knows, and at most one list of such values. Most dicts of a snapshot are of this
+  // kind, and have the keys of others before. Takes nothing of any other dict, and returns false.
+  bool TakeDictAhead() {
+    constexpr std::uint64_t kBegin = '}' | 0x94 << 8 | '(' << 16;  // EMPTY_DICT MEMOIZE MARK
+    const std::string_view ahead = input_.ahead();
+    if (ahead.size() < kMostDictBytes || (input_.Word() & 0xFFFFFF) != kBegin) return false;
+    // A memo without gaps numbers the dict and its list. On the stack the opcodes would need room.
+    if (memo_.size() != memoized_ || stack_.size() + kMostDictBytes > kMostWaiting ||
+        marks_.size() + 2 > kMostWaiting) {
+      return false;
+    }
+    dict_.values.clear();
+    dict_.has_list = false;
+    const char* const begin = ahead.data();
+    const char* at = begin + 3;
+    std::uint32_t node = 0;
+    while (*at != static_cast<char>(Opcode::kSetItems)) {
+      node = NextKey(node, &at);
+      if (node == 0 || !TakeValueAhead(&at)) return false;
+      if (at + 2 * kLongestOpcode > begin + kMostDictBytes) return false;
+    }
+    if (node == 0) return false;
+    KeepDict(node);
+    input_.Skip(static_cast<std::size_t>(at + 1 - begin));
+    return true;
+  }
+
+  // Takes a key for TakeDictAhead. Returns its node, which follows that of the key before; 0 for an
+  // opcode that PushAhead does not know.
+  std::uint32_t NextKey(std::uint32_t node, const char** at) {
+    const std::uint64_t word = PickleInput::WordAt(*at);
+    std::uint32_t next = key_nodes_[node].first;
+    while (next != 0 && (word & key_nodes_[next].mask) != key_nodes_[next].opcode)
+      next = key_nodes_[next].sibling;
+    if (next == 0) next = AddKey(node, *at);
+    *at += key_nodes_[next].bytes;
+    return next;
+  }
+
+  // Adds a node for a key. Returns 0 for an opcode that PushAhead does not know, for one of eight
+  // bytes or more, and for too many nodes.
+  std::uint32_t AddKey(std::uint32_t node, const char* at) {
+    PickleValue key;
+    const std::size_t bytes = ValueAt(at, &key);
+    if (bytes == 0 || bytes >= sizeof(std::uint64_t) || key_nodes_.size() >= kMostKeyNodes)
+      return 0;
+    const std::uint64_t mask = ~std::uint64_t{0} >> (64 - 8 * bytes);
+    const auto added = static_cast<std::uint32_t>(key_nodes_.size());
+    key_nodes_.push_back({.opcode = PickleInput::WordAt(at) & mask,
+                          .mask = mask,
+                          .bytes = bytes,
+                          .key = key,
+                          .before = node,
+                          .sibling = key_nodes_[node].first});
+    key_nodes_[node].first = added;
+    return added;
+  }
+
+  // Takes a value for TakeDictAhead.
+  bool TakeValueAhead(const char** at) {
+    PickleValue value;
+    std::size_t bytes = ValueAt(*at, &value);
+    if (bytes == 0) bytes = TakeListAhead(*at, &value);
+    dict_.values.push_back(value);
+    *at += bytes;
+    return bytes != 0;
+  }
+
+  // Takes a new list for TakeDictAhead. Returns its bytes; 0 for one that ends too late or has
+  // other elements, and for a second list.
+  std::size_t TakeListAhead(const char* begin, PickleValue* value) {
+    constexpr std::uint64_t kBegin = ']' | 0x94 << 8;  // EMPTY_LIST MEMOIZE
+    if (dict_.has_list || (PickleInput::WordAt(begin) & 0xFFFF) != kBegin) return 0;
+    dict_.has_list = true;
+    dict_.element_count = 0;
+    *value = {Kind::kList, static_cast<std::int64_t>(pickle_.containers_.size() + 1)};
+    if (begin[2] != static_cast<char>(Opcode::kMark)) return 2;
+    const char* at = begin + 3;
+    const char* const end = input_.ahead().data() + kMostDictBytes - kLongestOpcode;
+    for (PickleValue element; at < end;) {
+      const std::size_t bytes = ValueAt(at, &element);
+      if (bytes == 0) break;
+      dict_.elements[dict_.element_count++] = element;
+      at += bytes;
+    }
+    return *at == static_cast<char>(Opcode::kAppends) ? static_cast<std::size_t>(at + 1 - begin)
+                                                      : 0;
+  }
+
+  // Keeps the dict of TakeDictAhead, as the opcodes would one by one.
+  void KeepDict(std::uint32_t last_key) {
+    const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
+    const PickleValue dict(Kind::kDict, index);
+    pickle_.containers_.emplace_back();
+    memo_.push_back(dict);
+    if (dict_.has_list) {
+      pickle_.containers_.emplace_back();
+      memo_.emplace_back(Kind::kList, index + 1);
+      Add(Kind::kList, index + 1, absl::MakeConstSpan(dict_.elements).first(dict_.element_count));
+    }
+    memoized_ = memo_.size();
+    const std::uint32_t keys = SetOf(last_key);
+    pickle_.containers_[index] = {New(dict_.values).begin, keys};
+    stack_.push_back(dict);
+  }
+
+  // Returns the number of the keys up to a node.
+  std::uint32_t SetOf(std::uint32_t last_key) {
+    std::uint32_t& set = key_nodes_[last_key].set;
+    if (set != 0) return set;  // 0 is that of the empty dict
+    std::vector<PickleValue> keys;
+    for (std::uint32_t node = last_key; node != 0; node = key_nodes_[node].before)
+      keys.push_back(key_nodes_[node].key);
+    std::reverse(keys.begin(), keys.end());
+    set = KeySet(keys);
+    return set;
+  }
+
   // Returns the value of an opcode for PushAhead, and the size of the opcode; 0 for all others.
-  std::size_t ValueAt(const char* bytes, PickleValue* value) {
+  [[gnu::always_inline]] std::size_t ValueAt(const char* bytes, PickleValue* value) {
     const std::uint64_t word = PickleInput::WordAt(bytes);
     const std::uint64_t argument = word >> 8;
     switch (static_cast<Opcode>(word & 0xFF)) {
@@ -396,11 +517,12 @@ class PickleMachine {
   // Keeps an integer that no value holds, or returns that of before: the addresses of allocations
   // and streams repeat.
   PickleValue LargeInteger(Kind kind, std::uint64_t integer) {
-    PickleValue& known = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
-    if (known.kind() == kind && pickle_.integers_[known.index()] == integer) return known;
-    known = {kind, static_cast<std::int64_t>(pickle_.integers_.size())};
+    auto& [known, value] = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
+    if (known == integer && value.kind() == kind) return value;
+    known = integer;
+    value = {kind, static_cast<std::int64_t>(pickle_.integers_.size())};
     pickle_.integers_.push_back(integer);
-    return known;
+    return value;
   }
   bool PushInteger(std::int64_t integer) { return Push(Integer(integer)); }
 
@@ -557,13 +679,17 @@ class PickleMachine {
     if (2 * keys_.size() == entries.size() && HasKeys(entries)) return key_set_;
     keys_.clear();
     for (std::size_t i = 0; i < entries.size(); i += 2) keys_.push_back(entries[i]);
-    std::uint32_t& known = known_keys_[HashOf(keys_) % known_keys_.size()];
-    if (!IsAt(pickle_.key_sets_[known], keys_)) {
-      known = static_cast<std::uint32_t>(pickle_.key_sets_.size());
-      pickle_.key_sets_.push_back(New(keys_));
-    }
-    key_set_ = known;
+    key_set_ = KeySet(keys_);
     return key_set_;
+  }
+  // Returns the number of keys, which are kept if they are new.
+  std::uint32_t KeySet(absl::Span<const PickleValue> keys) {
+    std::uint32_t& known = known_keys_[HashOf(keys) % known_keys_.size()];
+    if (!IsAt(pickle_.key_sets_[known], keys)) {
+      known = static_cast<std::uint32_t>(pickle_.key_sets_.size());
+      pickle_.key_sets_.push_back(New(keys));
+    }
+    return known;
   }
   bool HasKeys(absl::Span<const PickleValue> entries) const {
     for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -716,7 +842,11 @@ class PickleMachine {
     }
     if (number > memo_.size()) memo_.resize(number, kNothing);
     if (number == memo_.size()) memo_.push_back(kNothing);
-    if (memo_[number] == kNothing) ++memoized_;
+    if (memo_[number] == kNothing) {
+      ++memoized_;
+    } else {
+      key_nodes_.assign(1, KeyNode());  // the opcode of a key may have another value now
+    }
     memo_[number] = stack_.back();
     return true;
   }
@@ -760,6 +890,9 @@ class PickleMachine {
 
   // Most elements of a part that is shared: a stack has tens of frames.
   static constexpr std::size_t kMostShared = 1024;
+  // Most bytes of a dict that TakeDictAhead takes, and most nodes of keys.
+  static constexpr std::size_t kMostDictBytes = 1024;
+  static constexpr std::size_t kMostKeyNodes = 64;
   static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
   static constexpr int kKnownIntegerBits = 11;
   // The golden ratio in 64 bits, which spreads integers over a table.
@@ -777,14 +910,38 @@ class PickleMachine {
   // megabyte could stack more values than fit into memory.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;
 
+  // Keys of dicts, by their opcodes: a tree, in which the keys of a dict are a path from the root,
+  // node 0. An index 0 is no node.
+  struct KeyNode {
+    std::uint64_t opcode = 0;  // with its argument
+    std::uint64_t mask = 0;    // its bytes in a word
+    std::size_t bytes = 0;
+    PickleValue key = {};
+    std::uint32_t before = 0;
+    std::uint32_t first = 0;  // of the keys that follow
+    std::uint32_t sibling = 0;
+    std::uint32_t set = 0;  // the number of the keys up to this one; 0 before it is known
+  };
+  std::vector<KeyNode> key_nodes_ = std::vector<KeyNode>(1);
+  // The dict of TakeDictAhead.
+  struct DictAhead {
+    std::vector<PickleValue> values;
+    bool has_list = false;
+    // The elements of the list. The opcode of each has two bytes or more.
+    std::array<PickleValue, kMostDictBytes / 2> elements;
+    std::size_t element_count = 0;
+  };
+  DictAhead dict_;
+
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
   std::vector<PickleValue> keys_;                   // of the last entries
   std::uint32_t key_set_ = 0;                       // their number
   std::array<std::uint32_t, 256> known_keys_ = {};  // numbers of keys by their hash
-  // Values of large integers by their hash.
-  std::array<PickleValue, std::size_t{1} << kKnownIntegerBits> known_integers_;
+  // Large integers and their values, by their hash.
+  std::array<std::pair<std::uint64_t, PickleValue>, std::size_t{1} << kKnownIntegerBits>
+      known_integers_ = {};
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;
@@ -819,26 +976,5 @@ const char* KindText(PickleValue value) {
 }
 
 absl::StatusOr<Pickle> Pickle::Parse(io::ByteSource& source) { return PickleMachine(source).Run(); }
-
-bool Pickle::AsInteger(PickleValue value, std::int64_t* integer) const {
-  if (value.kind() == Kind::kInt) {
-    *integer = value.payload();
-    return true;
-  }
-  if (value.kind() != Kind::kLargeInt) return false;
-  *integer = static_cast<std::int64_t>(integers_[value.index()]);
-  return true;
-}
-
-bool Pickle::AsUnsigned(PickleValue value, std::uint64_t* integer) const {
-  if (value.kind() == Kind::kUnsigned) {
-    *integer = integers_[value.index()];
-    return true;
-  }
-  std::int64_t number = 0;
-  if (!AsInteger(value, &number)) return false;
-  *integer = static_cast<std::uint64_t>(number);
-  return true;
-}
 
 }  // namespace tidepool::pytorch

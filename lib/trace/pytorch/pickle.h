@@ -74,9 +74,26 @@ class Pickle {
 
   PickleValue root() const { return root_; }
   // Whether `value` is an integer from -2^63 to 2^63 - 1; returns it in `integer`.
-  bool AsInteger(PickleValue value, std::int64_t* integer) const;
+  bool AsInteger(PickleValue value, std::int64_t* integer) const {
+    if (value.kind() == PickleValue::Kind::kInt) {
+      *integer = value.payload();
+      return true;
+    }
+    if (value.kind() != PickleValue::Kind::kLargeInt) return false;
+    *integer = static_cast<std::int64_t>(integers_[value.index()]);
+    return true;
+  }
   // Whether `value` is an integer from -2^63 to 2^64 - 1; returns it modulo 2^64 in `integer`.
-  bool AsUnsigned(PickleValue value, std::uint64_t* integer) const;
+  bool AsUnsigned(PickleValue value, std::uint64_t* integer) const {
+    if (value.kind() != PickleValue::Kind::kUnsigned) {
+      std::int64_t number = 0;
+      const bool is_integer = AsInteger(value, &number);
+      if (is_integer) *integer = static_cast<std::uint64_t>(number);
+      return is_integer;
+    }
+    *integer = integers_[value.index()];
+    return true;
+  }
   double Float(PickleValue value) const { return floats_[value.index()]; }
   // Returns the contents of a text or bytes.
   std::string_view Text(PickleValue value) const {
@@ -88,6 +105,20 @@ class Pickle {
     if (containers_[container.index()].what == kInParts) return tails_.at(container.index()).size;
     return OnlyPart(container).size;
   }
+  // The entries of a dict: its values, and the number of its keys. Dicts with equal numbers have
+  // equal keys in the same order.
+  struct Entries {
+    std::uint32_t keys;
+    absl::Span<const PickleValue> values;
+  };
+  static constexpr std::uint32_t kNoKeys = UINT32_MAX;
+  // Returns the entries of a dict; the number kNoKeys where they lie in several parts.
+  Entries EntriesOf(PickleValue dict) const {
+    const Container& container = containers_[dict.index()];
+    if (container.what == kInParts) return {kNoKeys, {}};
+    return {container.what, Values(container.begin, key_sets_[container.what].size)};
+  }
+
   // Calls `visit` with consecutive parts of the elements of a list or tuple until it returns false.
   // Returns whether all elements were visited.
   template <typename Visit>

@@ -29,21 +29,6 @@ using Word = SnapshotWord;
 namespace {
 
 constexpr std::int64_t kMicrosecond = 1000;
-constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
-
-// Whether a history tells the peak: it has a refused request, or all requests, or requests and more
-// than a few events. `begins_late` tells whether memory was allocated before it.
-bool TellsPeak(const std::vector<SnapshotEvent>& events, bool begins_late) {
-  constexpr std::ptrdiff_t kFewEvents = 8;
-  std::ptrdiff_t of_memory = 0;
-  bool has_request = false;
-  for (const SnapshotEvent& event : events) {
-    if (event.action == Word::kOom) return true;
-    of_memory += event.action == Word::kSnapshot ? 0 : 1;
-    has_request |= event.action == Word::kAlloc;
-  }
-  return begins_late ? has_request && of_memory >= kFewEvents : of_memory > 0;
-}
 
 // Addresses of live allocations.
 class LiveRanges {
@@ -186,6 +171,7 @@ class SnapshotReader {
  public:
   SnapshotReader(const Pickle& pickle, const ReadOptions& options)
       : schema_(pickle),
+        history_(schema_),
         builder_(TraceFormat::kPyTorchSnapshot),
         tags_(pickle, schema_, builder_),
         streams_(pickle),
@@ -253,43 +239,34 @@ class SnapshotReader {
     absl::StatusOr<std::vector<TraceSetting>> settings = schema_.Settings();
     if (!settings.ok()) return settings.status();
     builder_.SetAllocatorSettings(*std::move(settings));
-    absl::StatusOr<std::vector<SnapshotEvent>> events = schema_.Events(device_);
-    if (!events.ok()) return events.status();
-    events_ = *std::move(events);
+    if (absl::Status status = history_.Read(device_); !status.ok()) return status;
     absl::StatusOr<std::vector<SnapshotAnnotation>> annotations = schema_.Annotations(device_);
     if (!annotations.ok()) return annotations.status();
     annotations_ = *std::move(annotations);
     absl::StatusOr<std::vector<SnapshotBlock>> blocks = schema_.LiveBlocks(device_);
     if (!blocks.ok()) return blocks.status();
-    CompleteFrees(*blocks, events_);
-    unrecorded_ = FindUnrecordedAllocations(events_, *blocks);
+    history_.CompleteFrees(*blocks);
+    unrecorded_ = FindUnrecordedAllocations(history_, *blocks);
     return SetTimes();
   }
 
-  // Sets all times. If no event has a time, events and annotations get time 0.
+  // Checks the times, and finds the first one. If no event has a time, annotations get time 0.
   absl::Status SetTimes() {
-    has_times_ = false;
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      has_times_ |= events_[i].has_time;
-      if (!events_[i].has_time && i > 0) events_[i].time_us = events_[i - 1].time_us;
-      if (!IsTime(events_[i].time_us)) return TimeError(EventPlace(i), events_[i].time_us);
-    }
+    const auto& wrong = history_.without_time();
+    if (wrong.has_value()) return TimeError(EventPlace(wrong->number), wrong->event.time_us);
     for (SnapshotAnnotation& annotation : annotations_) {
-      if (!has_times_ && !events_.empty()) annotation.time_us = 0;
+      if (!history_.has_times() && history_.size() > 0) annotation.time_us = 0;
       if (!IsTime(annotation.time_us)) return TimeError("external_annotations", annotation.time_us);
     }
-    std::int64_t first = 0;
-    if (!events_.empty()) first = events_.front().time_us;
-    if (!annotations_.empty() && (events_.empty() || IsFirst(annotations_.front())))
+    std::int64_t first = history_.first_time_us();
+    if (!annotations_.empty() &&
+        (history_.size() == 0 || ComesBefore(annotations_.front(), 0, first)))
       first = annotations_.front().time_us;
     start_ = first * kMicrosecond;
     last_time_ = start_;
     return absl::OkStatus();
   }
 
-  static bool IsTime(std::int64_t time_us) {
-    return time_us >= -kMostMicroseconds && time_us <= kMostMicroseconds;
-  }
   static absl::Status TimeError(absl::string_view place, std::int64_t time_us) {
     return absl::InvalidArgumentError(
         absl::StrCat(place, ": time_us ", time_us, ", expected at most ", kMostMicroseconds));
@@ -298,19 +275,19 @@ class SnapshotReader {
     return absl::StrCat(TraceName(device_), "[", index, "]");
   }
 
-  bool IsFirst(const SnapshotAnnotation& annotation) const { return ComesBefore(annotation, 0); }
-  // Whether an annotation comes before event `event`.
-  bool ComesBefore(const SnapshotAnnotation& annotation, std::size_t event) const {
+  // Whether an annotation comes before the event of this number and time.
+  static bool ComesBefore(const SnapshotAnnotation& annotation, std::size_t event,
+                          std::int64_t time_us) {
     if (annotation.before_event >= 0)
       return static_cast<std::size_t>(annotation.before_event) <= event;
-    return annotation.time_us <= events_[event].time_us;
+    return annotation.time_us <= time_us;
   }
 
   absl::Status AddEarlierReservations() {
     absl::StatusOr<std::vector<EarlierReservation>> earlier =
-        FindEarlierReservations(events_, schema_.segments(), device_);
+        FindEarlierReservations(history_, schema_.segments(), device_);
     if (!earlier.ok()) return earlier.status();
-    builder_.SetHistory(TellsPeak(events_, !earlier->empty() || !unrecorded_.before.empty()));
+    builder_.SetHistory(history_.TellsPeak(!earlier->empty() || !unrecorded_.before.empty()));
     for (const EarlierReservation& reservation : *earlier) {
       absl::Status status = builder_.Reserve({reservation.address, reservation.bytes},
                                              streams_.Text(reservation.stream), start_);
@@ -339,18 +316,19 @@ class SnapshotReader {
 
   absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {
     for (const EarlierAllocation& allocation : allocations) {
-      const trace::AddressText id(allocation.address);
       live_.Add(allocation.address, allocation.bytes);
       absl::StatusOr<TraceTag> tag = tags_.Tag(0, allocation.frames);
       absl::Status status = tag.status();
       if (status.ok()) {
         builder_.SetTag(*tag);
-        status = builder_.Allocate(id.text(), allocation.bytes, Hint::kResident,
-                                   streams_.Text(allocation.stream), time);
+        status = builder_.AllocateAt(allocation.address, allocation.bytes, Hint::kResident,
+                                     streams_.Text(allocation.stream), time);
       }
       if (!status.ok()) {
-        return absl::Status(status.code(), absl::StrCat("the block at ", std::string(id.text()),
-                                                        ": ", status.message()));
+        const trace::AddressText address(allocation.address);
+        return absl::Status(
+            status.code(),
+            absl::StrCat("the block at ", std::string(address.text()), ": ", status.message()));
       }
     }
     return absl::OkStatus();
@@ -359,16 +337,22 @@ class SnapshotReader {
   absl::Status AddEvents() {
     constexpr std::size_t kEventsAPart = 4096;
     std::size_t annotated = 0;
-    for (std::size_t i = 0; i < events_.size(); ++i) {
-      while (annotated < annotations_.size() && ComesBefore(annotations_[annotated], i))
+    absl::Status status;
+    history_.ForEach([&](std::size_t number, const SnapshotEvent& event) {
+      while (annotated < annotations_.size() &&
+             ComesBefore(annotations_[annotated], number, event.time_us))
         AddAnnotation(annotations_[annotated++]);
-      if (i % kEventsAPart == kEventsAPart - 1)
-        builder_.SetPart(static_cast<double>(i) / static_cast<double>(events_.size()));
-      last_time_ = events_[i].time_us * kMicrosecond;
-      if (absl::Status status = AddEvent(events_[i]); !status.ok()) {
-        return absl::Status(status.code(), absl::StrCat(EventPlace(i), ": ", status.message()));
+      if (number % kEventsAPart == kEventsAPart - 1)
+        builder_.SetPart(static_cast<double>(number) / static_cast<double>(history_.size()));
+      last_time_ = event.time_us * kMicrosecond;
+      status = AddEvent(event);
+      if (!status.ok()) {
+        status =
+            absl::Status(status.code(), absl::StrCat(EventPlace(number), ": ", status.message()));
       }
-    }
+      return status.ok();
+    });
+    if (!status.ok()) return status;
     while (annotated < annotations_.size()) AddAnnotation(annotations_[annotated++]);
     return absl::OkStatus();
   }
@@ -388,8 +372,7 @@ class SnapshotReader {
       return AddRequest(event, stream);
     if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
       live_.Remove(event.address);
-      if (!builder_.Free(trace::AddressText(event.address).text(), stream, last_time_))
-        builder_.CountUnmatchedFree();
+      if (!builder_.FreeAt(event.address, stream, last_time_)) builder_.CountUnmatchedFree();
     } else if (Reserves(event.action)) {
       return builder_.Reserve({event.address, event.size}, stream, last_time_);
     } else if (GivesBack(event.action)) {
@@ -410,14 +393,13 @@ class SnapshotReader {
     if (!tag.ok()) return tag.status();
     builder_.SetTag(*tag);
     if (event.action == Word::kOom) return AddRefusal(event.size, request->device_free, stream);
-    const trace::AddressText id(event.address);
     // An allocation at live addresses means that a free was missed, for example while recording was
     // paused.
     for (const std::uint64_t address : live_.Add(event.address, event.size)) {
-      builder_.Free(trace::AddressText(address).text(), stream, last_time_);
+      builder_.FreeAt(address, stream, last_time_);
       builder_.CountUnmatchedFree();
     }
-    return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
+    return builder_.AllocateAt(event.address, event.size, Hint::kResident, stream, last_time_);
   }
 
   absl::Status AddRefusal(std::int64_t bytes, std::int64_t device_free, std::string_view stream) {
@@ -426,16 +408,15 @@ class SnapshotReader {
   }
 
   SnapshotSchema schema_;
+  SnapshotHistory history_;
   TraceBuilder builder_;
   StackTags tags_;
   StreamTexts streams_;
   std::optional<std::int32_t> wanted_;
   std::int32_t device_ = 0;
-  std::vector<SnapshotEvent> events_;
   std::vector<SnapshotAnnotation> annotations_;
   UnrecordedAllocations unrecorded_;
   LiveRanges live_;
-  bool has_times_ = false;
   std::int64_t start_ = 0;
   std::int64_t last_time_ = 0;
 };

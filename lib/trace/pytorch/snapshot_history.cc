@@ -21,7 +21,6 @@ namespace {
 // Addresses that events have used, and whether an allocation is live there.
 class TouchedAddresses {
  public:
-  void Reserve(std::size_t events) { is_live_.reserve(events); }
   void Allocate(std::uint64_t address) { is_live_[address] = true; }
   // Returns true for the first event at this address.
   bool Free(std::uint64_t address) {
@@ -43,23 +42,29 @@ EarlierAllocation FromBlock(const SnapshotBlock& block) {
   return {block.address, block.requested_size, block.stream, block.frames};
 }
 
-// Returns for each block whether events allocated inside it. Such a block did not exist before the
+// Tells for each block whether events allocated inside it. Such a block did not exist before the
 // history.
-std::vector<bool> AreDisturbed(const std::vector<SnapshotEvent>& events,
-                               const std::vector<SnapshotBlock>& blocks) {
-  std::vector<bool> are_disturbed(blocks.size());
-  for (const SnapshotEvent& event : events) {
-    if (event.action != Word::kAlloc) continue;
+class DisturbedBlocks {
+ public:
+  // `blocks`, by address, must outlive this.
+  explicit DisturbedBlocks(const std::vector<SnapshotBlock>& blocks)
+      : blocks_(blocks), are_disturbed_(blocks.size()) {}
+
+  void Allocate(std::uint64_t address) {
     const auto above = std::upper_bound(
-        blocks.begin(), blocks.end(), event.address,
-        [](std::uint64_t address, const SnapshotBlock& block) { return address < block.address; });
-    if (above == blocks.begin()) continue;
+        blocks_.begin(), blocks_.end(), address,
+        [](std::uint64_t at, const SnapshotBlock& block) { return at < block.address; });
+    if (above == blocks_.begin()) return;
     const auto block = above - 1;
-    if (event.address - block->address < static_cast<std::uint64_t>(block->size))
-      are_disturbed[static_cast<std::size_t>(block - blocks.begin())] = true;
+    if (address - block->address < static_cast<std::uint64_t>(block->size))
+      are_disturbed_[static_cast<std::size_t>(block - blocks_.begin())] = true;
   }
-  return are_disturbed;
-}
+  bool operator[](std::size_t block) const { return are_disturbed_[block]; }
+
+ private:
+  const std::vector<SnapshotBlock>& blocks_;
+  std::vector<bool> are_disturbed_;
+};
 
 // Sum of sizes that cannot overflow: it stops at kMostReservedBytes.
 class Sum {
@@ -143,38 +148,71 @@ class EarlierRanges {
 
 }  // namespace
 
-void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<SnapshotEvent>& events) {
-  const bool has_completed =
-      std::any_of(events.begin(), events.end(),
-                  [](const SnapshotEvent& event) { return event.action == Word::kFreeCompleted; });
-  if (has_completed) return;
-  absl::flat_hash_set<std::uint64_t> awaiting;
-  for (const SnapshotBlock& block : blocks) {
-    if (block.awaits_free) awaiting.insert(block.address);
-  }
-  for (auto event = events.rbegin(); event != events.rend(); ++event) {
-    if (event->action != Word::kFreeRequested && event->action != Word::kAlloc) continue;
-    const bool awaits = awaiting.erase(event->address) > 0;
-    if (event->action == Word::kFreeRequested && !awaits) event->action = Word::kFreeCompleted;
-  }
+absl::Status SnapshotHistory::Read(std::int32_t device) {
+  device_ = device;
+  return schema_.CheckEvents(device, [&](const SnapshotEvent& event) { Note(event); });
 }
 
-UnrecordedAllocations FindUnrecordedAllocations(const std::vector<SnapshotEvent>& events,
+void SnapshotHistory::Note(const SnapshotEvent& event) {
+  if (size_ == 0) first_time_us_ = event.time_us;
+  if (!beyond_.has_value() && !IsTime(event.time_us)) beyond_ = {size_, event};
+  has_times_ |= event.has_time;
+  has_refusal_ |= event.action == Word::kOom;
+  has_request_ |= event.action == Word::kAlloc;
+  has_completed_ |= event.action == Word::kFreeCompleted;
+  if (event.action != Word::kSnapshot) ++of_memory_;
+  if (Reserves(event.action) || GivesBack(event.action)) reservations_.push_back({size_, event});
+  ++size_;
+}
+
+bool SnapshotHistory::TellsPeak(bool begins_late) const {
+  constexpr std::size_t kFewEvents = 8;
+  if (has_refusal_) return true;
+  return begins_late ? has_request_ && of_memory_ >= kFewEvents : of_memory_ > 0;
+}
+
+void SnapshotHistory::CompleteFrees(const std::vector<SnapshotBlock>& blocks) {
+  if (has_completed_) return;
+  // The last event at each block that awaits its free; no value for an allocation.
+  absl::flat_hash_map<std::uint64_t, std::optional<std::size_t>> last;
+  for (const SnapshotBlock& block : blocks) {
+    if (block.awaits_free) last[block.address] = std::nullopt;
+  }
+  if (!last.empty()) {
+    ForEach([&](std::size_t number, const SnapshotEvent& event) {
+      if (event.action != Word::kFreeRequested && event.action != Word::kAlloc) return true;
+      const auto found = last.find(event.address);
+      if (found == last.end()) return true;
+      found->second.reset();
+      if (event.action == Word::kFreeRequested) found->second = number;
+      return true;
+    });
+  }
+  for (const auto& [address, request] : last) {
+    if (request.has_value()) waiting_.insert(*request);
+  }
+  completes_requests_ = true;
+}
+
+UnrecordedAllocations FindUnrecordedAllocations(const SnapshotHistory& history,
                                                 const std::vector<SnapshotBlock>& blocks) {
   UnrecordedAllocations unrecorded;
   TouchedAddresses touched;
-  touched.Reserve(events.size() / 3);
-  for (const SnapshotEvent& event : events) {
-    if (event.action == Word::kAlloc) touched.Allocate(event.address);
-    if (event.action != Word::kFreeCompleted && event.action != Word::kFree) continue;
-    if (touched.Free(event.address))
-      unrecorded.before.push_back({event.address, event.size, event.stream, PickleValue()});
-  }
-  std::vector<bool> are_disturbed = AreDisturbed(events, blocks);
+  DisturbedBlocks disturbed(blocks);
+  history.ForEach([&](std::size_t /*number*/, const SnapshotEvent& event) {
+    if (event.action == Word::kAlloc) {
+      touched.Allocate(event.address);
+      disturbed.Allocate(event.address);
+    } else if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
+      if (touched.Free(event.address))
+        unrecorded.before.push_back({event.address, event.size, event.stream, PickleValue()});
+    }
+    return true;
+  });
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const SnapshotBlock& block = blocks[i];
     if (touched.IsLive(block.address)) continue;
-    if (!touched.IsTouched(block.address) && !are_disturbed[i]) {
+    if (!touched.IsTouched(block.address) && !disturbed[i]) {
       unrecorded.before.push_back(FromBlock(block));
     } else {
       unrecorded.after.push_back(FromBlock(block));
@@ -188,17 +226,16 @@ UnrecordedAllocations FindUnrecordedAllocations(const std::vector<SnapshotEvent>
 }
 
 absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
-    const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
+    const SnapshotHistory& history, const std::vector<SnapshotSegment>& segments,
     std::int32_t device) {
   if (absl::Status status = CheckEachOnce(segments, device); !status.ok()) return status;
   EarlierRanges ranges;
   for (const SnapshotSegment& segment : segments) {
     if (segment.device == device) ranges.AddSegment(segment);
   }
-  for (std::size_t i = events.size(); i > 0; --i) {
-    const SnapshotEvent& event = events[i - 1];
-    if (!Reserves(event.action) && !GivesBack(event.action)) continue;
-    if (absl::Status status = CheckSize(event, device, i - 1); !status.ok()) return status;
+  for (std::size_t i = history.reservations().size(); i > 0; --i) {
+    const auto& [number, event] = history.reservations()[i - 1];
+    if (absl::Status status = CheckSize(event, device, number); !status.ok()) return status;
     ranges.Undo(event);
   }
   return ranges.Find();

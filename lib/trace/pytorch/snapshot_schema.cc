@@ -403,60 +403,134 @@ absl::StatusOr<SnapshotSchema::Summary> SnapshotSchema::Summarize(std::int32_t d
   return summary;
 }
 
-absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t device) {
-  std::vector<SnapshotEvent> events;
-  if (!absl::c_binary_search(devices_with_events_, device)) return events;
-  const PickleValue trace = EventList(device);
-  events.reserve(std::min(pickle_.Size(trace), pickle_.containers()));
-  absl::Status status = ForEach(trace, TraceName(device), [&](PickleValue dict) {
-    absl::StatusOr<SnapshotEvent> event = Event(dict);
-    if (event.ok()) events.push_back(*event);
-    return event.status();
+absl::Status SnapshotSchema::CheckEvents(std::int32_t device,
+                                         absl::FunctionRef<void(const SnapshotEvent&)> visit) {
+  if (!absl::c_binary_search(devices_with_events_, device)) return absl::OkStatus();
+  SnapshotEvent event;
+  return ForEach(EventList(device), TraceName(device), [&](PickleValue dict) {
+    absl::Status status = TakeEvent(dict, &event);
+    if (status.ok()) visit(event);
+    return status;
   });
-  if (!status.ok()) return status;
-  return events;
 }
 
-absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
+// Spends no steps: CheckEvents has spent them, and the visits of a device are few.
+void SnapshotSchema::VisitEvents(std::int32_t device,
+                                 absl::FunctionRef<bool(SnapshotEvent&)> visit) {
+  if (!absl::c_binary_search(devices_with_events_, device)) return;
   SnapshotEvent event;
-  event.dict = dict.index();
+  pickle_.VisitElements(EventList(device), [&](absl::Span<const PickleValue> dicts) {
+    return absl::c_all_of(dicts, [&](PickleValue dict) {
+      const std::size_t left = std::exchange(steps_left_, SIZE_MAX);
+      static_cast<void>(TakeEvent(dict, &event));  // right, by CheckEvents
+      steps_left_ = left;
+      return visit(event);
+    });
+  });
+}
+
+SnapshotSchema::KeyPlaces SnapshotSchema::PlacesIn(PickleValue dict) {
+  KeyPlaces found = {.keys = pickle_.EntriesOf(dict).keys, .is_usual = true};
+  found.places.fill(KeyPlaces::kNowhere);
+  pickle_.VisitEntries(dict, [&](Values keys, Values /*values*/) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const Word word = WordOf(keys[i]);
+      if (word == Word::kUnknown) continue;
+      found.is_usual &= found[word] == KeyPlaces::kNowhere;
+      found.places[static_cast<std::size_t>(word)] = static_cast<std::uint32_t>(i);
+    }
+    return true;
+  });
+  for (const Word word : {Word::kAction, Word::kAddr, Word::kSize, Word::kTimeUs, Word::kStream})
+    found.is_usual &= found[word] != KeyPlaces::kNowhere;
+  found.is_usual &= found[Word::kDeviceFree] == KeyPlaces::kNowhere;
+  return found;
+}
+
+// Returns the places of the keys of a dict if they are those of all events but oom; null for
+// others.
+const SnapshotSchema::KeyPlaces* SnapshotSchema::UsualPlaces(PickleValue dict,
+                                                             const Pickle::Entries& entries) {
+  if (entries.keys == Pickle::kNoKeys) return nullptr;
+  KeyPlaces& places = places_[entries.keys % places_.size()];
+  if (places.keys != entries.keys) places = PlacesIn(dict);
+  return places.is_usual ? &places : nullptr;
+}
+
+// Takes an event of the usual keys and kinds of values, as nearly all are, in few steps. Returns
+// false for any other event; TakeEvent then goes from entry to entry and finds the wrong one.
+bool SnapshotSchema::TakeUsual(PickleValue dict, SnapshotEvent* event) {
+  if (!dict.IsDict()) return false;
+  const Pickle::Entries entries = pickle_.EntriesOf(dict);
+  const KeyPlaces* const places = UsualPlaces(dict, entries);
+  if (places == nullptr || entries.values.size() >= steps_left_) return false;
+  const auto value = [&](Word word) { return entries.values[(*places)[word]]; };
+  const PickleValue action = value(Word::kAction);
+  if (!action.IsText() || !pickle_.AsUnsigned(value(Word::kAddr), &event->address) ||
+      !pickle_.AsInteger(value(Word::kSize), &event->size) ||
+      !pickle_.AsInteger(value(Word::kTimeUs), &event->time_us)) {
+    return false;
+  }
+  steps_left_ -= 1 + entries.values.size();
+  event->action = WordOf(action);
+  event->has_time = true;
+  event->dict = dict.index();
+  event->stream = value(Word::kStream);
+  return true;
+}
+
+absl::Status SnapshotSchema::TakeEvent(PickleValue dict, SnapshotEvent* event) {
+  if (TakeUsual(dict, event)) return absl::OkStatus();
+  *event = SnapshotEvent();
+  event->dict = dict.index();
   bool has_address = false;
   bool has_size = false;
   std::int64_t device_free = 0;  // checked here, taken by Request
   absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
     switch (key) {
       case Word::kAction:
-        event.action = WordOf(value);
+        event->action = WordOf(value);
         return value.IsText() ? absl::OkStatus() : Unexpected(value, "a text");
       case Word::kAddr:
         has_address = true;
-        return TakeAddress(value, &event.address);
+        return TakeAddress(value, &event->address);
       case Word::kDeviceFree:
         return TakeInteger(value, &device_free);
       case Word::kSize:
         has_size = true;
-        return TakeInteger(value, &event.size);
+        return TakeInteger(value, &event->size);
       case Word::kTimeUs:
-        event.has_time = true;
-        return TakeInteger(value, &event.time_us);
+        event->has_time = true;
+        return TakeInteger(value, &event->time_us);
       case Word::kStream:
-        event.stream = value;
+        event->stream = value;
         return absl::OkStatus();
       default:
         return absl::OkStatus();
     }
   });
   if (!status.ok()) return status;
-  const bool has_range = event.action >= Word::kAlloc && event.action <= Word::kSegmentUnmap;
+  const bool has_range = event->action >= Word::kAlloc && event->action <= Word::kSegmentUnmap;
   if (has_range && !has_address) return Missing("addr", "such an event");
-  if ((has_range || event.action == Word::kOom) && !has_size)
+  if ((has_range || event->action == Word::kOom) && !has_size)
     return Missing("size", "such an event");
-  return event;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SnapshotRequest> SnapshotSchema::Request(const SnapshotEvent& event) {
   SnapshotRequest request;
   const PickleValue dict(PickleValue::Kind::kDict, event.dict);
+  const Pickle::Entries entries = pickle_.EntriesOf(dict);
+  if (const KeyPlaces* const places = UsualPlaces(dict, entries); places != nullptr) {
+    if (absl::Status status = Spend(1 + entries.values.size()); !status.ok()) return status;
+    const auto value = [&](Word word) {
+      const std::uint32_t place = (*places)[word];
+      return place == KeyPlaces::kNowhere ? PickleValue() : entries.values[place];
+    };
+    return SnapshotRequest{.frames = value(Word::kFrames),
+                           .user_metadata = value(Word::kUserMetadata),
+                           .compile_context = value(Word::kCompileContext)};
+  }
   absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
     if (key == Word::kFrames) request.frames = value;
     if (key == Word::kUserMetadata) request.user_metadata = value;

@@ -4,12 +4,14 @@
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/trace/pytorch/pickle.h"
@@ -77,8 +79,8 @@ enum class SnapshotWord : std::uint8_t {
 // More bytes than any device has, and small enough that a few of them add up without overflow.
 inline constexpr std::int64_t kMostReservedBytes = std::int64_t{1} << 61;
 
-// Event of a history. Millions of them are kept beside the pickle, so the parts that only a request
-// needs stay there.
+// Event of a history. Millions of them lie in the pickle, so they are taken from it one by one, and
+// the parts that only a request needs stay there.
 struct SnapshotEvent {
   SnapshotWord action = SnapshotWord::kUnknown;
   bool has_time = false;
@@ -86,9 +88,8 @@ struct SnapshotEvent {
   std::uint64_t address = 0;
   std::int64_t size = 0;
   std::int64_t time_us = 0;
-  PickleValue stream;
+  PickleValue stream = {};
 };
-static_assert(sizeof(SnapshotEvent) == 40);
 
 // Further parts of an event that requests memory.
 struct SnapshotRequest {
@@ -157,7 +158,11 @@ class SnapshotSchema {
   // Devices with events, ascending; pinned memory is the device kHost.
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
-  absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
+  // Calls `visit` with the events of a device in order. Returns the error of the first wrong one.
+  absl::Status CheckEvents(std::int32_t device,
+                           absl::FunctionRef<void(const SnapshotEvent&)> visit);
+  // Does so again after CheckEvents, until `visit` returns false.
+  void VisitEvents(std::int32_t device, absl::FunctionRef<bool(SnapshotEvent&)> visit);
   absl::StatusOr<SnapshotRequest> Request(const SnapshotEvent& event);
   // Returns the number of events of a device, in constant time but for files of many devices.
   std::size_t CountEvents(std::int32_t device) const;
@@ -191,6 +196,19 @@ class SnapshotSchema {
     return word == 0 ? LookUp(value) : static_cast<SnapshotWord>(word - 1);
   }
   SnapshotWord LookUp(PickleValue text);
+  // Places of the known keys in dicts with equal keys.
+  struct KeyPlaces {
+    static constexpr std::uint32_t kNowhere = UINT32_MAX;
+    std::uint32_t keys = Pickle::kNoKeys;  // the number of the keys
+    bool is_usual = false;                 // whether they are those of an event other than oom
+    std::array<std::uint32_t, static_cast<std::size_t>(SnapshotWord::kEnd) + 1> places = {};
+    std::uint32_t operator[](SnapshotWord word) const {
+      return places[static_cast<std::size_t>(word)];
+    }
+  };
+  KeyPlaces PlacesIn(PickleValue dict);
+  const KeyPlaces* UsualPlaces(PickleValue dict, const Pickle::Entries& entries);
+  bool TakeUsual(PickleValue dict, SnapshotEvent* event);
   absl::Status ReadDevices();
   absl::Status ReadSegments();
   absl::Status AddSegments(PickleValue list, std::int32_t device);
@@ -198,7 +216,7 @@ class SnapshotSchema {
   absl::Status TakePool(PickleValue value, SnapshotSegment& segment);
   absl::StatusOr<std::string> SettingText(PickleValue value);
   PickleValue EventList(std::int32_t device) const;
-  absl::StatusOr<SnapshotEvent> Event(PickleValue dict);
+  absl::Status TakeEvent(PickleValue dict, SnapshotEvent* event);
   absl::Status AddBlocks(SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
   // Reads a block; its address is `address` unless it has its own. Returns nullopt if it is free.
   // Moves `address` to its end.
@@ -213,6 +231,7 @@ class SnapshotSchema {
 
   const Pickle& pickle_;
   std::vector<std::uint8_t> words_;  // word of each text plus 1, or 0 before its first lookup
+  std::array<KeyPlaces, 8> places_;  // by the number of the keys
   std::size_t steps_left_;
   std::size_t dicts_left_;
   PickleValue segment_list_;
