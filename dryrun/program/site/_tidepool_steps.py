@@ -4,6 +4,7 @@ is never the first one, in which optimizers make their state.
 """
 import ctypes
 import functools
+import itertools
 import os
 import pickle
 import sys
@@ -16,6 +17,8 @@ HERE = os.path.dirname(__file__)
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
 STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which does not read them while it trains
+COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
+READ_ALONE = ("send", "barrier")  # of them
 
 
 class Steps:
@@ -325,6 +328,8 @@ def named_arguments(function, arguments, named):
 
 def written_by(function, arguments, named):
     """Returns the arguments that the operator writes, by name."""
+    if function.namespace == COLLECTIVES and function._overloadpacket.__name__ not in READ_ALONE:
+        return dict(itertools.islice(named_arguments(function, arguments, named).items(), 1))
     if not function._schema.is_mutable:
         return {}
     values = named_arguments(function, arguments, named)

@@ -94,6 +94,15 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)
         self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+        with gzip.open(self.file) as file:
+            made = json.loads(file.read())
+        sizes = {datum["name"]: datum["bytes"] for datum in made["data"]}
+        collectives = [task for task in made["tasks"] if task["operation"] == "allreduce_"]
+        self.assertGreaterEqual(len(collectives), 1)
+        for task in collectives:
+            # Half of the gradients goes to the other rank, and half of the sums.
+            self.assertEqual((task["phase"], task["may_rerun"], len(task["updates"])), ("backward", False, 1))
+            self.assertAlmostEqual(task["algorithms"][0]["seconds"], 5e-6 + sizes[task["updates"][0]] / 360e9, delta=1e-7)
 
     def test_tells_where_operators_belong(self):
         found, graph = self.answer("gpt")
