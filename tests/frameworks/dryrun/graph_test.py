@@ -90,11 +90,18 @@ class GraphTest(unittest.TestCase):
     # The second step has new buckets of gradients beside the old ones.
     def test_a_rank_of_several_takes_the_memory_of_its_run(self):
         torchrun = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", RANKS, "ddp")
+        self.file = self.folder / "step-{rank}.json.gz"
         done = self.run_program("--devices", "2", command=torchrun)
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)
         self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
-        with gzip.open(self.file) as file:
+        files = [str(self.file).replace("{rank}", rank) for rank in "01"]
+        self.assertIn(found["graph"]["file"], files)
+        for name in files:
+            self.check_collectives(name)
+
+    def check_collectives(self, name):
+        with gzip.open(name) as file:
             made = json.loads(file.read())
         sizes = {datum["name"]: datum["bytes"] for datum in made["data"]}
         collectives = [task for task in made["tasks"] if task["operation"] == "allreduce_"]
