@@ -198,7 +198,7 @@ class Layers:
     def of_stack(self):
         line, modules = "", []
         frame = sys._getframe(1)
-        while frame is not None:
+        while frame is not None and not (line and modules and id(modules[0]) in self.paths):
             code = frame.f_code
             if code is self.call:
                 modules.append(frame.f_locals["self"])
@@ -223,8 +223,8 @@ def is_of_program(name):
 
 
 def has_other_code():
-    """Returns whether code between two operators may ask for memory: that of the compiler does."""
-    return "torch._dynamo" in sys.modules
+    """Returns whether code between two operators may ask for memory: that of Inductor does. Optimizers import the compiler without use."""
+    return "torch._inductor.compile_fx" in sys.modules
 
 
 def with_ends(operators, end):
@@ -307,13 +307,18 @@ def mode_of(steps, device=None):
             written = written_by(function, arguments, named)
             self.operators.append((
                 function._overloadpacket.__name__, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
-                addresses(used), addresses(tensors(written.values())), {
-                    "may_rerun": function.namespace == "aten" and not is_random(torch, function, arguments, named),
-                    "statistics": bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
-                    "from_host": any(not one.is_cuda and one.dim() > 0 for one in used)}))
+                addresses(used), addresses(tensors(written.values())), flags_of(
+                    function.namespace == "aten" and not is_random(torch, function, arguments, named),
+                    bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
+                    any(not one.is_cuda and one.dim() > 0 for one in used))))
             return result
 
     return Mode()
+
+
+@functools.lru_cache(maxsize=None)  # one object for all operators alike: there may be a million
+def flags_of(may_rerun, statistics, from_host):
+    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host}
 
 
 @functools.lru_cache(maxsize=None)
@@ -337,8 +342,13 @@ def written_by(function, arguments, named):
             if argument.alias_info is not None and argument.alias_info.is_write and values.get(argument.name) is not None}
 
 
+@functools.lru_cache(maxsize=None)
+def has_tag(function, tag):
+    return tag in function.tags
+
+
 def is_random(torch, function, arguments, named):
-    if torch.Tag.nondeterministic_seeded not in function.tags:
+    if not has_tag(function, torch.Tag.nondeterministic_seeded):
         return False
     values = named_arguments(function, arguments, named)
     chances = [values.get(argument.name, argument.default_value) for argument in function._schema.arguments
