@@ -19,6 +19,8 @@ PROBABILITIES = ("dropout_p", "dropout", "p")
 STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which does not read them while it trains
 COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
 READ_ALONE = ("send", "barrier")  # of them
+PRODUCTS = ("mm", "bmm")
+AROUND = ("_compile.py", "eval_frame.py")  # files of PyTorch that call this one in programs that import the compiler
 
 
 class Steps:
@@ -283,6 +285,7 @@ def mode_of(steps, device=None):
 
         def begin_step(self):
             self.operators = []
+            self.product = None, 0  # the call that made the last product of matrices, and its address
             self.left_out = 0
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
@@ -298,7 +301,14 @@ def mode_of(steps, device=None):
             if is_view(function):  # its place alone counts, for its gradient
                 return function(*arguments, **named)
             begin = position(device), clock(device)
-            result = function(*arguments, **named)
+            if function is torch.ops.aten.add.Tensor and self.adds_bias(arguments):
+                function = torch.ops.aten.add_.Tensor
+                result = torch.ops.aten.alias.default(function(*arguments))
+            else:
+                result = function(*arguments, **named)
+            name = function._overloadpacket.__name__
+            if name in PRODUCTS:
+                self.product = call_of_program(), address_of(result)
             end = position(device) if has_other_code() else None, clock(device)
             if len(self.operators) >= MOST_OPERATORS:
                 self.left_out += 1
@@ -306,14 +316,28 @@ def mode_of(steps, device=None):
             used = list(tensors((*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
-                function._overloadpacket.__name__, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
+                name, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
                 addresses(used), addresses(tensors(written.values())), flags_of(
                     function.namespace == "aten" and not is_random(torch, function, arguments, named),
                     bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
                     any(not one.is_cuda and one.dim() > 0 for one in used))))
             return result
 
+        def adds_bias(self, arguments):
+            """Returns whether a sum is that of one call of PyTorch with a product of matrices, as linear() makes it of an input that is not contiguous.
+            Without a mode it adds the bias in place."""
+            call, address = self.product
+            return call is not None and address == address_of(arguments[0]) and call == call_of_program()
+
     return Mode()
+
+
+def call_of_program():
+    """Returns the call in Python that runs the operator, or None in the backward pass."""
+    frame = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename == __file__ or os.path.basename(frame.f_code.co_filename) in AROUND):
+        frame = frame.f_back
+    return frame and (id(frame), frame.f_lasti)
 
 
 @functools.lru_cache(maxsize=None)  # one object for all operators alike: there may be a million
