@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +27,29 @@ constexpr Meeting::Table kHost = Meeting::Table::kHost;
 // The most bytes of all ranks together that a rank makes up for its missing peers: a world may have
 // thousands. Beyond, gathered data is unknown, and sums are the rank's own.
 constexpr std::size_t kMostAlone = std::size_t{64} << 20;
+
+// The links of a device to others, as NCCL_HOST_LINKS tells them: bytes a second to devices of its
+// node, and to other nodes, and the devices of a node.
+struct Links {
+  double node = 0;
+  double network = 0;
+  int devices = 0;
+};
+
+Links LinksOfEnvironment() {
+  Links links;
+  const char* const text = std::getenv("NCCL_HOST_LINKS");
+  const bool is_told = text != nullptr && std::sscanf(text, "%lf,%lf,%d", &links.node,
+                                                      &links.network, &links.devices) == 3;
+  return is_told ? links : Links();
+}
+
+// Returns the seconds that a rank needs to send bytes among as many ranks.
+double SecondsOf(double bytes, int ranks) {
+  const Links links = LinksOfEnvironment();
+  const double rate = ranks > links.devices ? links.network : links.node;
+  return rate > 0 ? bytes / rate : 0;
+}
 
 // The bytes that a rank gives and takes, for arrays of `bytes` bytes.
 struct Extents {
@@ -54,6 +78,37 @@ Extents ExtentsOf(const Collective& collective, std::int64_t bytes, int ranks, i
       return {is_root ? bytes * ranks : 0, bytes};
   }
   return {0, 0};
+}
+
+// Returns the bytes that a rank sends or receives in a collective of `ranks`, if they send parts
+// around a ring, and a root exchanges messages with all.
+double BytesOnLink(const Collective& collective, int ranks, int rank) {
+  const double bytes =
+      static_cast<double>(collective.count) * static_cast<double>(BytesOf(collective.type));
+  const double others = ranks - 1;
+  switch (collective.kind) {
+    case CollectiveKind::kAllReduce:
+      return 2 * bytes * others / ranks;
+    case CollectiveKind::kReduce:
+    case CollectiveKind::kBroadcast:
+      return others > 0 ? bytes : 0;
+    case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kAllToAll:
+      return bytes * others;
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
+      return collective.root == rank || others == 0 ? bytes * others : bytes;
+  }
+  return 0;
+}
+
+double BytesOnLink(const std::vector<Message>& messages, int rank) {
+  std::array<double, 2> bytes = {};  // received and sent, at once
+  for (const Message& message : messages) {
+    if (message.peer != rank) bytes[message.is_sent ? 1 : 0] += static_cast<double>(message.bytes);
+  }
+  return std::max(bytes[0], bytes[1]);
 }
 
 // Returns whether NCCL makes messages between ranks of a collective.
@@ -173,7 +228,8 @@ ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stre
   const bool has_room = IsOfMessages(collective.kind) ? record.SetPeers(entry_, ranks() - 1)
                                                       : record.SetCollective(entry_);
   if (!has_room) return RefuseMemory();
-  return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
+  return QueueWork([collective](Communicator& self) { self.Run(collective); },
+                   BytesOnLink(collective, ranks(), rank()), stream);
 }
 
 // Returns false where there is no memory for the buffers.
@@ -189,14 +245,16 @@ bool Communicator::NotePeers(const std::vector<Message>& messages) {
 
 ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
   if (!NotePeers(messages)) return RefuseMemory();
+  const double bytes = BytesOnLink(messages, rank());
   return QueueWork([messages = std::move(messages)](Communicator& self) { self.Run(messages); },
-                   stream);
+                   bytes, stream);
 }
 
-ncclResult_t Communicator::QueueWork(Work work, cudaStream_t stream) {
+ncclResult_t Communicator::QueueWork(Work work, double bytes, cudaStream_t stream) {
   const WithDevice own(device_);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return ncclUnhandledCudaError;
+  cudartHostExchange(stream, SecondsOf(bytes, ranks()));
   cudartHostExpectData();
   if (capture != cudaStreamCaptureStatusNone) return QueueCaptured(std::move(work), stream);
   struct Queued {

@@ -100,7 +100,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     std::size_t sent = 0;  // bytes
   };
 
-  ncclResult_t QueueWork(Work work, cudaStream_t stream);
+  // Queues work that passes bytes over a link.
+  ncclResult_t QueueWork(Work work, double bytes, cudaStream_t stream);
   ncclResult_t QueueCaptured(Work work, cudaStream_t stream);
   std::uint64_t TakeTurn();
   void RunInTurn(std::uint64_t turn, const Work& work);

@@ -4,6 +4,7 @@ is never the first one, in which optimizers make their state.
 """
 import ctypes
 import functools
+import itertools
 import os
 import pickle
 import sys
@@ -16,6 +17,10 @@ HERE = os.path.dirname(__file__)
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
 STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which does not read them while it trains
+COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
+READ_ALONE = ("send", "barrier")  # of them
+PRODUCTS = ("mm", "bmm")
+AROUND = ("_compile.py", "eval_frame.py")  # files of PyTorch that call this one in programs that import the compiler
 
 
 class Steps:
@@ -195,7 +200,7 @@ class Layers:
     def of_stack(self):
         line, modules = "", []
         frame = sys._getframe(1)
-        while frame is not None:
+        while frame is not None and not (line and modules and id(modules[0]) in self.paths):
             code = frame.f_code
             if code is self.call:
                 modules.append(frame.f_locals["self"])
@@ -220,8 +225,8 @@ def is_of_program(name):
 
 
 def has_other_code():
-    """Returns whether code between two operators may ask for memory: that of the compiler does."""
-    return "torch._dynamo" in sys.modules
+    """Returns whether code between two operators may ask for memory: that of Inductor does. Optimizers import the compiler without use."""
+    return "torch._inductor.compile_fx" in sys.modules
 
 
 def with_ends(operators, end):
@@ -280,6 +285,7 @@ def mode_of(steps, device=None):
 
         def begin_step(self):
             self.operators = []
+            self.product = None, 0  # the call that made the last product of matrices, and its address
             self.left_out = 0
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
@@ -295,7 +301,14 @@ def mode_of(steps, device=None):
             if is_view(function):  # its place alone counts, for its gradient
                 return function(*arguments, **named)
             begin = position(device), clock(device)
-            result = function(*arguments, **named)
+            if function is torch.ops.aten.add.Tensor and self.adds_bias(arguments):
+                function = torch.ops.aten.add_.Tensor
+                result = torch.ops.aten.alias.default(function(*arguments))
+            else:
+                result = function(*arguments, **named)
+            name = function._overloadpacket.__name__
+            if name in PRODUCTS:
+                self.product = call_of_program(), address_of(result)
             end = position(device) if has_other_code() else None, clock(device)
             if len(self.operators) >= MOST_OPERATORS:
                 self.left_out += 1
@@ -303,14 +316,33 @@ def mode_of(steps, device=None):
             used = list(tensors((*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
-                function._overloadpacket.__name__, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
-                addresses(used), addresses(tensors(written.values())), {
-                    "may_rerun": function.namespace == "aten" and not is_random(torch, function, arguments, named),
-                    "statistics": bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
-                    "from_host": any(not one.is_cuda and one.dim() > 0 for one in used)}))
+                name, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
+                addresses(used), addresses(tensors(written.values())), flags_of(
+                    function.namespace == "aten" and not is_random(torch, function, arguments, named),
+                    bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
+                    any(not one.is_cuda and one.dim() > 0 for one in used))))
             return result
 
+        def adds_bias(self, arguments):
+            """Returns whether a sum is that of one call of PyTorch with a product of matrices, as linear() makes it of an input that is not contiguous.
+            Without a mode it adds the bias in place."""
+            call, address = self.product
+            return call is not None and address == address_of(arguments[0]) and call == call_of_program()
+
     return Mode()
+
+
+def call_of_program():
+    """Returns the call in Python that runs the operator, or None in the backward pass."""
+    frame = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename == __file__ or os.path.basename(frame.f_code.co_filename) in AROUND):
+        frame = frame.f_back
+    return frame and (id(frame), frame.f_lasti)
+
+
+@functools.lru_cache(maxsize=None)  # one object for all operators alike: there may be a million
+def flags_of(may_rerun, statistics, from_host):
+    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host}
 
 
 @functools.lru_cache(maxsize=None)
@@ -325,6 +357,8 @@ def named_arguments(function, arguments, named):
 
 def written_by(function, arguments, named):
     """Returns the arguments that the operator writes, by name."""
+    if function.namespace == COLLECTIVES and function._overloadpacket.__name__ not in READ_ALONE:
+        return dict(itertools.islice(named_arguments(function, arguments, named).items(), 1))
     if not function._schema.is_mutable:
         return {}
     values = named_arguments(function, arguments, named)
@@ -332,8 +366,13 @@ def written_by(function, arguments, named):
             if argument.alias_info is not None and argument.alias_info.is_write and values.get(argument.name) is not None}
 
 
+@functools.lru_cache(maxsize=None)
+def has_tag(function, tag):
+    return tag in function.tags
+
+
 def is_random(torch, function, arguments, named):
-    if torch.Tag.nondeterministic_seeded not in function.tags:
+    if not has_tag(function, torch.Tag.nondeterministic_seeded):
         return False
     values = named_arguments(function, arguments, named)
     chances = [values.get(argument.name, argument.default_value) for argument in function._schema.arguments

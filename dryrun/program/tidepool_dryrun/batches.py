@@ -74,10 +74,10 @@ def search(measure, sizes, guess, memory, most):
     return best
 
 
-def computed(answer, memory, step, batch):
-    """Returns the largest batch that fits in the memory, without a further run, whether it is the least that it may be, and how it was found.
-    None where no memory grows with it. `answer` is that of a run with enough memory. `step` is the graph of its step, or None: then all
-    memory but weights and optimizer state is taken to grow, which gives the least."""
+def computed(answer, memory, step):
+    """Returns the largest batch that fits in the memory, in parts of that of the run, whether it is the least that it may be, and how it was
+    found, without a further run. None where no memory grows with it. `answer` is that of a run with enough memory. `step` is the graph of its
+    step, or None: then all memory but weights and optimizer state is taken to grow, which gives the least."""
     rank = answers.largest_of(answer["ranks"])
     live, reserved = answer["peak_live_bytes"], answer["reserved_range"][1]
     if not live or not reserved:
@@ -86,8 +86,8 @@ def computed(answer, memory, step, batch):
     budget = memory * live / reserved
     is_least = step is None or step.peak < (1 - NAMED_DIFFERENCE) * live
     if not is_least:
-        found, how = what_if.largest_batch(step, batch, budget), "computed from the task graph"
+        found, how = what_if.Growth(step).largest(budget), "computed from the task graph"
     else:
         fixed = sum(rank["categories"].get(name, 0) for name in FIXED)
-        found, how = math.floor(batch * (budget - fixed) / max(1, live - fixed)), "computed as if all but weights and optimizer state grew"
+        found, how = (budget - fixed) / max(1, live - fixed), "computed as if all but weights and optimizer state grew"
     return None if found is None else (found, is_least, how)

@@ -17,7 +17,8 @@ def rows(kind):
     return [ast.literal_eval(values) for values in re.findall(rf"^{kind}(\(.*?\))$", TABLE, re.MULTILINE | re.DOTALL)]
 
 
-LINKS = dict(rows("LINK"))  # bytes a second of copies from and to the host
+LINKS = dict(rows("LINK"))  # bytes a second in each direction
+NETWORK = 50e9  # bytes a second of a GPU to other nodes: 400 Gbit/s, as a DGX H100 has for each
 UNIFIED = "unified memory"  # in the place of a link
 MOST_PER_NODE = 8  # GPUs of a node that nothing else says
 
@@ -37,7 +38,8 @@ class Gpu:
     doubles: float
     floats: float
     halves: float
-    link: str
+    link: str  # to the host
+    peers: str  # the link to other GPUs of a node
     source: str
 
     @property
@@ -66,6 +68,11 @@ class Gpu:
     @property
     def link_bytes_per_second(self):
         return self.bytes_per_second / 2 if self.is_integrated else LINKS[self.link]
+
+    @property
+    def peer_bytes_per_second(self):
+        """The rate of collectives among the GPUs of a node: one that is alone there has none."""
+        return NETWORK if self.is_integrated else LINKS[self.peers]
 
     @property
     def per_node(self):

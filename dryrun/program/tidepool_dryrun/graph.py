@@ -5,6 +5,8 @@ Each request for memory that outlives an operator is a datum, and the record tel
 its uses. Memory that the program holds longer is read by a task of no time at its end, so the graph takes the memory that the run
 took.
 """
+import contextlib
+import gc
 import gzip
 import json
 import pathlib
@@ -20,6 +22,18 @@ OUTSIDE = "outside"  # the name of tasks between two operators
 MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
 OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False}  # code that PyTorch's dispatcher does not see
+
+
+@contextlib.contextmanager
+def without_collection():
+    """Pauses Python's search for cycles, which takes longer than all else where very many objects are made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def rounded(bytes_):
@@ -385,11 +399,13 @@ def requests_of(events):
     return [event for event in events if event["action"] in ("alloc", "free_completed")]
 
 
+@without_collection()
 def make(rank):
     """Returns the graph of the step that the process of a rank noted."""
     return Graph(*step_of(rank))
 
 
+@without_collection()
 def write(graph, name, gpu, peak, file):
     """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     data, tasks = entries(graph, lambda task: task.seconds)

@@ -143,12 +143,26 @@ def write_files(run, answer, title):
 
 def write_graph(run, step, answer, needed, title):
     """Writes the files of the task graph of a step that the options name. `needed` is the answer of the run that the step belongs to."""
-    name, peak = text.program_name(title), needed["peak_live_bytes"]
+    name = text.program_name(title)
     if run.options.graph:
-        answer["graph"] = graph.write(step, name, run.machine.gpu, peak, run.options.graph)
+        answer["graph"] = write_graphs(run, step, needed["ranks"], name)
     if run.options.front:
-        ratio = min(1.0, peak / needed["reserved_range"][1])  # PyTorch is assumed to reserve as much more in less memory
+        ratio = min(1.0, needed["peak_live_bytes"] / needed["reserved_range"][1])  # PyTorch is assumed to reserve as much more in less memory
         answer["front"] = front.write(run, step, ratio, name)
+
+
+def write_graphs(run, step, ranks, name):
+    """Writes the graph of the step of the rank that takes most, or those of all ranks where the name of the file has a place for their numbers.
+    Returns the part of the answer of the first."""
+    file, largest = run.options.graph, answers.largest_of(ranks)
+    others = [one for one in ranks if one is not largest] if outputs.RANK in file else []
+
+    def write(made, rank):
+        return graph.write(made, name, run.machine.gpu, rank["peak_live_bytes"], file.replace(outputs.RANK, str(rank["rank"])))
+
+    for one in others:
+        write(graph.make(one), one)
+    return write(step, largest)
 
 
 def explain(run, answer, title):

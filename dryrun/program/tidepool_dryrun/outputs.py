@@ -4,6 +4,7 @@ import os
 
 from . import text
 
+RANK = "{rank}"  # in the name of the file of a graph: each rank has one
 ENDINGS = {"snapshot": (), "report": (".html", ".svg", ".folded"), "graph": (), "front": (".svg",)}  # by the name of the option
 
 

@@ -31,7 +31,6 @@ MORE_RANKS = 688 * MIB  # the same; 576 MiB on eight GB200 (sglang#30908)
 LEAST_OF_NVLINK = 240 * MIB  # eight H100: 1.06 GB before the first exchange, with the context (nccl#1685), less the largest context
 NETWORK = 512 * MIB  # the buffer that all messages to other nodes share (nccl#2363)
 PEER = 469_000_000  # for each GPU of a node with messages: 3.28 GB more at the first exchange among eight H100 (nccl#1685)
-NVLINK_NAMES = ("H100 80GB HBM3", "H200", "B200", "B300", "A100-SXM4", "V100-SXM2")
 
 
 @dataclasses.dataclass
@@ -68,7 +67,7 @@ def least_context(gpu, counts):
 
 def ring(gpu):
     """Returns the least bytes of a communicator of more than two ranks that has run a collective."""
-    return LEAST_OF_NVLINK if any(name in gpu.title for name in NVLINK_NAMES) else LEAST_CONNECTION
+    return LEAST_OF_NVLINK if gpu.peers.startswith("NVLink") else LEAST_CONNECTION
 
 
 def least_of_nccl(gpu, per_node):

@@ -133,6 +133,7 @@ def environment(target, machine, stand_in, out, options, is_alone=False):
                CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND=f"{gpu.link_bytes_per_second:.0f}",
                CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one:g}" for one in gpu.operations_per_second),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
+               NCCL_HOST_LINKS=f"{gpu.peer_bytes_per_second:.0f},{gpus.NETWORK:.0f},{machine.devices}",
                NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(options.density))
     if options.memory_bytes is None:

@@ -2,6 +2,7 @@
 """Changes that would make a program fit, and a larger batch that does: checked by further dry runs, or computed from the task graph of its step."""
 import contextlib
 import dataclasses
+import math
 import pathlib
 import re
 import resource
@@ -115,11 +116,13 @@ class Remedies:
     def smaller_batch(self):
         """Returns the largest batch that was tried and fits, or None."""
         word = batches.of(self.run.command)
-        if word is None or word[1] < 2:
-            return None
+        if word is None:
+            return self.part_of_batch()
         (words, batch), found = word, {}
-        guess, *_ = batches.computed(self.needed, self.memory, self.graph, batch) or (batch // 2,)
-        value = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, guess, self.memory, batch - 1)
+        if batch < 2:
+            return None
+        share, *_ = batches.computed(self.needed, self.memory, self.graph) or (1 / 2,)
+        value = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, math.floor(share * batch), self.memory, batch - 1)
         if value == 0:
             return None
         answer, rank = found[value]
@@ -130,16 +133,29 @@ class Remedies:
         how = " ".join(batches.with_value(words, value))
         return {**self.row(f"batch {value} in place of {batch}", answer["peak_live_bytes"], slowdown, how, True), "fits": True}
 
+    def part_of_batch(self):
+        """Returns the row of a smaller batch of a program with a command that names none, computed from the graph, or None."""
+        growth = self.graph and what_if.Growth(self.graph)
+        found = growth and growth.largest(self.budget)
+        part = math.floor(found * 100) / 100 if found else 0
+        if not 0 < part < 1:
+            return None
+        return self.row(f"batch {part:.2f} times as large", growth.peak(part), growth.slowdown(part), "fewer or shorter samples in a step")
+
     def larger_batch(self, step):
-        """Returns how large the batch of a program that fits may be, or None where its command names none or no memory grows with it. `step`
-        is the graph of its step, or None. A program that takes little time runs once more for it."""
+        """Returns how large the batch of a program that fits may be, or None where no memory grows with it. `step` is the graph of its step, or
+        None. A program that takes little time runs once more for it, if its command names the batch."""
         word = batches.of(self.run.command)
-        computed = batches.computed(self.first, self.memory, step, word[1]) if word and word[1] > 0 else None
+        has_batch = word[1] > 0 if word else self.first["steps"] > 0
+        computed = batches.computed(self.first, self.memory, step) if has_batch else None
         if computed is None:
             return None
-        (_, batch), (found, is_least, how) = word, computed
-        most = batches.MOST_GROWTH * batch
-        found, is_least, checked = min(max(batch, found), most), is_least or found > most, False
+        share, is_least, how = computed
+        times, is_least = min(max(1.0, share), batches.MOST_GROWTH), is_least or share > batches.MOST_GROWTH
+        if not word:
+            return {"batch": None, "in_place_of": None, "times": math.floor(10 * times) / 10, "is_least": is_least, "checked": False, "how": how}
+        batch = word[1]
+        found, most, checked = math.floor(times * batch), batches.MOST_GROWTH * batch, False
         affordable = int(batch * HOST_SHARE * free_host_bytes() / (host_bytes() * len(self.first["ranks"])))
         if processor_seconds() <= CHEAP_SECONDS and affordable > batch:
             with contextlib.suppress(DryRunError):
@@ -149,7 +165,7 @@ class Remedies:
                 is_least = found == most
                 if fits and found <= (1 + batches.CLOSE) * other:
                     found, checked, how = other, True, "checked by a dry run"
-        return {"batch": found, "in_place_of": batch, "is_least": is_least, "checked": checked, "how": how}
+        return {"batch": found, "in_place_of": batch, "times": round(found / batch, 2), "is_least": is_least, "checked": checked, "how": how}
 
     def blocks_again(self):
         """Returns the row of as few blocks as suffice. Where a dry run takes more or less than was computed, more or fewer blocks are tried."""

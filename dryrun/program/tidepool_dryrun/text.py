@@ -297,11 +297,12 @@ def remedies(answer):
 
 def larger_batch(found):
     """Returns the row of the largest batch that fits, or none where it is not known or not larger."""
-    if found is None or found["batch"] == found["in_place_of"]:
+    if found is None or found["times"] == 1:
         return []
     most = "at least " if found["is_least"] else "" if found["checked"] else "about "
+    batch = f"{found['batch']} in place of {found['in_place_of']}" if found["batch"] else f"{found['times']:.1f} times as large"
     cure = "" if found["checked"] and not found["is_least"] else " (--fit finds the largest)"
-    return [("larger batch", f"{most}{found['batch']} in place of {found['in_place_of']}, {found['how']}{cure}")]
+    return [("larger batch", f"{most}{batch}, {found['how']}{cure}")]
 
 
 def memory_of(remedy):
@@ -310,11 +311,12 @@ def memory_of(remedy):
 
 def time_of(remedy):
     """Returns the time of a remedy, and whether it was computed alone."""
+    origin = "checked" if remedy["checked"] else "computed"
     if not remedy["fits"]:
-        return "does not suffice alone"
+        return f"does not suffice alone, {origin}"
     of_sample = " a sample" if remedy["name"].startswith("batch ") else ""
     time = "time not known" if remedy["slowdown"] is None else f"{remedy['slowdown']:.2f} x the time{of_sample}"
-    return f"{time}, {'checked' if remedy['checked'] else 'computed'}"
+    return f"{time}, {origin}"
 
 
 def graph(found):

@@ -3,6 +3,7 @@
 import math
 import re
 
+from . import roofline
 from .graph import rounded
 
 LEAST_SMALL_STATE = 4096  # elements: 8-bit optimizers keep the state of smaller weights in 32 bits
@@ -60,25 +61,46 @@ def growing(graph):
     return found
 
 
-def largest_batch(graph, batch, budget):
-    """Returns the largest batch of which the step takes at most `budget` bytes, or None where no data grows with it. Data and
-    workspaces that depend on the batch grow in proportion."""
-    grows = growing(graph)
-    fixed, grown = [0] * (len(graph.tasks) + 1), [0] * (len(graph.tasks) + 1)
-    for datum in graph.data:
-        begin, end = life(graph, datum)
-        change = grown if id(datum) in grows else fixed
-        change[begin] += rounded(datum.bytes)
-        change[end + 1] -= rounded(datum.bytes)
-    most, fixed_bytes, grown_bytes = math.inf, 0, 0
-    for position, task in enumerate(graph.tasks):
-        fixed_bytes += fixed[position]
-        grown_bytes += grown[position]
-        is_update = task.phase == "update"
-        of_batch = grown_bytes + (0 if is_update else task.workspace)
-        if of_batch:
-            most = min(most, (budget - fixed_bytes - (task.workspace if is_update else 0)) / of_batch)
-    return math.floor(most * batch) if grows else None
+class Growth:
+    """The memory and the time of a step with another batch, in parts of its own. Data and workspaces that depend on the batch, and times but
+    for the launch, grow in proportion."""
+
+    def __init__(self, graph):
+        grows = growing(graph)
+        self.tasks = graph.tasks
+        self.live = []  # bytes while each task runs: those that stay, and those that grow
+        fixed, grown = [0] * (len(graph.tasks) + 1), [0] * (len(graph.tasks) + 1)
+        for datum in graph.data:
+            begin, end = life(graph, datum)
+            change = grown if id(datum) in grows else fixed
+            change[begin] += rounded(datum.bytes)
+            change[end + 1] -= rounded(datum.bytes)
+        fixed_bytes = grown_bytes = 0
+        for position, task in enumerate(graph.tasks):
+            fixed_bytes += fixed[position]
+            grown_bytes += grown[position]
+            scratch = (task.workspace, 0) if task.phase == "update" else (0, task.workspace)
+            self.live.append((fixed_bytes + scratch[0], grown_bytes + scratch[1]))
+        self.has_any = bool(grows)
+
+    def largest(self, budget):
+        """Returns the largest batch of which the step takes at most `budget` bytes, or None where no data grows with it."""
+        if not self.has_any:
+            return None
+        if any(fixed > budget for fixed, _ in self.live):
+            return 0
+        return min(((budget - fixed) / grown for fixed, grown in self.live if grown), default=math.inf)
+
+    def peak(self, batch):
+        return max(math.ceil(fixed + batch * grown) for fixed, grown in self.live)
+
+    def slowdown(self, batch):
+        """Returns the time of a sample, in parts of that in the step."""
+        def of(task):
+            launch = task.seconds if task.phase == "update" else min(task.seconds, roofline.LAUNCH)
+            return launch + batch * (task.seconds - launch)
+
+        return sum(map(of, self.tasks)) / batch / sum(task.seconds for task in self.tasks)
 
 
 def state_on_host(graph, link):

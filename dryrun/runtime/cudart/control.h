@@ -79,6 +79,10 @@ void cudartHostRunKernel(const char* name, void* stream, double seconds, void* o
 // guess from the number of their threads; of the guess again with -1.
 void cudartHostKernelsMove(long long bytes);
 
+// Lets a stream be busy on the clock of events while a library exchanges data with other devices:
+// for `seconds`, with the time of a launch, if kernels are assumed to take time.
+void cudartHostExchange(void* stream, double seconds);
+
 // Returns the sum of the times that the work so far on a device is assumed to take, in nanoseconds:
 // 0 if kernels are not assumed to take time, or for a device that does not exist.
 long long cudartHostAssumedTime(int device);

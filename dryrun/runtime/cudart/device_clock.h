@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeviceClock: when the work of a device ends, by the times that it is assumed to take.
 //
-// A device has one engine for kernels, and one for copies in each direction. The work of an engine
+// A device has one engine for kernels, one for copies in each direction, and one for data of
+// libraries that passes between devices. The work of an engine
 // runs one after the other, after the earlier work of its stream, and after all that the stream or
 // the host waited for before. Nothing waits for these times.
 #ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_DEVICE_CLOCK_H_
@@ -21,7 +22,7 @@ namespace tidepool::cudart_host {
 enum class StreamKind : std::uint8_t { kBlocking, kNonBlocking, kLegacy };
 
 // Kernels also copy and fill memory of the device.
-enum class Engine : std::uint8_t { kKernels, kOut, kIn };
+enum class Engine : std::uint8_t { kKernels, kOut, kIn, kPeers };
 
 // Times are nanoseconds from the start of the device on. Streams have the names of the host device.
 // Thread-safe.
@@ -43,7 +44,7 @@ class DeviceClock {
   std::int64_t sum() const;
 
  private:
-  static constexpr std::size_t kEngines = 3;
+  static constexpr std::size_t kEngines = 4;
 
   struct OfStream {
     StreamKind kind = StreamKind::kBlocking;

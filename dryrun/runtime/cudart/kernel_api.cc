@@ -97,6 +97,12 @@ cudaError_t Launch(const char* function, cudaStream_t handle, std::string name, 
 
 thread_local std::int64_t moved_bytes = -1;  // by each kernel, or unknown
 
+// Lets work of a library pass its time, beside that of a launch.
+void PassLaunch(const Runtime& runtime, const StreamRef& stream, Engine engine, double seconds) {
+  const std::int64_t launch = AssumedTime(runtime.config(), 0);
+  if (launch > 0) stream.PassTime(engine, launch + static_cast<std::int64_t>(seconds * 1e9));
+}
+
 cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
                    cudaStream_t handle) {
   const std::int64_t bytes = moved_bytes < 0 ? AssumedBytesOf(threads) : moved_bytes;
@@ -153,11 +159,9 @@ extern "C" {
 void cudartHostRunKernel(const char* name, void* handle, double seconds, void* output,
                          long long bytes) {
   if (Runtime::Get().config().has_kernels == 0) return;
-  const auto nanoseconds = static_cast<std::int64_t>(seconds * 1e9);
   Launch(__func__, static_cast<cudaStream_t>(handle), name,
          [=](Runtime& runtime, const StreamRef& stream) {
-           const std::int64_t launch = AssumedTime(runtime.config(), 0);
-           stream.PassTime(Engine::kKernels, launch == 0 ? 0 : launch + nanoseconds);
+           PassLaunch(runtime, stream, Engine::kKernels, seconds);
            return output == nullptr
                       ? QueueForgetting(runtime, stream)
                       : QueueForgettingOf(runtime, stream, static_cast<char*>(output), bytes);
@@ -165,6 +169,17 @@ void cudartHostRunKernel(const char* name, void* handle, double seconds, void* o
 }
 
 void cudartHostKernelsMove(long long bytes) { moved_bytes = bytes; }
+
+void cudartHostExchange(void* handle, double seconds) {
+  CallOnStream(__func__, static_cast<cudaStream_t>(handle),
+               [seconds](Runtime& runtime, const StreamRef& stream) {
+                 return QueueOrCapture(runtime, stream, cudaGraphNodeTypeKernel,
+                                       [seconds](Runtime& again, const StreamRef& on) {
+                                         PassLaunch(again, on, Engine::kPeers, seconds);
+                                         return cudaSuccess;
+                                       });
+               });
+}
 
 void** __cudaRegisterFatBinary(void* /*binary*/) {
   static void* handle = nullptr;

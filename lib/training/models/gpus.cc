@@ -39,7 +39,8 @@ struct GpuRow {
   double tera_doubles;
   double tera_floats;
   double tera_halves;
-  std::string_view link;
+  std::string_view link;   // to the host
+  std::string_view peers;  // the link to other GPUs of a node
   std::string_view source;
 };
 

@@ -413,10 +413,12 @@ bool BestMaker::IsAsked(const Kind& kind) const {
   return (!kind.recomputes || options_.recomputes) && (!kind.in_parts || options_.part_bytes > 0);
 }
 
-// Whether the lead of a kind so far is much slower than the fastest schedule.
+// Whether all iterations of a kind so far are much slower than the fastest schedule. In pages that
+// may be an improved lead of the kind itself.
 bool BestMaker::IsMuchSlower(const Kind& kind) const {
   constexpr double kMuchSlower = 1.1;
-  return !kind.choices[0].empty() && kind.lead.seconds > seconds_ * kMuchSlower;
+  const double seconds = std::min(kind.lead.seconds, kind.planned.seconds);
+  return !kind.choices[0].empty() && seconds > seconds_ * kMuchSlower;
 }
 
 void BestMaker::Advance(Kind& kind, double work) {

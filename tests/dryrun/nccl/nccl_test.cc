@@ -602,6 +602,60 @@ TEST_P(NcclTest, BuffersTakeMemoryOfTheDevice) {
   EXPECT_EQ(unsetenv("NCCL_HOST_MEMORY"), 0);
 }
 
+// A node has two devices, so the link of three ranks is the network.
+TEST_P(NcclTest, OperationsTakeTheTimeOfTheirLink) {
+  ASSERT_EQ(setenv("NCCL_HOST_LINKS", "1e8,1e7,2", 1), 0);
+  CudartHostConfig config = Config(kRanks);
+  config.has_data = GetParam();
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e12;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  constexpr std::size_t kBytes = 20'000;
+  constexpr double kLaunch = 0.005;
+  const auto milliseconds = [](const Rank& own, auto queue) {
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    const long long begin = cudartHostAssumedEnd(own.rank);
+    EXPECT_EQ(queue(), ncclSuccess);
+    return static_cast<double>(cudartHostAssumedEnd(own.rank) - begin) / 1e6 - kLaunch;
+  };
+  const auto reduce = [](const Rank& own) {
+    return ncclAllReduce(own.memory, own.memory, kBytes, ncclInt8, ncclSum, own.comm, own.stream);
+  };
+  OnRanks(2, [&](const Rank& own) {
+    EXPECT_NEAR(milliseconds(own, [&] { return reduce(own); }), 0.2, 0.001);
+    EXPECT_NEAR(milliseconds(own,
+                             [&] {
+                               return ncclAllGather(own.memory, own.Output<char>(), kBytes / 2,
+                                                    ncclInt8, own.comm, own.stream);
+                             }),
+                0.1, 0.001);
+    EXPECT_NEAR(milliseconds(own,
+                             [&] {
+                               ncclGroupStart();
+                               ncclSend(own.memory, kBytes, ncclInt8, 1 - own.rank, own.comm,
+                                        own.stream);
+                               ncclRecv(own.Output<char>(), kBytes, ncclInt8, 1 - own.rank,
+                                        own.comm, own.stream);
+                               return ncclGroupEnd();
+                             }),
+                0.2, 0.001)
+        << "in both directions at once";
+    const cudaStream_t kernels = NewStream();
+    EXPECT_NEAR(milliseconds(own,
+                             [&] {
+                               cudartHostRunKernel("kernel", kernels, 1e-3, nullptr, 0);
+                               return reduce(own);
+                             }),
+                1, 0.001)
+        << "beside kernels";
+    EXPECT_EQ(cudaStreamDestroy(kernels), cudaSuccess);
+  });
+  OnRanks(kRanks, [&](const Rank& own) {
+    EXPECT_NEAR(milliseconds(own, [&] { return reduce(own); }), 8.0 / 3, 0.001);
+  });
+  EXPECT_EQ(unsetenv("NCCL_HOST_LINKS"), 0);
+}
+
 TEST_P(NcclTest, TwoRanksNeedTwoDevices) {
   std::vector<ncclComm_t> comms(2);
   const std::vector<int> devices = {1, 1};

@@ -566,10 +566,10 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(self.search(775, 13), (0, []))
         self.assertEqual(self.search(235, 7), (7, [7]), "13 gives no answer")
 
-    def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, host=1.0, **categories):
+    def larger(self, step, memory, live, words="t.py --batch 4", seconds=1000, reserved=None, runs=None, host=1.0, steps=3, **categories):
         rank = {"out_of_memory": None, "fits": True, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": live, "memory_bytes": memory,
                 "categories": {"optimizer state": 0, **categories}, "outside": {"counts": False, "host_bytes": [0, 0]}}
-        answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory}
+        answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory, "steps": steps}
         run = unittest.mock.Mock(command=words.split(), options=main.Options(command=[], stand_in=""),
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
         with remedies.Remedies(run, answer) as further, unittest.mock.patch.multiple(
@@ -580,19 +580,23 @@ class BatchTest(unittest.TestCase):
 
     def test_all_but_weights_and_state_grows_without_a_graph(self):
         found = self.larger(None, 1000, 500, weights=100)
-        self.assertEqual(found, {"batch": 9, "in_place_of": 4, "is_least": True, "checked": False,
+        self.assertEqual(found, {"batch": 9, "in_place_of": 4, "times": 2.25, "is_least": True, "checked": False,
                                  "how": "computed as if all but weights and optimizer state grew"})
         self.assertEqual(self.larger(None, 1 << 30, 500, weights=100)["batch"], 16 * 4)
         self.assertEqual(self.larger(None, 500, 500)["batch"], 4)
-        self.assertIsNone(self.larger(None, 1000, 500, words="t.py"))
+        # A command that names no batch.
+        self.assertEqual(self.larger(None, 1000, 500, words="t.py", weights=100), {**found, "batch": None, "in_place_of": None, "times": 2.2})
+        self.assertEqual(self.larger(None, 1 << 30, 500, words="t.py")["times"], 16)
+        self.assertEqual(self.larger(None, 500, 500, words="t.py")["times"], 1)
+        self.assertIsNone(self.larger(None, 1000, 500, words="t.py", steps=0), "a program that does not train may have no batch")
 
     # PyTorch reserves twice as much as is live with four samples, and hardly more with many.
     def test_a_short_program_runs_once_more(self):
         words = {"reserved": 280, "seconds": 2, "runs": lambda batch: 240 + 10 * batch}
-        self.assertEqual(self.larger(None, 775, 140, **words), {"batch": 53, "in_place_of": 4, "is_least": False, "checked": False,
+        self.assertEqual(self.larger(None, 775, 140, **words), {"batch": 53, "in_place_of": 4, "times": 13.25, "is_least": False, "checked": False,
                                                                "how": "on the line through two dry runs"})
         self.assertEqual(self.larger(None, 900, 480, **{**words, "reserved": 480, "runs": lambda batch: 120 * batch}),
-                         {"batch": 7, "in_place_of": 4, "is_least": False, "checked": True, "how": "checked by a dry run"})
+                         {"batch": 7, "in_place_of": 4, "times": 1.75, "is_least": False, "checked": True, "how": "checked by a dry run"})
         self.assertEqual(self.larger(None, 100_000, 140, **words)["batch"], 16 * 4)
         self.assertTrue(self.larger(None, 100_000, 140, **words)["is_least"])
         self.assertEqual(self.larger(None, 775, 140, **{**words, "seconds": 31})["how"], "computed as if all but weights and optimizer state grew")
@@ -629,10 +633,17 @@ class BatchTest(unittest.TestCase):
         # While the first product runs: the weight and its copy, and an input, a result and two blocks of workspace that grow. In the update: the weight,
         # its gradient and a workspace.
         self.assertEqual(step.peak, 9 * BLOCK)
-        self.assertEqual(what_if.largest_batch(step, 4, 14 * BLOCK), 12)
-        self.assertEqual(what_if.largest_batch(step, 4, 9 * BLOCK), 7)
+        growth = what_if.Growth(step)
+        self.assertEqual(growth.largest(14 * BLOCK), 3)
+        self.assertEqual(growth.largest(9 * BLOCK), 1.75)
+        self.assertEqual(growth.largest(8 * BLOCK), 0, "the update alone needs more")
+        self.assertEqual([growth.peak(batch) for batch in (3, 1.75, 0.5)], [14 * BLOCK, 9 * BLOCK, 9 * BLOCK])
+        # With half of the batch the last of six operators of a millisecond takes as long, and the others the time of a launch and half of the rest.
+        self.assertAlmostEqual(growth.slowdown(0.5), 2 * (1 + 5 * (0.005 + 0.995 / 2)) / 6)
         found = self.larger(step, 14 * BLOCK, 9 * BLOCK)
         self.assertEqual((found["batch"], found["is_least"], found["how"]), (12, False, "computed from the task graph"))
+        self.assertEqual(self.larger(step, 14 * BLOCK, 9 * BLOCK, words="t.py"),
+                         {"batch": None, "in_place_of": None, "times": 3, "is_least": False, "checked": False, "how": "computed from the task graph"})
         self.assertTrue(self.larger(step, 14 * BLOCK, 10 * BLOCK)["is_least"], "the peak is outside of the step")
 
 
@@ -747,6 +758,26 @@ class RemediesTest(unittest.TestCase):
                 self.assertEqual(one.smaller_batch()["how"], how)
 
 
+    def part_of_batch(self, budget, step):
+        one = object.__new__(remedies.Remedies)
+        one.run, one.graph, one.budget = unittest.mock.Mock(command=["python", "t.py"]), step, budget
+        return one.smaller_batch()
+
+    def test_a_batch_that_the_command_does_not_name_is_a_part_of_it(self):
+        step = Program()
+        step.begin()
+        step.run("copy", makes=(1,), from_host=True)
+        step.run("mm", uses=(1,), makes=(2,))
+        step.run("mm", "backward", uses=(1, 2), makes=(3,))
+        step = step.graph()
+        row = self.part_of_batch(2 * BLOCK, step)
+        self.assertAlmostEqual(row.pop("slowdown"), (0.66 + 0.34 * 0.005) / 0.66, places=4)
+        self.assertEqual(row, {"name": "batch 0.66 times as large", "peak_bytes": -(-3 * BLOCK * 66 // 100), "checked": False, "fits": True,
+                               "how": "fewer or shorter samples in a step"})
+        self.assertIsNone(self.part_of_batch(BLOCK // 1000, step))
+        self.assertIsNone(self.part_of_batch(BLOCK, None), "a step without a graph")
+
+
 class IntegratedTest(unittest.TestCase):
     """The remedies for a GPU that shares the memory of the host: nothing moves there."""
 
@@ -804,13 +835,15 @@ class IntegratedTest(unittest.TestCase):
 
 class TextTest(unittest.TestCase):
     def test_prints_how_large_a_batch_may_be(self):
-        found = {"batch": 12, "in_place_of": 4, "is_least": False, "checked": False, "how": "computed from the task graph"}
+        found = {"batch": 12, "in_place_of": 4, "times": 3, "is_least": False, "checked": False, "how": "computed from the task graph"}
         self.assertEqual(text.larger_batch(found),
                          [("larger batch", "about 12 in place of 4, computed from the task graph (--fit finds the largest)")])
         self.assertIn("at least 12", text.larger_batch({**found, "is_least": True})[0][1])
         self.assertEqual(text.larger_batch({**found, "checked": True, "how": "checked by a dry run"})[0][1],
                          "12 in place of 4, checked by a dry run")
-        self.assertEqual(text.larger_batch({**found, "batch": 4}) + text.larger_batch(None), [])
+        self.assertEqual(text.larger_batch({**found, "batch": 4, "times": 1}) + text.larger_batch(None), [])
+        self.assertEqual(text.larger_batch({**found, "batch": None, "in_place_of": None, "times": 2.2})[0][1],
+                         "about 2.2 times as large, computed from the task graph (--fit finds the largest)")
 
     def test_prints_what_would_make_a_program_fit(self):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
@@ -826,8 +859,8 @@ class TextTest(unittest.TestCase):
             {"name": "schedule", "peak_bytes": None, "slowdown": None, "checked": False, "fits": False, "how": "no room"}]
         self.assertEqual(text.remedies(answer)[1:],
                          [("to make it fit", "batch 2 in place of 4   1.0 GiB live   1.25 x the time a sample, checked   --batch 2"),
-                          ("", "other                   4.0 GiB live   does not suffice alone"),
-                          ("", "schedule                 no schedule   does not suffice alone")])
+                          ("", "other                   4.0 GiB live   does not suffice alone, computed"),
+                          ("", "schedule                 no schedule   does not suffice alone, computed")])
         answer["integrated"] = True
         self.assertEqual(text.remedies(answer)[-1],
                          ("", "no change moves data to the host: the NVIDIA GB10 shares its memory, so that would leave no more room"))
