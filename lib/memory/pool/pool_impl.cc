@@ -346,7 +346,8 @@ absl::Status PoolImpl::NotLive(const void* address) const {
 
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, {}, locks_);
+  absl::StatusOr<std::int64_t> given_back =
+      memory_->Trim(keep_bytes, {}, Receiver::kDevice, locks_);
   ServeWaiting();  // growth can have the memory that the device has again
   if (!given_back.ok() || own_regions_ == nullptr) return given_back;
   const absl::StatusOr<std::int64_t> lent =
@@ -355,9 +356,9 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   return *given_back + *lent;
 }
 
-absl::StatusOr<std::int64_t> PoolImpl::TrimOwn(std::int64_t keep_bytes) {
+absl::StatusOr<std::int64_t> PoolImpl::LendUnused(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  return memory_->Trim(keep_bytes, {}, locks_);
+  return memory_->Trim(keep_bytes, {}, Receiver::kTakers, locks_);
 }
 
 void PoolImpl::Mark(std::string_view name) {
@@ -376,7 +377,7 @@ void PoolImpl::BeginIteration() {
   const PlanNeeds needs = observers_.BeginIteration(arena_.blocks(), memory_->exclusions_stay());
   // Without an answer of the device the memory stays.
   if (memory_->held_bytes() > needs.most_bytes) {
-    memory_->Trim(options_.initial_bytes, needs.range, locks_).IgnoreError();
+    memory_->Trim(options_.initial_bytes, needs.range, Receiver::kDevice, locks_).IgnoreError();
   }
   memory_->Provide(needs.range, locks_);
 }

@@ -122,8 +122,9 @@ class PoolImpl final : public Pool {
   Taker& taker() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
     return memory_->backing()->taker();
   }
-  // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
-  absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
+  // Lends unused memory of this pool to the others, as long as `keep_bytes` stay. Returns the
+  // bytes.
+  absl::StatusOr<std::int64_t> LendUnused(std::int64_t keep_bytes);
   // The functions of WaitingQueue, for its queue.
   void MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below);
   void WakeCalledWaiters();

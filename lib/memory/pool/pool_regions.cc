@@ -453,7 +453,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   // Without a piece it may hold less than its least, and with it more than its most.
   for (const std::int64_t kept_bytes : {least_bytes, std::int64_t{0}}) {
     if (pool.taker().held_bytes() <= most_bytes) break;
-    if (absl::Status status = pool.TrimOwn(kept_bytes).status(); !status.ok()) {
+    if (absl::Status status = pool.LendUnused(kept_bytes).status(); !status.ok()) {
       return Because(status, not_limited);
     }
   }

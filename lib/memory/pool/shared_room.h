@@ -145,10 +145,10 @@ class SharedRoom {
   // are called before the first one wakes, so that the highest looks first.
   static void Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
                    std::int64_t below = std::numeric_limits<std::int64_t>::max());
-  // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
+  // Return whether other pools lent memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
   bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
-  bool TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
+  bool BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
   void ForgetMissing(const PoolImpl& wanting);
 
   PhysicalStore& store_;
