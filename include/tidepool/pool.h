@@ -354,7 +354,7 @@ class TIDEPOOL_EXPORT Pool {
   // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
   // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
   // FailedPrecondition when the region sleeps, or where a stream that captures a graph would have
-  // to wait. O(regions).
+  // to wait. O(log regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;
   // Bounds the memory of a region, which has none at first: others leave room in the budget for
   // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole

@@ -3,6 +3,7 @@
 #include "lib/memory/pool/pool_regions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -75,16 +76,18 @@ absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
         "a region needs virtual memory, and the memory of the pool is in segments: create the pool "
         "with virtual memory, on a device that has it");
   }
-  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  if (const Region* const known = FindOrNull(tag)) return known->pool.get();
   const locks::MutexLock making(&making_);
-  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  if (const Region* const known = FindOrNull(tag)) return known->pool.get();
   absl::StatusOr<std::unique_ptr<Region>> made = Make(tag);
   if (!made.ok()) return made.status();
-  PoolImpl* const pool = (*made)->pool.get();
-  room_.Add(*pool);
+  Region* const region = made->get();
+  room_.Add(*region->pool);
   const locks::MutexLock lock(&table_);
   regions_.push_back(*std::move(made));
-  return pool;
+  by_tag_[region->tag] = region;
+  by_begin_[region->begin] = region;
+  return region->pool.get();
 }
 
 absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::string_view tag) const {
@@ -109,12 +112,20 @@ absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::stri
   return region;
 }
 
-absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) const {
+PoolRegions::Region* PoolRegions::FindOrNull(std::string_view tag) const {
   const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) {
-    if (region->tag == tag) return region.get();
-  }
+  const auto found = by_tag_.find(tag);
+  return found == by_tag_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) const {
+  if (Region* const region = FindOrNull(tag)) return region;
+  return NoRegion(tag);
+}
+
+absl::Status PoolRegions::NoRegion(std::string_view tag) const {
   std::string known;
+  const locks::MutexLock lock(&table_);
   for (const std::unique_ptr<Region>& region : regions_) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", absl::CHexEscape(region->tag));
   }
@@ -126,10 +137,10 @@ PoolRegions::Region* PoolRegions::FindByAddress(const void* address) const {
   if (!room_.HasRegions()) return nullptr;
   const auto* const wanted = static_cast<const std::byte*>(address);
   const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) {
-    if (wanted >= region->begin && wanted < region->end) return region.get();
-  }
-  return nullptr;
+  const auto after = by_begin_.upper_bound(wanted);
+  if (after == by_begin_.begin()) return nullptr;
+  Region* const region = std::prev(after)->second;
+  return wanted < region->end ? region : nullptr;
 }
 
 Pool* PoolRegions::Holding(const void* address) const {
