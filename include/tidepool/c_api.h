@@ -7,7 +7,9 @@
    Unless a comment says otherwise, a function is thread-safe and returns a tidepool_status. No
    exception leaves a function. A call that fails changes nothing that its output parameters point
    to, except that an allocation that fails stores NULL. The calling thread can read the cause from
-   tidepool_last_error().
+   tidepool_last_error(). A call on a pool in which the host has no memory left ends the process,
+   with a message on stderr, because the pool may be half-changed; other calls return
+   TIDEPOOL_OUT_OF_MEMORY.
 
    A pool belongs to the process that made it. In a forked child every call on it returns
    TIDEPOOL_FAILED_PRECONDITION at once. Destroying a pool while another thread uses it is an error

@@ -202,6 +202,8 @@ struct PoolBlock {
   std::vector<Stream> pending;
 };
 
+// A call in which the host has no memory left (std::bad_alloc) ends the process, with a message on
+// stderr: a pool that is half-changed could hand out memory twice. Create throws.
 class TIDEPOOL_EXPORT Pool {
  public:
   // `device` outlives the pool. InvalidArgument for options out of range, such as a budget larger

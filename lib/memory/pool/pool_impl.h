@@ -37,7 +37,7 @@
 
 namespace tidepool::pool {
 
-class PoolImpl final : public Pool {
+class PoolImpl : public Pool {
  public:
   // `options` are resolved, and `policy` is made for them.
   PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy);

@@ -13,6 +13,7 @@
 #include "lib/memory/pool/pool_impl.h"
 #include "lib/memory/pool/pool_options.h"
 #include "lib/memory/pool/shared_observer.h"
+#include "lib/memory/pool/without_host_memory.h"
 #include "tidepool/log.h"
 
 namespace tidepool::pool {
@@ -104,8 +105,8 @@ absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::stri
   }
   options.recorder = region->observer.get();
   region->figures.tag = region->tag;
-  region->pool = std::make_unique<PoolImpl>(device_, options, *std::move(policy),
-                                            PoolImpl::Place{region->tag, store_, untagged_});
+  region->pool = std::make_unique<EndsWithoutHostMemory<PoolImpl>>(
+      device_, options, *std::move(policy), PoolImpl::Place{region->tag, store_, untagged_});
   if (absl::Status status = region->pool->Start(); !status.ok()) return status;
   region->begin = static_cast<const std::byte*>(region->pool->base());
   region->end = region->begin + MemorySource::AddressBytes(options, device_);
