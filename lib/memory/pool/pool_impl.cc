@@ -221,12 +221,19 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&](bool again) {
+  WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
+  const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
-    blocked_ += again ? 0 : 1;
     CallDeferred(priority);
+    return !stop.stop_requested() && CallForWaiter(waiter, calls, is_last);
   };
-  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
+  const auto sleeps = [&, has_slept = false]() mutable {
+    locks_.books.AssertHeld();
+    blocked_ += std::exchange(has_slept, true) ? 0 : 1;
+    return LacksRoom(waiter) ? calls.next : absl::InfiniteFuture();
+  };
+  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps);
+  if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   CallDeferred(priority);
   ServeWaiting();  // the pool may have grown, or the queue be open again
@@ -385,8 +392,20 @@ void PoolImpl::BeginIteration() {
 // Waits without the lock.
 void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
 
-// Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
-// it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
+// The function may come to have room without a call of the pool. So it is called again, after as
+// long as the request has waited: few times, whatever it does.
+bool PoolImpl::CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
+  constexpr absl::Duration kFirst = absl::Milliseconds(10);
+  if (!LacksRoom(waiter) || (!is_last && absl::Now() < calls.next)) return false;
+  if (CallForRoom(calls.request)) return true;
+  const absl::Time now = absl::Now();
+  const bool may_call = calls.request.attempt < kMostOutOfMemoryCalls;
+  calls.next = may_call ? now + std::max(kFirst, now - calls.begin) : absl::InfiniteFuture();
+  return false;
+}
+
+// Called by the waiter's own thread. The request is hopeless when there was nothing to be freed
+// before it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
 absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherFrees();
@@ -397,9 +416,8 @@ absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live || waiter.is_deferred) return address;
   const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
-  if (!queue_.IsHopeless(waiter, has_live)) return address;
-  const auto& [bytes, hint, stream] = waiter.wanted;
-  return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+  waiter.is_hopeless = queue_.IsHopeless(waiter, has_live);
+  return address;
 }
 
 // It counts as deferred before it asks, so the other one sees it or has looked.

@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lib/memory/pool/inspect.h"
 #include "lib/memory/pool/memory_source.h"
@@ -196,6 +198,20 @@ class PoolImpl : public Pool {
     return room_.frees() - counted_frees_;
   }
   absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // The calls of the caller's function for a request that waits.
+  struct WaitingCalls {
+    OutOfMemoryRequest request;
+    absl::Time begin = absl::Now();
+    absl::Time next = absl::InfinitePast();
+  };
+  // Whether a waiter is about to sleep, or to be refused, for want of memory.
+  bool LacksRoom(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return options_.on_out_of_memory && !memory_->is_asleep() && !waiter.is_deferred;
+  }
+  // Calls the caller's function for a waiter if a call is due, or the last. Returns whether it made
+  // room.
+  bool CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a waiter leaves memory of the budget to one of higher priority, in any pool of it,
   // which looks before. That one then calls it.
   bool Defers(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
