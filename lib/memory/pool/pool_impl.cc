@@ -4,6 +4,8 @@
 #include "lib/memory/pool/pool_impl.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -225,6 +227,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
     CallDeferred(priority);
+    WakeNext();
     return !stop.stop_requested() && CallForWaiter(waiter, calls, is_last);
   };
   const auto sleeps = [&, has_slept = false]() mutable {
@@ -232,11 +235,14 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
     blocked_ += std::exchange(has_slept, true) ? 0 : 1;
     return LacksRoom(waiter) ? calls.next : absl::InfiniteFuture();
   };
+  waiters_.fetch_add(1);
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps);
+  waiters_.fetch_sub(1);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   CallDeferred(priority);
   ServeWaiting();  // the pool may have grown, or the queue be open again
+  WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
   Refuse(bytes, hint, stream).IgnoreError();
@@ -393,7 +399,7 @@ void PoolImpl::BeginIteration() {
 void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
 
 // The function may come to have room without a call of the pool. So it is called again, after as
-// long as the request has waited: few times, whatever it does.
+// long as the request has waited: few times in any case.
 bool PoolImpl::CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
   constexpr absl::Duration kFirst = absl::Milliseconds(10);
   if (!LacksRoom(waiter) || (!is_last && absl::Now() < calls.next)) return false;
@@ -438,6 +444,11 @@ void PoolImpl::CallDeferred(int priority) {
   locks_.WithoutBooks([&] { return room_.CallWaitersBelow(priority), true; });
 }
 
+void PoolImpl::WakeNext() {
+  if (!room_.HasRegions() || !room_.HasSeveralWaiters()) return;
+  locks_.WithoutBooks([&] { return room_.WakeNext(), true; });
+}
+
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
   if (arena_.live_count() > 0) return true;
   if (!room_.HasRegions() || wanted.bytes > taker().most_bytes()) return false;
@@ -448,20 +459,28 @@ bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
 void PoolImpl::ServeWaiting() {
   if (queue_.empty()) [[likely]]
     return;
-  queue_.ServeAll([this](Waiter& waiter) { locks_.books.AssertHeld(), Serve(waiter); });
+  constexpr std::int64_t kNoSize = std::numeric_limits<std::int64_t>::max();
+  std::array too_large = {kNoSize, kNoSize};  // by hint
+  queue_.ServeAll([&](Waiter& waiter) {
+    locks_.books.AssertHeld();
+    Serve(waiter, too_large[waiter.wanted.hint == Hint::kResident ? 0 : 1]);
+  });
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
 // thread.
-void PoolImpl::Serve(Waiter& waiter) {
+void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   if (memory_->is_asleep()) return;
   if (observers_.BeginsIteration()) return waiter.CallThread();
-  absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
+  const std::int64_t bytes = arena_.Rounded(waiter.wanted.bytes);
+  absl::StatusOr<void*> address = nullptr;
+  if (bytes < too_large) address = TryAllocate(waiter.wanted);
   if (!address.ok() || *address != nullptr) {
     waiter.result = std::move(address);
-  } else if (memory_->MayGrow(arena_.Rounded(waiter.wanted.bytes)) || arena_.live_count() == 0) {
-    waiter.CallThread();
+    return;
   }
+  too_large = std::min(too_large, bytes);
+  if (memory_->MayGrow(bytes) || arena_.live_count() == 0) waiter.CallThread();
 }
 
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
@@ -688,17 +707,32 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below) {
+void PoolImpl::MarkCalledWaiters(std::int64_t below) {
+  if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.MarkCalled(most_bytes, below);
+  queue_.MarkCalled(below);
 }
 
-void PoolImpl::WakeCalledWaiters() {
+void PoolImpl::MarkWaitersCalledByFree(std::int64_t room) {
+  if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.WakeCalled();
+  queue_.MarkCalledByFree(room);
+}
+
+std::optional<int> PoolImpl::FirstCalledWaiter(std::int64_t room, std::uint64_t calls) {
+  if (waiters_.load() == 0) return std::nullopt;
+  const BackoffLock lock(locks_.books);
+  return queue_.FirstCalled(room_.calls() == calls ? room
+                                                   : std::numeric_limits<std::int64_t>::max());
+}
+
+void PoolImpl::WakeFirstWaiter() {
+  const BackoffLock lock(locks_.books);
+  queue_.WakeFirst();
 }
 
 bool PoolImpl::HasCalledWaiterAbove(int priority) const {
+  if (waiters_.load() == 0) return false;
   const BackoffLock lock(locks_.books);
   return queue_.HasCalledAbove(priority);
 }

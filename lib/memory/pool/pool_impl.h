@@ -17,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,9 +129,12 @@ class PoolImpl : public Pool {
   // bytes.
   absl::StatusOr<std::int64_t> LendUnused(std::int64_t keep_bytes);
   // The functions of WaitingQueue, for its queue.
-  void MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below);
-  void WakeCalledWaiters();
+  void MarkCalledWaiters(std::int64_t below);
+  void MarkWaitersCalledByFree(std::int64_t room);
+  void WakeFirstWaiter();
   bool HasCalledWaiterAbove(int priority) const;
+  // Likewise; takes no calls back when there were more than `calls` calls (SharedRoom).
+  std::optional<int> FirstCalledWaiter(std::int64_t room, std::uint64_t calls);
   // Notes that others registered memory of this pool, and ends that.
   absl::Status Register(const void* address, std::int64_t bytes);
   absl::Status Unregister(const void* address, std::int64_t bytes);
@@ -218,10 +222,14 @@ class PoolImpl : public Pool {
   void EndDeferral(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Calls the waiters that left room to one of a priority, which has looked or is gone.
   void CallDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Lets the next waiter look, in any pool of the budget, when this one has looked or is gone.
+  void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  void Serve(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Leaves the free blocks alone where the request has `too_large` bytes or more: no free block
+  // serves so many. Lowers that.
+  void Serve(Waiter& waiter, std::int64_t& too_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets waiters of the other pools look after a free. Releases the lock if there are any.
   [[gnu::always_inline]] void CallOtherPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream)
@@ -240,6 +248,7 @@ class PoolImpl : public Pool {
   StreamArena arena_ ABSL_GUARDED_BY(locks_.books);
   Observers observers_ ABSL_GUARDED_BY(locks_.books);
   WaitingQueue queue_ ABSL_GUARDED_BY(locks_.books);
+  std::atomic<int> waiters_ = 0;  // those of the queue; changed under the books
   Registrations registrations_ ABSL_GUARDED_BY(locks_.books);  // none in a pool that is no region
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;

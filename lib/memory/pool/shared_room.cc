@@ -56,25 +56,44 @@ bool SharedRoom::BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_
 
 // Without live memory no further free comes, and each waiter must find that out.
 void SharedRoom::CallWaitersBut(const PoolImpl& freeing) {
+  ++calls_;
+  const std::int64_t room = RoomLeft();
+  for (PoolImpl* const pool : Pools()) {
+    if (pool != &freeing) pool->MarkWaitersCalledByFree(room);
+  }
+  WakeNext();
+}
+
+std::int64_t SharedRoom::RoomLeft() const {
   std::int64_t live_bytes = 0;
-  std::vector<PoolImpl*> pools = Pools();
-  for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
-  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
-                                            : store_.limit_bytes() - live_bytes;
-  std::erase(pools, &freeing);
-  Call(pools, room);
+  for (const PoolImpl* const pool : Pools()) live_bytes += pool->AwakeLiveBytes();
+  return live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
+                         : store_.limit_bytes() - live_bytes;
 }
 
-void SharedRoom::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
+void SharedRoom::CallAllWaiters() { Call(std::numeric_limits<std::int64_t>::max()); }
 
-void SharedRoom::CallWaitersBelow(int priority) {
-  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
+void SharedRoom::CallWaitersBelow(int priority) { Call(priority); }
+
+void SharedRoom::Call(std::int64_t below) {
+  ++calls_;
+  for (PoolImpl* const pool : Pools()) pool->MarkCalledWaiters(below);
+  WakeNext();
 }
 
-void SharedRoom::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
-                      std::int64_t below) {
-  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
-  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
+// A free that this does not see yet calls waiters after it, and counts that before.
+void SharedRoom::WakeNext() {
+  const std::uint64_t calls = calls_.load();
+  const std::int64_t room = RoomLeft();
+  PoolImpl* first = nullptr;
+  int highest = 0;
+  for (PoolImpl* const pool : Pools()) {
+    const std::optional<int> priority = pool->FirstCalledWaiter(room, calls);
+    if (!priority.has_value() || (first != nullptr && *priority <= highest)) continue;
+    first = pool;
+    highest = *priority;
+  }
+  if (first != nullptr) first->WakeFirstWaiter();
 }
 
 bool SharedRoom::HasCalledWaiterAbove(int priority) const {

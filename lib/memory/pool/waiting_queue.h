@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/memory/pool/backoff_mutex.h"
@@ -43,20 +44,23 @@ struct Waiter {
   // Makes the waiter's thread look for memory by itself.
   void CallThread() {
     is_called = true;
+    is_called_by_frees = false;
     woken.notify_one();
   }
 
-  // Whether it is refused: it looked, and nobody called it since.
+  // Whether it is refused: it looked, and was not called since.
   bool IsRefused() const { return is_hopeless && !is_called; }
   // Whether no later request of the queue may be served first.
   bool IsExhausted() const { return overtakes >= Pool::kMostOvertakes; }
 
   const WantedMemory wanted;
-  const int priority;        // a request that does not wait has 0
-  int overtakes = 0;         // how often later requests of the queue were served first
-  bool is_looking = false;   // its thread looks for memory, so no other thread may serve it
-  bool is_called = false;    // its thread must look once more
-  bool is_hopeless = false;  // it found no room, and no free will come that makes some
+  const int priority;               // a request that does not wait has 0
+  int overtakes = 0;                // how often later requests of the queue were served first
+  bool is_looking = false;          // its thread looks for memory, so no other thread may serve it
+  bool is_asleep = false;           // its thread sleeps, or was just woken
+  bool is_called = false;           // its thread must look once more
+  bool is_called_by_frees = false;  // it was called for the room that frees left, and only so
+  bool is_hopeless = false;         // it found no room, and no free will come that makes some
   bool is_deferred = false;  // it leaves room to a waiter of higher priority, which looks before it
   std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
   std::condition_variable_any woken;
@@ -105,17 +109,35 @@ class WaitingQueue {
   bool IsHopeless(const Waiter& waiter, bool has_live) const {
     return !has_live && !waiter.is_called && MayServe(&waiter);
   }
-  // Calls waiters that want at most `most_bytes` and have a priority below a bound. Their threads
-  // sleep on until WakeCalled.
-  void MarkCalled(std::int64_t most_bytes, std::int64_t below) {
+  // Calls waiters of a priority below a bound. Their threads sleep on until WakeFirst.
+  void MarkCalled(std::int64_t below) {
     for (Waiter* const waiter : waiters_) {
-      waiter->is_called |= waiter->wanted.bytes <= most_bytes && waiter->priority < below;
+      if (waiter->priority >= below) continue;
+      waiter->is_called = true;
+      waiter->is_called_by_frees = false;
     }
   }
-  void WakeCalled() {
+  // Calls waiters that want at most `room`, which frees left.
+  void MarkCalledByFree(std::int64_t room) {
     for (Waiter* const waiter : waiters_) {
-      if (waiter->is_called) waiter->woken.notify_one();
+      if (waiter->wanted.bytes > room || waiter->is_called) continue;
+      waiter->is_called = waiter->is_called_by_frees = true;
     }
+  }
+  // Takes the calls of frees back from waiters that want more than `room`, which is left of it.
+  // Returns the priority of the first one that is called and sleeps.
+  std::optional<int> FirstCalled(std::int64_t room) {
+    for (Waiter* const waiter : waiters_) {
+      if (!waiter->is_called || !waiter->is_asleep) continue;
+      if (!waiter->is_called_by_frees || waiter->wanted.bytes <= room) return waiter->priority;
+      waiter->is_called = false;
+    }
+    return std::nullopt;
+  }
+  void WakeFirst() {
+    const auto first = std::ranges::find_if(
+        waiters_, [](const Waiter* waiter) { return waiter->is_called && waiter->is_asleep; });
+    if (first != waiters_.end()) (*first)->woken.notify_one();
   }
   // Whether a waiter of higher priority looks for memory or is about to.
   bool HasCalledAbove(int priority) const {
@@ -161,9 +183,10 @@ class WaitingQueue {
   using Waiters = std::list<Waiter*>;
 
   void Insert(Waiter& waiter) {
-    const auto next = std::ranges::find_if(
-        waiters_, [&](const Waiter* other) { return other->priority < waiter.priority; });
-    waiters_.insert(next, &waiter);
+    const auto last = std::find_if(waiters_.rbegin(), waiters_.rend(), [&](const Waiter* other) {
+      return other->priority >= waiter.priority;
+    });
+    waiters_.insert(last.base(), &waiter);
   }
 
   // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
@@ -184,6 +207,8 @@ class WaitingQueue {
   static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, absl::Time most,
                                BackoffMutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
+    waiter.is_asleep = true;
+    const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
     const absl::Time until = std::min(end.deadline, most);
     if (until == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
     const auto time = absl::ToChronoTime(until);
