@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <optional>
@@ -27,6 +29,7 @@ using tidepool::PauseMode;
 using tidepool::c_api::Clamped;
 using tidepool::c_api::CPool;
 using tidepool::c_api::Fail;
+using tidepool::c_api::FailWithoutMemory;
 
 namespace {
 
@@ -49,9 +52,29 @@ tidepool_status Guarded(const char* function, bool prints, Call call) noexcept {
       return TIDEPOOL_OK;
     return Fail(function, status, prints);
   } catch (const std::bad_alloc&) {
-    return Fail(function, absl::ResourceExhaustedError("the host has no memory left"), prints);
+    return FailWithoutMemory(function, prints);
   } catch (...) {
     return Fail(function, absl::InternalError("unexpected exception"), prints);
+  }
+}
+
+// A pool that a std::bad_alloc left half-changed cannot go on. A function of the log may take
+// memory, so the message goes past it.
+[[noreturn]] void EndWithoutHostMemory(const char* function) {
+  std::fprintf(stderr,
+               "tidepool: the host has no memory left in %s, and the pool cannot go on "
+               "half-changed: the process ends. Free memory of the host, or raise its limit\n",
+               function);
+  std::abort();
+}
+
+// Calls `use` with a pool. Returns its result.
+template <typename Use>
+absl::Status UseWhole(const char* function, CPool& pool, Use use) {
+  try {
+    return use(pool);
+  } catch (const std::bad_alloc&) {
+    EndWithoutHostMemory(function);
   }
 }
 
@@ -62,7 +85,7 @@ tidepool_status OnPool(const char* function, tidepool_pool* handle, Use use) noe
   if (pool == nullptr) [[unlikely]] {
     return Guarded(function, false, [&] { return NoPool(handle); });
   }
-  return Guarded(function, pool->prints_errors(), [&] { return use(*pool); });
+  return Guarded(function, pool->prints_errors(), [&] { return UseWhole(function, *pool, use); });
 }
 
 // Calls `use` with the pool of a handle if `argument`, called `name`, is not null.

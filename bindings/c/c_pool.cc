@@ -350,9 +350,10 @@ absl::StatusOr<void*> CPool::CreateStream() {
   const absl::StatusOr<Stream> stream = device_->device().CreateStream();
   if (!stream.ok()) return stream.status();
   absl::StatusOr<void*> native = device_->NativeOf(*stream);
-  if (!native.ok()) return native;
-  const absl::StatusOr<Stream> name = streams_.Register(*native);
-  if (!name.ok()) return name.status();
+  if (native.ok()) {
+    if (absl::Status status = streams_.Register(*native).status(); !status.ok()) native = status;
+  }
+  if (!native.ok()) device_->device().DestroyStream(*stream).IgnoreError();
   return native;
 }
 

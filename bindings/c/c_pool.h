@@ -133,10 +133,11 @@ class CPool {
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
   void ObserveForTool(PoolOptions& options);
   bool MakeRoom(const OutOfMemoryRequest& request);
-  // The priority counts where the request waits.
+  // The priority counts where the request waits. Those of a function that makes room do not: the
+  // request that called it may hold up the others.
   absl::StatusOr<void*> TryAllocate(Pool& pool, std::size_t bytes, Stream stream, Hint hint,
                                     int priority) {
-    if (settings_.wait == absl::ZeroDuration()) [[likely]]
+    if (settings_.wait == absl::ZeroDuration() || RoomMakers::IsInFunction()) [[likely]]
       return pool.Allocate(bytes, stream, hint);
     return AllocateBlocking(pool, bytes, stream, hint, priority);
   }

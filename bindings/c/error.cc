@@ -73,6 +73,16 @@ tidepool_status Fail(const char* function, const absl::Status& error, bool print
   return code;
 }
 
+tidepool_status FailWithoutMemory(const char* function, bool prints) noexcept {
+  try {
+    return Fail(function, absl::ResourceExhaustedError("the host has no memory left"), prints);
+  } catch (...) {  // an error takes memory too
+    std::free(last_error);
+    last_error = nullptr;
+    return TIDEPOOL_OUT_OF_MEMORY;
+  }
+}
+
 const char* LastError() noexcept { return last_error == nullptr ? "" : last_error; }
 
 }  // namespace tidepool::c_api

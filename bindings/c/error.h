@@ -14,6 +14,8 @@ tidepool_status CodeOf(const absl::Status& status);
 // Keeps the text of an error as the thread's last error, prints it on stderr if `prints`, and
 // returns its code. Does not throw: without memory the text is lost, but not the code.
 tidepool_status Fail(const char* function, const absl::Status& error, bool prints) noexcept;
+// Does the same for a host without memory.
+tidepool_status FailWithoutMemory(const char* function, bool prints) noexcept;
 
 // Returns the text of the thread's last error; "" before the first one.
 const char* LastError() noexcept;

@@ -10,6 +10,8 @@
 
 namespace tidepool::c_api {
 
+thread_local int RoomMakers::depth_ = 0;
+
 absl::StatusOr<std::size_t> RoomMakers::Add(std::optional<std::string> tag,
                                             tidepool_make_room function, void* data) {
   if (tag.has_value() && (tag->empty() || tag->size() > Pool::kMostTagBytes)) {
@@ -48,8 +50,10 @@ bool RoomMakers::MakeRoom(const Request& request) {
   for (std::size_t i = 0; i < makers.size(); ++i) {
     Maker& maker = *makers[(first + i) % makers.size()];
     if (!Enter(maker)) continue;
+    ++depth_;
     const bool made = maker.function(tag.empty() ? nullptr : tag.c_str(), request.bytes,
                                      request.stream, request.attempt, maker.data) != 0;
+    --depth_;
     Leave(maker);
     if (made) return true;
   }

@@ -36,6 +36,8 @@ class RoomMakers {
   absl::Status Remove(std::size_t number);
   // Calls the functions for a request until one makes room, and returns whether one did.
   bool MakeRoom(const Request& request);
+  // Whether this thread is in a function, of any pool.
+  static bool IsInFunction() { return depth_ > 0; }
 
  private:
   struct Maker {
@@ -46,6 +48,8 @@ class RoomMakers {
     bool is_removed = false;
     std::vector<std::thread::id> threads;  // that are in the function
   };
+
+  static thread_local int depth_;  // functions that this thread is in
 
   std::vector<std::shared_ptr<Maker>> MakersFor(std::string_view tag);
   // Enters a function, unless it was taken out or this thread is in it.

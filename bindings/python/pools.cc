@@ -116,15 +116,25 @@ void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std
   new (place) PythonPool{Check(HostPool::Create(options, trace))};
 }
 
-// Takes memory that is there at once, or waits for it on another thread.
+// Takes memory that is there at once, or that the function of the request makes room for, or waits
+// for it on another thread.
 absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(
     const std::shared_ptr<HostPool>& pool, std::size_t bytes, Hint hint, absl::Time deadline,
-    const std::shared_ptr<HostStream>& stream) {
+    const std::shared_ptr<HostStream>& stream, Request& request) {
   using Made = absl::StatusOr<std::shared_ptr<Allocation>>;
   std::stop_source no_wait;
   no_wait.request_stop();
-  Made at_once = WithoutGil(
-      [&] { return pool->AllocateBlocking(bytes, hint, stream, deadline, no_wait.get_token()); });
+  const auto try_at_once = [&]() -> Made {
+    return pool->AllocateBlocking(bytes, hint, stream, deadline, no_wait.get_token());
+  };
+  Made at_once = WithoutGil(try_at_once);
+  OutOfMemoryRequest refused = {.bytes = bytes, .hint = hint};
+  while (absl::IsCancelled(at_once.status()) && refused.attempt <= Pool::kMostOutOfMemoryCalls &&
+         Request::MakeRoom(refused)) {
+    ++refused.attempt;
+    at_once = WithoutGil(try_at_once);
+  }
+  request.CheckFunction();
   if (!absl::IsCancelled(at_once.status())) return at_once;
   const auto made = std::make_shared<Made>(std::move(at_once));
   RunWork([=](const WorkContext& context) {
@@ -137,8 +147,8 @@ Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hi
                 std::optional<double> wait, const std::shared_ptr<HostStream>& stream,
                 nb::object on_out_of_memory) {
   const Hint known = HintOf(hint);
+  Request request(on_out_of_memory);
   if (!wait.has_value()) {
-    Request request(on_out_of_memory);
     auto made = pool.host->Allocate(bytes, known, stream);
     request.CheckFunction();
     return {Check(std::move(made))};
@@ -147,7 +157,7 @@ Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hi
     Raise(absl::InvalidArgumentError(absl::StrCat("a wait of ", *wait, " s, expected 0 or more")));
   }
   const absl::Time deadline = absl::Now() + absl::Seconds(*wait);
-  return {Check(AllocateWaiting(pool.host, bytes, known, deadline, stream))};
+  return {Check(AllocateWaiting(pool.host, bytes, known, deadline, stream, request))};
 }
 
 nb::dict Statistics(const PythonPool& pool) {

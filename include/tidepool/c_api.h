@@ -7,7 +7,9 @@
    Unless a comment says otherwise, a function is thread-safe and returns a tidepool_status. No
    exception leaves a function. A call that fails changes nothing that its output parameters point
    to, except that an allocation that fails stores NULL. The calling thread can read the cause from
-   tidepool_last_error().
+   tidepool_last_error(). A call on a pool in which the host has no memory left ends the process,
+   with a message on stderr, because the pool may be half-changed; other calls return
+   TIDEPOOL_OUT_OF_MEMORY.
 
    A pool belongs to the process that made it. In a forked child every call on it returns
    TIDEPOOL_FAILED_PRECONDITION at once. Destroying a pool while another thread uses it is an error
@@ -274,15 +276,17 @@ TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_by
    whether the pool tries again, 0 for no. `attempt` counts from 1 for each request. The thread of
    the request makes the call, without locks of the pool, so several threads may be in the function
    at a time. It may call any function of this pool; a request of its own that finds no room does
-   not call it again. No exception leaves it. */
+   not call it again, and does not wait. No exception leaves it. */
 typedef int (*tidepool_make_room)(const char* tag, size_t bytes, tidepool_stream stream,
                                   int attempt, void* data);
 
 /* Lets the pool call a function with `data` before it refuses a request for want of memory, in the
    region `tag`, which need not exist yet, or, if `tag` is NULL, anywhere in the pool. The request
    is refused only when no function makes room, or after 100 attempts. Several functions take turns:
-   each attempt begins with the next one. Requests beyond the budget, requests of graphs and
-   requests that wait (option `wait`) call none. Stores a number for tidepool_end_make_room.
+   each attempt begins with the next one. With option `wait` they are called before the request
+   waits, again after 10 ms and each time that its wait has doubled, and at the end of the wait.
+   Requests beyond the budget and requests of graphs call none. Stores a number for
+   tidepool_end_make_room.
    TIDEPOOL_INVALID_ARGUMENT for a tag without 1 to 255 bytes. */
 TIDEPOOL_C_API tidepool_status tidepool_begin_make_room(tidepool_pool* pool, const char* tag,
                                                         tidepool_make_room function, void* data,

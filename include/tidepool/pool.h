@@ -115,14 +115,17 @@ struct PoolOptions {
   // in it. True: it may have been destroyed before Free is called. Free then records nothing, and
   // another stream that takes the memory waits for the work of all streams.
   bool late_frees = false;
-  // Called when Allocate is about to refuse a request for want of memory; null for no call. It may
-  // make room, and returns whether the pool tries again. When that fails too it is called again, at
-  // most Pool::kMostOutOfMemoryCalls times for a request. Only then is the request refused, counted
-  // and observed. The thread of the request calls it without locks of the pool, so several threads
+  // Called when a request is about to be refused, or to wait, for want of memory; null for no call.
+  // It may make room, and returns whether the pool tries again. When that fails too it is called
+  // again, at most Pool::kMostOutOfMemoryCalls times for a request. Only then is the request
+  // refused, counted and observed, or waits. A request that waits calls it again after 10 ms, each
+  // time that its wait has doubled, and at its deadline: so memory that the function can free later
+  // ends the wait. The thread of the request calls it without locks of the pool, so several threads
   // may be in it at a time. It may call any function of this pool and of others, such as Free and
-  // Trim; a request of its own that finds no room calls it again. It must not throw. Requests
-  // beyond the budget, requests that give way to a waiter, and AllocateBlocking do not call it.
-  // After failure_callback_resource_adaptor of RMM.
+  // Trim; a request of its own that finds no room calls it again, and it must not wait for memory.
+  // It must not throw. Requests beyond the budget, requests that give way to a waiter, those that
+  // wait for the end of a sleep, and those with a stop that was requested do not call it. After
+  // failure_callback_resource_adaptor of RMM.
   std::function<bool(const OutOfMemoryRequest&)> on_out_of_memory = nullptr;
   // An observer that sees every request, or null; a Recorder (recorder.h) writes requests to a
   // file. The observer outlives the pool.
@@ -202,6 +205,8 @@ struct PoolBlock {
   std::vector<Stream> pending;
 };
 
+// A call in which the host has no memory left (std::bad_alloc) ends the process, with a message on
+// stderr: a pool that is half-changed could hand out memory twice. Create throws.
 class TIDEPOOL_EXPORT Pool {
  public:
   // `device` outlives the pool. InvalidArgument for options out of range, such as a budget larger
@@ -354,7 +359,7 @@ class TIDEPOOL_EXPORT Pool {
   // order of addresses, in up to 256 pieces. The copies of the pause come before. Memory of no
   // region needs no wait. NotFound for an unknown stream; InvalidArgument unless bytes >= 0;
   // FailedPrecondition when the region sleeps, or where a stream that captures a graph would have
-  // to wait. O(regions).
+  // to wait. O(log regions).
   virtual absl::Status AwaitContents(const void* address, std::int64_t bytes, Stream stream) = 0;
   // Bounds the memory of a region, which has none at first: others leave room in the budget for
   // `least_bytes` while the region does not sleep, and it holds at most `most_bytes`, in whole

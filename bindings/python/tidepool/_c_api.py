@@ -428,8 +428,9 @@ class Pool:
 
         The function frees memory of the pool, or pauses a region, and returns whether the pool tries again; the request has `bytes`,
         `tag` (None: no region), `stream` and `attempt`, which counts from 1. It runs on the thread of the request, so several threads may
-        be in it. An exception is logged, and counts as False. Requests of the function itself, requests of graphs and, with the option
-        `wait`, requests that wait call nothing. Several functions take turns. Returns a RoomMaker, which ends the calls.
+        be in it. An exception is logged, and counts as False. With the option `wait` it is called before a request waits, again after
+        10 ms and each time that the wait has doubled, and at its end. Requests of the function itself call nothing and do not wait, and
+        requests of graphs call nothing. Several functions take turns. Returns a RoomMaker, which ends the calls.
         """
         return RoomMaker(self, function, tag)
 

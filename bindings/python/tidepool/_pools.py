@@ -38,8 +38,8 @@ class Pool(_native.HostPool):
     requests, for `tidepool.read`. `plan` names a plan, which `Trace.plan` writes: its requests get the offsets of the
     plan. Sizes are bytes, or texts such as "1GiB".
 
-    `on_out_of_memory` is called with the request (`bytes`, `hint`, `attempt`) before a request is refused, unless it
-    waits. It may free buffers, and returns whether the pool tries again, at most 100 times a request. An exception of
+    `on_out_of_memory` is called with the request (`bytes`, `hint`, `attempt`) before a request is refused, or waits.
+    It may free buffers, and returns whether the pool tries again, at most 100 times a request. An exception of
     it ends the request and reaches the caller.
 
     A pool belongs to its process: in a forked child every call raises `InputError`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers: allocated from free blocks, after growth or after a wait, and freed.
 #include <algorithm>
+#include <utility>
 
 #include "lib/memory/pinned/pinned_pool_impl.h"
 #include "lib/memory/pool/out_of_memory.h"
@@ -31,10 +32,13 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
   pool::Waiter waiter({static_cast<std::int64_t>(bytes), Hint::kResident, {}});
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&](bool again) {
-    locks_.books.AssertHeld(), stats_.blocked += again ? 0 : 1;
+  const auto make_room = [](bool /*is_last*/) { return false; };
+  const auto sleeps = [&, has_slept = false]() mutable {
+    locks_.books.AssertHeld();
+    stats_.blocked += std::exchange(has_slept, true) ? 0 : 1;
+    return absl::InfiniteFuture();
   };
-  auto address = queue_.Wait(waiter, {deadline}, locks_.books, look, sleeps);
+  auto address = queue_.Wait(waiter, {deadline}, locks_.books, look, make_room, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
   if (address.has_value()) return *std::move(address);
   ++stats_.failures;

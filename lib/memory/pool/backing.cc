@@ -99,13 +99,17 @@ absl::Status Backing::MapPiece(const Range& range) {
   return status;
 }
 
-absl::Status Backing::Unmap(std::int64_t begin) {
+absl::Status Backing::Unmap(std::int64_t begin, Receiver receiver) {
   const auto found = pieces_.find(begin);
   const Piece piece = found->second;
   absl::Status status = device_.Unmap(base_ + begin);
   if (!status.ok()) return status;
   pieces_.erase(found);
-  Release({begin, piece.end}, piece.memory, &status);
+  if (receiver == Receiver::kTakers) {
+    store_.Lend(taker_, nullptr, piece.memory, piece.end - begin, nullptr);
+  } else {
+    Release({begin, piece.end}, piece.memory, &status);
+  }
   return status;
 }
 

@@ -42,9 +42,9 @@ class Backing {
   // Maps new memory to ranges of whole granules in which nothing is mapped, in pieces of about
   // `piece_bytes`. After an error there is nothing mapped, or it is unusable.
   absl::Status Map(absl::Span<const Range> ranges, std::int64_t piece_bytes);
-  // Unmaps the piece that begins at `begin` and gives it to the device. After an error it may still
-  // be there: see HasPiece.
-  absl::Status Unmap(std::int64_t begin);
+  // Unmaps the piece that begins at `begin`, which no work uses, and gives it to the device, or
+  // lends it to the other takers. After an error it may still be there: see HasPiece.
+  absl::Status Unmap(std::int64_t begin, Receiver receiver = Receiver::kDevice);
   // Unmaps the piece likewise; a piece that the device does not unmap becomes unusable.
   void Discard(std::int64_t begin);
   // Maps the piece that begins at `from` to `to` instead, where nothing is mapped. Its memory stays

@@ -30,7 +30,7 @@
 
 namespace tidepool::pool {
 
-class CachingPool final : public PoolLayer<SlabPool> {
+class CachingPool : public PoolLayer<SlabPool> {
  public:
   CachingPool(const Device& device, std::unique_ptr<SlabPool> pool)
       : PoolLayer(std::move(pool)),

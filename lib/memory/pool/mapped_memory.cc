@@ -285,8 +285,9 @@ Tickets MappedMemory::TakeTicketsBeyond(const Range& range) {
   return tickets;
 }
 
-absl::Status MappedMemory::GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) {
-  absl::Status status = locks.WithoutBooks([&] { return backing_.Unmap(range.begin); });
+absl::Status MappedMemory::Give(const Range& range, Receiver receiver, bool& is_held,
+                                PoolLocks& locks) {
+  absl::Status status = locks.WithoutBooks([&] { return backing_.Unmap(range.begin, receiver); });
   is_held = backing_.HasPiece(range.begin);
   return status;
 }

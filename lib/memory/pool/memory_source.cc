@@ -107,14 +107,14 @@ void MemorySource::Provide(const Range& range, PoolLocks& locks) {
 }
 
 absl::StatusOr<std::int64_t> MemorySource::Trim(std::int64_t keep_bytes, const Range& kept,
-                                                PoolLocks& locks) {
+                                                Receiver receiver, PoolLocks& locks) {
   const GiveBackLock giving_back(locks);
   const MemoryLock memory(locks);
   if (is_asleep_) return 0;
   given_back_bytes_ = 0;
   const std::int64_t missing = kept.bytes() - BytesIn(kept);
   absl::Status status = SetAsideAll(keep_bytes - missing, kept, locks);
-  if (status.ok()) status = GiveBackLeaving(locks);
+  if (status.ok()) status = GiveLeaving(receiver, locks);
   if (!status.ok()) return status;
   return given_back_bytes_;
 }
@@ -127,16 +127,16 @@ void MemorySource::SetAside(BlockId block, const Range& range) {
 }
 
 // Ranges that other threads took back meanwhile stay, and so do all ranges after an error.
-absl::Status MemorySource::GiveBackLeaving(PoolLocks& locks) {
+absl::Status MemorySource::GiveLeaving(Receiver receiver, PoolLocks& locks) {
   Tickets tickets;
   for (const Leaving& leaving : leaving_) AddTickets(tickets, leaving.tickets);
   absl::Status status = arena_.hand_over().AwaitOnHost(tickets, locks);
-  const bool may_give = status.ok() && MayGiveToDevice(locks);
+  const bool may_give = status.ok() && MayGive(locks);
   while (may_give && status.ok() && !leaving_.empty()) {
     const Leaving leaving = std::move(leaving_.front());
     leaving_.pop_front();
     bool is_held = true;
-    status = GiveToDevice(leaving.range, is_held, locks);
+    status = Give(leaving.range, receiver, is_held, locks);
     if (status.ok()) given_back_bytes_ += leaving.range.bytes();
     if (is_held) leaving_.push_front(leaving);
   }

@@ -53,10 +53,10 @@ class MemorySource {
   // Takes the memory that plans in a range of offsets lack, if the device has it. Plans are
   // followed as far as there is memory.
   void Provide(const Range& range, PoolLocks& locks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
-  // Gives unused memory outside of `kept` back as long as `keep_bytes` stay, with the memory that
-  // `kept` lacks. Returns how much.
-  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
+  // Gives unused memory outside of `kept` to a receiver, as long as `keep_bytes` stay, with the
+  // memory that `kept` lacks. Returns how much.
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes, const Range& kept, Receiver receiver,
+                                    PoolLocks& locks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.books);
   // Leaves all memory to the device for ever: work may still use it.
   virtual void Abandon() = 0;
   // Forbids every change of the memory but through backing(), or allows it again.
@@ -115,12 +115,13 @@ class MemorySource {
   // Sets unused memory outside of `kept` aside, the last first, as long as `keep_bytes` stay.
   virtual absl::Status SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) = 0;
-  // Gives a range that was set aside to the device. Clears `is_held` when the device has it.
-  virtual absl::Status GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks)
+  // Gives a range that was set aside to a receiver: segments go to the device alone. Clears
+  // `is_held` when the pool has it no more.
+  virtual absl::Status Give(const Range& range, Receiver receiver, bool& is_held, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) = 0;
-  // Prepares ranges that were set aside, after their work has finished. Returns false when the
-  // device would keep their memory.
-  virtual bool MayGiveToDevice([[maybe_unused]] PoolLocks& locks)
+  // Prepares ranges that were set aside, after their work has finished. Returns false when their
+  // memory would stay mapped.
+  virtual bool MayGive([[maybe_unused]] PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {
     return true;
   }
@@ -135,8 +136,8 @@ class MemorySource {
 
   // Takes a range of a free block out of the arena, to be given back.
   void SetAside(BlockId block, const Range& range);
-  // Gives the ranges that were set aside to the device.
-  absl::Status GiveBackLeaving(PoolLocks& locks)
+  // Gives the ranges that were set aside to a receiver.
+  absl::Status GiveLeaving(Receiver receiver, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   // Returns how many bytes growth takes at least.
   std::int64_t GrowthStep() const;

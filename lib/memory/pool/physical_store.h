@@ -25,6 +25,12 @@
 
 namespace tidepool::pool {
 
+// The receiver of unused memory of a taker.
+enum class Receiver : std::uint8_t {
+  kDevice,
+  kTakers,  // of the store, which it is lent to, without a call of the device
+};
+
 // A pool or region that takes memory of a store. The store changes it; anyone may read it.
 class Taker {
  public:

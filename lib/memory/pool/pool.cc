@@ -9,6 +9,7 @@
 #include "lib/memory/pool/pool_impl.h"
 #include "lib/memory/pool/pool_options.h"
 #include "lib/memory/pool/slab_pool.h"
+#include "lib/memory/pool/without_host_memory.h"
 
 namespace tidepool {
 
@@ -23,11 +24,17 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   // them.
   const bool has_caches =
       resolved->recorder == nullptr && !resolved->exact_placement && !policy->policy->IsStateful();
+  if (!has_caches) {
+    auto made = std::make_unique<pool::EndsWithoutHostMemory<pool::PoolImpl>>(*device, *resolved,
+                                                                              *std::move(policy));
+    if (absl::Status status = made->Start(); !status.ok()) return status;
+    return made;
+  }
   auto made = std::make_unique<pool::PoolImpl>(*device, *resolved, *std::move(policy));
   if (absl::Status status = made->Start(); !status.ok()) return status;
-  if (!has_caches) return made;
   auto slabs = std::make_unique<pool::SlabPool>(*device, *resolved, std::move(made));
-  return std::make_unique<pool::CachingPool>(*device, std::move(slabs));
+  return std::make_unique<pool::EndsWithoutHostMemory<pool::CachingPool>>(*device,
+                                                                          std::move(slabs));
 }
 
 }  // namespace tidepool

@@ -4,6 +4,8 @@
 #include "lib/memory/pool/pool_impl.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -221,15 +223,26 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
-  const auto sleeps = [&](bool again) {
+  WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
+  const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
-    blocked_ += again ? 0 : 1;
     CallDeferred(priority);
+    WakeNext();
+    return !stop.stop_requested() && CallForWaiter(waiter, calls, is_last);
   };
-  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, sleeps);
+  const auto sleeps = [&, has_slept = false]() mutable {
+    locks_.books.AssertHeld();
+    blocked_ += std::exchange(has_slept, true) ? 0 : 1;
+    return LacksRoom(waiter) ? calls.next : absl::InfiniteFuture();
+  };
+  waiters_.fetch_add(1);
+  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps);
+  waiters_.fetch_sub(1);
+  if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   CallDeferred(priority);
   ServeWaiting();  // the pool may have grown, or the queue be open again
+  WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
   Refuse(bytes, hint, stream).IgnoreError();
@@ -346,7 +359,8 @@ absl::Status PoolImpl::NotLive(const void* address) const {
 
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  absl::StatusOr<std::int64_t> given_back = memory_->Trim(keep_bytes, {}, locks_);
+  absl::StatusOr<std::int64_t> given_back =
+      memory_->Trim(keep_bytes, {}, Receiver::kDevice, locks_);
   ServeWaiting();  // growth can have the memory that the device has again
   if (!given_back.ok() || own_regions_ == nullptr) return given_back;
   const absl::StatusOr<std::int64_t> lent =
@@ -355,9 +369,9 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   return *given_back + *lent;
 }
 
-absl::StatusOr<std::int64_t> PoolImpl::TrimOwn(std::int64_t keep_bytes) {
+absl::StatusOr<std::int64_t> PoolImpl::LendUnused(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
-  return memory_->Trim(keep_bytes, {}, locks_);
+  return memory_->Trim(keep_bytes, {}, Receiver::kTakers, locks_);
 }
 
 void PoolImpl::Mark(std::string_view name) {
@@ -376,7 +390,7 @@ void PoolImpl::BeginIteration() {
   const PlanNeeds needs = observers_.BeginIteration(arena_.blocks(), memory_->exclusions_stay());
   // Without an answer of the device the memory stays.
   if (memory_->held_bytes() > needs.most_bytes) {
-    memory_->Trim(options_.initial_bytes, needs.range, locks_).IgnoreError();
+    memory_->Trim(options_.initial_bytes, needs.range, Receiver::kDevice, locks_).IgnoreError();
   }
   memory_->Provide(needs.range, locks_);
 }
@@ -384,8 +398,20 @@ void PoolImpl::BeginIteration() {
 // Waits without the lock.
 void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPlans(); }
 
-// Called by the waiter's own thread. Refuses the request when there was nothing to be freed before
-// it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
+// The function may come to have room without a call of the pool. So it is called again, after as
+// long as the request has waited: few times in any case.
+bool PoolImpl::CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
+  constexpr absl::Duration kFirst = absl::Milliseconds(10);
+  if (!LacksRoom(waiter) || (!is_last && absl::Now() < calls.next)) return false;
+  if (CallForRoom(calls.request)) return true;
+  const absl::Time now = absl::Now();
+  const bool may_call = calls.request.attempt < kMostOutOfMemoryCalls;
+  calls.next = may_call ? now + std::max(kFirst, now - calls.begin) : absl::InfiniteFuture();
+  return false;
+}
+
+// Called by the waiter's own thread. The request is hopeless when there was nothing to be freed
+// before it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
 absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherFrees();
@@ -396,9 +422,8 @@ absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live || waiter.is_deferred) return address;
   const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
-  if (!queue_.IsHopeless(waiter, has_live)) return address;
-  const auto& [bytes, hint, stream] = waiter.wanted;
-  return Refuse(static_cast<std::size_t>(bytes), hint, stream);
+  waiter.is_hopeless = queue_.IsHopeless(waiter, has_live);
+  return address;
 }
 
 // It counts as deferred before it asks, so the other one sees it or has looked.
@@ -419,6 +444,11 @@ void PoolImpl::CallDeferred(int priority) {
   locks_.WithoutBooks([&] { return room_.CallWaitersBelow(priority), true; });
 }
 
+void PoolImpl::WakeNext() {
+  if (!room_.HasRegions() || !room_.HasSeveralWaiters()) return;
+  locks_.WithoutBooks([&] { return room_.WakeNext(), true; });
+}
+
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
   if (arena_.live_count() > 0) return true;
   if (!room_.HasRegions() || wanted.bytes > taker().most_bytes()) return false;
@@ -429,20 +459,28 @@ bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
 void PoolImpl::ServeWaiting() {
   if (queue_.empty()) [[likely]]
     return;
-  queue_.ServeAll([this](Waiter& waiter) { locks_.books.AssertHeld(), Serve(waiter); });
+  constexpr std::int64_t kNoSize = std::numeric_limits<std::int64_t>::max();
+  std::array too_large = {kNoSize, kNoSize};  // by hint
+  queue_.ServeAll([&](Waiter& waiter) {
+    locks_.books.AssertHeld();
+    Serve(waiter, too_large[waiter.wanted.hint == Hint::kResident ? 0 : 1]);
+  });
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
 // thread.
-void PoolImpl::Serve(Waiter& waiter) {
+void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   if (memory_->is_asleep()) return;
   if (observers_.BeginsIteration()) return waiter.CallThread();
-  absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
+  const std::int64_t bytes = arena_.Rounded(waiter.wanted.bytes);
+  absl::StatusOr<void*> address = nullptr;
+  if (bytes < too_large) address = TryAllocate(waiter.wanted);
   if (!address.ok() || *address != nullptr) {
     waiter.result = std::move(address);
-  } else if (memory_->MayGrow(arena_.Rounded(waiter.wanted.bytes)) || arena_.live_count() == 0) {
-    waiter.CallThread();
+    return;
   }
+  too_large = std::min(too_large, bytes);
+  if (memory_->MayGrow(bytes) || arena_.live_count() == 0) waiter.CallThread();
 }
 
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
@@ -669,17 +707,32 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below) {
+void PoolImpl::MarkCalledWaiters(std::int64_t below) {
+  if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.MarkCalled(most_bytes, below);
+  queue_.MarkCalled(below);
 }
 
-void PoolImpl::WakeCalledWaiters() {
+void PoolImpl::MarkWaitersCalledByFree(std::int64_t room) {
+  if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.WakeCalled();
+  queue_.MarkCalledByFree(room);
+}
+
+std::optional<int> PoolImpl::FirstCalledWaiter(std::int64_t room, std::uint64_t calls) {
+  if (waiters_.load() == 0) return std::nullopt;
+  const BackoffLock lock(locks_.books);
+  return queue_.FirstCalled(room_.calls() == calls ? room
+                                                   : std::numeric_limits<std::int64_t>::max());
+}
+
+void PoolImpl::WakeFirstWaiter() {
+  const BackoffLock lock(locks_.books);
+  queue_.WakeFirst();
 }
 
 bool PoolImpl::HasCalledWaiterAbove(int priority) const {
+  if (waiters_.load() == 0) return false;
   const BackoffLock lock(locks_.books);
   return queue_.HasCalledAbove(priority);
 }

@@ -17,10 +17,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lib/memory/pool/inspect.h"
 #include "lib/memory/pool/memory_source.h"
@@ -37,7 +40,7 @@
 
 namespace tidepool::pool {
 
-class PoolImpl final : public Pool {
+class PoolImpl : public Pool {
  public:
   // `options` are resolved, and `policy` is made for them.
   PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy);
@@ -122,12 +125,16 @@ class PoolImpl final : public Pool {
   Taker& taker() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
     return memory_->backing()->taker();
   }
-  // Gives unused memory of this pool alone to the store's device, as long as `keep_bytes` stay.
-  absl::StatusOr<std::int64_t> TrimOwn(std::int64_t keep_bytes);
+  // Lends unused memory of this pool to the others, as long as `keep_bytes` stay. Returns the
+  // bytes.
+  absl::StatusOr<std::int64_t> LendUnused(std::int64_t keep_bytes);
   // The functions of WaitingQueue, for its queue.
-  void MarkCalledWaiters(std::int64_t most_bytes, std::int64_t below);
-  void WakeCalledWaiters();
+  void MarkCalledWaiters(std::int64_t below);
+  void MarkWaitersCalledByFree(std::int64_t room);
+  void WakeFirstWaiter();
   bool HasCalledWaiterAbove(int priority) const;
+  // Likewise; takes no calls back when there were more than `calls` calls (SharedRoom).
+  std::optional<int> FirstCalledWaiter(std::int64_t room, std::uint64_t calls);
   // Notes that others registered memory of this pool, and ends that.
   absl::Status Register(const void* address, std::int64_t bytes);
   absl::Status Unregister(const void* address, std::int64_t bytes);
@@ -195,16 +202,34 @@ class PoolImpl final : public Pool {
     return room_.frees() - counted_frees_;
   }
   absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // The calls of the caller's function for a request that waits.
+  struct WaitingCalls {
+    OutOfMemoryRequest request;
+    absl::Time begin = absl::Now();
+    absl::Time next = absl::InfinitePast();
+  };
+  // Whether a waiter is about to sleep, or to be refused, for want of memory.
+  bool LacksRoom(const Waiter& waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return options_.on_out_of_memory && !memory_->is_asleep() && !waiter.is_deferred;
+  }
+  // Calls the caller's function for a waiter if a call is due, or the last. Returns whether it made
+  // room.
+  bool CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a waiter leaves memory of the budget to one of higher priority, in any pool of it,
   // which looks before. That one then calls it.
   bool Defers(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void EndDeferral(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Calls the waiters that left room to one of a priority, which has looked or is gone.
   void CallDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Lets the next waiter look, in any pool of the budget, when this one has looked or is gone.
+  void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  void Serve(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Leaves the free blocks alone where the request has `too_large` bytes or more: no free block
+  // serves so many. Lowers that.
+  void Serve(Waiter& waiter, std::int64_t& too_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets waiters of the other pools look after a free. Releases the lock if there are any.
   [[gnu::always_inline]] void CallOtherPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream)
@@ -223,6 +248,7 @@ class PoolImpl final : public Pool {
   StreamArena arena_ ABSL_GUARDED_BY(locks_.books);
   Observers observers_ ABSL_GUARDED_BY(locks_.books);
   WaitingQueue queue_ ABSL_GUARDED_BY(locks_.books);
+  std::atomic<int> waiters_ = 0;  // those of the queue; changed under the books
   Registrations registrations_ ABSL_GUARDED_BY(locks_.books);  // none in a pool that is no region
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;

@@ -3,6 +3,7 @@
 #include "lib/memory/pool/pool_regions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -12,6 +13,7 @@
 #include "lib/memory/pool/pool_impl.h"
 #include "lib/memory/pool/pool_options.h"
 #include "lib/memory/pool/shared_observer.h"
+#include "lib/memory/pool/without_host_memory.h"
 #include "tidepool/log.h"
 
 namespace tidepool::pool {
@@ -75,16 +77,18 @@ absl::StatusOr<Pool*> PoolRegions::Get(std::string_view tag) {
         "a region needs virtual memory, and the memory of the pool is in segments: create the pool "
         "with virtual memory, on a device that has it");
   }
-  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  if (const Region* const known = FindOrNull(tag)) return known->pool.get();
   const locks::MutexLock making(&making_);
-  if (const absl::StatusOr<Region*> known = Find(tag); known.ok()) return (*known)->pool.get();
+  if (const Region* const known = FindOrNull(tag)) return known->pool.get();
   absl::StatusOr<std::unique_ptr<Region>> made = Make(tag);
   if (!made.ok()) return made.status();
-  PoolImpl* const pool = (*made)->pool.get();
-  room_.Add(*pool);
+  Region* const region = made->get();
+  room_.Add(*region->pool);
   const locks::MutexLock lock(&table_);
   regions_.push_back(*std::move(made));
-  return pool;
+  by_tag_[region->tag] = region;
+  by_begin_[region->begin] = region;
+  return region->pool.get();
 }
 
 absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::string_view tag) const {
@@ -101,20 +105,28 @@ absl::StatusOr<std::unique_ptr<PoolRegions::Region>> PoolRegions::Make(std::stri
   }
   options.recorder = region->observer.get();
   region->figures.tag = region->tag;
-  region->pool = std::make_unique<PoolImpl>(device_, options, *std::move(policy),
-                                            PoolImpl::Place{region->tag, store_, untagged_});
+  region->pool = std::make_unique<EndsWithoutHostMemory<PoolImpl>>(
+      device_, options, *std::move(policy), PoolImpl::Place{region->tag, store_, untagged_});
   if (absl::Status status = region->pool->Start(); !status.ok()) return status;
   region->begin = static_cast<const std::byte*>(region->pool->base());
   region->end = region->begin + MemorySource::AddressBytes(options, device_);
   return region;
 }
 
-absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) const {
+PoolRegions::Region* PoolRegions::FindOrNull(std::string_view tag) const {
   const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) {
-    if (region->tag == tag) return region.get();
-  }
+  const auto found = by_tag_.find(tag);
+  return found == by_tag_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) const {
+  if (Region* const region = FindOrNull(tag)) return region;
+  return NoRegion(tag);
+}
+
+absl::Status PoolRegions::NoRegion(std::string_view tag) const {
   std::string known;
+  const locks::MutexLock lock(&table_);
   for (const std::unique_ptr<Region>& region : regions_) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", absl::CHexEscape(region->tag));
   }
@@ -126,10 +138,10 @@ PoolRegions::Region* PoolRegions::FindByAddress(const void* address) const {
   if (!room_.HasRegions()) return nullptr;
   const auto* const wanted = static_cast<const std::byte*>(address);
   const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) {
-    if (wanted >= region->begin && wanted < region->end) return region.get();
-  }
-  return nullptr;
+  const auto after = by_begin_.upper_bound(wanted);
+  if (after == by_begin_.begin()) return nullptr;
+  Region* const region = std::prev(after)->second;
+  return wanted < region->end ? region : nullptr;
 }
 
 Pool* PoolRegions::Holding(const void* address) const {
@@ -453,7 +465,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
   // Without a piece it may hold less than its least, and with it more than its most.
   for (const std::int64_t kept_bytes : {least_bytes, std::int64_t{0}}) {
     if (pool.taker().held_bytes() <= most_bytes) break;
-    if (absl::Status status = pool.TrimOwn(kept_bytes).status(); !status.ok()) {
+    if (absl::Status status = pool.LendUnused(kept_bytes).status(); !status.ok()) {
       return Because(status, not_limited);
     }
   }

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
@@ -89,7 +91,10 @@ class PoolRegions {
     RegionStats figures;
   };
 
+  // Returns the region of a tag; null for an unknown one.
+  Region* FindOrNull(std::string_view tag) const;
   absl::StatusOr<Region*> Find(std::string_view tag) const;
+  absl::Status NoRegion(std::string_view tag) const;
   Region* FindByAddress(const void* address) const;
   // Returns the pool of the region of an address; null for memory of no region.
   absl::StatusOr<PoolImpl*> PoolWith(const void* address, std::int64_t bytes) const;
@@ -127,6 +132,8 @@ class PoolRegions {
   locks::Mutex making_ ABSL_ACQUIRED_BEFORE(table_);  // a thread that makes a region holds it
   mutable locks::Mutex table_;
   std::vector<std::unique_ptr<Region>> regions_ ABSL_GUARDED_BY(table_);  // none ever goes
+  absl::flat_hash_map<std::string_view, Region*> by_tag_ ABSL_GUARDED_BY(table_);
+  absl::btree_map<const std::byte*, Region*> by_begin_ ABSL_GUARDED_BY(table_);
 };
 
 }  // namespace tidepool::pool

@@ -149,7 +149,7 @@ absl::Status RemappingMemory::AwaitMoves(PoolLocks& locks) {
 
 // Other threads may have moved some memory meanwhile. The device keeps memory that is still mapped
 // at an old address, and the budget would be exceeded.
-bool RemappingMemory::MayGiveToDevice(PoolLocks& locks) {
+bool RemappingMemory::MayGive(PoolLocks& locks) {
   DropAliases(locks);
   return aliases_.empty();
 }

@@ -50,8 +50,7 @@ class RemappingMemory final : public MappedMemory {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::StatusOr<bool> AwaitAliases(PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  bool MayGiveToDevice(PoolLocks& locks) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
+  bool MayGive(PoolLocks& locks) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
 
   absl::StatusOr<BlockId> FillByMoving(Site site, bool moves_all, PoolLocks& locks)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);

@@ -65,7 +65,7 @@ absl::StatusOr<Placement> SegmentMemory::GiveBackFor(const std::vector<BlockId>&
   growth.again = growth.must_give_back = true;
   if (!growth.gives_back) return Placement::None();
   for (const BlockId id : segments) SetAsideSegment(id);
-  if (absl::Status status = GiveBackLeaving(locks); !status.ok()) return status;
+  if (absl::Status status = GiveLeaving(Receiver::kDevice, locks); !status.ok()) return status;
   return Placement::None();
 }
 
@@ -113,7 +113,8 @@ void SegmentMemory::SetAsideSegment(BlockId block) {
 }
 
 // Calls the device without any lock: cudaFree waits for all work of the device.
-absl::Status SegmentMemory::GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) {
+absl::Status SegmentMemory::Give(const Range& range, Receiver /*receiver*/, bool& is_held,
+                                 PoolLocks& locks) {
   void* const address = segments_.Hide(range);
   TellRemoved(address);
   absl::Status status = locks.WithoutBoth([&] { return device_.FreeMemory(address); });

@@ -38,7 +38,7 @@ class SegmentMemory final : public MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::Status SetAsideAll(std::int64_t keep_bytes, const Range& kept, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
-  absl::Status GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) override
+  absl::Status Give(const Range& range, Receiver receiver, bool& is_held, PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   std::int64_t HeldBytesIn(const Range& range) const override { return segments_.BytesIn(range); }
   std::int64_t LeastGrowth() const override;

@@ -8,15 +8,15 @@
 namespace tidepool::pool {
 namespace {
 
-// Takes unused memory of a pool above its least: `bytes`, or a piece that is larger. Returns the
+// Lets a pool lend unused memory above its least: `bytes`, or a piece that is larger. Returns the
 // bytes.
-std::int64_t TrimBy(PoolImpl& pool, std::int64_t bytes) {
+std::int64_t Borrow(PoolImpl& pool, std::int64_t bytes) {
   const std::int64_t least = pool.taker().least_bytes();
   for (;; bytes *= 2) {
     const std::int64_t held = pool.taker().held_bytes();
     const std::int64_t kept = std::max(least, held - std::min(bytes, held));
-    const std::int64_t given_back = pool.TrimOwn(kept).value_or(0);
-    if (given_back > 0 || kept == least) return given_back;
+    const std::int64_t lent = held > least ? pool.LendUnused(kept).value_or(0) : 0;
+    if (lent > 0 || kept == least) return lent;
   }
 }
 
@@ -35,46 +35,65 @@ std::vector<PoolImpl*> SharedRoom::Pools() const {
 
 void SharedRoom::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
 
-// Trims again after the wait: others may have freed memory meanwhile.
+// Asks again after the wait: others may have freed memory meanwhile.
 bool SharedRoom::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
   if (wanting.taker().is_full()) return false;
   const std::int64_t missing = store_.TakeMissing(wanting.taker());
-  if (TrimOthers(wanting, missing)) return true;
+  if (BorrowFromOthers(wanting, missing)) return true;
   if (store_.lent_bytes() == 0) return false;
   waited = store_.AwaitLent();
-  return TrimOthers(wanting, missing);
+  return BorrowFromOthers(wanting, missing);
 }
 
-bool SharedRoom::TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
-  std::int64_t given_back = 0;
+bool SharedRoom::BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_bytes) {
+  std::int64_t lent = 0;
   for (PoolImpl* const pool : Pools()) {
-    if (given_back >= missing_bytes) break;
-    if (pool != &wanting) given_back += TrimBy(*pool, missing_bytes - given_back);
+    if (lent >= missing_bytes) break;
+    if (pool != &wanting) lent += Borrow(*pool, missing_bytes - lent);
   }
-  return given_back > 0;
+  return lent > 0;
 }
 
 // Without live memory no further free comes, and each waiter must find that out.
 void SharedRoom::CallWaitersBut(const PoolImpl& freeing) {
+  ++calls_;
+  const std::int64_t room = RoomLeft();
+  for (PoolImpl* const pool : Pools()) {
+    if (pool != &freeing) pool->MarkWaitersCalledByFree(room);
+  }
+  WakeNext();
+}
+
+std::int64_t SharedRoom::RoomLeft() const {
   std::int64_t live_bytes = 0;
-  std::vector<PoolImpl*> pools = Pools();
-  for (const PoolImpl* const pool : pools) live_bytes += pool->AwakeLiveBytes();
-  const std::int64_t room = live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
-                                            : store_.limit_bytes() - live_bytes;
-  std::erase(pools, &freeing);
-  Call(pools, room);
+  for (const PoolImpl* const pool : Pools()) live_bytes += pool->AwakeLiveBytes();
+  return live_bytes == 0 ? std::numeric_limits<std::int64_t>::max()
+                         : store_.limit_bytes() - live_bytes;
 }
 
-void SharedRoom::CallAllWaiters() { Call(Pools(), std::numeric_limits<std::int64_t>::max()); }
+void SharedRoom::CallAllWaiters() { Call(std::numeric_limits<std::int64_t>::max()); }
 
-void SharedRoom::CallWaitersBelow(int priority) {
-  Call(Pools(), std::numeric_limits<std::int64_t>::max(), priority);
+void SharedRoom::CallWaitersBelow(int priority) { Call(priority); }
+
+void SharedRoom::Call(std::int64_t below) {
+  ++calls_;
+  for (PoolImpl* const pool : Pools()) pool->MarkCalledWaiters(below);
+  WakeNext();
 }
 
-void SharedRoom::Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
-                      std::int64_t below) {
-  for (PoolImpl* const pool : pools) pool->MarkCalledWaiters(most_bytes, below);
-  for (PoolImpl* const pool : pools) pool->WakeCalledWaiters();
+// A free that this does not see yet calls waiters after it, and counts that before.
+void SharedRoom::WakeNext() {
+  const std::uint64_t calls = calls_.load();
+  const std::int64_t room = RoomLeft();
+  PoolImpl* first = nullptr;
+  int highest = 0;
+  for (PoolImpl* const pool : Pools()) {
+    const std::optional<int> priority = pool->FirstCalledWaiter(room, calls);
+    if (!priority.has_value() || (first != nullptr && *priority <= highest)) continue;
+    first = pool;
+    highest = *priority;
+  }
+  if (first != nullptr) first->WakeFirstWaiter();
 }
 
 bool SharedRoom::HasCalledWaiterAbove(int priority) const {

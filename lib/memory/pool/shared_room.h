@@ -101,6 +101,7 @@ class SharedRoom {
     std::optional<CachePause> pause_;
   };
   bool HasWaiters() const { return waiters_.load(std::memory_order_relaxed) > 0; }
+  bool HasSeveralWaiters() const { return waiters_.load() > 1; }
   // Adds a layer around those that there are, before other threads use the pools.
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
   // Lets requests that wait in the other pools look again after a free, where there may be room.
@@ -113,6 +114,11 @@ class SharedRoom {
   // Whether a waiter of higher priority looks for memory or is about to, in any pool.
   bool HasCalledWaiterAbove(int priority) const;
   void CallWaitersBelow(int priority);
+  // Wakes the first waiter that is called, by priority. It looks for memory, and wakes the next one
+  // then, so that no thread wakes for room that the first ones have taken.
+  void WakeNext();
+  // Returns how often waiters were called.
+  std::uint64_t calls() const { return calls_.load(); }
   // Counts a free, or a growth that served no request, before a waiter can see its effect.
   void CountFree() { frees_.fetch_add(1); }
   std::uint64_t frees() const { return frees_.load(); }
@@ -141,14 +147,15 @@ class SharedRoom {
   bool MayFree(const PoolImpl& pool) const;
 
  private:
-  // Calls waiters of pools that want at most `most_bytes` and have a priority below a bound. All
-  // are called before the first one wakes, so that the highest looks first.
-  static void Call(const std::vector<PoolImpl*>& pools, std::int64_t most_bytes,
-                   std::int64_t below = std::numeric_limits<std::int64_t>::max());
-  // Return whether other pools gave back memory. MakeRoom waits for the work of lent memory where
+  // Calls waiters of a priority below a bound. All are called before the first one wakes, so that
+  // the highest looks first.
+  void Call(std::int64_t below);
+  // Returns the bytes that the live memory of all pools leaves; all there are without live memory.
+  std::int64_t RoomLeft() const;
+  // Return whether other pools lent memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
   bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
-  bool TrimOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
+  bool BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
   void ForgetMissing(const PoolImpl& wanting);
 
   PhysicalStore& store_;
@@ -160,6 +167,7 @@ class SharedRoom {
   std::atomic<int> waiters_ = 0;
   std::atomic<int> growing_ = 0;
   std::atomic<int> deferred_ = 0;
+  std::atomic<std::uint64_t> calls_ = 0;
   std::atomic<std::uint64_t> frees_ = 0;
   std::vector<CacheLayer*> layers_;  // the outer one first
 };

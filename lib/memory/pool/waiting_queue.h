@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "lib/memory/pool/backoff_mutex.h"
@@ -43,17 +44,23 @@ struct Waiter {
   // Makes the waiter's thread look for memory by itself.
   void CallThread() {
     is_called = true;
+    is_called_by_frees = false;
     woken.notify_one();
   }
 
+  // Whether it is refused: it looked, and was not called since.
+  bool IsRefused() const { return is_hopeless && !is_called; }
   // Whether no later request of the queue may be served first.
   bool IsExhausted() const { return overtakes >= Pool::kMostOvertakes; }
 
   const WantedMemory wanted;
-  const int priority;        // a request that does not wait has 0
-  int overtakes = 0;         // how often later requests of the queue were served first
-  bool is_looking = false;   // its thread looks for memory, so no other thread may serve it
-  bool is_called = false;    // its thread must look once more
+  const int priority;               // a request that does not wait has 0
+  int overtakes = 0;                // how often later requests of the queue were served first
+  bool is_looking = false;          // its thread looks for memory, so no other thread may serve it
+  bool is_asleep = false;           // its thread sleeps, or was just woken
+  bool is_called = false;           // its thread must look once more
+  bool is_called_by_frees = false;  // it was called for the room that frees left, and only so
+  bool is_hopeless = false;         // it found no room, and no free will come that makes some
   bool is_deferred = false;  // it leaves room to a waiter of higher priority, which looks before it
   std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
   std::condition_variable_any woken;
@@ -65,25 +72,25 @@ class WaitingQueue {
   bool empty() const { return waiters_.empty(); }
 
   // Lets the thread of a waiter look for memory until it has a result: at once, whenever it is
-  // called, and at the end. Returns nothing when the end came without a result.
-  // `look()` returns null when there is no room, and may release the mutex, as may `sleeps(again)`,
-  // which is called before the thread sleeps, with false for the first time. The waiter is queued
-  // before it looks, so it misses no free.
-  template <typename Look, typename Sleeps>
+  // called, and at the end. Returns nothing when the end came without a result, and when the waiter
+  // is refused.
+  // `look()` returns null when there is no room. After that, `make_room(is_last)` returns whether
+  // to look again; `is_last`: else the request ends. `sleeps()` is called before the thread sleeps,
+  // and returns when it wakes at the latest. All may release the mutex, but for the last. The
+  // waiter is queued before it looks, so it misses no free.
+  template <typename Look, typename MakeRoom, typename Sleeps>
   std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
-                                            Look look, Sleeps sleeps)
+                                            Look look, MakeRoom make_room, Sleeps sleeps)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Insert(waiter);
-    for (bool is_late = end.stop.stop_requested(), has_slept = false;;) {
+    for (bool is_late = end.stop.stop_requested(); !waiter.result.has_value();) {
       LookWhileCalled(waiter, look);
-      if (waiter.result.has_value() || is_late) break;
-      sleeps(std::exchange(has_slept, true));
-      is_late = !Sleep(waiter, end, mutex);
-      if (waiter.result.has_value()) return std::move(waiter.result);  // no longer in the queue
+      if (waiter.result.has_value()) break;
+      if (make_room(is_late || waiter.is_hopeless)) continue;
+      if (waiter.result.has_value() || is_late || waiter.IsRefused()) break;
+      is_late = IsLateAfterSleep(waiter, end, sleeps(), mutex);
     }
-    const auto position = std::find(waiters_.begin(), waiters_.end(), &waiter);
-    if (waiter.result.has_value() && waiter.result->ok()) CountOvertakesBefore(position);
-    waiters_.erase(position);
+    Leave(waiter);
     return std::move(waiter.result);
   }
 
@@ -102,17 +109,35 @@ class WaitingQueue {
   bool IsHopeless(const Waiter& waiter, bool has_live) const {
     return !has_live && !waiter.is_called && MayServe(&waiter);
   }
-  // Calls waiters that want at most `most_bytes` and have a priority below a bound. Their threads
-  // sleep on until WakeCalled.
-  void MarkCalled(std::int64_t most_bytes, std::int64_t below) {
+  // Calls waiters of a priority below a bound. Their threads sleep on until WakeFirst.
+  void MarkCalled(std::int64_t below) {
     for (Waiter* const waiter : waiters_) {
-      waiter->is_called |= waiter->wanted.bytes <= most_bytes && waiter->priority < below;
+      if (waiter->priority >= below) continue;
+      waiter->is_called = true;
+      waiter->is_called_by_frees = false;
     }
   }
-  void WakeCalled() {
+  // Calls waiters that want at most `room`, which frees left.
+  void MarkCalledByFree(std::int64_t room) {
     for (Waiter* const waiter : waiters_) {
-      if (waiter->is_called) waiter->woken.notify_one();
+      if (waiter->wanted.bytes > room || waiter->is_called) continue;
+      waiter->is_called = waiter->is_called_by_frees = true;
     }
+  }
+  // Takes the calls of frees back from waiters that want more than `room`, which is left of it.
+  // Returns the priority of the first one that is called and sleeps.
+  std::optional<int> FirstCalled(std::int64_t room) {
+    for (Waiter* const waiter : waiters_) {
+      if (!waiter->is_called || !waiter->is_asleep) continue;
+      if (!waiter->is_called_by_frees || waiter->wanted.bytes <= room) return waiter->priority;
+      waiter->is_called = false;
+    }
+    return std::nullopt;
+  }
+  void WakeFirst() {
+    const auto first = std::ranges::find_if(
+        waiters_, [](const Waiter* waiter) { return waiter->is_called && waiter->is_asleep; });
+    if (first != waiters_.end()) (*first)->woken.notify_one();
   }
   // Whether a waiter of higher priority looks for memory or is about to.
   bool HasCalledAbove(int priority) const {
@@ -158,16 +183,17 @@ class WaitingQueue {
   using Waiters = std::list<Waiter*>;
 
   void Insert(Waiter& waiter) {
-    const auto next = std::ranges::find_if(
-        waiters_, [&](const Waiter* other) { return other->priority < waiter.priority; });
-    waiters_.insert(next, &waiter);
+    const auto last = std::find_if(waiters_.rbegin(), waiters_.rend(), [&](const Waiter* other) {
+      return other->priority >= waiter.priority;
+    });
+    waiters_.insert(last.base(), &waiter);
   }
 
   // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
   template <typename Look>
   void LookWhileCalled(Waiter& waiter, Look look) const {
     do {
-      waiter.is_called = false;
+      waiter.is_called = waiter.is_hopeless = false;
       if (!MayServe(&waiter)) return;
       waiter.is_looking = true;
       absl::StatusOr<void*> address = look();
@@ -176,15 +202,26 @@ class WaitingQueue {
     } while (waiter.is_called && !waiter.result.has_value());
   }
 
-  // Sleeps until the waiter was served, refused or called. Returns false when the end came before.
-  // The wait releases the mutex and takes it again.
-  static bool Sleep(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  // Sleeps until the waiter was served, refused or called, or until a time. Returns whether the end
+  // came before. The wait releases the mutex and takes it again.
+  static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, absl::Time most,
+                               BackoffMutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
-    if (end.deadline == absl::InfiniteFuture()) {
-      return waiter.woken.wait(mutex, end.stop, is_woken);
-    }
-    return waiter.woken.wait_until(mutex, end.stop, absl::ToChronoTime(end.deadline), is_woken);
+    waiter.is_asleep = true;
+    const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
+    const absl::Time until = std::min(end.deadline, most);
+    if (until == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
+    const auto time = absl::ToChronoTime(until);
+    if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
+    return end.stop.stop_requested() || until == end.deadline;
+  }
+
+  // Another thread that served the waiter has taken it out already.
+  void Leave(const Waiter& waiter) {
+    const auto position = std::ranges::find(waiters_, &waiter);
+    if (position == waiters_.end()) return;
+    if (waiter.result.has_value() && waiter.result->ok()) CountOvertakesBefore(position);
+    waiters_.erase(position);
   }
 
   void CountOvertakesBefore(Waiters::iterator served) {

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/memory/plan/waits_of_parts.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -21,6 +24,7 @@ constexpr std::size_t kMostListed = 10;  // in an error
 struct Part {
   RegionNeed need;
   std::vector<PlanBuffer> buffers;
+  std::vector<PlanWait> waits;  // that matter to the buffers
   bool is_left_out = false;
   bool is_asleep = false;
   std::int64_t live_count = 0;
@@ -50,11 +54,31 @@ absl::StatusOr<std::vector<Part>> MakeParts(const Trace& trace, const PlanProble
     if (found == parts.end()) return UnknownRegion(trace, name);
     found->is_left_out = true;
   }
+  std::vector<std::uint32_t> part_of;
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
-    parts[trace.allocations[i].region].buffers.push_back(problem.buffers[i]);
+    part_of.push_back(trace.allocations[i].region);
+    parts[part_of.back()].buffers.push_back(problem.buffers[i]);
   }
+  std::vector<std::vector<PlanWait>> waits = plan::WaitsOfParts(problem, part_of, parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].waits = std::move(waits[i]);
   for (const TracePause& pause : trace.pauses) ++parts[pause.region].need.pauses;
   return parts;
+}
+
+// Numbers the streams of a problem from 0 on: a plan takes time for each stream up to the highest.
+void NumberStreams(PlanProblem& problem) {
+  std::map<std::uint32_t, std::uint32_t> numbers;
+  const auto number = [&](std::uint32_t& stream) {
+    stream = numbers.try_emplace(stream, static_cast<std::uint32_t>(numbers.size())).first->second;
+  };
+  for (PlanBuffer& buffer : problem.buffers) {
+    number(buffer.stream);
+    number(buffer.free_stream);
+  }
+  for (PlanWait& wait : problem.waits) {
+    number(wait.stream);
+    number(wait.awaited);
+  }
 }
 
 // Buffers of one stream need no waits.
@@ -64,11 +88,11 @@ bool HasSeveralStreams(const std::vector<PlanBuffer>& buffers) {
   });
 }
 
-absl::Status PlanPart(const PlanProblem& whole, const NeedsOptions& options, double seconds,
-                      Part& part) {
+absl::Status PlanPart(const NeedsOptions& options, double seconds, Part& part) {
   if (part.buffers.empty()) return absl::OkStatus();
   PlanProblem problem = {.buffers = std::move(part.buffers)};
-  if (HasSeveralStreams(problem.buffers)) problem.waits = whole.waits;
+  if (HasSeveralStreams(problem.buffers)) problem.waits = std::move(part.waits);
+  NumberStreams(problem);
   const absl::StatusOr<Plan> plan =
       MakePlan(problem, {.time_limit_seconds = seconds, .stop = options.stop});
   if (plan.ok()) part.need.plan_bytes = plan->height;
@@ -142,7 +166,7 @@ absl::StatusOr<RegionNeeds> FindRegionNeeds(const Trace& trace, const NeedsOptio
   RegionNeeds needs;
   for (Part& part : *parts) {
     if (part.is_left_out) continue;
-    if (absl::Status status = PlanPart(*problem, options, seconds, part); !status.ok()) {
+    if (absl::Status status = PlanPart(options, seconds, part); !status.ok()) {
       return status;
     }
     if (__builtin_add_overflow(needs.sleepless_bytes, part.need.plan_bytes,

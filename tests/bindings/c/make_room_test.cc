@@ -158,13 +158,36 @@ TEST(MakeRoomTest, RequestsOfAFunctionDoNotCallItAgain) {
   pool.Free(kept);
 }
 
-TEST(MakeRoomTest, OthersAreNotAsked) {
+TEST(MakeRoomTest, RequestsBeyondTheBudgetDoNotAsk) {
+  const CPool pool(kFourMebi);
+  const Maker maker(pool, nullptr, [] { return true; });
+  EXPECT_EQ(pool.Try(8 * kMebi), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(maker.asked, IsEmpty());
+}
+
+TEST(MakeRoomTest, ServesRequestsThatWouldWait) {
+  const CPool pool(std::string(kFourMebi) + ",wait=inf");
+  void* weights = nullptr;
+  ASSERT_EQ(
+      tidepool_allocate_in(pool.get(), "weights", 3 * kMebi, nullptr, TIDEPOOL_RESIDENT, &weights),
+      TIDEPOOL_OK);
+  Maker maker(pool, "cache", [&] {
+    EXPECT_EQ(pool.Try(2 * kMebi), TIDEPOOL_OUT_OF_MEMORY) << "requests of a function do not wait";
+    return tidepool_pause(pool.get(), "weights", TIDEPOOL_PAUSE_HOST, nullptr) == TIDEPOOL_OK;
+  });
+  EXPECT_EQ(TryIn(pool, "cache", 3 * kMebi), TIDEPOOL_OK);
+  EXPECT_THAT(maker.asked, ElementsAre(Asked{"cache", 3 * kMebi, nullptr, 1}));
+  EXPECT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OK);
+  pool.Free(weights);
+}
+
+// Each function is asked before a request waits and at the end of its wait.
+TEST(MakeRoomTest, RequestsThatWaitInVainEndAtTheirTime) {
   const CPool pool(std::string(kFourMebi) + ",wait=1ms");
   void* const kept = pool.Allocate(3 * kMebi);
-  const Maker maker(pool, nullptr, [] { return true; });
-  EXPECT_EQ(pool.Try(8 * kMebi), TIDEPOOL_OUT_OF_MEMORY) << "beyond the budget";
-  EXPECT_EQ(pool.Try(2 * kMebi), TIDEPOOL_DEADLINE_EXCEEDED) << "it waits";
-  EXPECT_THAT(maker.asked, IsEmpty());
+  const Maker maker(pool, nullptr, [] { return false; });
+  EXPECT_EQ(pool.Try(2 * kMebi), TIDEPOOL_DEADLINE_EXCEEDED);
+  EXPECT_EQ(maker.asked.size(), 2U);
   pool.Free(kept);
 }
 

@@ -713,6 +713,26 @@ TEST_F(CApiOnCudaTest, ErrorsOfCudaArePassedOn) {
   EXPECT_EQ(pool.Try(1000), TIDEPOOL_OK);
 }
 
+TEST_F(CApiOnCudaTest, AStreamThatCannotBeUsedIsDestroyed) {
+  const CPool pool("device=cuda:0,memory=segments");
+  const auto count_streams = [] {
+    CudartHostLive live;
+    cudartHostCountLive(&live);
+    return live.streams;
+  };
+  const auto before = count_streams();
+  tidepool_stream stream = nullptr;
+  int failed = 0;
+  for (;; ++failed) {
+    cudartHostFailCall(nullptr, failed + 1, cudaErrorUnknown);
+    if (tidepool_stream_create(pool.get(), &stream) == TIDEPOOL_OK) break;
+    EXPECT_EQ(count_streams(), before) << "call " << failed + 1;
+  }
+  cudartHostFailCall(nullptr, 0, cudaSuccess);
+  EXPECT_GT(failed, 1);
+  EXPECT_EQ(tidepool_stream_destroy(pool.get(), stream), TIDEPOOL_OK);
+}
+
 TEST_F(CApiOnCudaTest, ThreadsMayUseNewStreamsAtOnce) {
   const CPool pool("device=cuda:0");
   std::vector<cudaStream_t> streams;

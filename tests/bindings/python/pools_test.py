@@ -363,11 +363,27 @@ def test_a_function_that_uses_its_pool_leaks_nothing():
     assert gone() is None
 
 
-def test_a_request_that_waits_does_not_ask_the_function():
-    pool = tidepool.Pool("64KiB", on_out_of_memory=lambda request: 1 / 0)
-    keep = pool.allocate(64 << 10)
+def test_a_request_that_would_wait_asks_the_function_before():
+    requests, cache = [], []
+
+    def make_room(request):
+        requests.append(request.attempt)
+        if cache:
+            cache.pop().free()
+            return True
+        return False
+
+    pool = tidepool.Pool("64KiB", on_out_of_memory=make_room)
+    cache += [pool.allocate(32 << 10), pool.allocate(32 << 10)]
+    keep = pool.allocate(64 << 10, wait=1000)
+    assert requests == [1, 2]
     with pytest.raises(tidepool.DeadlineError):
         pool.allocate(512, wait=0)
+    assert requests == [1, 2, 1] and not keep.freed
+    failing = tidepool.Pool("64KiB", on_out_of_memory=lambda request: 1 / 0)
+    keep = failing.allocate(64 << 10)
+    with pytest.raises(ZeroDivisionError):
+        failing.allocate(512, wait=1000)
     assert not keep.freed
 
 

@@ -933,6 +933,23 @@ def functions_make_room_before_a_refusal():
     assert not asked
 
 
+def functions_make_room_for_tensors_that_would_wait():
+    tidepool_torch.enable(budget="64MiB", wait="inf")
+    kept, asked = [empty(20 * MIB), empty(20 * MIB)], []
+
+    def give_back(request):
+        raises(torch.OutOfMemoryError, "tidepool", lambda: empty(60 * MIB))  # it does not wait
+        asked.append(request.attempt)
+        if len(asked) > 1:
+            del kept[0]
+        return len(asked) > 1
+
+    with tidepool_torch.on_out_of_memory(give_back), tidepool_torch.region("states"):
+        states = empty(60 * MIB)
+    assert asked[0] == 1 and len(asked) == 3 and not kept, asked
+    assert states.numel() == 60 * MIB
+
+
 def a_function_of_one_region_may_begin_others():
     tidepool_torch.enable(budget="64MiB")
     with tidepool_torch.region("weights"):

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -120,7 +121,72 @@ TEST_P(OutOfMemoryCallback, IsNotCalledWhereMemoryIsNotTheReason) {
   EXPECT_EQ(pool->Allocate(0, stream_).value(), nullptr);
   EXPECT_FALSE(pool->Allocate(5 * kMiB, stream_).ok());     // beyond the budget
   EXPECT_FALSE(pool->Allocate(kMiB, Stream{123456}).ok());  // an unknown stream
-  EXPECT_FALSE(pool->AllocateBlocking(2 * kMiB, stream_, Hint::kResident, absl::Now()).ok());
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(pool->AllocateBlocking(2 * kMiB, stream_, Hint::kResident,
+                                                       absl::InfiniteFuture(), stopped.get_token())
+                                    .status()));
+}
+
+TEST_P(OutOfMemoryCallback, MakesRoomForARequestThatWouldWait) {
+  Cache cache;
+  std::unique_ptr<Pool> pool;
+  std::vector<int> attempts;
+  pool = NewPoolWith([&](const OutOfMemoryRequest& request) {
+    attempts.push_back(request.attempt);
+    return cache.FreeOne(*pool);
+  });
+  for (int i = 0; i < 4; ++i) cache.Keep(pool->Allocate(kMiB, stream_).value());
+  const absl::StatusOr<void*> served =
+      pool->AllocateBlocking(3 * kMiB, stream_, Hint::kResident, absl::Now());
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_THAT(attempts, ElementsAre(1, 2, 3));
+  EXPECT_EQ(pool->Stats().blocked, 0);
+  EXPECT_EQ(pool->Stats().failures, 0);
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+}
+
+// The pool hears nothing of memory that the function can free later.
+TEST_P(OutOfMemoryCallback, IsCalledAgainWhileARequestWaits) {
+  Cache cache;
+  std::unique_ptr<Pool> pool;
+  int calls = 0;
+  pool =
+      NewPoolWith([&](const OutOfMemoryRequest&) { return ++calls > 2 && cache.FreeOne(*pool); });
+  cache.Keep(pool->Allocate(4 * kMiB, stream_).value());
+  EXPECT_TRUE(pool->AllocateBlocking(4 * kMiB, stream_).ok());
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(pool->Stats().blocked, 1);
+}
+
+TEST_P(OutOfMemoryCallback, IsCalledAtTheEndOfAWait) {
+  Cache cache;
+  std::unique_ptr<Pool> pool;
+  int calls = 0;
+  pool =
+      NewPoolWith([&](const OutOfMemoryRequest&) { return ++calls > 1 && cache.FreeOne(*pool); });
+  cache.Keep(pool->Allocate(4 * kMiB, stream_).value());
+  EXPECT_TRUE(pool->AllocateBlocking(4 * kMiB, stream_, Hint::kResident, absl::Now()).ok());
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_P(OutOfMemoryCallback, IsCalledABoundedNumberOfTimesForARequestThatWaits) {
+  int calls = 0;
+  const auto pool = NewPoolWith([&](const OutOfMemoryRequest&) { return ++calls > 0; });
+  ASSERT_TRUE(pool->Allocate(3 * kMiB, stream_).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      pool->AllocateBlocking(2 * kMiB, stream_, Hint::kResident, absl::Now()).status()));
+  EXPECT_EQ(calls, Pool::kMostOutOfMemoryCalls);
+  EXPECT_EQ(pool->Stats().failures, 1);
+}
+
+// Nothing is live at the end of the function, so that no free would come.
+TEST_P(OutOfMemoryCallback, MayFreeAllThatARequestWaitsFor) {
+  Cache cache;
+  std::unique_ptr<Pool> pool;
+  pool = NewPoolWith([&](const OutOfMemoryRequest&) { return cache.FreeOne(*pool), false; });
+  cache.Keep(pool->Allocate(4 * kMiB, stream_).value());
+  EXPECT_TRUE(pool->AllocateBlocking(4 * kMiB, stream_).ok());
 }
 
 TEST_P(OutOfMemoryCallback, MayTrimAnotherPoolOfTheDevice) {
@@ -185,6 +251,32 @@ TEST_P(OutOfMemoryCallback, ServesThreadsThatMakeRoomForEachOther) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
+// Each thread keeps its buffers, so that only the function makes room.
+TEST_P(OutOfMemoryCallback, ServesThreadsThatWaitAndFreeNothing) {
+  Cache cache;
+  std::unique_ptr<Pool> pool;
+  pool = NewPoolWith([&](const OutOfMemoryRequest&) { return cache.FreeOne(*pool); });
+  constexpr int kRequests = 200;
+  const auto work = [&](Pool& region, Stream stream) {
+    for (int i = 0; i < kRequests; ++i) {
+      const std::size_t bytes = static_cast<std::size_t>(i % 7 + 1) * 128 * kKiB;
+      const absl::StatusOr<void*> buffer = region.AllocateBlocking(bytes, stream);
+      ASSERT_TRUE(buffer.ok()) << buffer.status();
+      cache.Keep(*buffer);
+    }
+  };
+  const bool has_regions = GetParam().memory == PoolMemory::kVirtual;
+  Pool& other_pool = has_regions ? **pool->Region("other") : *pool;
+  std::thread other([&, stream = NewStream()] { work(other_pool, stream); });
+  work(*pool, stream_);
+  other.join();
+  while (cache.FreeOne(*pool)) {
+  }
+  EXPECT_EQ(pool->Stats().failures, 0);
+  EXPECT_EQ(pool->Stats().live_count, 0);
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+}
+
 // The function makes room in another pool of the budget, once.
 class OutOfMemoryCallbackOfRegions : public PoolFixture {
  protected:
@@ -211,8 +303,8 @@ class OutOfMemoryCallbackOfRegions : public PoolFixture {
 
   const Stream stream_ = NewStream();
   std::unique_ptr<Pool> pool_;
-  std::function<bool()> make_room_;
-  int calls_ = 0;
+  std::function<bool()> make_room_ = [] { return false; };
+  std::atomic<int> calls_ = 0;
   void* held_ = nullptr;
 };
 
@@ -224,6 +316,42 @@ TEST_F(OutOfMemoryCallbackOfRegions, MayFreeInARegion) {
 TEST_F(OutOfMemoryCallbackOfRegions, MayDiscardARegion) {
   make_room_ = [this] { return Pause(PauseMode::kDiscard); };
   ExpectServed();
+  FreeHeld();
+}
+
+TEST_F(OutOfMemoryCallbackOfRegions, MayMakeRoomForARequestThatWouldWait) {
+  make_room_ = [this] { return Pause(PauseMode::kDiscard); };
+  const absl::StatusOr<void*> served = pool_->AllocateBlocking(10 * kMiB, stream_);
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ(calls_, 1);
+  EXPECT_TRUE(pool_->Free(*served, stream_).ok());
+  FreeHeld();
+}
+
+// No free would make room, so the request would be refused without a wait.
+TEST_F(OutOfMemoryCallbackOfRegions, MayLowerABoundBeforeARequestIsRefused) {
+  FreeHeld();
+  ASSERT_TRUE(pool_->LimitRegion("kv", 12 * kMiB, 16 * kMiB).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      pool_->AllocateBlocking(10 * kMiB, stream_, Hint::kResident).status()));
+  EXPECT_EQ(calls_, 1);
+  make_room_ = [this] { return pool_->LimitRegion("kv", 0, 16 * kMiB).ok(); };
+  const absl::StatusOr<void*> served = pool_->AllocateBlocking(10 * kMiB, stream_);
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_TRUE(pool_->Free(*served, stream_).ok());
+}
+
+// Each call wakes all that wait, and none of them finds room.
+TEST_F(OutOfMemoryCallbackOfRegions, RequestsThatWakeEachOtherEnd) {
+  make_room_ = [this] { return pool_->LimitRegion("kv", 0, 16 * kMiB).ok(); };
+  const auto wait = [this](Pool& pool) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(
+        pool.AllocateBlocking(10 * kMiB, stream_, Hint::kResident, absl::Now()).status()));
+  };
+  std::thread other([&] { wait(**pool_->Region("other")); });
+  wait(*pool_);
+  other.join();
+  EXPECT_EQ(calls_, 2 * Pool::kMostOutOfMemoryCalls);
   FreeHeld();
 }
 
