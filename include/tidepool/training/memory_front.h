@@ -22,8 +22,8 @@ struct FrontOptions {
   // by bisection.
   std::vector<std::int64_t> memory_bytes = {};
   int memories = 16;  // 1 or more
-  // Of each search; but the time limit and the work are those of the whole front. The searches of
-  // a pass share its work equally, and each pass has twice the work of the pass before.
+  // Of each search; but the time limit and the work are those of the whole front. All memories get
+  // a round of a search, then one with twice the work, until the work is used up.
   // `known` has no effect.
   BestOptions best = {.time_limit_seconds = 5};
   ModnnOptions modnn = {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -37,23 +38,11 @@ using rounds::FrontSubBatch;
 
 constexpr std::int64_t kUnlimitedMemory = std::int64_t{1} << 60;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kWorthwhile = 1e-3;       // a search for less does not pay
-constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
-constexpr double kSearchShare = 1.0 / 16;  // of the work, for each first search
+constexpr double kWorthwhile = 1e-3;      // a search for less does not pay
+constexpr double kWorkShare = 0.75;       // of the time limit, so that no clock ends the work
+constexpr double kModnnShare = 1.0 / 16;  // of the work: plans of a schedule of `modnn`
 // Seconds that the least work of a search takes for each task of the graph, about.
 constexpr double kLeastWorkOfTask = 2e-4;
-
-// Makes the schedule of `best` that is no slower than that of `modnn` with the same addresses.
-absl::StatusOr<Schedule> MakeBestFromModnn(std::string_view policy, const TaskGraph& graph,
-                                           const ScheduleRequest& request) {
-  ScheduleRequest own = request;
-  own.options = ModnnOptions();
-  absl::StatusOr<Schedule> modnn = modnn::MakeModnn("modnn", graph, own);
-  auto best = std::get<BestOptions>(request.options);
-  if (modnn.ok()) best.known = {*std::move(modnn)};
-  own.options = std::move(best);
-  return search::MakeBest(policy, graph, own);
-}
 
 // Makes a schedule of `modnn` that gets its addresses from the planner.
 absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGraph& graph,
@@ -68,8 +57,8 @@ OffloadPolicy PolicyOf(std::string_view name, MakeForGraph make_paged,
                        MakeForGraph make_rounds = nullptr) {
   OffloadPolicy policy;
   policy.name = name;
-  policy.make_paged = make_paged;
-  policy.make_rounds = make_rounds;
+  policy.make_paged = std::move(make_paged);
+  policy.make_rounds = std::move(make_rounds);
   return policy;
 }
 
@@ -123,7 +112,7 @@ class FrontMaker {
     const absl::StatusOr<std::vector<std::int64_t>> memories = Memories();
     if (!memories.ok()) return memories.status();
     best_ = options_.best;
-    best_.work_seconds *= kSearchShare;
+    best_.work_seconds *= kModnnShare;
     if (options_.memory_bytes.empty()) TryLeastModnn(memories->back());
     for (const std::int64_t memory : *memories) TryModnn(memory);
     work_left_ = options_.best.work_seconds;
@@ -270,15 +259,22 @@ class FrontMaker {
     front_.memories.push_back(tried);
   }
 
-  // Searches for faster schedules until the work is used up: once wherever one could be faster,
-  // then again with twice the work, also in the memories of points between.
+  // Searches for faster schedules until the work is used up: in passes over all memories in which
+  // one could be faster, each with twice the work of the one before.
   void Search() {
-    const double first = options_.best.work_seconds * kSearchShare;
-    for (double work = first; work <= work_left_ && !IsOver(); work *= 2) {
-      std::vector<Candidate> candidates = Candidates(/*all=*/work > first);
+    constexpr double kFirstWork = 2.0 / 15;     // seconds at most
+    constexpr std::size_t kMostSubBatches = 3;  // that divide the work of a memory
+    FindMemories();
+    work_of_memory_ = work_left_ / static_cast<double>(searched_.size());
+    const double most = std::max(work_of_memory_ - WorkToBegin(), work_of_memory_ / 2);
+    const auto sub_batches = static_cast<double>(std::min(kMostSubBatches, sub_batches_.size()));
+    first_work_ = std::min(kFirstWork, most / sub_batches);
+    for (double work = first_work_; work <= work_left_ && !IsOver(); work *= 2) {
+      std::vector<Candidate> candidates = Candidates();
       if (candidates.empty()) return;
       searches_.clear();
       SearchOnce(std::move(candidates), work);
+      AddMemoriesOfModnn();
     }
   }
 
@@ -307,7 +303,7 @@ class FrontMaker {
     }
     for (double fits = LeastMemory(); fits > kApart * fails && fails > 0 && !IsOver();) {
       const auto middle = static_cast<std::int64_t>(std::sqrt(fits * fails));
-      TryBest(Least(), middle, options_.best.work_seconds * kSearchShare);
+      TryBest(Least(), middle, 2 * first_work_);
       if (!IsWithin(middle)) fails = static_cast<double>(middle);
       fits = LeastMemory();
     }
@@ -316,32 +312,44 @@ class FrontMaker {
   void TryBest(const FrontSubBatch& sub_batch, std::int64_t memory, double work) {
     best_.work_seconds = work;
     Try(BestFor(sub_batch), sub_batch, memory);
-    work_left_ -= work + static_cast<double>(tasks_) * kLeastWorkOfTask;
   }
 
-  // Returns the memories that were tried, each made as small as a point that needs hardly less.
-  // With `all`, also those of all other points so far.
-  std::vector<std::int64_t> MemoriesToSearch(bool all) const {
-    constexpr double kApart = 1.01;
-    std::set<std::int64_t> memories;
-    for (const FrontMemory& memory : front_.memories) memories.insert(memory.memory_bytes);
+  // Finds the memories to search in: those that were tried, each but the last one made as small as
+  // a point that needs hardly less.
+  void FindMemories() {
+    for (const FrontMemory& memory : front_.memories) searched_.insert(memory.memory_bytes);
     for (const FrontPoint& point : front_.points) {
       if (point.seconds > FastestWithin(point.memory_bytes)) continue;
-      const auto above = memories.lower_bound(point.memory_bytes);
-      const bool is_near =
-          above != memories.end() &&
-          static_cast<double>(*above) < kApart * static_cast<double>(point.memory_bytes);
-      if (is_near && *above != front_.memories.back().memory_bytes) memories.erase(above);
-      if (is_near || all) memories.insert(point.memory_bytes);
+      const auto above = searched_.lower_bound(point.memory_bytes);
+      if (!IsNear(point, above)) continue;
+      if (*above != front_.memories.back().memory_bytes) searched_.erase(above);
+      searched_.insert(point.memory_bytes);
     }
-    return {memories.begin(), memories.end()};
+  }
+
+  // Adds the memories of points of `modnn` that the first searches did not beat.
+  void AddMemoriesOfModnn() {
+    for (const FrontPoint& point : front_.points) {
+      const bool is_beaten = point.seconds > FastestWithin(point.memory_bytes);
+      if (is_beaten || point.made.schedule.policy == best_in_pages_.name) continue;
+      if (!IsNear(point, searched_.lower_bound(point.memory_bytes))) {
+        searched_.insert(point.memory_bytes);
+      }
+    }
+  }
+
+  // Whether a memory is hardly more than that of a point.
+  bool IsNear(const FrontPoint& point, std::set<std::int64_t>::const_iterator memory) const {
+    constexpr double kApart = 1.01;
+    return memory != searched_.end() &&
+           static_cast<double>(*memory) < kApart * static_cast<double>(point.memory_bytes);
   }
 
   // Where no schedule fits so far, the sub-batch that needs the least memory is searched alone.
-  std::vector<Candidate> Candidates(bool all) const {
+  std::vector<Candidate> Candidates() const {
     std::vector<Candidate> candidates;
     const FrontSubBatch& least = Least();
-    for (const std::int64_t memory : MemoriesToSearch(all)) {
+    for (const std::int64_t memory : searched_) {
       for (const FrontSubBatch& sub_batch : sub_batches_) {
         if (!IsWithin(memory) && &sub_batch != &least) continue;
         const double bound = sub_batch.LeastSeconds(memory);
@@ -453,6 +461,48 @@ class FrontMaker {
     return point;
   }
 
+  // A search for a graph in one memory, and the work of its next round.
+  struct GraphSearch {
+    search::BestSearch search;
+    double next_work = 0;
+  };
+
+  // Goes on with the search for a graph in the memory of the request, from the answers in the next
+  // memories.
+  absl::StatusOr<Schedule> MakeBest(const TaskGraph& graph, const ScheduleRequest& request) {
+    const std::int64_t memory = request.machine.devices.front().memory_bytes;
+    std::map<std::int64_t, GraphSearch>& searches = graph_searches_[GraphFingerprint(graph)];
+    const auto found = searches.find(memory);
+    const auto own = found != searches.end() ? found : AddSearch(graph, request, searches);
+    if (own != searches.begin()) own->second.search.TakeLeads(std::prev(own)->second.search);
+    const auto above = std::next(own);
+    if (above != searches.end()) own->second.search.TakeLeads(above->second.search);
+    return MakeRounds(own->second);
+  }
+
+  double WorkToBegin() const { return static_cast<double>(tasks_) * kLeastWorkOfTask; }
+
+  std::map<std::int64_t, GraphSearch>::iterator AddSearch(
+      const TaskGraph& graph, ScheduleRequest request,
+      std::map<std::int64_t, GraphSearch>& searches) {
+    std::get<BestOptions>(request.options).work_seconds = work_of_memory_;
+    work_left_ -= WorkToBegin();
+    const std::int64_t memory = request.machine.devices.front().memory_bytes;
+    return searches.try_emplace(memory, search::BestSearch(graph, request, budget_), first_work_)
+        .first;
+  }
+
+  // Searches rounds up to that with the work of a search.
+  absl::StatusOr<Schedule> MakeRounds(GraphSearch& one) {
+    absl::StatusOr<Schedule> made;
+    do {
+      made = one.search.MakeRound(one.next_work);
+      if (!one.search.IsFastest()) work_left_ -= one.next_work;
+      one.next_work *= 2;
+    } while (one.next_work <= best_.work_seconds && !one.search.IsFastest() && !budget_.HasEnded());
+    return made;
+  }
+
   static bool HasValidAddresses(const MadeSchedule& made) {
     std::vector<std::int64_t> memory;
     memory.reserve(made.machine.devices.size());
@@ -502,17 +552,26 @@ class FrontMaker {
   const OffloadPolicy none_ = PolicyOf("none", layerwise::MakeStaying);
   const OffloadPolicy modnn_ = PolicyOf("modnn", nullptr, modnn::MakeModnn);
   const OffloadPolicy planned_modnn_ = PolicyOf("modnn, planned", MakePlannedModnn);
-  const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, MakeBestFromModnn);
-  const OffloadPolicy best_in_pages_ = PolicyOf("best", MakeBestFromModnn);
+  const MakeForGraph make_best_ = [this](std::string_view /*policy*/, const TaskGraph& graph,
+                                         const ScheduleRequest& request) {
+    return MakeBest(graph, request);
+  };
+  const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, make_best_);
+  const OffloadPolicy best_in_pages_ = PolicyOf("best", make_best_);
   budget::Budget budget_;
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;
   std::vector<FrontSubBatch> sub_batches_;
-  std::map<std::int64_t, int> searches_;    // by memory
+  std::set<std::int64_t> searched_;         // the memories to search in
+  std::map<std::int64_t, int> searches_;    // by memory, in one pass
   std::map<std::int64_t, double> fastest_;  // seconds, by memory that was tried
   double work_left_ = 0;                    // seconds, for searches
   BestOptions best_;                        // with the limits of the search that runs
-  absl::Status last_;                       // of the last try that failed
+  double work_of_memory_ = 0;               // seconds, of all rounds
+  double first_work_ = 0;                   // of the first round
+  // By the fingerprint of a graph and the memory.
+  std::map<std::uint64_t, std::map<std::int64_t, GraphSearch>> graph_searches_;
+  absl::Status last_;  // of the last try that failed
   MemoryFront front_;
 };
 

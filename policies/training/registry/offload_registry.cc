@@ -34,24 +34,23 @@ constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
 constexpr auto kBest = OffloadPolicy::Options::kBest;
 constexpr auto kModnn = OffloadPolicy::Options::kModnn;
 
-constexpr OffloadPolicy kPolicies[] = {
-    {"none", "all data stays on the device", kLayerwise, layerwise::MakePooled,
-     layerwise::MakeStaying},
-    {"vdnn", "each layer waits for the copies that it overlaps with", kLayerwise,
-     layerwise::MakePooled},
-    {"vdnn++", "no layer waits for copies", kLayerwise, layerwise::MakePooled},
-    {"base", "the papers' manager: all data has memory of its own, gradients take chunks in turn",
-     kLayerwise, nullptr, nullptr, layerwise::MakeBase},
-    {"modnn", "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
-     kModnn, nullptr, nullptr, nullptr, modnn::MakeModnn, modnn::ChooseModnnSubBatch},
-    {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
-     search::MakeBest},
-};
-
-// Returns those, and every policy of chains but its own `best`.
+// Returns the policies of this list, and every policy of chains but its own `best`.
 const std::vector<OffloadPolicy>& AllPolicies() {
   static const auto* const policies = [] {
-    auto* all = new std::vector<OffloadPolicy>(std::begin(kPolicies), std::end(kPolicies));
+    auto* all = new std::vector<OffloadPolicy>{
+        {"none", "all data stays on the device", kLayerwise, layerwise::MakePooled,
+         layerwise::MakeStaying},
+        {"vdnn", "each layer waits for the copies that it overlaps with", kLayerwise,
+         layerwise::MakePooled},
+        {"vdnn++", "no layer waits for copies", kLayerwise, layerwise::MakePooled},
+        {"base",
+         "the papers' manager: all data has memory of its own, gradients take chunks in turn",
+         kLayerwise, nullptr, nullptr, layerwise::MakeBase},
+        {"modnn", "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
+         kModnn, nullptr, nullptr, nullptr, modnn::MakeModnn, modnn::ChooseModnnSubBatch},
+        {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
+         search::MakeBest},
+    };
     for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
       if (policy.takes_copies) continue;
       all->push_back({policy.name, policy.description, kGraphChain, nullptr,
@@ -251,7 +250,9 @@ absl::StatusOr<GraphChain> ChainOfGraph(std::string_view policy, const TaskGraph
   absl::Status status = requests::CheckMachine(request);
   if (status.ok()) status = requests::CheckRequestOfGraph(graph, request);
   if (!status.ok()) return status;
-  const bool recomputes = (*found)->make_paged == search::MakeRecomputing;
+  const bool recomputes =
+      std::ranges::any_of(chain_policies::ChainPolicies(),
+                          [&](const auto& one) { return one.name == policy && one.recomputes; });
   return search::ChainSeenOf(graph, request, recomputes);
 }
 

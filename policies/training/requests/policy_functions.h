@@ -4,6 +4,7 @@
 #define TIDEPOOL_POLICIES_TRAINING_REQUESTS_POLICY_FUNCTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -16,8 +17,8 @@ namespace tidepool::requests {
 
 // Makes a schedule of the policy with a name, of a valid graph, for the first device of a checked
 // request.
-using MakeForGraph = absl::StatusOr<Schedule> (*)(std::string_view policy, const TaskGraph& graph,
-                                                  const ScheduleRequest& request);
+using MakeForGraph = std::function<absl::StatusOr<Schedule>(
+    std::string_view policy, const TaskGraph& graph, const ScheduleRequest& request)>;
 
 // Chooses the sub-batch of a family for a device with `batch` samples of a checked request.
 using ChooseSubBatchOf = absl::StatusOr<std::int64_t> (*)(const GraphFamily& family,
@@ -41,7 +42,7 @@ struct OffloadPolicy {
   ChooseSubBatchOf choose_sub_batch = nullptr;  // null: the largest that fits
 
   // Returns the function for rounds, several devices, fixed addresses and pages; null for none.
-  MakeForGraph ForRounds() const { return make_paged != nullptr ? make_paged : make_rounds; }
+  const MakeForGraph& ForRounds() const { return make_paged != nullptr ? make_paged : make_rounds; }
 };
 
 }  // namespace tidepool::requests

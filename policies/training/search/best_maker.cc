@@ -325,20 +325,67 @@ void BestMaker::AddWalk() {
 }
 
 // Other policies that take little time come first, and moDNN after the first round of the search.
-absl::StatusOr<Schedule> BestMaker::Make() {
+void BestMaker::AddFirst() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return AddOther(schedule); };
   for (const Schedule& schedule : options_.known) AddKnown(schedule);
   ForEachTransferSchedule(graph_, request_, take);
   if (!IsFastest()) AddWalk();
+}
+
+absl::StatusOr<Schedule> BestMaker::Make() {
+  AddFirst();
   SearchOwn();
-  if (!IsFastest() && options_.recomputes) {
-    ForEachRecomputeSchedule(graph_, request_, options_.time_limit_seconds * kShareOfOther, take);
-  }
+  AddRecomputing();
+  return Answer();
+}
+
+absl::StatusOr<Schedule> BestMaker::MakeRound(double work) {
+  const bool is_first = !std::exchange(has_begun_, true);
+  if (is_first) AddFirst();
+  work_left_ = work;
+  if (!is_first) ++search_.seed;
+  if (!IsFastest()) SearchRound(work);
+  if (is_first && !IsFastest()) AddModnn();
+  if (is_first) AddRecomputing();
+  return Answer();
+}
+
+void BestMaker::AddRecomputing() {
+  if (IsFastest() || !options_.recomputes) return;
+  ForEachRecomputeSchedule(graph_, request_, options_.time_limit_seconds * kShareOfOther,
+                           [&](const Schedule& schedule) { return AddOther(schedule); });
+}
+
+absl::StatusOr<Schedule> BestMaker::Answer() {
   PlanPostponed();
   if (seconds_ == kNever) return HasNoPlan();
   if (IsFastest() && options_.was_proved != nullptr) *options_.was_proved = true;
-  return std::move(fastest_);
+  return fastest_;
+}
+
+void BestMaker::TakeLeads(const BestMaker& other) {
+  for (std::size_t i = 0; i < kinds_.size(); ++i) {
+    Kind& kind = kinds_[i];
+    const Kind& from = other.kinds_[i];
+    search_.problem.part_bytes = kind.in_parts ? options_.part_bytes : 0;
+    search_.problem.reserve_bytes = 0;
+    search_.problem.sends_for_short_times = from.sends_for_short_times;
+    if (from.lead.seconds < kNever) {
+      Iteration lead = from.lead;
+      transfers::Refit(graph_, search_.problem, lead);
+      if (lead.seconds < kind.lead.seconds) {
+        kind.lead = std::move(lead);
+        kind.sends_for_short_times = from.sends_for_short_times;
+      }
+    }
+    if (other.memory_bytes() > memory_bytes() || from.fixed.seconds >= kind.fixed.seconds) continue;
+    search_.problem.sends_for_short_times = true;
+    kind.fixed = from.fixed;
+    transfers::KeepAway(graph_, search_.problem, kind.fixed);
+    kind.fixed_offsets = from.fixed_offsets;
+    kind.tightens_fixed = true;
+  }
 }
 
 std::vector<BestMaker::Kind> BestMaker::Kinds() const {
@@ -539,8 +586,12 @@ void BestMaker::RepairLead(Kind& kind, double work) {
   constexpr double kOfAPlan = 1.0 / 16;
   constexpr double kFaster = 0.998;
   if (kind.lead.seconds >= kind.seconds_to_beat || IsFastest()) return;
-  plan_work_ = work;
   const schedule::PlanEffort effort = {.work_seconds = work * kOfAPlan, .seed = search_.seed};
+  plan_work_ = kind.tightens_fixed ? work / 2 : work;
+  if (kind.tightens_fixed) {
+    Tighten(effort, kind.fixed, kind.fixed_offsets);
+    plan_work_ += work / 2;
+  }
   if (kind.lead.seconds < kind.repaired_from * kFaster ||
       kind.repaired.seconds >= kind.seconds_to_beat) {
     kind.repaired = kind.lead;
@@ -568,6 +619,10 @@ absl::StatusOr<BestMaker::Planned> BestMaker::PlanNear(schedule::PlanEffort effo
   if (!near.empty()) effort.near = &near;
   absl::StatusOr<schedule::FixedSchedule> plan = PlanAndKeep(*late, effort);
   if (!plan.ok()) return plan.status();
+  if (plan->fits && iteration.seconds < advanced_->fixed.seconds) {
+    advanced_->fixed = iteration;
+    advanced_->fixed_offsets = plan->offsets;
+  }
   return Planned{*std::move(late), *std::move(plan)};
 }
 

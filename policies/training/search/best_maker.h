@@ -46,6 +46,14 @@ class BestMaker {
   const Schedule& fastest() const { return fastest_; }
 
   absl::StatusOr<Schedule> Make();
+  // Goes on in place of `Make`: searches one round with this work, of which each call has twice
+  // that of the call before. Returns the fastest schedule so far.
+  absl::StatusOr<Schedule> MakeRound(double work);
+  // Begins or goes on with the leads of another search for the same graph and options in another
+  // memory, where they are faster in this one.
+  void TakeLeads(const BestMaker& other);
+  // Whether no schedule is faster.
+  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqualSeconds); }
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -82,6 +90,11 @@ class BestMaker {
     transfers::Iteration repaired;
     schedule::StayOffsets repaired_offsets;
     double repaired_from = kNever;
+    // The fastest iteration with a plan that fits, of all rounds, and whether it is changed
+    // further: that of a search in less memory has room to spare here.
+    transfers::Iteration fixed;
+    schedule::StayOffsets fixed_offsets;
+    bool tightens_fixed = false;
     // The time of the fastest schedule of other policies, and of kinds that may do no more.
     double seconds_to_beat = kNever;
 
@@ -99,6 +112,9 @@ class BestMaker {
   void AddKnown(Schedule schedule);
   void AddModnn();
   void AddWalk();
+  void AddFirst();
+  void AddRecomputing();
+  absl::StatusOr<Schedule> Answer();
   bool AddOther(const Schedule& schedule);
   std::vector<Kind> Kinds() const;
   void SearchOwn();
@@ -127,7 +143,6 @@ class BestMaker {
   void PlanPostponed();
   void Keep(const Schedule& schedule);
   bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
-  bool IsFastest() const { return seconds_ <= bound_ * (1 + kEqualSeconds); }
   double SecondsOf(const Schedule& schedule) const;
   double TransferWork(double seconds) const;
   bool TakeWork(double work);
@@ -150,13 +165,14 @@ class BestMaker {
   Schedule fastest_;         // with the kind of memory that the request asks for
   double seconds_ = kNever;  // of the fastest schedule
   std::vector<Kind> kinds_;
-  const Kind* advanced_ = nullptr;  // the kind that is searched; null: another policy is asked
+  Kind* advanced_ = nullptr;  // the kind that is searched; null: another policy is asked
   std::int64_t least_height_ = kNoHeight;  // of all plans of addresses
   double work_left_ = 0;                   // seconds of work for all rounds
   double plan_work_ = 0;                   // seconds of work left for plans of a kind in this round
   std::vector<Schedule> postponed_;        // of other policies, with a first plan that did not fit
   double plan_seconds_ = 0.005;            // of work, for a plan of another policy's schedule
   double bound_ = 0;                       // no schedule is faster
+  bool has_begun_ = false;                 // MakeRound
 };
 
 }  // namespace tidepool::search

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/training/search/best_policy.h"
 
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,30 +25,48 @@ namespace {
 // before, so no option of the machine makes it slower.
 class BestInStages {
  public:
-  BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)
+  BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options,
+               budget::Budget& budget)
       : graph_(graph),
         request_(request),
-        options_(options),
-        budget_(options.time_limit_seconds, options.stop) {
-    if (options_.work_seconds == 0) options_.work_seconds = options.time_limit_seconds;
-    options_.densities.clear();
-    const bool has_stages =
-        !options.densities.empty() || request.machine.devices.front().compute_streams > 1;
-    if (has_stages) options_.was_proved = nullptr;  // a later stage may be faster
-    densities_ = transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
-                                             options.densities);
-  }
+        first_options_(FirstOptions(request, options)),
+        options_(first_options_),
+        densities_(transfers::DensitiesThatPay(graph, transfers::RatesOfDevice(request.machine, 0),
+                                               options.densities)),
+        budget_(budget),
+        first_(graph, request, first_options_, budget) {}
 
   absl::StatusOr<Schedule> Make() {
-    absl::StatusOr<Schedule> schedule = MakeInStages();
+    absl::StatusOr<Schedule> schedule = InFurtherStages(first_.Make());
     if (budget_.timed_out() && options_.was_late != nullptr) *options_.was_late = true;
     return schedule;
   }
 
+  // The further stages search with the work of the round.
+  absl::StatusOr<Schedule> MakeRound(double work) {
+    options_.work_seconds = work;
+    return InFurtherStages(first_.MakeRound(work));
+  }
+
+  void TakeLeads(const BestInStages& other) { first_.TakeLeads(other.first_); }
+  bool IsFastest() const { return !HasStages(request_, densities_) && first_.IsFastest(); }
+
  private:
-  absl::StatusOr<Schedule> MakeInStages() {
-    absl::StatusOr<Schedule> schedule = BestMaker(graph_, request_, options_, budget_).Make();
+  static bool HasStages(const ScheduleRequest& request, const std::vector<double>& densities) {
+    return !densities.empty() || request.machine.devices.front().compute_streams > 1;
+  }
+
+  static BestOptions FirstOptions(const ScheduleRequest& request, BestOptions options) {
+    if (options.work_seconds == 0) options.work_seconds = options.time_limit_seconds;
+    // A later stage may be faster.
+    if (HasStages(request, options.densities)) options.was_proved = nullptr;
+    options.densities.clear();
+    return options;
+  }
+
+  absl::StatusOr<Schedule> InFurtherStages(absl::StatusOr<Schedule> schedule) {
     if (!schedule.ok()) return schedule;
+    options_.densities.clear();
     if (!densities_.empty()) Compress(*schedule);
     if (request_.machine.devices.front().compute_streams > 1) UseStreams(*schedule);
     return schedule;
@@ -84,9 +104,11 @@ class BestInStages {
 
   const TaskGraph& graph_;
   const ScheduleRequest& request_;
-  BestOptions options_;
-  std::vector<double> densities_;
-  budget::Budget budget_;
+  const BestOptions first_options_;
+  BestOptions options_;  // of the further stages
+  const std::vector<double> densities_;
+  budget::Budget& budget_;
+  BestMaker first_;
 };
 
 }  // namespace
@@ -109,7 +131,33 @@ absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& 
   }
   absl::Status status = layerwise::CheckDensities(graph, options->densities);
   if (!status.ok()) return status;
-  return BestInStages(graph, request, *options).Make();
+  budget::Budget budget(options->time_limit_seconds, options->stop);
+  return BestInStages(graph, request, *options, budget).Make();
 }
+
+struct BestSearch::Parts {
+  Parts(const TaskGraph& one, const ScheduleRequest& asked, budget::Budget& budget)
+      : graph(one),
+        request(asked),
+        stages(graph, request, std::get<BestOptions>(request.options), budget) {}
+
+  const TaskGraph graph;
+  const ScheduleRequest request;
+  BestInStages stages;
+};
+
+BestSearch::BestSearch(const TaskGraph& graph, const ScheduleRequest& request,
+                       budget::Budget& budget)
+    : parts_(std::make_unique<Parts>(graph, request, budget)) {}
+BestSearch::BestSearch(BestSearch&& other) noexcept = default;
+BestSearch::~BestSearch() = default;
+
+absl::StatusOr<Schedule> BestSearch::MakeRound(double work) {
+  return parts_->stages.MakeRound(work);
+}
+void BestSearch::TakeLeads(const BestSearch& other) {
+  parts_->stages.TakeLeads(other.parts_->stages);
+}
+bool BestSearch::IsFastest() const { return parts_->stages.IsFastest(); }
 
 }  // namespace tidepool::search

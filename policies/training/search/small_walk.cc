@@ -41,6 +41,7 @@ Mask MaskOf(const std::vector<std::size_t>& list) {
 struct Places {
   Mask device = 0;            // data with memory there
   Mask host = 0;              // data with a copy of its present values there
+  Mask late = 0;              // inputs that have no memory so far
   std::uint8_t next = 0;      // the first task that has not started
   std::uint8_t task = kNone;  // that runs
   std::uint8_t algorithm = 0;
@@ -50,8 +51,8 @@ struct Places {
   friend bool operator==(const Places&, const Places&) = default;
   template <typename H>
   friend H AbslHashValue(H hash, const Places& places) {
-    return H::combine(std::move(hash), places.device, places.host, places.next, places.task,
-                      places.algorithm, places.out, places.in);
+    return H::combine(std::move(hash), places.device, places.host, places.late, places.next,
+                      places.task, places.algorithm, places.out, places.in);
   }
 };
 
@@ -124,6 +125,8 @@ class WalkGraph {
   }
   Mask may_send() const { return may_send_; }
   Mask begins_on_device() const { return begins_on_device_; }
+  // Inputs that begin on the device and end nowhere: they have memory from their first use on.
+  Mask begins_late() const { return begins_late_; }
   Mask begins_on_host() const { return begins_on_host_; }
   Mask ends_on_device() const { return ends_on_device_; }
   Mask ends_on_host() const { return ends_on_host_; }
@@ -149,6 +152,7 @@ class WalkGraph {
   std::vector<double> seconds_from_;
   Mask may_send_ = 0;
   Mask begins_on_device_ = 0;
+  Mask begins_late_ = 0;
   Mask begins_on_host_ = 0;
   Mask ends_on_device_ = 0;
   Mask ends_on_host_ = 0;
@@ -168,7 +172,9 @@ void WalkGraph::AddData() {
     out_seconds_.push_back(options_.rates.OutSeconds(one.bytes, -1));
     in_seconds_.push_back(options_.rates.InSeconds(one.bytes, -1));
     if (options_.offloads || one.after == DataHome::kHost) may_send_ |= BitOf(data);
-    if (one.before == DataHome::kDevice) begins_on_device_ |= BitOf(data);
+    if (one.before == DataHome::kDevice) {
+      (one.after == DataHome::kNowhere ? begins_late_ : begins_on_device_) |= BitOf(data);
+    }
     if (one.before == DataHome::kHost) begins_on_host_ |= BitOf(data);
     if (one.after == DataHome::kDevice) ends_on_device_ |= BitOf(data);
     if (one.after == DataHome::kHost) ends_on_host_ |= BitOf(data);
@@ -373,12 +379,15 @@ void Walk::TryTask(std::uint32_t at, std::size_t task) {
   const bool runs_again = task < state.places.next;
   // Results that are there still are made again with the others.
   const Mask again = one.writes & state.places.device;
-  if ((one.reads & ~Ready(state.places)) != 0 || (again & InUse(state.places)) != 0) return;
+  const Mask comes = one.reads & state.places.late;
+  if ((one.reads & ~Ready(state.places) & ~comes) != 0) return;
+  if ((again & InUse(state.places)) != 0) return;
   if (state.places.out != kNone && (one.updates & BitOf(state.places.out)) != 0) return;
   if (runs_again && !walk_.CanRerun(task, state.places.next)) return;
   if (runs_again && (one.writes & ~again & walk_.Used(state.places.next)) == 0) return;
   Places places = state.places;
-  places.device |= one.writes;
+  places.device |= one.writes | comes;
+  places.late &= ~comes;
   places.host &= ~one.updates;
   places.task = static_cast<std::uint8_t>(task);
   if (!runs_again) ++places.next;
@@ -395,14 +404,17 @@ void Walk::TryTask(std::uint32_t at, std::size_t task) {
 void Walk::TryOut(std::uint32_t at) {
   const State state = states_[at];
   const Mask used = walk_.Used(state.places.next) | walk_.ends_on_host();
-  const Mask may_go = Ready(state.places) & ~state.places.host & used & walk_.may_send();
+  // An input may come before its first use to be sent.
+  const Mask there = Ready(state.places) | state.places.late;
+  const Mask may_go = there & ~state.places.host & used & walk_.may_send();
   ForEach(may_go, [&](std::size_t data) {
     Places places = state.places;
     places.out = static_cast<std::uint8_t>(data);
+    places.device |= BitOf(data);
+    places.late &= ~BitOf(data);
     Times times = state.times;
     times.out = times.now + walk_.OutSeconds(data);
-    const Action action = {StepKind::kOffload, places.out, 0};
-    Reach(places, times, at, 0, &action);
+    Start(at, places, times, {StepKind::kOffload, places.out, 0}, BitOf(data), 0);
   });
 }
 
@@ -455,6 +467,7 @@ WalkAnswer Walk::Run() {
   Places begin;
   begin.device = walk_.begins_on_device();
   begin.host = walk_.begins_on_host();
+  begin.late = walk_.begins_late();
   if (UsedBytes(begin) <= options_.memory_bytes) Reach(begin, {}, kNoState, 0, nullptr);
   while (!open_.empty()) {
     const std::uint32_t at = std::get<2>(open_.top());
@@ -475,7 +488,9 @@ class StepWriter {
   explicit StepWriter(const TaskGraph& graph)
       : graph_(graph), stay_(graph.data.size(), kNoStay), stays_of_(graph.data.size()) {
     for (std::size_t data = 0; data < graph.data.size(); ++data) {
-      if (graph.data[data].before == DataHome::kDevice) Allocate(data, 0);
+      const GraphData& one = graph.data[data];
+      const bool is_home = one.before == DataHome::kDevice && one.after != DataHome::kNowhere;
+      if (is_home) Allocate(data, 0);
     }
   }
 
@@ -489,10 +504,14 @@ class StepWriter {
       const GraphTask& task = graph_.tasks[action.index];
       for (const std::size_t data : task.writes) Allocate(data, start);
       for (const std::vector<std::size_t>* uses : {&task.reads, &task.updates, &task.writes}) {
-        for (const std::size_t data : *uses) Use(data, start + seconds);
+        for (const std::size_t data : *uses) {
+          if (stay_[data] == kNoStay) Allocate(data, start);  // an input that comes late
+          Use(data, start + seconds);
+        }
       }
     } else {
       if (action.kind == StepKind::kPrefetch) Begin(action.index);
+      if (stay_[action.index] == kNoStay) Allocate(action.index, start);
       Use(action.index, start + seconds);
     }
     events_.push_back(

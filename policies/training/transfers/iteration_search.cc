@@ -373,12 +373,16 @@ void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) 
   FindTimes(iteration);
 }
 
-void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
+void KeepAway(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
   GraphProblem made = MakeGraphProblem(graph, iteration.runs, options);
   iteration.is_away = SameAway(iteration, made);
   iteration.made = std::move(made);
   AddUntilFits(iteration.made.problem, iteration.is_away);
   FindTimes(iteration);
+}
+
+void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
+  KeepAway(graph, options, iteration);
   Iteration less = iteration;
   FitSet(less.made.problem, less.is_away);
   FindTimes(less);

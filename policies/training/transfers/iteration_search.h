@@ -49,9 +49,12 @@ void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration);
 // Finds the transfers and the time of an iteration in which other data is away than before.
 void FindTimes(Iteration& iteration);
 
-// Adapts an iteration with times to other options, such as less memory. Keeps its runs, and keeps
-// the same data away as far as the options allow. More data leaves until all operations fit; then
-// less, while they still fit and if that is faster. The time is infinite if they cannot fit.
+// Adapts an iteration to other options, such as less memory. Keeps its runs, and keeps the same
+// data away as far as the options allow. More data leaves until all operations fit. The time is
+// infinite if they cannot fit.
+void KeepAway(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration);
+
+// Does the same, and then lets less data leave while all operations fit, if that is faster.
 void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration);
 
 }  // namespace tidepool::transfers

@@ -367,7 +367,9 @@ class TimeCheck {
   void Take(std::int64_t begin, std::int64_t end) {
     Bytes bytes = {.end = end, .address = step().offset, .step = at_};
     const std::size_t instance = step().device * graph_->data.size() + step().index;
-    const bool is_home = graph_->data[step().index].before == DataHome::kDevice;
+    // An input that ends nowhere may come late.
+    const GraphData& datum = graph_->data[step().index];
+    const bool is_home = datum.before == DataHome::kDevice && datum.after != DataHome::kNowhere;
     if (step().kind == StepKind::kAllocate && is_home && !has_begun_[instance]) {
       bytes.held_from = 0;
       has_begun_[instance] = true;

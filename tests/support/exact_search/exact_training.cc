@@ -27,7 +27,8 @@ struct Value {
 // The memory of a gradient that devices exchange. Its parts have no memory of their own.
 constexpr std::int64_t kMemory = -1;  // as version
 
-enum class Side : std::uint8_t { kDevice, kHostRaw, kHostCompressed };
+// kLate: an input of the device that has no memory so far.
+enum class Side : std::uint8_t { kDevice, kHostRaw, kHostCompressed, kLate };
 
 struct PlaceName {
   Value value;
@@ -44,10 +45,13 @@ class Maker {
       const MachineDevice& one = training.machine.devices[device];
       problem_.memory_units.push_back(static_cast<int>(one.memory_bytes / training.unit));
       compute_.push_back(AddActors(one.compute_streams));
-      out_.push_back(AddActors(1));
-      in_.push_back(LinkOf(device).full_duplex ? AddActors(1) : out_.back());
-      receive_.push_back(Exchanges() ? AddActors(1) : kNone);
+      AddLink(device);
+      if (Exchanges()) {
+        const bool is_new = device == 0 || !training.machine.peers.is_bus;
+        receive_.push_back(is_new ? AddActors(1) : receive_.back());
+      }
     }
+    if (training.host_updates) cores_ = AddActors(training.machine.host.cores);
   }
 
   const ExactProblem& Make() {
@@ -55,9 +59,10 @@ class Maker {
       version_.assign(graph_.data.size(), 0);
       Begin(device);
       for (std::int64_t round = 0; round < training_.rounds; ++round) AddRound(device, round);
-      if (!Exchanges()) AddUpdates(device);
+      if (!Exchanges() && !training_.host_updates) AddUpdates(device);
       End(device);
     }
+    if (training_.host_updates) AddHostUpdates();
     if (Exchanges()) AddExchange();
     AddCopies();
     return problem_;
@@ -73,9 +78,21 @@ class Maker {
   }
 
  private:
-  bool Exchanges() const { return training_.devices > 1; }
+  bool Exchanges() const { return training_.devices > 1 && !training_.host_updates; }
   const MachineLink& LinkOf(std::size_t device) const {
     return training_.machine.links[training_.machine.devices[device].link];
+  }
+  // A link of several devices has one copy at a time in each direction, or one in all.
+  void AddLink(std::size_t device) {
+    const std::vector<MachineDevice>& devices = training_.machine.devices;
+    for (std::size_t other = 0; other < device; ++other) {
+      if (devices[other].link != devices[device].link) continue;
+      out_.push_back(out_[other]);
+      in_.push_back(in_[other]);
+      return;
+    }
+    out_.push_back(AddActors(1));
+    in_.push_back(LinkOf(device).full_duplex ? AddActors(1) : out_.back());
   }
   std::size_t AddActors(std::size_t count) {
     problem_.actors += count;
@@ -85,13 +102,16 @@ class Maker {
   bool IsGradient(std::size_t data) const {
     return graph_.data[data].kind == DataKind::kWeightGradient;
   }
+  // Whether the host has one copy for all devices.
+  bool IsShared(std::size_t data) const { return Lasts(data) && !IsGradient(data); }
   bool IsExchanged(std::size_t data) const { return Exchanges() && IsGradient(data); }
   int UnitsOf(std::int64_t bytes) const {
     return static_cast<int>((bytes + training_.unit - 1) / training_.unit);
   }
 
   std::size_t PlaceOf(const Value& value, std::size_t device, Side side = Side::kDevice) {
-    const PlaceName name = {value, device, side};
+    const bool is_shared = side == Side::kHostRaw && IsShared(value.data);
+    const PlaceName name = {value, is_shared ? 0 : device, side};
     const auto [entry, is_new] = numbers_.try_emplace(name, names_.size());
     if (is_new) {
       names_.push_back(name);
@@ -119,10 +139,31 @@ class Maker {
       for (std::int64_t round = 0; round < rounds; ++round) {
         const Value value = ValueOf(data, round, 0);
         const DataHome before = graph_.data[data].before;
-        if (before == DataHome::kDevice) problem_.begin.set(PlaceOf(value, device));
+        const bool is_late =
+            before == DataHome::kDevice && graph_.data[data].after == DataHome::kNowhere;
+        if (is_late) {
+          AddLateInput(value, device);
+        } else if (before == DataHome::kDevice) {
+          problem_.begin.set(PlaceOf(value, device));
+        }
         if (before == DataHome::kHost) problem_.begin.set(PlaceOf(value, device, Side::kHostRaw));
       }
     }
+  }
+
+  // The input takes its memory, once, at the start of any task.
+  void AddLateInput(const Value& value, std::size_t device) {
+    const std::size_t late = PlaceOf(value, device, Side::kLate);
+    problem_.begin.set(late);
+    ExactOperation operation = {.actor = compute_[device],
+                                .actors = training_.machine.devices[device].compute_streams,
+                                .device = device,
+                                .is_due = false};
+    operation.reads.set(late);
+    operation.clears.set(late);
+    operation.takes.set(PlaceOf(value, device));
+    Add(operation, {.kind = StepKind::kAllocate, .index = value.data, .device = device},
+        value.round);
   }
 
   // Returns how often the tasks of a round change the gradient.
@@ -230,9 +271,10 @@ class Maker {
   }
 
   void End(std::size_t device) {
+    const bool has_other_updates = Exchanges() || training_.host_updates;
     for (std::size_t data = 0; data < graph_.data.size(); ++data) {
       const DataHome after = graph_.data[data].after;
-      if (Exchanges() && after == DataHome::kDevice) {
+      if (has_other_updates && after == DataHome::kDevice) {
         problem_.end.set(PlaceOf(ValueOf(data, 0, IsUpdated(data) ? 1 : 0), device));
       } else if (after != DataHome::kNowhere) {
         const Side side = after == DataHome::kHost ? Side::kHostRaw : Side::kDevice;
@@ -246,6 +288,37 @@ class Maker {
     return std::ranges::any_of(graph_.tasks, [&](const GraphTask& task) {
       return task.phase == TaskPhase::kUpdate && std::ranges::count(task.updates, data) > 0;
     });
+  }
+
+  // Cores of the host add up the gradients of all devices, and change the host's copies of weights.
+  void AddHostUpdates() {
+    const MachineHost& host = training_.machine.host;
+    for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
+      const GraphTask& one = graph_.tasks[task];
+      if (one.phase != TaskPhase::kUpdate) continue;
+      ExactOperation operation = {.actor = cores_, .actors = host.cores};
+      double seconds = 0;
+      for (const std::size_t data : one.reads) {
+        for (std::size_t device = 0; device < training_.devices; ++device) {
+          operation.reads.set(PlaceOf(ValueOf(data, 0, version_[data]), device, Side::kHostRaw));
+          seconds +=
+              static_cast<double>(graph_.data[data].bytes) / host.accumulation_bytes_per_second;
+        }
+      }
+      for (const std::size_t data : one.updates) {
+        const std::size_t old = PlaceOf(ValueOf(data, 0, 0), 0, Side::kHostRaw);
+        operation.reads.set(old);
+        operation.clears.set(old);
+        operation.takes.set(PlaceOf(ValueOf(data, 0, 1), 0, Side::kHostRaw));
+        for (std::size_t device = 0; device < training_.devices; ++device) {
+          PlaceOf(ValueOf(data, 0, 1), device);
+        }
+        seconds += static_cast<double>(graph_.data[data].bytes) / host.update_bytes_per_second;
+      }
+      operation.seconds = static_cast<int>(std::lround(seconds));
+      Add(operation, {.kind = StepKind::kRun, .index = task, .device = kHostDevice},
+          training_.rounds - 1);
+    }
   }
 
   // Copies between devices and updates of weights.
@@ -426,6 +499,7 @@ class Maker {
   std::vector<std::size_t> out_;
   std::vector<std::size_t> in_;
   std::vector<std::size_t> receive_;
+  std::size_t cores_ = kNone;
   std::map<PlaceName, std::size_t> numbers_;
   std::vector<PlaceName> names_;       // by place
   std::vector<ScheduleStep> steps_;    // by operation

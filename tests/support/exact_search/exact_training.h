@@ -23,8 +23,12 @@ struct ExactTraining {
   // whole seconds, and so are those of tasks.
   std::int64_t unit = 512;
   // The first devices of the machine run all rounds each, and exchange gradients of weights over
-  // the connections between devices. These have no latency.
+  // the connections between devices. These have no latency. Devices with one link, and those on a
+  // bus, have one copy at a time on it, in any order: with kFirstComeFirstServed no schedule is
+  // faster, but a schedule of the optimum may be slower.
   std::size_t devices = 1;
+  // Cores of the host run the updates, in whole seconds, in place of the exchange.
+  bool host_updates = false;
   std::int64_t rounds = 1;
   std::int64_t round_batch = 0;  // for ScheduleRound
   bool recomputes = true;

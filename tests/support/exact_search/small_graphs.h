@@ -23,7 +23,8 @@ struct SmallGraphShape {
   bool has_workspaces = false;
   bool has_weights = false;  // a weight for each layer, its gradient and its update
   DataHome input = DataHome::kHost;
-  bool has_input = true;  // or one of the weights in its place
+  bool has_input = true;    // or one of the weights in its place
+  bool has_labels = false;  // an input of the device for the task after those forward
 };
 
 // Makes a chain of layers, each with an output that its backward task, or also the one before it,
@@ -52,6 +53,10 @@ class SmallGraphs {
     }
     for (std::size_t i = shape.layers; i-- > 0;) slope = AddBackward(i, slope);
     if (shape.has_weights) AddUpdates();
+    if (shape.has_labels) {
+      graph_.tasks[shape.layers].reads.push_back(Add("labels", DataKind::kInput, From(1, 4)));
+      graph_.data.back().before = DataHome::kDevice;
+    }
     return std::move(graph_);
   }
 

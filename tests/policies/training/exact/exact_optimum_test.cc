@@ -111,7 +111,9 @@ TEST(ExactOptimum, OfOneDevice) {
         .graph = random.Make({.layers = static_cast<std::size_t>(random.From(2, 3)),
                               .has_loss = random.Chance(50),
                               .has_skips = true,
-                              .has_workspaces = true})};
+                              .has_workspaces = true,
+                              .input = random.Chance(50) ? DataHome::kHost : DataHome::kDevice,
+                              .has_labels = random.Chance(50)})};
     training.machine.devices[0].memory_bytes = RandomMemory(training.graph, random, 8);
     SetRate(random.From(1, 3), training.machine.links[0]);
     training.machine.links[0].full_duplex = random.Chance(50);
@@ -289,6 +291,94 @@ TEST(ExactOptimum, OfSeveralDevices) {
   }
   EXPECT_GE(graphs, kGraphs * 3 / 4);
   EXPECT_GE(policies.schedules, graphs);
+}
+
+// One link of two devices, and a bus between them. An optimum may leave the link idle for a copy
+// that comes later, which no schedule can.
+TEST(ExactOptimum, OfSharedLinks) {
+  SmallGraphs random(6);
+  Policies policies;
+  int graphs = 0;
+  int with_their_time = 0;
+  for (int i = 0; i < kGraphs; ++i) {
+    SCOPED_TRACE(i);
+    ExactTraining training = {
+        .graph = random.Make(
+            {.layers = 1, .unit = 2 * kUnit, .has_loss = random.Chance(50), .has_weights = true}),
+        .devices = 2,
+        .recomputes = false};
+    const std::int64_t memory = RandomMemory(training.graph, random, 6);
+    training.machine.devices.assign(2, {.memory_bytes = memory});
+    MachineLink& link = training.machine.links[0];
+    SetRate(1, link);
+    link.full_duplex = random.Chance(50);
+    link.sharing = LinkSharing::kFirstComeFirstServed;
+    training.machine.peers = {.bytes_per_second = static_cast<double>(kUnit) / random.From(1, 3),
+                              .is_bus = true,
+                              .sharing = LinkSharing::kFirstComeFirstServed};
+    const ExactTrainingAnswer exact = SearchTrainingExactly(training, kMostStates);
+    if (exact.kind != ExactAnswer::Kind::kOptimum) continue;
+    ++graphs;
+    const bool has_its_time = HasItsTime(training, exact, {training.graph});
+    with_their_time += has_its_time ? 1 : 0;
+    for (const GradientReduction reduction :
+         {GradientReduction::kFirstDevice, GradientReduction::kRing}) {
+      policies.Compare(FamilyOf(training.graph),
+                       {.machine = training.machine,
+                        .batch = 2,
+                        .devices = 2,
+                        .reduction = reduction,
+                        .memory = ScheduleMemory::kPaged},
+                       exact.seconds);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(graphs, kGraphs * 3 / 4);
+  EXPECT_GE(with_their_time, graphs / 2);
+  EXPECT_GE(policies.schedules, graphs);
+}
+
+// The host adds up the gradients of one device or two, and sends the new weights. A schedule lists
+// the update of a weight after the tasks that need the old one, so an optimum with another order
+// has none.
+TEST(ExactOptimum, OfUpdatesOnTheHost) {
+  SmallGraphs random(7);
+  Policies policies;
+  int graphs = 0;
+  for (int i = 0; i < kGraphs; ++i) {
+    SCOPED_TRACE(i);
+    const std::size_t devices = i % 2 == 0 ? 1 : 2;
+    ExactTraining training = {
+        .graph = random.Make({.layers = 1, .has_loss = random.Chance(50), .has_weights = true}),
+        .devices = devices,
+        .host_updates = true,
+        .recomputes = devices == 1};
+    const std::int64_t memory = RandomMemory(training.graph, random, 6);
+    training.machine.devices.assign(devices, {.memory_bytes = memory});
+    MachineLink& link = training.machine.links[0];
+    SetRate(random.From(1, 2), link);
+    link.full_duplex = random.Chance(50);
+    link.sharing = LinkSharing::kFirstComeFirstServed;
+    training.machine.host = {.cores = 1,
+                             .accumulation_bytes_per_second = 2.0 * kUnit,
+                             .update_bytes_per_second = static_cast<double>(kUnit)};
+    const ExactTrainingAnswer exact = SearchTrainingExactly(training, kMostStates);
+    if (exact.kind != ExactAnswer::Kind::kOptimum) continue;
+    ++graphs;
+    for (const ScheduleMemory memory_kind : {ScheduleMemory::kPaged, ScheduleMemory::kFixed}) {
+      policies.Compare(FamilyOf(training.graph),
+                       {.machine = training.machine,
+                        .batch = static_cast<std::int64_t>(devices),
+                        .devices = devices,
+                        .host_updates = true,
+                        .memory = memory_kind},
+                       exact.seconds);
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(graphs, kGraphs * 3 / 4);
+  EXPECT_GE(policies.schedules, graphs);
+  EXPECT_GE(policies.optimal, graphs / 4);
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ TaskGraph GraphOfAnyHomes(SmallGraphs& random) {
                    .has_skips = random.Chance(50),
                    .has_workspaces = random.Chance(50),
                    .has_weights = has_weights,
-                   .input = random.Chance(50) ? DataHome::kHost : DataHome::kDevice});
+                   .input = random.Chance(50) ? DataHome::kHost : DataHome::kDevice,
+                   .has_labels = random.Chance(50)});
   for (GraphData& data : graph.data) {
     if (data.kind == DataKind::kWeight && random.Chance(50)) {
       data.before = data.after = DataHome::kHost;

@@ -218,6 +218,26 @@ TEST(MemoryFrontTest, BeginsWhereBestDoes) {
   }
 }
 
+// `best` in each memory, with the work that a front has for one.
+TEST(MemoryFrontTest, IsHardlySlowerThanBestWithItsShareOfTheWork) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 16, .image = 128}).value();
+  constexpr int kMemories = 6;
+  FrontOptions options = LittleWork(kMemories);
+  options.best.work_seconds = 1.5;
+  const MemoryFront front = MakeFront(graph, ScheduleRequest(), options).value();
+  ExpectFront(front);
+  ScheduleRequest request;
+  request.options = BestOptions{.time_limit_seconds = 1000,
+                                .work_seconds = options.best.work_seconds / kMemories};
+  for (const FrontMemory& memory : front.memories) {
+    request.machine.devices.front().memory_bytes = memory.memory_bytes;
+    const absl::StatusOr<MadeSchedule> best = MakeSchedule("best", graph, request);
+    if (!best.ok()) continue;
+    EXPECT_LE(SecondsWithin(front, memory.memory_bytes), Simulate(*best)->seconds * 1.03)
+        << memory.memory_bytes;
+  }
+}
+
 // moDNN's schedules often need a little less than the memory that is tried.
 TEST(MemoryFrontTest, SearchesInTheMemoryOfAPointJustBelow) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 32}).value();
