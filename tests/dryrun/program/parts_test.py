@@ -531,8 +531,12 @@ class AnswerTest(unittest.TestCase):
         return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool(), of_world)
 
     def hold(self, process, *entries):
-        """Writes the memory that a process held: of pinned memory of the host, and of each device."""
+        """Writes the memory that a process held: of pinned memory of the host, and of each device. It began at the time of its number."""
         pathlib.Path(self.folder.name, f"memory-{process}").write_bytes(b"".join(plain.ENTRY.pack(*entry) for entry in entries))
+        self.note_beside(process)
+
+    def note_beside(self, process, *living, visible=""):
+        pathlib.Path(self.folder.name, f"beside-{process}").write_text(" ".join(map(str, (process * 10**9, *living))) + "\n" + visible)
 
     def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
         self.hold(7, (3, 0), (90, 0), (0, 0), (50, 0))
@@ -547,6 +551,19 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
         # Which line asked is not known.
         self.assertEqual(text.lines(self.collect(), "x")[-1].split("  ")[-1], "no, 300 bytes asked for")
+
+    def test_adds_up_processes_without_pytorch_that_live_at_a_time(self):
+        for process in (7, 8, 9):
+            self.hold(process, (0, 0), (400, 0))
+        for living, visible, processes, live in (((), "", [], []), ((8,), "", [2], [800]), ((7, 8), "", [3], [1200]), ((7, 8), "1", [2], [800])):
+            self.note_beside(8, *(7 for _ in living[1:]))
+            self.note_beside(9, *living, visible=visible)
+            with self.subTest(living):
+                found = self.collect()
+                self.assertEqual([(one["processes"], one["peak_live_bytes"]) for one in found["shared"]], list(zip(processes, live)))
+                self.assertEqual(found["fits"], live < [1000])
+                self.assertNotIn("lives", found["ranks"][0])
+        self.assertEqual([rank["number"] for rank in found["ranks"]], [0, 0, 1])
 
     def test_tells_memory_of_other_streams(self):
         self.write()
