@@ -17,6 +17,7 @@ def _load(name):
     return module
 
 
+_load("_tidepool_conditions")
 _load("_tidepool_assumed")
 _load("_tidepool_checks")
 _load("_tidepool_imports")

@@ -24,6 +24,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
 
+import _tidepool_conditions as conditions  # noqa: E402
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 import _tidepool_workspaces as workspaces  # noqa: E402
@@ -507,6 +508,38 @@ class StubTool:
                                 "categories": {"weights": 40, "unknown": 50}, "stranded_bytes": self.stranded,
                                 "free_by": [{"pool": pool, "stream": "7", "bytes": bytes_, "is_stranded": pool != "default"} for pool, bytes_ in self.free],
                                 "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
+
+
+class Answer:
+    """Stands for a tensor: its value is the outcome that goes on, and notes it."""
+
+    def __init__(self):
+        self.outcomes = []
+
+    def __bool__(self):
+        self.outcomes.append(conditions.outcome_that_goes_on(sys._getframe(1)))
+        return bool(self.outcomes[-1])
+
+    def item(self):
+        self.outcomes.append(conditions.outcome_that_goes_on(sys._getframe(1)))
+        return bool(self.outcomes[-1])
+
+
+class ConditionsTest(unittest.TestCase):
+    def outcomes(self, lines):
+        answer_ = Answer()
+        exec(f"def check(x):\n {lines}\n", made := {})
+        made["check"](answer_)
+        return answer_.outcomes
+
+    def test_the_outcome_that_raises_nothing_is_known(self):
+        for lines, outcomes in (("assert x", [True]), ("assert not x, 'text'", [False]), ("assert x.item()", [True]), ("assert not x.item()", [False]),
+                                ("if x: raise ValueError", [False]), ("if not x: raise ValueError(f'{1 + 1} parts')", [True]),
+                                ("assert x and not x and x", [True, False, True]), ("if not (x or x): raise ValueError", [None, True]),
+                                ("\n while not x: break", [None]), ("return 1 if x else 2", [None]), ("if x.item(): return 1", [None]),
+                                ("return x.item()", [None]), ("x = bool(x); assert not x", [None])):
+            with self.subTest(lines):
+                self.assertEqual(self.outcomes(lines), outcomes)
 
 
 class AnswerTest(unittest.TestCase):

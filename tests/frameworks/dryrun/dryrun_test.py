@@ -489,6 +489,26 @@ class DryRunTest(unittest.TestCase):
             "torch.linalg.eig(x[:4])\n"
             "assert not x.all() and not (x > 0).all(), 'a loop that waits for all runs to its limit'\n"))
 
+    # A program that works raises nothing, and a check holds until its result changes.
+    def test_conditions_take_the_outcome_that_raises_nothing(self):
+        answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.randn(16, 4, device='cuda')\n"
+            "finite, positive = torch.isfinite(x).all(), (x > 0).all()\n"
+            "x = x @ x.T\n"
+            "found = bool(finite), finite.item(), bool(finite.logical_not_()), bool(positive)\n"
+            "assert found == (True, True, False, False), found\n"
+            "assert positive and x.max() < 9 and not (x < 9).all(), 'as in a check of labels'\n"
+            "assert (x > 0).any().item()\n"
+            "assert torch.tensor([2**64 - 1], dtype=torch.uint64, device='cuda').item() == 2**64 - 1\n"
+            "if not (x == x.T).all(): raise ValueError('not symmetric')\n"
+            "if (x != x.T).any().item(): raise ValueError(f'{x.shape} is not symmetric')\n"
+            "for _ in range(3):\n"
+            "    if positive: break\n"
+            "else:\n"
+            "    raise SystemExit(0)\n"
+            "raise ValueError('a loop that waits runs to its limit')\n"))
+
     # PyTorch's own operators run for a check, with their memory.
     def test_checks_take_their_memory(self):
         found = answer("--steps", "0", command=self.program(
