@@ -598,6 +598,20 @@ class DryRunTest(unittest.TestCase):
                 self.assertGreaterEqual(found["peak_live_bytes"], 4 * 16 * 400 * (2 * 100 + 1 + 4 * 20))
                 self.assertEqual(found["assumed"], [{"operation": "ctc_loss with lengths on the device", "frame": f"{command[1]}:5", "calls": 1}])
 
+    # The loop of the experts in transformers, in two versions.
+    def test_experts_get_equal_parts_of_the_tokens(self):
+        command = self.program(
+            "import sys, torch\n"
+            "tokens, others = map(int, sys.argv[1:])\n"
+            "mask = torch.nn.functional.one_hot(torch.zeros(64, 2, dtype=torch.int64, device='cuda'), num_classes=8).permute(2, 1, 0)\n"
+            "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()\n"
+            "found = len(hit), len(torch.where(mask[hit[0]].squeeze(0))[0]), len(torch.where(mask[3])[0]), len((mask[3] > 0).nonzero())\n"
+            "assert found == (8, tokens, tokens, others), found\n")
+        found = answer("--steps", "0", command=(*command, "16", "64"))
+        self.assertEqual({place["operation"] for place in found["assumed"]},
+                         {"nonzero of the classes of one_hot", "nonzero for a class of one_hot", "nonzero"})
+        answer("--steps", "0", "--density", "1", command=(*command, "128", "128"))
+
     def test_a_sparse_matrix_keeps_a_share_of_its_elements(self):
         command = self.program(
             "import torch\n"
