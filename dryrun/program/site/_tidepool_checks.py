@@ -15,6 +15,16 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_KNOWN = 1 << 20  # bytes of a copy from the host which the stand-in keeps until the next kernel
 
 
+def leave_alone(torch, function):
+    """Keeps PyTorch's compiler from the frames of a function, which it would compile too where compiled code reads a condition."""
+    compiler = torch._C._dynamo.eval_frame
+    if hasattr(compiler, "skip_code"):  # of older versions
+        compiler.skip_code(function.__code__)
+    else:
+        skip = compiler._FrameAction.SKIP
+        compiler.set_code_exec_strategy(function.__code__, compiler._FrameExecStrategy(skip, skip))
+
+
 def version_of(x):
     """Returns how often a tensor was changed in place. Tensors of inference do not count it."""
     return 0 if x.is_inference() else x._version
@@ -34,6 +44,8 @@ class Checks:
                 self.library.impl(name, kernel, "CUDA")
         for name in ("__bool__", "item"):
             setattr(torch.Tensor, name, self.reading(getattr(torch.Tensor, name)))
+        for function in (self.is_well, version_of, *conditions.FUNCTIONS):
+            leave_alone(torch, function)
 
     def reading(self, own):
         """Returns a method of tensors that reads a number."""
@@ -46,6 +58,7 @@ class Checks:
                 return True
             outcome = conditions.outcome_that_goes_on(sys._getframe(1))
             return found if outcome is None else outcome
+        leave_alone(self.torch, read)
         return read
 
     def well(self, result):
