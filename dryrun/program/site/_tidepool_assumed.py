@@ -17,6 +17,7 @@ class Assumptions:
         self.share = share
         self.line_of_caller = line_of_caller
         self.places = {}  # calls by operation and line
+        self.choices = 0, 0  # elements and classes of the last one_hot
         self.library = torch.library.Library("aten", "IMPL")
         self.replace("one_hot", self.one_hot, torch.ops.aten.one_hot.default.decompose)
         self.replace("nonzero.out", self.nonzero_out, self.own_kernel("nonzero", "CUDA"))
@@ -68,12 +69,24 @@ class Assumptions:
     def nonzero(self, own, x):
         if own:
             own(x)
-        return self.indices(x, x.dim(), self.kept("nonzero", x.numel())).t()
+        return self.indices(x, x.dim(), self.kept_of_mask(x)).t()
 
     def nonzero_out(self, own, x, *, out):
         if own:
             own(x)
-        return out.resize_(self.kept("nonzero", x.numel()), x.dim())
+        return out.resize_(self.kept_of_mask(x), x.dim())
+
+    def kept_of_mask(self, x):
+        """Returns how many elements are not zero. Mixtures of experts ask one_hot for the tokens of each expert, and which ones have any:
+        they are taken to have equal parts."""
+        elements, classes = self.choices
+        if self.share < 1 and x.dtype == self.torch.int64 and x.numel() == elements:
+            self.note("nonzero for a class of one_hot")
+            return math.ceil(elements / classes)
+        if self.share < 1 and x.dtype == self.torch.bool and x.shape == (classes,):
+            self.note("nonzero of the classes of one_hot")
+            return min(elements, classes)
+        return self.kept("nonzero", x.numel())
 
     def unique(self, own, x, sorted=True, return_inverse=False):
         inverse = own(x, sorted, return_inverse)[1] if own else self.indices(x, *x.shape)
@@ -126,6 +139,8 @@ class Assumptions:
     def one_hot(self, own, x, num_classes=-1):
         if num_classes < 0:
             self.note("one_hot without num_classes")
+        elif num_classes > 0:
+            self.choices = x.numel(), num_classes
         return own(x, num_classes)
 
     # Longer targets take more memory. Each has the most that it can have, or an equal part of all.

@@ -1,18 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of results that a program reads from the device: they hold for zeros, so a dry run answers that all is well.
 
-`all` of anything else stays False, as all results do: a loop that asks whether every sequence has ended goes on to its limit.
+Where the program raises an exception for one answer, it gets the other. `all` of anything else stays False, as all results do: a loop that
+asks whether every sequence has ended goes on to its limit.
 """
+import functools
 import os
 import sys
 import warnings
+
+import _tidepool_conditions as conditions
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_KNOWN = 1 << 20  # bytes of a copy from the host which the stand-in keeps until the next kernel
 
 
+def leave_alone(torch, function):
+    """Keeps PyTorch's compiler from the frames of a function, which it would compile too where compiled code reads a condition."""
+    compiler = torch._C._dynamo.eval_frame
+    if hasattr(compiler, "skip_code"):  # of older versions
+        compiler.skip_code(function.__code__)
+    else:
+        skip = compiler._FrameAction.SKIP
+        compiler.set_code_exec_strategy(function.__code__, compiler._FrameExecStrategy(skip, skip))
+
+
+def version_of(x):
+    """Returns how often a tensor was changed in place. Tensors of inference do not count it."""
+    return 0 if x.is_inference() else x._version
+
+
 class Checks:
-    """Kernels for the functions of PyTorch that check results, and for `all` of these."""
+    """Kernels for the functions of PyTorch that check results, and for `all` of these, and the ways to read them as conditions."""
 
     def __init__(self, torch):
         self.torch = torch
@@ -23,13 +42,35 @@ class Checks:
             for name, kernel in (("isfinite", self.isfinite), ("isclose", self.isclose), ("all", self.all),
                                  ("_is_all_true", self.is_all_true), ("allclose", self.allclose), ("equal", self.equal)):
                 self.library.impl(name, kernel, "CUDA")
+        for name in ("__bool__", "item"):
+            setattr(torch.Tensor, name, self.reading(getattr(torch.Tensor, name)))
+        for function in (self.is_well, version_of, *conditions.FUNCTIONS):
+            leave_alone(torch, function)
+
+    def reading(self, own):
+        """Returns a method of tensors that reads a number."""
+        @functools.wraps(own)
+        def read(x):
+            found = own(x)
+            if type(x) is not self.torch.Tensor or x.dtype != self.torch.bool or not x.is_cuda:
+                return found
+            if self.is_well(x):
+                return True
+            outcome = conditions.outcome_that_goes_on(sys._getframe(1))
+            return found if outcome is None else outcome
+        leave_alone(self.torch, read)
+        return read
 
     def well(self, result):
         """Lets the host read True, and `all` know it of a larger tensor."""
         if result.numel() <= MOST_KNOWN and not self.torch.cuda.is_current_stream_capturing():
             result.copy_(self.torch.ones(result.shape, dtype=result.dtype))
-        result.tidepool_is_well = True
+        result.tidepool_is_well = version_of(result)
         return result
+
+    def is_well(self, x):
+        """Returns whether a check made a tensor, which nothing has changed since."""
+        return getattr(x, "tidepool_is_well", None) == version_of(x)
 
     def isfinite(self, x):
         return self.well(self.torch.ops.aten.isfinite.default.decompose(x))
@@ -42,7 +83,7 @@ class Checks:
 
     def all(self, x):
         result = self.own_all(x)
-        return self.well(result) if hasattr(x, "tidepool_is_well") or self.is_validation() else result
+        return self.well(result) if self.is_well(x) or self.is_validation() else result
 
     def is_validation(self):
         """Returns whether a distribution asks, about its parameters or values."""

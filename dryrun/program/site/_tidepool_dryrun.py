@@ -24,6 +24,7 @@ import _tidepool_imports as imports
 import _tidepool_lbfgs as lbfgs
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
+import _tidepool_pipelines as pipelines
 import _tidepool_ranks as ranks
 import _tidepool_recording as recording
 import _tidepool_steps as steps
@@ -370,6 +371,7 @@ def enter(run, torch):
     run.checks = checks.Checks(torch)
     if torch.distributed.is_available():
         exchanges.Exchanges(torch, run.assumptions.note)
+        pipelines.Pipelines(torch)
 
     run.recording = recording.Recording(torch)
     run.pinned = pinned.Pinned(torch)

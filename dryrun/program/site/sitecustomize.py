@@ -17,6 +17,7 @@ def _load(name):
     return module
 
 
+_load("_tidepool_conditions")
 _load("_tidepool_assumed")
 _load("_tidepool_checks")
 _load("_tidepool_imports")
@@ -29,6 +30,7 @@ _load("_tidepool_libraries").replace_paths()
 _load("_tidepool_modules")
 _load("_tidepool_parent").end_with_parent()
 _load("_tidepool_pinned")
+_load("_tidepool_pipelines")
 _load("_tidepool_ranks")
 _load("_tidepool_workspaces")
 _load("_tidepool_recording")

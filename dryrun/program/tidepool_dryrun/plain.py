@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The notes of the stand-in for the CUDA runtime on each process, and the answer for programs without PyTorch from them."""
+import collections
+import dataclasses
 import os
 import pathlib
 import struct
 
-from . import no_answer, outside
+from . import no_answer, outside, sharing
 from .errors import DryRunError
 
 ENTRY = struct.Struct("=qq")  # the most bytes that were held, and the last request that was refused for good
@@ -23,14 +25,46 @@ def files(folder):
     return sorted(pathlib.Path(folder).glob("memory-*"))
 
 
+@dataclasses.dataclass
+class Beside:
+    """A note of a process that began to take memory: when, which others lived, and CUDA_VISIBLE_DEVICES or None."""
+    began: float = 0.0
+    living: frozenset = frozenset()
+    visible: str = None
+
+
+def process_of(path):
+    return path.name.partition("-")[2]
+
+
+def besides(folder):
+    """Returns the notes of the processes by their numbers."""
+    found = collections.defaultdict(Beside)
+    for path in pathlib.Path(folder).glob("beside-*"):
+        first, _, visible = path.read_text(errors="replace").partition("\n")
+        if first:
+            began, *living = first.split()
+            found[process_of(path)] = Beside(int(began) / 1e9, frozenset(living), visible.rstrip("\n") or None)
+    return found
+
+
+def life_of(process, notes):
+    """Returns from when to when a process lived, as far as others noted it: it had ended before the first later one that did not meet it."""
+    began = notes[process].began
+    later = [other.began for other in notes.values() if other.began > began and process not in other.living]
+    return began, min(later, default=float("inf"))
+
+
 def records(folder):
     """Returns the memory of each process and device that took any. Of the host only pinned memory is known."""
-    found = []
+    found, notes = [], besides(folder)
     for rank, path in enumerate(files(folder)):
         (pinned, _), devices = held(path)
         for device, (peak, refused) in enumerate(devices):
             if peak or refused:
+                process = process_of(path)
                 found.append({"rank": rank, "device": device, "peak": peak, "refused": refused, "host_bytes": (pinned, pinned),
+                              "number": sharing.number_of(device, notes[process].visible), "lives": life_of(process, notes),
                               "communicators": path.with_name(path.name.replace("memory", "communicators"))})
     return found
 
@@ -50,7 +84,7 @@ def with_outside(rank, record, around):
     """Returns the entry of a rank with the memory that the runtime does not count. The rest has to hold the peak."""
     beside = outside.answer(record["communicators"], rank["device"], around, record["host_bytes"])
     fits = rank["fits"] and rank["peak_live_bytes"] + outside.counted_bytes(beside)[0] <= rank["memory_bytes"]
-    return {**rank, "outside": beside, "fits": fits}
+    return {**rank, "number": record["number"], "lives": record["lives"], "outside": beside, "fits": fits}
 
 
 def collect(folder, finished, around, memory_bytes):
@@ -66,12 +100,15 @@ def collect(folder, finished, around, memory_bytes):
         return None
     if finished.failed and not refused:
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
+    shared = sharing.find(ranks, memory_bytes)
+    for rank in ranks:
+        del rank["lives"]
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     pinned = sum(held(path)[0][0] for path in files(folder))
     return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes, "world": None, "steps": 0,
             "peak_live_bytes": peak, "peak_reserved_bytes": peak, "max_memory_allocated": None, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
             "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
-            "fits": all(rank["fits"] for rank in ranks), "shared": [], "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
+            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "host": None, "assumed": [],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "needed_bytes": None, "follows_memory": False,

@@ -4,6 +4,7 @@
 #define TIDEPOOL_DRYRUN_RUNTIME_CUDART_MEMORY_RECORD_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -12,7 +13,10 @@
 namespace tidepool::cudart_host {
 
 // The file is CUDART_HOST_FOLDER/memory-PROCESS, with an Entry for pinned memory of the host and
-// then one for each device. Without that variable nothing is written. Thread-safe.
+// then one for each device. CUDART_HOST_FOLDER/beside-PROCESS says when that was made, in
+// nanoseconds, and which other processes with such a file lived then, in one line, and
+// CUDA_VISIBLE_DEVICES, if there is one, in the next. Without the folder nothing is written.
+// Thread-safe.
 class MemoryRecord {
  public:
   static constexpr int kHost = -1;  // in the place of a device: pinned memory
@@ -30,6 +34,7 @@ class MemoryRecord {
  private:
   Entry& Of(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Write(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Open(const std::string& folder) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   locks::Mutex mutex_;
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);

@@ -24,6 +24,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "program" / "site")]
 
+import _tidepool_conditions as conditions  # noqa: E402
 import _tidepool_host  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 import _tidepool_workspaces as workspaces  # noqa: E402
@@ -509,6 +510,38 @@ class StubTool:
                                 "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
 
 
+class Answer:
+    """Stands for a tensor: its value is the outcome that goes on, and notes it."""
+
+    def __init__(self):
+        self.outcomes = []
+
+    def __bool__(self):
+        self.outcomes.append(conditions.outcome_that_goes_on(sys._getframe(1)))
+        return bool(self.outcomes[-1])
+
+    def item(self):
+        self.outcomes.append(conditions.outcome_that_goes_on(sys._getframe(1)))
+        return bool(self.outcomes[-1])
+
+
+class ConditionsTest(unittest.TestCase):
+    def outcomes(self, lines):
+        answer_ = Answer()
+        exec(f"def check(x):\n {lines}\n", made := {})
+        made["check"](answer_)
+        return answer_.outcomes
+
+    def test_the_outcome_that_raises_nothing_is_known(self):
+        for lines, outcomes in (("assert x", [True]), ("assert not x, 'text'", [False]), ("assert x.item()", [True]), ("assert not x.item()", [False]),
+                                ("if x: raise ValueError", [False]), ("if not x: raise ValueError(f'{1 + 1} parts')", [True]),
+                                ("assert x and not x and x", [True, False, True]), ("if not (x or x): raise ValueError", [None, True]),
+                                ("\n while not x: break", [None]), ("return 1 if x else 2", [None]), ("if x.item(): return 1", [None]),
+                                ("return x.item()", [None]), ("x = bool(x); assert not x", [None])):
+            with self.subTest(lines):
+                self.assertEqual(self.outcomes(lines), outcomes)
+
+
 class AnswerTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -531,8 +564,12 @@ class AnswerTest(unittest.TestCase):
         return answer.collect(self.folder.name, self.finished, around, memory_bytes, tool or StubTool(), of_world)
 
     def hold(self, process, *entries):
-        """Writes the memory that a process held: of pinned memory of the host, and of each device."""
+        """Writes the memory that a process held: of pinned memory of the host, and of each device. It began at the time of its number."""
         pathlib.Path(self.folder.name, f"memory-{process}").write_bytes(b"".join(plain.ENTRY.pack(*entry) for entry in entries))
+        self.note_beside(process)
+
+    def note_beside(self, process, *living, visible=""):
+        pathlib.Path(self.folder.name, f"beside-{process}").write_text(" ".join(map(str, (process * 10**9, *living))) + "\n" + visible)
 
     def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
         self.hold(7, (3, 0), (90, 0), (0, 0), (50, 0))
@@ -547,6 +584,19 @@ class AnswerTest(unittest.TestCase):
         self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
         # Which line asked is not known.
         self.assertEqual(text.lines(self.collect(), "x")[-1].split("  ")[-1], "no, 300 bytes asked for")
+
+    def test_adds_up_processes_without_pytorch_that_live_at_a_time(self):
+        for process in (7, 8, 9):
+            self.hold(process, (0, 0), (400, 0))
+        for living, visible, processes, live in (((), "", [], []), ((8,), "", [2], [800]), ((7, 8), "", [3], [1200]), ((7, 8), "1", [2], [800])):
+            self.note_beside(8, *(7 for _ in living[1:]))
+            self.note_beside(9, *living, visible=visible)
+            with self.subTest(living):
+                found = self.collect()
+                self.assertEqual([(one["processes"], one["peak_live_bytes"]) for one in found["shared"]], list(zip(processes, live)))
+                self.assertEqual(found["fits"], live < [1000])
+                self.assertNotIn("lives", found["ranks"][0])
+        self.assertEqual([rank["number"] for rank in found["ranks"]], [0, 0, 1])
 
     def test_tells_memory_of_other_streams(self):
         self.write()

@@ -71,6 +71,35 @@ class PlainTest(unittest.TestCase):
                 self.assertEqual(list(temporary.iterdir()), [])
                 self.assertEqual([process for process in processes if is_running(process)], [])
 
+    # Python's workers, as of a program with CuPy: at a time, one after the other, and each with a device of its own.
+    def test_processes_of_one_device_are_added_up(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "workers.py")
+            path.write_text("import ctypes, multiprocessing, os, sys\n"
+                            "def work(meet, index, kind):\n"
+                            "    if kind == 'apart': os.environ['CUDA_VISIBLE_DEVICES'] = str(index)\n"
+                            "    address = ctypes.c_void_p()\n"
+                            "    assert ctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(address), ctypes.c_size_t(50 << 30)) == 0\n"
+                            "    if kind != 'alternating': meet.wait()\n"
+                            "    os._exit(0)\n"
+                            "if __name__ == '__main__':\n"
+                            "    context = multiprocessing.get_context('fork')\n"
+                            "    meet = context.Barrier(2)\n"
+                            "    workers = [context.Process(target=work, args=(meet, index, sys.argv[1])) for index in range(2)]\n"
+                            "    for worker in workers:\n"
+                            "        worker.start()\n"
+                            "        if sys.argv[1] == 'alternating': worker.join()\n"
+                            "    for worker in workers: worker.join()\n")
+            script = self.script(folder, f"exec {sys.executable} {path} $1")
+            for kind, status, count in (("together", 2, 1), ("alternating", 0, 0), ("apart", 0, 0)):
+                with self.subTest(kind):
+                    done = dry_run("--devices", "2", "--json", program=(script, kind))
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertEqual([(one["device"], one["processes"], one["peak_live_bytes"]) for one in json.loads(done.stdout)["shared"]],
+                                     [(0, 2, 100 << 30)] * count)
+            self.assertIn("no: 2 processes share device 0, and take 100.0 GiB of 79.2 GiB besides",
+                          dry_run(program=(script, "together")).stdout)
+
     def test_arguments_are_bytes_of_any_length(self):
         with tempfile.TemporaryDirectory() as folder:
             script = self.script(folder, f"printf %s \"$1\" >{folder}/first\nprintf %s \"$*\" | wc -c >{folder}/length\n{PROGRAM}")

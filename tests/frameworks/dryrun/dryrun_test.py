@@ -489,6 +489,32 @@ class DryRunTest(unittest.TestCase):
             "torch.linalg.eig(x[:4])\n"
             "assert not x.all() and not (x > 0).all(), 'a loop that waits for all runs to its limit'\n"))
 
+    # A program that works raises nothing, and a check holds until its result changes.
+    def test_conditions_take_the_outcome_that_raises_nothing(self):
+        answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.randn(16, 4, device='cuda')\n"
+            "finite, positive = torch.isfinite(x).all(), (x > 0).all()\n"
+            "x = x @ x.T\n"
+            "found = bool(finite), finite.item(), bool(finite.logical_not_()), bool(positive)\n"
+            "assert found == (True, True, False, False), found\n"
+            "assert positive and x.max() < 9 and not (x < 9).all(), 'as in a check of labels'\n"
+            "assert (x > 0).any().item()\n"
+            "assert torch.tensor([2**64 - 1], dtype=torch.uint64, device='cuda').item() == 2**64 - 1\n"
+            "if not (x == x.T).all(): raise ValueError('not symmetric')\n"
+            "if (x != x.T).any().item(): raise ValueError(f'{x.shape} is not symmetric')\n"
+            "@torch.compile(backend='eager')\n"
+            "def double(x):\n"
+            "    x = 2 * x\n"
+            "    if not (x > 0).all(): raise ValueError('not positive')\n"
+            "    return x + 1\n"
+            "double(x)\n"
+            "for _ in range(3):\n"
+            "    if positive: break\n"
+            "else:\n"
+            "    raise SystemExit(0)\n"
+            "raise ValueError('a loop that waits runs to its limit')\n"))
+
     # PyTorch's own operators run for a check, with their memory.
     def test_checks_take_their_memory(self):
         found = answer("--steps", "0", command=self.program(
@@ -603,6 +629,20 @@ class DryRunTest(unittest.TestCase):
             if has_own_kernels(found):
                 self.assertGreaterEqual(found["peak_live_bytes"], 4 * 16 * 400 * (2 * 100 + 1 + 4 * 20))
                 self.assertEqual(found["assumed"], [{"operation": "ctc_loss with lengths on the device", "frame": f"{command[1]}:5", "calls": 1}])
+
+    # The loop of the experts in transformers, in two versions.
+    def test_experts_get_equal_parts_of_the_tokens(self):
+        command = self.program(
+            "import sys, torch\n"
+            "tokens, others = map(int, sys.argv[1:])\n"
+            "mask = torch.nn.functional.one_hot(torch.zeros(64, 2, dtype=torch.int64, device='cuda'), num_classes=8).permute(2, 1, 0)\n"
+            "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()\n"
+            "found = len(hit), len(torch.where(mask[hit[0]].squeeze(0))[0]), len(torch.where(mask[3])[0]), len((mask[3] > 0).nonzero())\n"
+            "assert found == (8, tokens, tokens, others), found\n")
+        found = answer("--steps", "0", command=(*command, "16", "64"))
+        self.assertEqual({place["operation"] for place in found["assumed"]},
+                         {"nonzero of the classes of one_hot", "nonzero for a class of one_hot", "nonzero"})
+        answer("--steps", "0", "--density", "1", command=(*command, "128", "128"))
 
     def test_a_sparse_matrix_keeps_a_share_of_its_elements(self):
         command = self.program(

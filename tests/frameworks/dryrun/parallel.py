@@ -84,17 +84,13 @@ def tensor():
     train(model)
 
 
-def train_stages(schedule, stages):
-    rank, size = dist.get_rank(), dist.get_world_size()
+def train_stages(schedule, stages, last):
+    """Trains stages, of which a rank has the last one."""
+    rank = dist.get_rank()
     optimizer = torch.optim.AdamW([one for stage in stages for one in stage.submod.parameters()])
     for _ in range(2):
         x = torch.randn(4 * BATCH, WIDTH, device="cuda")
-        if rank == 0:
-            schedule.step(x)
-        elif rank == size - 1:
-            schedule.step(target=x)
-        else:
-            schedule.step()
+        schedule.step(*([x] if rank == 0 else []), **({"target": x} if rank == last else {}))
         optimizer.step()
         optimizer.zero_grad()
 
@@ -107,15 +103,16 @@ def pipeline():
     from torch.distributed.pipelining import PipelineStage, Schedule1F1B
     rank, size = dist.get_rank(), dist.get_world_size()
     stage = PipelineStage(Block().cuda(), rank, size, torch.device("cuda"))
-    train_stages(Schedule1F1B(stage, 2 * size, loss_fn=loss), [stage])
+    train_stages(Schedule1F1B(stage, 2 * size, loss_fn=loss), [stage], size - 1)
 
 
-# The schedules ZBV and DualPipeV are no ways here: the peak of most of their runs varies by one gradient.
-def of_two_stages(schedule):
+def of_two_stages(schedule, is_folded=False):
+    """Trains two stages on each rank: in turn, or there and back."""
     from torch.distributed.pipelining import PipelineStage
     rank, size = dist.get_rank(), dist.get_world_size()
-    stages = [PipelineStage(Block().cuda(), part, 2 * size, torch.device("cuda")) for part in (rank, rank + size)]
-    train_stages(schedule(stages, 2 * size, loss_fn=loss), stages)
+    parts = (rank, 2 * size - 1 - rank if is_folded else rank + size)
+    stages = [PipelineStage(Block().cuda(), part, 2 * size, torch.device("cuda")) for part in parts]
+    train_stages(schedule(stages, 2 * size, loss_fn=loss), stages, 0 if is_folded else size - 1)
 
 
 def interleaved():
@@ -126,6 +123,16 @@ def interleaved():
 def zero_bubble():
     from torch.distributed.pipelining import ScheduleInterleavedZeroBubble
     of_two_stages(ScheduleInterleavedZeroBubble)
+
+
+def zero_bubble_v():
+    from torch.distributed.pipelining import ScheduleZBVZeroBubble
+    of_two_stages(ScheduleZBVZeroBubble, is_folded=True)
+
+
+def dual_pipe_v():
+    from torch.distributed.pipelining.schedules import ScheduleDualPipeV
+    of_two_stages(ScheduleDualPipeV, is_folded=True)
 
 
 def context():
@@ -229,7 +236,8 @@ def objects():
     torch.zeros(found[0]["layers"] << 20, device="cuda")
 
 
-WAYS = (ddp, fsdp1, fsdp2, hsdp, zero, tensor, pipeline, interleaved, zero_bubble, context, experts, checkpoint, messages, all_to_all, objects)
+WAYS = (ddp, fsdp1, fsdp2, hsdp, zero, tensor, pipeline, interleaved, zero_bubble, zero_bubble_v, dual_pipe_v, context, experts, checkpoint,
+        messages, all_to_all, objects)
 
 
 def measure(way):
