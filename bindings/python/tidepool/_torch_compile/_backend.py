@@ -371,6 +371,7 @@ class _Planner:
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
+        _private.mark_backward(joint.graph)
         _capture.check(joint.graph)  # a graph that runs without a schedule stays as it is
         _simplify.simplify(joint.graph)
         _buffers.update_in_place(joint.graph, forward_count)
@@ -410,8 +411,9 @@ class _Planner:
         captured = _capture.capture(joint, forward_count, self.costs, fusion=fusion)
         written = write(joint, captured, [("run", i) for i in range(len(captured.tasks))])
         self.fuse((written.forward, written.backward))
-        seconds = _fuse.measured_times((written.forward.graph, written.backward.graph), assumed, self.costs)
-        return dataclasses.replace(fusion, seconds=seconds)
+        graphs = written.forward.graph, written.backward.graph
+        over = _fuse.found_over(graphs, fusion.over)
+        return _capture.Fusion(inlined, _fuse.measured_times(graphs, assumed, self.costs), over)
 
     def _captured(self, joint: torch.fx.GraphModule, forward_count: int, link: float, has_slab: bool) -> _capture.Captured:
         between = 0 if has_slab and self.nest is None else self.outside.between

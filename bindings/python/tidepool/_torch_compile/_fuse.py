@@ -5,6 +5,8 @@ The order of a graph is that of its schedule, and stays. Between two products, c
 lie operators of elements and reductions. Those of them that hand tensors to each other, or read the same ones, become a group:
 one function, which Inductor compiles. Results that nothing else reads are never in memory.
 """
+import copy
+import itertools
 import operator
 import warnings
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
@@ -15,7 +17,7 @@ from torch import fx
 from . import _private, _random
 from ._costs import Costs, assumed_seconds, tensors_of
 
-__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "fuse", "inlined", "measured_times", "written_over"]
+__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "found_over", "fuse", "inlined", "measured_times", "written_over"]
 
 _aten = torch.ops.aten
 _CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zeros_like")
@@ -115,13 +117,13 @@ class _Group:
         self.results = [node for node in self.depends
                         if isinstance(node.meta["val"], torch.Tensor) and (node in own or self._is_part(node, own))
                         and self._leaves(node)]
-        for node in operators:
+        self._below = {node.meta["over"] for node in operators if "over" in node.meta}  # storages that results are to be written over
+        for node in (*operators, *self.results):
             self._value(node)
-        self.over = {i: j for i, node in enumerate(self.results) for j in self._input_below(node)}
-        for i, j in self.over.items():
-            self._write_over(self._inside[self.results[i]], self._inside[self.inputs[j]])
+        self.over: Dict[int, int] = {}  # result -> the input that it is written over
+        for i, node in enumerate(self.results):
+            self.over.update((i, j) for j in self._input_below(node) if j not in self.over.values())
         self.new = [node for i, node in enumerate(self.results) if i not in self.over]
-        self.graph.output(tuple(self._value(node) for node in self.new))
 
     @staticmethod
     def _is_part(node: fx.Node, operators: Set[fx.Node]) -> bool:
@@ -130,6 +132,10 @@ class _Group:
     def _leaves(self, node: fx.Node) -> bool:
         """Returns whether a node outside of the group reads a value, or a view of it."""
         return any(user not in self._made or (_is_view(user) and self._leaves(user)) for user in node.users)
+
+    def _is_view_below(self, node: fx.Node) -> bool:
+        """Returns whether a node outside is a view of a tensor that a result is written over: the group has a single input for that one."""
+        return node.target is not operator.getitem and not self._below.isdisjoint(_storages(node)) and _is_view(node)
 
     def _input_below(self, node: fx.Node) -> List[int]:
         """Returns the number of the input that a result is written over, in a list; an empty one where something else may read it later."""
@@ -142,9 +148,17 @@ class _Group:
                    if user not in self._made and not (_is_view(user) and storage in _storages(user))]
         return found if all(place[user] < place[self.depends[0]] for user in readers) else []
 
-    def _write_over(self, result: fx.Node, place: fx.Node) -> None:
-        shaped = self.graph.call_function(_aten.view.default, (result, list(place.meta["val"].size())))
-        self.graph.call_function(_aten.copy_.default, (place, shaped))
+    def module(self, writes_over: bool) -> fx.GraphModule:
+        """Returns a module that computes all results, or writes some of them over inputs and returns the others."""
+        graph = copy.deepcopy(self.graph)
+        inside = dict(zip(self.graph.nodes, graph.nodes))
+        value = {node: inside[one] for node, one in self._inside.items()}
+        for i, j in self.over.items() if writes_over else ():
+            place = self.inputs[j]
+            shaped = graph.call_function(_aten.view.default, (value[self.results[i]], list(place.meta["val"].size())))
+            graph.call_function(_aten.copy_.default, (value[place], shaped))
+        graph.output(tuple(value[node] for node in (self.new if writes_over else self.results)))
+        return fx.GraphModule({}, graph)
 
     def value_of(self, i: int) -> torch.Tensor:
         """Returns the fake tensor of a result, which has the storage of an input that it is written over."""
@@ -157,7 +171,7 @@ class _Group:
 
     def _value(self, node: fx.Node) -> fx.Node:
         if node not in self._inside:
-            if node in self._made:
+            if node in self._made or self._is_view_below(node):
                 arguments, keywords = fx.node.map_arg((node.args, node.kwargs), self._value)
                 self._inside[node] = self.graph.call_function(node.target, arguments, keywords)  # names by its place alone
             else:
@@ -181,10 +195,28 @@ def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]
         call = graph.call_function(function, tuple(group.inputs))
         call.meta["val"] = tuple(map(group.value_of, range(len(group.results))))
         call.meta["group"] = [node.meta.get("operator") for node in group.operators]
+        call.meta["written_over"] = [group.results[i].meta.get("operator") for i in group.over]
         parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(group.results))]
     for node, part, value in zip(group.results, parts, call.meta["val"]):
         part.meta = {**node.meta, "val": value}
+        views = _views_of(node)
         node.replace_all_uses_with(part)
+        if value is not node.meta["val"]:
+            _take_storage(views)
+
+
+def _views_of(node: fx.Node) -> List[fx.Node]:
+    """Returns the views of a node, those of views after these."""
+    views = [user for user in node.users if _is_view(user)]
+    return views + [one for view in views for one in _views_of(view)]
+
+
+def _take_storage(views: Sequence[fx.Node]) -> None:
+    """Gives views the storage that the tensor below them has now."""
+    for view in views:
+        arguments, keywords = fx.node.map_arg((view.args, view.kwargs), lambda one: one.meta["val"])
+        with next(tensor.fake_mode for tensor in tensors_of(view.meta["val"])):
+            view.meta = {**view.meta, "val": view.target(*arguments, **keywords)}
 
 
 def fuse(graph: fx.Graph) -> None:
@@ -315,8 +347,16 @@ def written_over(graph: fx.Graph, inlined: Set[fx.Node]) -> Dict[fx.Node, fx.Nod
         if (_private.is_backward(node) and _has_elements(node) and below in sources.of(node) and all(last[one] is node for one in storages) and
                 all(last[one].op != "output" for one in _storages(node) if one in last) and _is_like(node.meta["val"], below.meta["val"])):
             found[node] = below
-            node.meta["over"] = next(iter(storages))
+            node.meta["over"] = below.meta.get("over", next(iter(storages)))
     return found
+
+
+def found_over(graphs: Sequence[fx.Graph], over: Dict[fx.Node, fx.Node]) -> Dict[fx.Node, fx.Node]:
+    """Returns those of operators that are written over others in written graphs, and forgets the rest."""
+    found = {node for graph in graphs for call in graph.nodes for node in call.meta.get("written_over", ())}
+    for node in over.keys() - found:
+        del node.meta["over"]
+    return {node: below for node, below in over.items() if node in found}
 
 
 def assumed_times(graph: fx.Graph, but: Set[fx.Node]) -> Dict[fx.Node, float]:
@@ -347,27 +387,40 @@ def _shape_of(tensor: torch.Tensor) -> Tuple[Any, ...]:
 
 def _function(group: _Group) -> Callable[..., Any]:
     """Returns the function of a group. Groups of the same operators on tensors of the same shapes share it."""
-    module = fx.GraphModule({}, group.graph)
     examples = [node.meta["val"] for node in group.inputs]
+    module = group.module(True)
     key = (module.code, tuple(group.over.items()), *map(_shape_of, examples))
     if key not in _functions:
-        function = _compiled(module, examples, [node.meta["val"] for node in group.new], len(_functions))
-        _functions[key] = _writing_over(function, group, examples, len(_functions)) if group.over else function
+        results = [node.meta["val"] for node in group.results]
+        if group.over:
+            _functions[key] = _writing_over(group, module, examples, results)
+        else:
+            _functions[key] = _or_eager(module, examples, results)
     return _functions[key]
 
 
-def _writing_over(function: Callable[..., Any], group: _Group, examples: List[torch.Tensor], number: int) -> Callable[..., Any]:
-    """Returns a function of all results of a group, for one that writes some of them over its arguments and returns the others."""
-    over, sizes = group.over, [node.meta["val"].size() for node in group.results]
+def _writing_over(group: _Group, module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:
+    """Returns a function of all results of a group that writes some of them over its arguments, by copies where Inductor cannot do so."""
+    over = group.over
+    try:
+        function = _compiled(module, examples, [node.meta["val"] for node in group.new])
+    except Exception:  # of Inductor's code for the CPU
+        whole = _or_eager(group.module(False), examples, results)
+
+        def function(*tensors: torch.Tensor) -> Any:
+            found = whole(*tensors)
+            for i, j in over.items():
+                tensors[j].copy_(found[i].view(tensors[j].size()))
+            return [one for i, one in enumerate(found) if i not in over]
 
     def run(*tensors: torch.Tensor) -> Any:
         own = list(tensors)
         for j in over.values():
             own[j] = _with_layout(own[j].clone() if _private.keeps_saved_tensors() else own[j], examples[j])
         new = iter(function(*own))
-        return tuple(own[over[i]].view(size) if i in over else next(new) for i, size in enumerate(sizes))
+        return tuple(own[over[i]].view(one.size()) if i in over else next(new) for i, one in enumerate(results))
 
-    return _named(run, number)
+    return _named(run)
 
 
 def _with_layout(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -377,14 +430,19 @@ def _with_layout(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(like.size(), like.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor], number: int) -> Callable[..., Any]:
-    """Returns a compiled function of tensors of the sizes of fake ones."""
+def _or_eager(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:
+    """Returns a compiled function, or one of PyTorch's own kernels where Inductor does not compile it."""
     try:
-        call = _private.compile_by_inductor(module, examples)
+        return _compiled(module, examples, results)
     except Exception as error:
         warnings.warn(f"tidepool: {len(module.graph.nodes)} operators have kernels of their own, since Inductor did not compile them: "
                       f"{error}", RuntimeWarning, stacklevel=2)
-        return _named(_random.apart(module).forward, number)
+        return _named(_random.apart(module).forward)
+
+
+def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:
+    """Returns a compiled function of tensors of the sizes of fake ones. Raises the error of Inductor."""
+    call = _private.compile_by_inductor(module, examples)
     shared: Optional[List[int]] = None  # results in memory of an argument or of another result, as of x * 1, which Inductor leaves out
 
     def run(*tensors: torch.Tensor) -> Any:
@@ -397,7 +455,7 @@ def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: Lis
             found[i] = found[i].clone()
         return found
 
-    return _named(run, number)
+    return _named(run)
 
 
 def _shared(results: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> List[int]:
@@ -411,11 +469,14 @@ def _shared(results: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) ->
     return found
 
 
-def _named(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+_numbers = itertools.count()
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function of a name of its own, by which the code of graphs calls it."""
     def run(*tensors: torch.Tensor) -> Any:
         return function(*tensors)
 
-    run.__name__ = run.__qualname__ = f"group_{number}"
+    run.__name__ = run.__qualname__ = f"group_{next(_numbers)}"
     run.__module__ = __name__
     return run

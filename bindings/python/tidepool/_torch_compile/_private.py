@@ -11,8 +11,9 @@ from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST",
            "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "flops_of", "has_eager_random",
-           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_in_place", "is_tangent", "keeps_saved_tensors", "mutations", "other_inputs", "random_of_seed",
-           "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves", "watch_saved_tensors_hooks"]
+           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
+           "mutations", "other_inputs", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
+           "watch_saved_tensors_hooks"]
 
 
 def register(name, backend):
@@ -142,6 +143,13 @@ def other_inputs(graph):
 def is_backward(node):
     """Returns whether tracing marked a node as a part of the backward pass."""
     return node.meta.get("partitioner_tag") == "is_backward"
+
+
+def mark_backward(graph):
+    """Marks operators that depend on tangents as parts of the backward pass. Tracing does not mark those of an autograd.Function."""
+    for node in graph.nodes:
+        if any(is_tangent(one) or is_backward(one) for one in node.all_input_nodes) and node.op == "call_function":
+            node.meta["partitioner_tag"] = "is_backward"
 
 
 def has_symbols(value):

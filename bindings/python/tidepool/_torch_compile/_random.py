@@ -94,7 +94,7 @@ def compute_from_seeds(graph: fx.Graph, device: torch.device) -> None:
     if _private.has_eager_random():
         return
     found: List[fx.Node] = [node for node in graph.nodes if node.target in _MODES and not _private.is_backward(node) and
-                            node.meta["val"].device == device]
+                            node.meta["val"].device == device and node.meta["val"].is_floating_point()]
     if found and _is_compiled(device):
         seeds = _seeds(graph, found[0], len(found))
         for i, node in enumerate(found):
