@@ -75,7 +75,7 @@ long long cudartHostCountSpins(void);
 void cudartHostRunKernel(const char* name, void* stream, double seconds, void* output,
                          long long bytes);
 
-// Lets the kernels that this thread launches take the time of moving so many bytes, in place of a
+// Lets the kernels that this thread launches take the time of moving `bytes`, in place of a
 // guess from the number of their threads; of the guess again with -1.
 void cudartHostKernelsMove(long long bytes);
 

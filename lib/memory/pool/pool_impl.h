@@ -227,8 +227,8 @@ class PoolImpl : public Pool {
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Leaves the free blocks alone where the request has `too_large` bytes or more: no free block
-  // serves so many. Lowers that.
+  // Leaves the free blocks alone where the request has `too_large` bytes or more, which none of
+  // them serves. Lowers that.
   void Serve(Waiter& waiter, std::int64_t& too_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets waiters of the other pools look after a free. Releases the lock if there are any.
   [[gnu::always_inline]] void CallOtherPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
