@@ -16,7 +16,7 @@ ENDS = ("RETURN_VALUE", "RETURN_CONST", "RETURN_GENERATOR", "YIELD_VALUE", "SEND
 
 def outcome_that_goes_on(frame):
     """Returns the value that a tensor with one number must have where a frame just reads it, as a condition or by item(), so that the next
-    step of the program raises nothing. None where both values have the same right."""
+    step of the program raises nothing. None where neither value makes it raise, or both do."""
     code = code_of(frame.f_code)
     place = code.place_of(frame.f_lasti)
     return None if place is None else code.outcome(place, frame.f_globals)
