@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the allocations of a thread, outside of calls of the device. Defines operator new, so one
-// file of a program may include it. Sanitizers have an operator new of their own, and then the
-// count stays 0.
+// A device with calls that do not count among the allocations of a thread (own_allocations.h).
 #ifndef TIDEPOOL_TESTS_SUPPORT_COUNTED_ALLOCATIONS_H_
 #define TIDEPOOL_TESTS_SUPPORT_COUNTED_ALLOCATIONS_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
-#include "absl/base/config.h"
 #include "tests/support/forwarding_device.h"
+#include "tests/support/own_allocations.h"
 
 namespace tidepool::testing {
-
-inline thread_local std::int64_t allocations_of_thread = 0;
 
 // Forwards the calls of a running executor, and takes the device's own allocations off the count.
 class UncountedDevice final : public ForwardingDevice {
@@ -48,24 +41,5 @@ class UncountedDevice final : public ForwardingDevice {
 };
 
 }  // namespace tidepool::testing
-
-#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
-#define TIDEPOOL_HAS_SANITIZER 1
-#else
-#define TIDEPOOL_HAS_SANITIZER 0
-#endif
-
-#if !TIDEPOOL_HAS_SANITIZER
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++tidepool::testing::allocations_of_thread;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
-#endif
 
 #endif  // TIDEPOOL_TESTS_SUPPORT_COUNTED_ALLOCATIONS_H_

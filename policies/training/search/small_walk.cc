@@ -125,7 +125,8 @@ class WalkGraph {
   }
   Mask may_send() const { return may_send_; }
   Mask begins_on_device() const { return begins_on_device_; }
-  // Inputs that begin on the device and end nowhere: they have memory from their first use on.
+  // Inputs that are on the device before the iteration and nowhere after it. They take memory from
+  // their first use on, or from the copy to the host before that.
   Mask begins_late() const { return begins_late_; }
   Mask begins_on_host() const { return begins_on_host_; }
   Mask ends_on_device() const { return ends_on_device_; }

@@ -183,13 +183,17 @@ def check_without_slab():
     assert peaks[-1].peak <= budget, (peaks[-1].peak, budget)
 
 
+def share_of_eager(make, data, share):
+    """Returns the bytes that a program holds between its steps, and a share of those that a step without a plan takes on top."""
+    *_, last = train(make, data)[0]
+    return last.home + int(share * (last.peak - last.home))
+
+
 def check_divided(name, shares):
     """Checks that steps keep to a share of the memory that the passes take without a plan. The first ones learn how."""
     make, data = DIVIDED[name]
-    eager, _ = train(make, data)
-    row(f"{name} eager", 0, eager, None)
     for share in shares:
-        budget = eager[-1].home + int(share * (eager[-1].peak - eager[-1].home))
+        budget = share_of_eager(make, data, share)
         peaks, _ = train(make, data, budget, steps=6, slab=False)
         row(f"{name} {share}", budget, peaks, None)
         assert peaks[-1].peak <= budget, (share, peaks[-1].peak, budget)
@@ -199,8 +203,7 @@ def check_divided(name, shares):
 def check_loss_outside():
     """Checks that a loss that is not compiled has room from the first step on."""
     make, data = DIVIDED["loss outside"]
-    eager, _ = train(make, data)
-    budget = eager[-1].home + int(0.9 * (eager[-1].peak - eager[-1].home))
+    budget = share_of_eager(make, data, 0.9)
     peaks, plan = train(make, data, budget, steps=4)
     row("loss outside", budget, peaks, plan)
     assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
@@ -209,8 +212,7 @@ def check_loss_outside():
 def check_nested():
     """Checks that graphs which nest share a slab."""
     make, data = DIVIDED["breaks"]
-    eager, _ = train(make, data)
-    budget = eager[-1].home + int(0.9 * (eager[-1].peak - eager[-1].home))
+    budget = share_of_eager(make, data, 0.9)
     peaks, plan = train(make, data, budget, steps=6)
     row("nested", budget, peaks, None)
     assert plan.slab_bytes > 0, plan

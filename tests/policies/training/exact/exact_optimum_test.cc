@@ -87,6 +87,20 @@ class Policies {
     }
   }
 
+  // Compares a batch of two, with each way to add gradients up.
+  void CompareOnTwoDevices(const ExactTraining& training, double optimum) {
+    for (const GradientReduction reduction :
+         {GradientReduction::kFirstDevice, GradientReduction::kRing}) {
+      Compare(FamilyOf(training.graph),
+              {.machine = training.machine,
+               .batch = 2,
+               .devices = 2,
+               .reduction = reduction,
+               .memory = ScheduleMemory::kPaged},
+              optimum);
+    }
+  }
+
   BestOptions options = {.time_limit_seconds = 1000, .work_seconds = kWork};
   int schedules = 0;
   int optimal = 0;
@@ -275,18 +289,8 @@ TEST(ExactOptimum, OfSeveralDevices) {
     const ExactTrainingAnswer exact = SearchTrainingExactly(training, kMostStates);
     if (exact.kind != ExactAnswer::Kind::kOptimum) continue;
     ++graphs;
-    const GraphFamily family = FamilyOf(training.graph);
     EXPECT_TRUE(HasItsTime(training, exact, {training.graph}));
-    for (const GradientReduction reduction :
-         {GradientReduction::kFirstDevice, GradientReduction::kRing}) {
-      policies.Compare(family,
-                       {.machine = training.machine,
-                        .batch = 2,
-                        .devices = 2,
-                        .reduction = reduction,
-                        .memory = ScheduleMemory::kPaged},
-                       exact.seconds);
-    }
+    policies.CompareOnTwoDevices(training, exact.seconds);
     if (HasFailure()) return;
   }
   EXPECT_GE(graphs, kGraphs * 3 / 4);
@@ -321,16 +325,7 @@ TEST(ExactOptimum, OfSharedLinks) {
     ++graphs;
     const bool has_its_time = HasItsTime(training, exact, {training.graph});
     with_their_time += has_its_time ? 1 : 0;
-    for (const GradientReduction reduction :
-         {GradientReduction::kFirstDevice, GradientReduction::kRing}) {
-      policies.Compare(FamilyOf(training.graph),
-                       {.machine = training.machine,
-                        .batch = 2,
-                        .devices = 2,
-                        .reduction = reduction,
-                        .memory = ScheduleMemory::kPaged},
-                       exact.seconds);
-    }
+    policies.CompareOnTwoDevices(training, exact.seconds);
     if (HasFailure()) return;
   }
   EXPECT_GE(graphs, kGraphs * 3 / 4);

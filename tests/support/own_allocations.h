@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets an allocation of a thread fail by order. Defines operator new, so one file of a program may
-// include it. Sanitizers have an operator new of their own, and then none fails.
-#ifndef TIDEPOOL_TESTS_SUPPORT_FAILING_ALLOCATIONS_H_
-#define TIDEPOOL_TESTS_SUPPORT_FAILING_ALLOCATIONS_H_
+// Counts the allocations of a thread, and lets them fail by order. Defines operator new, so one
+// file of a program may include it. Sanitizers have an operator new of their own: then none is
+// counted, and none fails.
+#ifndef TIDEPOOL_TESTS_SUPPORT_OWN_ALLOCATIONS_H_
+#define TIDEPOOL_TESTS_SUPPORT_OWN_ALLOCATIONS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,21 +12,23 @@
 
 #include "absl/base/config.h"
 
-namespace tidepool::testing {
-
 #if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
-inline constexpr bool kAllocationsFail = false;
+#define TIDEPOOL_HAS_SANITIZER 1
 #else
-inline constexpr bool kAllocationsFail = true;
+#define TIDEPOOL_HAS_SANITIZER 0
 #endif
 
+namespace tidepool::testing {
+
+inline thread_local std::int64_t allocations_of_thread = 0;
 // How many allocations of the thread succeed before all later ones fail; negative: none fails.
 inline thread_local std::int64_t allocations_left = -1;
 
 }  // namespace tidepool::testing
 
-#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
+#if !TIDEPOOL_HAS_SANITIZER
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
+  ++tidepool::testing::allocations_of_thread;
   std::int64_t& left = tidepool::testing::allocations_left;
   void* const memory = left == 0 ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
   if (left > 0) --left;
@@ -38,4 +41,4 @@ inline thread_local std::int64_t allocations_left = -1;
 }
 #endif
 
-#endif  // TIDEPOOL_TESTS_SUPPORT_FAILING_ALLOCATIONS_H_
+#endif  // TIDEPOOL_TESTS_SUPPORT_OWN_ALLOCATIONS_H_
