@@ -583,8 +583,9 @@ def on_out_of_memory(function, tag=None, device=None):
 
     The function deletes tensors, or calls pause() or limit_region(). It runs on the thread that makes the tensor, and several threads may
     be in it. An exception is logged, and counts as False. After enable(wait=...) it is called before a tensor waits, again while it
-    waits, and at the end. Tensors that it makes itself call nothing and do not wait; those of a graph that is captured call nothing. PyTorch may ask twice before torch.OutOfMemoryError. Several functions take turns. Returns an
-    object with remove(), which waits until other threads have left the function.
+    waits, and at the end. Tensors that it makes itself call nothing and do not wait; those of a graph that is captured call nothing.
+    PyTorch may ask twice before torch.OutOfMemoryError. Several functions take turns. Returns an object with remove(), which waits until
+    other threads have left the function.
     """
     return pool(device).on_out_of_memory(function, tag)
 

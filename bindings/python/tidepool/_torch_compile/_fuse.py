@@ -25,9 +25,8 @@ _CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zero
 _ELEMENTWISE = ("_to_copy", "clone", "gelu_backward", "silu_backward", "sigmoid_backward", "tanh_backward", "threshold_backward",
                 "native_dropout_backward", "where", "masked_fill", "hardswish_backward", "hardsigmoid_backward", "leaky_relu_backward",
                 "elu_backward", "softplus_backward", "select_backward", "slice_backward", "scatter", *_CONSTANTS)
-_OTHERS = ("amax", "amin", "any", "cat", "embedding", "gather", "mean", "stack", "sum", "var_mean")
 _WITH_ELEMENTS = {getattr(_aten, name) for name in _ELEMENTWISE} | {torch.ops.prims.convert_element_type}
-_FUSED = {getattr(_aten, name) for name in _OTHERS}
+_OTHERS = {getattr(_aten, name) for name in ("amax", "amin", "any", "cat", "embedding", "gather", "mean", "stack", "sum", "var_mean")}
 
 # Operators that are taken apart, so that their parts fuse with others, and small results are kept in the place of large ones.
 TAKEN_APART = ("_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "nll_loss_forward",
@@ -56,7 +55,7 @@ def _may_fuse(node: fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or _private.is_in_place(target):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(target) or target.overloadpacket in _FUSED):
+    if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(target) or target.overloadpacket in _OTHERS):
         return False
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     tensors = [tensor for value in values for tensor in tensors_of(value)]

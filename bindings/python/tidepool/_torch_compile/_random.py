@@ -13,7 +13,7 @@ from torch import fx
 
 from . import _private
 
-__all__ = ["TAKEN_APART", "apart", "compute_from_seeds", "is_random"]
+__all__ = ["TAKEN_APART", "apart", "compute_from_seeds"]
 
 _aten = torch.ops.aten
 
@@ -55,11 +55,6 @@ def _compute(node: fx.Node, seeds: fx.Node, number: int) -> None:
     graph.erase_node(node)
 
 
-def is_random(node: fx.Node) -> bool:
-    """Returns whether a node computes random numbers from a seed."""
-    return node.target is _private.random_of_seed()
-
-
 @functools.lru_cache(maxsize=None)
 def _function(size: Sequence[int], mode: str, device: torch.device) -> Callable[[List[torch.Tensor]], Sequence[torch.Tensor]]:
     """Returns a compiled function of a list of one seed, for random numbers alone."""
@@ -73,7 +68,7 @@ def _function(size: Sequence[int], mode: str, device: torch.device) -> Callable[
 
 def apart(module: fx.GraphModule) -> fx.GraphModule:
     """Returns a module in which random numbers have kernels of their own, since those of PyTorch do not use the seed."""
-    for node in filter(is_random, module.graph.nodes):
+    for node in [one for one in module.graph.nodes if one.target is _private.random_of_seed()]:
         size, seed, mode = node.args
         function = _function(tuple(size), mode, seed.meta["val"].device)
         node.target, node.args = (lambda seed, function=function: function([seed])[0]), (seed,)
