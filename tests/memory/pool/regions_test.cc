@@ -236,6 +236,7 @@ TEST_F(RegionsTest, OnlyBlocksOfDisplacedPiecesAreRead) {
   void* const p = Take(*weights_, 16 * kMiB);
   Fill(p, 16 * kMiB, 7);
   ASSERT_TRUE(PauseInto(NewStore()).ok());
+  AwaitAllStreams();  // so that all pieces can be taken, and neighbours are
   void* const taken = Take(*cache_, 2 * kMiB);
   Fill(taken, 2 * kMiB, 8);
   EXPECT_TRUE(cache_->Free(taken, stream_).ok());
