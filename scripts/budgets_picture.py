@@ -6,20 +6,13 @@ usage: budgets_picture.py RESULTS -o PICTURE.svg
 
 RESULTS is a text with rows of JSON among other lines. PyTorch's ways are points, and tidepool's are a line.
 """
-import argparse
 import json
-import pathlib
 from xml.sax.saxutils import escape
+
+import picture
 
 # Sizes in pixels.
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 380, 64, 20, 76, 48
-STYLE = """<style>
-text{font:12px system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif;fill:#16202a}
-.h{font-size:15px;font-weight:600}.t{fill:#55636f}.e{text-anchor:end}.m{text-anchor:middle}.page{fill:#fff}.grid{stroke:#e3e8ec;fill:none}
-.tidepool{fill:#1d6f8a}path.tidepool{fill:none;stroke:#1d6f8a;stroke-width:1.8}.pytorch{fill:#d55e00}
-@media(prefers-color-scheme:dark){text{fill:#e6ebf0}.t{fill:#a3b0bc}.page{fill:#171d24}.grid{stroke:#2a333d}
-.tidepool{fill:#5bb5d0}path.tidepool{stroke:#5bb5d0}.pytorch{fill:#f0803c}}
-</style>"""
 NAMES = {"tidepool": "tidepool.torch.compile within a budget", "pytorch": "torch.compile with activation_memory_budget"}
 
 
@@ -55,28 +48,19 @@ class Axes:
             yield f'<text x="{LEFT - 6}" y="{self.y(milliseconds) + 4}" class="t e">{milliseconds} ms</text>'
 
 
-def svg(model, points):
+def svg_of(text):
+    model, points = rows_of(text)
     axes = Axes([point for each in points.values() for point in each])
-    title = f"{model}: a training step against the memory that PyTorch reserves"
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',
-             f'<title id="t">{escape(title)}</title>', STYLE, '<rect class="page" width="100%" height="100%" rx="6"/>',
-             f'<text x="16" y="24" class="h">{escape(title)}</text>', *axes.grid()]
+    lines = [*axes.grid()]
     for number, (side, name) in enumerate(NAMES.items()):
+        shape = "tidepool" if side == "tidepool" else "other"
         places = [(axes.x(memory), axes.y(milliseconds)) for memory, milliseconds in points[side]]
-        lines += [f'<circle class="{side}" cx="{22 + 350 * number}" cy="48" r="4"/>', f'<text x="{32 + 350 * number}" y="52">{escape(name)}</text>']
+        lines += [f'<circle class="{shape}" cx="{22 + 350 * number}" cy="48" r="4"/>', f'<text x="{32 + 350 * number}" y="52">{escape(name)}</text>']
         if side == "tidepool":
-            lines.append(f'<path class="{side}" d="M{"L".join(f"{x} {y}" for x, y in places)}"/>')
-        lines += [f'<circle class="{side}" cx="{x}" cy="{y}" r="4"/>' for x, y in places]
-    return "\n".join([*lines, "</svg>"]) + "\n"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=pathlib.Path)
-    parser.add_argument("-o", dest="picture", type=pathlib.Path, required=True)
-    options = parser.parse_args()
-    options.picture.write_text(svg(*rows_of(options.results.read_text(encoding="utf-8"))), encoding="utf-8")
+            lines.append(f'<path class="tidepool" d="M{"L".join(f"{x} {y}" for x, y in places)}"/>')
+        lines += [f'<circle class="{shape}" cx="{x}" cy="{y}" r="4"/>' for x, y in places]
+    return picture.page(f"{model}: a training step against the memory that PyTorch reserves", WIDTH, HEIGHT, lines)
 
 
 if __name__ == "__main__":
-    main()
+    picture.draw(__doc__, svg_of)

@@ -9,7 +9,7 @@ Each block of C++ in a Markdown file follows a line that names its source, a fil
 A region lies between the comments `[use-the-pool]` and `[/use-the-pool]`. A source line may stand before blocks of other
 languages too. With `--tool FILE` the test also runs the commands in blocks that follow `<!-- output -->`, and compares
 their output; so it does with pictures that a page says how to draw, `tidepool report TRACE -o docs/images/PICTURE.svg` and
-`scripts/budgets_picture.py RESULTS -o docs/images/PICTURE.svg`.
+`scripts/..._picture.py RESULTS -o docs/images/PICTURE.svg`.
 `--write` puts regions, outputs and pictures right.
 usage: snippets_test.py ROOT [--tool FILE] [--write]
 """
@@ -25,7 +25,7 @@ import textwrap
 
 BLOCK = re.compile(r"(?P<head>(?:<!-- (?:(?P<output>output)|(?P<file>\S+) (?P<region>[\w-]+)) -->\n)?)"
                    r"(?P<fence>```(?P<language>\w*)\n)(?P<code>.*?)^```$", re.M | re.S)
-DRAWING = re.compile(r"`(tidepool report|scripts/budgets_picture\.py)\s(\S+)\s-o\s(docs/images/\S+\.svg)`")
+DRAWING = re.compile(r"`(tidepool report|scripts/\w+_picture\.py)\s(\S+)\s-o\s(docs/images/\S+\.svg)`")
 MARK = r"^\s*(?://|#) \[{}\]\n"
 
 
