@@ -67,7 +67,7 @@ absl::Status PhysicalStore::Bound(Taker& taker, std::int64_t least_bytes, std::i
   taker.is_full_ = false;
   const std::int64_t missing = std::max<std::int64_t>(0, least_bytes - held);
   taker.wanted_ = std::max(taker.wanted_, missing);
-  const std::int64_t room = limit_ - (held_bytes_ - lent_bytes_) - KeptBytes(taker);
+  const std::int64_t room = limit_ - used_bytes_ - KeptBytes(taker);
   if (missing > room) return NoRoom(taker, missing);
   taker.least_ = least_bytes;
   taker.most_ = most_bytes;
@@ -97,11 +97,11 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
   if (absl::Status status = Allow(taker, bytes); !status.ok()) return status;
   if (const std::uint64_t name = FinishedOf(bytes); name != 0) {
     if (absl::Status status = Unmap(name); !status.ok()) return status;
-    Remove(loans_.find(name));
+    End(loans_.find(name));
     taker.held_ += bytes;
     return PhysicalMemory{name};
   }
-  while (limit_ > 0 && held_bytes_ + bytes > limit_) {
+  while (limit_ > 0 && HeldBytes() + bytes > limit_) {
     const absl::StatusOr<bool> is_given = GiveBackOne();
     if (!is_given.ok()) return is_given.status();
     if (!*is_given) return NoRoom(taker, bytes);
@@ -109,7 +109,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
   for (;;) {
     absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
     if (memory.ok()) {
-      held_bytes_ += bytes;
+      used_bytes_ += bytes;
       taker.held_ += bytes;
     }
     if (!absl::IsResourceExhausted(memory.status())) return memory;
@@ -123,7 +123,7 @@ absl::Status PhysicalStore::Release(Taker& taker, PhysicalMemory memory, std::in
   const locks::MutexLock lock(&mutex_);
   absl::Status status = device_.ReleasePhysical(memory);
   if (!status.ok()) return status;
-  held_bytes_ -= bytes;
+  used_bytes_ -= bytes;
   taker.held_ -= bytes;
   return status;
 }
@@ -146,7 +146,7 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
   const auto loan = loans_.find(memory.id);
   if (loan == loans_.end() || loan->second.address != address) return false;
   taker.held_ += loan->second.bytes;
-  Remove(loan);
+  End(loan);
   return true;
 }
 
@@ -164,8 +164,8 @@ std::int64_t PhysicalStore::TakeMissing(Taker& taker) {
   const std::int64_t limit = limit_;
   if (asked == 0 || limit == 0) return std::numeric_limits<std::int64_t>::max();
   const std::int64_t wanted = std::min(asked, limit);  // no taker gets more; sums stay in range
-  std::int64_t missing = held_bytes_ - lent_bytes_ + KeptBytes(taker) + wanted - limit;
-  if (missing <= 0) missing = held_bytes_ + wanted - limit;
+  std::int64_t missing = used_bytes_ + KeptBytes(taker) + wanted - limit;
+  if (missing <= 0) missing = HeldBytes() + wanted - limit;
   if (missing <= 0) missing = wanted;
   return (missing + piece_bytes_ - 1) / piece_bytes_ * piece_bytes_;
 }
@@ -185,8 +185,7 @@ absl::Status PhysicalStore::Allow(Taker& taker, std::int64_t bytes) const {
         text::ExactSize(held), " of the ", text::ExactSize(taker.most_),
         " that it may hold (LimitRegion); free memory of it, or raise that"));
   }
-  const bool has_room =
-      limit_ == 0 || held_bytes_ - lent_bytes_ + bytes + KeptBytes(taker) <= limit_;
+  const bool has_room = limit_ == 0 || used_bytes_ + bytes + KeptBytes(taker) <= limit_;
   return has_room ? absl::OkStatus() : NoRoom(taker, bytes);
 }
 
@@ -195,7 +194,7 @@ absl::Status PhysicalStore::NoRoom(const Taker& taker, std::int64_t bytes) const
   return absl::ResourceExhaustedError(
       absl::StrCat(text::ExactSize(bytes),
                    " more of the device's memory are needed, the pool and its regions hold ",
-                   text::ExactSize(held_bytes_), " of at most ", text::ExactSize(limit_),
+                   text::ExactSize(HeldBytes()), " of at most ", text::ExactSize(limit_),
                    ", and lend ", text::ExactSize(lent_bytes_), " of them",
                    kept == 0 ? ""
                              : absl::StrCat(", and other regions keep room for ",
@@ -222,17 +221,17 @@ absl::Status PhysicalStore::AwaitLent() {
 absl::StatusOr<std::int64_t> PhysicalStore::GiveBackLent() {
   if (absl::Status status = AwaitLent(); !status.ok()) return status;
   const locks::MutexLock lock(&mutex_);
-  const std::int64_t before = held_bytes_;
+  const std::int64_t before = HeldBytes();
   for (;;) {
     const absl::StatusOr<bool> is_given = GiveBackOne();
     if (!is_given.ok()) return is_given.status();
-    if (!*is_given) return before - held_bytes_;
+    if (!*is_given) return before - HeldBytes();
   }
 }
 
 std::int64_t PhysicalStore::held_bytes() const {
   const locks::MutexLock lock(&mutex_);
-  return held_bytes_;
+  return HeldBytes();
 }
 
 std::int64_t PhysicalStore::lent_bytes() const {
@@ -241,18 +240,15 @@ std::int64_t PhysicalStore::lent_bytes() const {
 }
 
 void PhysicalStore::NotePeak() {
-  const locks::MutexLock lock(&mutex_);
-  peak_bytes_ = std::max(peak_bytes_.load(), held_bytes_ - lent_bytes_);
-}
-
-void PhysicalStore::ResetPeak() {
-  const locks::MutexLock lock(&mutex_);
-  peak_bytes_ = held_bytes_ - lent_bytes_;
+  const std::int64_t used = used_bytes_;
+  std::int64_t peak = peak_bytes_;
+  while (used > peak && !peak_bytes_.compare_exchange_weak(peak, used)) {
+  }
 }
 
 absl::Status PhysicalStore::CheckInvariants() const {
   const locks::MutexLock lock(&mutex_);
-  std::int64_t used = held_bytes_ - lent_bytes_;
+  std::int64_t used = used_bytes_;
   std::int64_t known = lent_bytes_;
   for (const Taker* const taker : takers_) {
     used += taker->MissingBytes();
@@ -262,9 +258,9 @@ absl::Status PhysicalStore::CheckInvariants() const {
                                               " bytes and may hold ", taker->most_bytes()));
     }
   }
-  if (known != held_bytes_) {
+  if (known != HeldBytes()) {
     return absl::InternalError(
-        absl::StrCat("takers hold and lend ", known, " bytes, and the store has ", held_bytes_));
+        absl::StrCat("takers hold and lend ", known, " bytes, and the store has ", HeldBytes()));
   }
   if (limit_ == 0 || used <= limit_) return absl::OkStatus();
   return absl::InternalError(
@@ -272,12 +268,18 @@ absl::Status PhysicalStore::CheckInvariants() const {
 }
 
 void PhysicalStore::Add(std::uint64_t name, Loan loan) {
+  used_bytes_ -= loan.bytes;
   lent_bytes_ += loan.bytes;
   by_size_.insert({loan.bytes, name});
   loans_.emplace(name, std::move(loan));
 }
 
-void PhysicalStore::Remove(Loans::iterator loan) {
+void PhysicalStore::End(Loans::iterator loan) {
+  used_bytes_ += loan->second.bytes;
+  Forget(loan);
+}
+
+void PhysicalStore::Forget(Loans::iterator loan) {
   lent_bytes_ -= loan->second.bytes;
   by_size_.erase({loan->second.bytes, loan->first});
   loans_.erase(loan);
@@ -313,9 +315,7 @@ absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
   if (name == 0) return false;
   if (absl::Status status = Unmap(name); !status.ok()) return status;
   if (absl::Status status = device_.ReleasePhysical({name}); !status.ok()) return status;
-  const auto loan = loans_.find(name);
-  held_bytes_ -= loan->second.bytes;
-  Remove(loan);
+  Forget(loans_.find(name));
   return true;
 }
 

@@ -114,11 +114,11 @@ class PhysicalStore {
 
   std::int64_t held_bytes() const;
   std::int64_t lent_bytes() const;
-  // Returns the most bytes that takers held at a time, as far as NotePeak was called then.
-  // Does not wait for a call of the device that another function makes.
+  // Return, note and reset the most bytes that takers held when NotePeak was called. None waits for
+  // a call of the device that another function makes.
   std::int64_t peak_bytes() const { return peak_bytes_; }
   void NotePeak();
-  void ResetPeak();
+  void ResetPeak() { peak_bytes_ = used_bytes_.load(); }
   // Internal when a bound or the limit is exceeded, with the room that is kept, or when memory that
   // no taker holds or lends counts.
   absl::Status CheckInvariants() const;
@@ -133,7 +133,13 @@ class PhysicalStore {
   using BySize = absl::btree_set<std::pair<std::int64_t, std::uint64_t>>;
 
   void Add(std::uint64_t name, Loan loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Remove(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends a loan: a taker has the memory.
+  void End(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes a loan of memory that the device has back.
+  void Forget(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::int64_t HeldBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return used_bytes_ + lent_bytes_;
+  }
   // Return the name of lent memory that no work uses any more, or 0: of a size, or the largest.
   std::uint64_t FinishedOf(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::uint64_t LargestFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -151,9 +157,9 @@ class PhysicalStore {
   mutable locks::Mutex mutex_;
   std::atomic<std::int64_t> limit_ = 0;  // 0: none; changed under the mutex
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::int64_t> used_bytes_ = 0;  // held by takers; changed under the mutex
   std::int64_t lent_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::atomic<std::int64_t> peak_bytes_ = 0;  // changed under the mutex alone
+  std::atomic<std::int64_t> peak_bytes_ = 0;  // of used_bytes_
   std::vector<Taker*> takers_ ABSL_GUARDED_BY(mutex_);
   Loans loans_ ABSL_GUARDED_BY(mutex_);
   BySize by_size_ ABSL_GUARDED_BY(mutex_);

@@ -109,7 +109,7 @@ inline void PoolImpl::CallOtherPools() {
   if (!room_.HasWaiters()) [[likely]]
     return;
   CountFree();
-  locks_.WithoutBooks([this] { return room_.CallWaitersBut(*this), true; });
+  locks_.WithoutBooks([this] { room_.CallWaitersBut(*this); });
 }
 
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
@@ -441,12 +441,12 @@ void PoolImpl::EndDeferral(Waiter& waiter) {
 
 void PoolImpl::CallDeferred(int priority) {
   if (!room_.HasDeferred()) return;
-  locks_.WithoutBooks([&] { return room_.CallWaitersBelow(priority), true; });
+  locks_.WithoutBooks([&] { room_.CallWaitersBelow(priority); });
 }
 
 void PoolImpl::WakeNext() {
   if (!room_.HasRegions() || !room_.HasSeveralWaiters()) return;
-  locks_.WithoutBooks([&] { return room_.WakeNext(), true; });
+  locks_.WithoutBooks([&] { room_.WakeNext(); });
 }
 
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
@@ -653,10 +653,7 @@ void PoolImpl::EndSleep() {
 void PoolImpl::Lend(std::shared_ptr<QueuedWork> work) {
   const BackoffLock lock(locks_.books);
   const MemoryLock memory(locks_);
-  locks_.WithoutBooks([&work, backing = memory_->backing()] {
-    backing->Lend(std::move(work));
-    return true;
-  });
+  locks_.WithoutBooks([&work, backing = memory_->backing()] { backing->Lend(std::move(work)); });
 }
 
 absl::Status PoolImpl::TakeBack() {

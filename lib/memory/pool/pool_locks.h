@@ -13,6 +13,8 @@
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 
+#include <type_traits>
+
 #include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/backoff_mutex.h"
 
@@ -32,9 +34,14 @@ struct PoolLocks {
   template <typename Call>
   auto WithoutBooks(Call call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(books) {
     books.unlock();
-    auto result = call();
-    books.lock();
-    return result;
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      books.lock();
+    } else {
+      auto result = call();
+      books.lock();
+      return result;
+    }
   }
   // Makes a call that may wait for work of a stream, and returns its result. Meanwhile other
   // threads may do anything.

@@ -247,6 +247,23 @@ TEST_F(InterferenceTest, TheLastAllocationIsFreedDuringAPause) {
   ExpectInvariants();
 }
 
+// Statistics do not wait for the device, and neither does a thread that holds the books of the
+// pool.
+TEST_F(InterferenceTest, PeaksAreResetWhileARegionCallsForMemory) {
+  Make({.max_bytes = 8 * kMiB});
+  const Stream stream = NewStream();
+  Pool& region = *pool_->Region("weights").value();
+  void* const first = region.Allocate(kMiB, stream).value();
+  hooked_.before_create = [&] {
+    pool_->ResetPeaks();
+    EXPECT_EQ(pool_->Stats().peak_budget_bytes, kMiB);
+  };
+  void* const second = region.Allocate(kMiB, stream).value();
+  EXPECT_EQ(hooked_.before_create, nullptr);
+  EXPECT_EQ(pool_->Stats().peak_budget_bytes, 2 * kMiB);
+  for (void* const address : {first, second}) EXPECT_TRUE(region.Free(address, stream).ok());
+}
+
 // Work for which the device waits in such a call may depend on a free in the region.
 TEST_F(InterferenceTest, ARegionSleepsAndWakesDuringCallsForMemory) {
   Make({.max_bytes = 8 * kMiB});
