@@ -25,10 +25,14 @@ def commands(folder):
     pathlib.Path(files["rmm.csv"]).write_text(RMM)
     pathlib.Path(files["operations.csv"]).write_text(OPERATIONS)
     graph = ["model", "alexnet", "--batch", "64", "-o", files["graph.json"]]
+    replay = ["replay", files["operations.csv"], "--pool", "1MiB", "--device", "host"]
+    run = ["run", files["graph.json"], "--memory", "1200MiB", "--policy", "vdnn++", "--scale", "0.001", "--probe-every", "1"]
     return {
-        "A pool allocates": [["replay", files["operations.csv"], "--pool", "1MiB", "--device", "host"]],
+        "A pool allocates": [replay],
+        "A pool frees": [replay],
         "`tidepool size FILE`": [["size", files["rmm.csv"], "--plan", "--policy", "best-fit", "--policy", "planned"]],
-        "A buffer is offloaded": [graph, ["run", files["graph.json"], "--memory", "1200MiB", "--policy", "vdnn++", "--scale", "0.001", "--probe-every", "1"]],
+        "A buffer is offloaded": [graph, run],
+        "A buffer comes back": [graph, run],
         "`tidepool schedule GRAPH --memory BYTES --policy best`": [
             graph, ["schedule", files["graph.json"], "--memory", "700MiB", "--policy", "best"]],
     }
