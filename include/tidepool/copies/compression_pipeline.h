@@ -135,10 +135,11 @@ class TIDEPOOL_EXPORT CompressionPipeline {
   // Begins to decompress `stored` to the device memory at `to`, of at least stored->input_bytes()
   // bytes, after the work that is queued on `after` now. When `done` is called with OK, the bytes
   // are on the device. After a failure the contents of `to` are undefined, and `stored` stays as it
-  // was.
+  // was. Errors are those of Offload, and DataLoss to `done` if the stored bytes have changed.
   virtual absl::Status Prefetch(std::shared_ptr<const StoredBuffer> stored, void* to, Stream after,
                                 PrefetchDone done) = 0;
 
+  // Returns the counts since the pipeline was made. Waits for no copy.
   virtual CompressionPipelineStats Stats() const = 0;
 
  protected:

@@ -72,10 +72,15 @@ struct OffloaderOptions {
   CompressionPipeline* pipeline = nullptr;
 };
 
-// Events that are recorded in the stream of a copy before and after it, if there are any; `begins`
-// of a compressed copy in, in the stream of Prefetch. Events that the device refuses to record stay
-// as they were. A compressed copy ends on the host: instead of a record of `ends`, `ended` is
-// called, at most once, by a thread of the pipeline. It must not block.
+// Tells the caller when a copy begins and ends; each member may be left out.
+//
+//   copy              begins is recorded                          its end
+//   raw               in its stream, before it                    ends is recorded in its stream
+//   compressed, out   when the work that it waits for has ended   ended is called
+//   compressed, in    in the stream of Prefetch                   ended is called
+//
+// Events that the device refuses to record stay as they were. `ended` is called at most once, by a
+// thread of the pipeline, and must not block.
 struct CopyWatch {
   Event begins = {};
   Event ends = {};
@@ -193,6 +198,7 @@ class TIDEPOOL_EXPORT Offloader {
   // and for words of another size than those of the compressed copy. O(options.lines).
   virtual absl::StatusOr<DensityEstimate> ProbeDensity(
       BufferId buffer, const DensityProbeOptions& options = {}) const = 0;
+  // Returns the counts since the offloader was made. Waits for no copy.
   virtual OffloaderStats Stats() const = 0;
   // The streams of raw copies; only copies are queued on them.
   virtual Stream out_stream() const = 0;

@@ -61,7 +61,7 @@ void Books::BeginOffload(Buffer& buffer, const CopyPointer& copy) {
   buffer.device->SetLeaving(true);
   SetState(buffer, BufferState::kGoingOut);
   in_flight_.Add(copy);
-  ended_.NoteChange();
+  changes_.Note();
 }
 
 void Books::BeginPrefetch(Buffer& buffer, const CopyPointer& copy,
@@ -87,7 +87,7 @@ void Books::CancelOffload(Buffer& buffer) {
     buffer.host = arrival->host;
   }
   SetState(buffer, is_coming ? BufferState::kComingBack : BufferState::kOnDevice);
-  ended_.NoteChange();
+  changes_.Note();
 }
 
 // With Release::kWhenOut, a thread settles the copy after its end.
@@ -105,7 +105,7 @@ void Books::Free(Buffer& buffer) {
   errors_.ReleaseMemory(buffer);
   errors_.Detach(buffer);
   buffers_.Remove(buffer.id);
-  ended_.NoteChange();
+  changes_.Note();
 }
 
 // Ends. -------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ void Books::Free(Buffer& buffer) {
 void Books::CollectEnded() {
   for (EndedCopy& ended : ended_.TakeAll()) {
     BufferCopy& copy = *ended.copy;
-    copy.has_ended = true;
+    copy.has_reported_end = true;
     copy.result = std::move(ended.result);
     if (ended.stored != nullptr) {
       copy.host = std::make_shared<HostMemory>(holdings_, std::move(ended.stored));
@@ -128,7 +128,7 @@ void Books::Settle(const CopyPointer& copy, const absl::Status& result) {
   CountEnd(*copy);
   if (const std::shared_ptr<DeviceMemory> device = copy->device.lock();
       device != nullptr && !copy->is_compressed) {
-    copy->is_out ? device->EndOut(copy->sequence) : device->EndIn();
+    copy->is_out ? device->NoteOrderedOut(copy->sequence) : device->NoteOrderedIn();
   }
   copy->predecessor = nullptr;
   copy->held = nullptr;
@@ -139,8 +139,8 @@ void Books::Settle(const CopyPointer& copy, const absl::Status& result) {
   }
   copy->host = nullptr;
   // The pipeline's callback may own the copy for longer than the device exists.
-  if (copy->is_compressed) copy->event = device::OwnedEvent();
-  ended_.NoteChange();
+  if (copy->is_compressed) copy->start = device::OwnedEvent();
+  changes_.Note();
   in_flight_.Remove(copy);
 }
 
@@ -193,7 +193,7 @@ void Books::SettleIn(Buffer& buffer, const CopyPointer& copy) {
 void Books::SettleFailedArrival(Buffer& buffer) {
   if (buffer.state != BufferState::kComingBack) return;
   const CopyPointer copy = buffer.copy;
-  if (copy->has_ended && !copy->result.ok()) Settle(copy, copy->result);
+  if (copy->has_reported_end && !copy->result.ok()) Settle(copy, copy->result);
 }
 
 void Books::SettleUnawaited() {
@@ -206,6 +206,7 @@ void Books::SettleUnawaited() {
       is_raw_in_flight |= !copy->is_compressed;
       continue;
     }
+    // The end of a compressed copy in of a buffer that was freed gives device memory back.
     const bool is_released_on_request = release_ == OffloaderOptions::Release::kWhenAwaited &&
                                         copy->held != nullptr && copy->held->is_leaving();
     if (!is_released_on_request) Settle(copy, copy->result);

@@ -13,6 +13,7 @@
 #include "lib/copies/offload/buffer_memory.h"
 #include "lib/copies/offload/buffer_table.h"
 #include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/changes.h"
 #include "lib/copies/offload/copies.h"
 #include "lib/copies/offload/copies_in_flight.h"
 #include "lib/copies/offload/ended_copies.h"
@@ -24,8 +25,8 @@ namespace tidepool::offload {
 // The mutex of OffloaderState guards it. No function waits.
 class Books {
  public:
-  Books(OffloaderOptions::Release release, Copies& copies, EndedCopies& ended)
-      : release_(release), copies_(copies), ended_(ended), errors_(ended) {}
+  Books(OffloaderOptions::Release release, Copies& copies, EndedCopies& ended, Changes& changes)
+      : release_(release), copies_(copies), ended_(ended), changes_(changes), errors_(changes) {}
 
   Holdings& holdings() { return holdings_; }
   BufferTable& buffers() { return buffers_; }
@@ -57,8 +58,8 @@ class Books {
   void CollectEnded();
   // Makes the changes of a copy's end, the first time. Its predecessor must be settled.
   void Settle(const CopyPointer& copy, const absl::Status& result);
-  // Settles copies that have finished and need no host memory any more: copies in, and cancelled
-  // copies out.
+  // Settles finished copies for which no call waits: copies in, and cancelled copies out. Their
+  // host memory goes back.
   void SettleUnawaited();
 
  private:
@@ -73,6 +74,7 @@ class Books {
   const OffloaderOptions::Release release_;
   Copies& copies_;
   EndedCopies& ended_;
+  Changes& changes_;
   Holdings holdings_;
   OffloaderStats counts_;
   UnreportedErrors errors_;

@@ -52,14 +52,15 @@ class DeviceMemory {
   bool is_leaving() const { return is_leaving_; }
   void SetLeaving(bool is_leaving);
 
-  // Count raw copies in flight that the home stream does not wait for. The last copy out stands for
-  // all copies out, because they run on one stream.
-  void BeginOut(std::int64_t sequence) { last_out_ = sequence; }
-  void EndOut(std::int64_t sequence) {
+  // A raw copy is unordered from its beginning until it has ended or the home stream waits for it:
+  // a free at home must then mind its stream. The last copy out stands for all copies out, because
+  // they run on one stream.
+  void NoteUnorderedOut(std::int64_t sequence) { last_out_ = sequence; }
+  void NoteOrderedOut(std::int64_t sequence) {
     if (last_out_ == sequence) last_out_ = 0;
   }
-  void BeginIn() { is_coming_ = true; }
-  void EndIn() { is_coming_ = false; }
+  void NoteUnorderedIn() { is_coming_ = true; }
+  void NoteOrderedIn() { is_coming_ = false; }
 
  private:
   absl::Status FreeAtHome();
@@ -71,8 +72,8 @@ class DeviceMemory {
   const Stream home_;
   std::vector<Stream> users_;  // except the home stream
   bool is_leaving_ = false;
-  std::int64_t last_out_ = 0;  // 0: no copy out
-  bool is_coming_ = false;
+  std::int64_t last_out_ = 0;  // the last unordered copy out; 0: none
+  bool is_coming_ = false;     // whether there is an unordered copy in
 };
 
 // A pinned buffer, or the compressed bytes that a pipeline stores.

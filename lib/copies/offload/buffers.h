@@ -38,17 +38,17 @@ struct BufferCopy {
   bool has_given_address = false;
   std::shared_ptr<DeviceMemory> kept_device;
 
-  // Raw copy: recorded after it on its stream, at once or, after an error, later. Compressed copy
-  // in: recorded after the work that the copy must wait for.
-  device::OwnedEvent event;
+  // Raw copy: recorded after it on its stream, at once or, after an error, later.
+  device::OwnedEvent end;
   bool is_recorded = false;
 
   // Compressed copy. The pool does not know the pipeline's streams, so `held` keeps the memory
   // until the copy has finished. The pipeline reports the end.
   bool is_compressed = false;
   std::shared_ptr<DeviceMemory> held;
+  device::OwnedEvent start;             // copy in: after the work that the copy must wait for
   std::shared_ptr<std::latch> arrival;  // copy in: host functions of waiting streams wait for it
-  bool has_ended = false;
+  bool has_reported_end = false;
 
   absl::Status result;  // valid after the end
 };

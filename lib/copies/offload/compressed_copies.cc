@@ -18,7 +18,7 @@ absl::Status Unshared(const absl::Status& status) { return {status.code(), statu
 }  // namespace
 
 absl::Status CompressedCopies::Start() {
-  for (device::OwnedStream* const gate : {&out_gate_, &in_gate_}) {
+  for (device::OwnedStream* const gate : {&out_order_, &in_order_}) {
     absl::StatusOr<device::OwnedStream> created = device::OwnedStream::Create(device_);
     if (!created.ok()) return created.status();
     *gate = *std::move(created);
@@ -28,9 +28,9 @@ absl::Status CompressedCopies::Start() {
 
 absl::Status CompressedCopies::BeginOut(const Buffer& buffer, ZeroValueWord word,
                                         const CopyWatch& watch, const CopyPointer& copy) {
-  RecordWatch(device_, watch.begins, out_gate_.get());
+  RecordWatch(device_, watch.begins, out_order_.get());
   absl::Status status = pipeline_->Offload(
-      buffer.device->address(), buffer.bytes, word, out_gate_.get(),
+      buffer.device->address(), buffer.bytes, word, out_order_.get(),
       [this, copy,
        ended = watch.ended](absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
         if (ended != nullptr) ended();
@@ -46,13 +46,13 @@ absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, S
   RecordWatch(device_, watch.begins, stream);
   const auto before = device::OwnedEvent::Record(device_, stream);
   if (!before.ok()) return before.status();
-  if (absl::Status status = device_.WaitEvent(in_gate_.get(), before->get()); !status.ok()) {
+  if (absl::Status status = device_.WaitEvent(in_order_.get(), before->get()); !status.ok()) {
     return status;
   }
-  auto event = device::OwnedEvent::Record(device_, in_gate_.get());
+  auto event = device::OwnedEvent::Record(device_, in_order_.get());
   if (!event.ok()) return event.status();
-  copy->event = *std::move(event);
-  return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_gate_.get(),
+  copy->start = *std::move(event);
+  return pipeline_->Prefetch(buffer.host->stored(), to.address(), in_order_.get(),
                              [this, copy, ended = watch.ended](const absl::Status& result) {
                                if (ended != nullptr) ended();
                                copy->arrival->count_down();
@@ -64,8 +64,8 @@ absl::Status CompressedCopies::BeginIn(const Buffer& buffer, DeviceMemory& to, S
 // work that the copy itself waits for: otherwise the blocking host function could occupy the thread
 // that this work needs (deadlock).
 absl::Status CompressedCopies::MakeWait(Stream stream, const BufferCopy& copy) {
-  if (copy.has_ended) return absl::OkStatus();
-  absl::Status status = device_.WaitEvent(stream, copy.event.get());
+  if (copy.has_reported_end) return absl::OkStatus();
+  absl::Status status = device_.WaitEvent(stream, copy.start.get());
   if (!status.ok()) return status;
   return device_.CallHost(stream, [arrival = copy.arrival] { arrival->wait(); });
 }

@@ -25,8 +25,8 @@ class CompressedCopies {
   // Creates the streams.
   absl::Status Start();
   bool has_pipeline() const { return pipeline_ != nullptr; }
-  // Copies out wait for the work on this stream.
-  Stream out_gate() const { return out_gate_.get(); }
+  // Copies out wait for the work of this stream.
+  Stream out_order() const { return out_order_.get(); }
 
   // Begin the copy. The copy in runs after the work that is queued on `stream` now.
   absl::Status BeginOut(const Buffer& buffer, ZeroValueWord word, const CopyWatch& watch,
@@ -40,9 +40,10 @@ class CompressedCopies {
   Device& device_;
   CompressionPipeline* const pipeline_;
   EndedCopies& ended_;
-  // The pipeline is made to wait for these streams before it copies out and in.
-  device::OwnedStream out_gate_;
-  device::OwnedStream in_gate_;
+  // Streams without work but waits, after which the pipeline copies out and in. No other code
+  // queues work there, so all events of one copy mark the same point.
+  device::OwnedStream out_order_;
+  device::OwnedStream in_order_;
 };
 
 }  // namespace tidepool::offload

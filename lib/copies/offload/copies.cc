@@ -16,7 +16,7 @@ absl::Status Copies::BeginOut(const Buffer& buffer, Event after, std::optional<Z
                               const CopyWatch& watch, const CopyPointer& copy) {
   copy->is_compressed = word.has_value();
   if (copy->is_compressed) {
-    absl::Status status = WaitFirst(compressed_.out_gate(), after, copy->predecessor);
+    absl::Status status = WaitFirst(compressed_.out_order(), after, copy->predecessor);
     return status.ok() ? compressed_.BeginOut(buffer, *word, watch, copy) : status;
   }
   absl::Status status = raw_.TakeEvent(*copy);
@@ -47,15 +47,16 @@ absl::Status Copies::MakeWait(Stream stream, BufferCopy& copy) {
   if (!status.ok()) return status;
   copy.waiting_streams.push_back(stream);
   const std::shared_ptr<DeviceMemory> device = copy.device.lock();
+  // A free at home now comes after the copy by itself.
   if (device != nullptr && device->home() == stream) {
-    device->EndIn();
+    device->NoteOrderedIn();
     copy.held = nullptr;
   }
   return absl::OkStatus();
 }
 
 bool Copies::HasFinished(BufferCopy& copy) {
-  return copy.is_compressed ? copy.has_ended : raw_.HasFinished(copy);
+  return copy.is_compressed ? copy.has_reported_end : raw_.HasFinished(copy);
 }
 
 }  // namespace tidepool::offload

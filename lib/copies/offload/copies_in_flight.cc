@@ -28,7 +28,7 @@ CopyPointer CopiesInFlight::FirstLeaving() const {
 
 CopyPointer CopiesInFlight::FirstOut(bool is_compressed) const {
   const auto found = std::ranges::find_if(outs_, [&](const CopyPointer& copy) {
-    return copy->is_compressed == is_compressed && (!is_compressed || copy->has_ended);
+    return copy->is_compressed == is_compressed && (!is_compressed || copy->has_reported_end);
   });
   return found == outs_.end() ? nullptr : *found;
 }

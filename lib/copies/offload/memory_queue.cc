@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> MemoryQueue::Take(OffloaderState& 
       is_first ? TakeFirst(state, request, has_waited) : TooLate(state.books, request);
   if (has_waited) ++state.books.counts().blocked;
   waiters_.erase(position);
-  if (!waiters_.empty()) state.ended.NoteChange();
+  if (!waiters_.empty()) state.changes.Note();
   if (!address.ok()) return address.status();
   const DeviceSource source = {device_, pool_, state.books.holdings(), state.copies.raw().out(),
                                state.copies.raw().in()};
@@ -82,7 +82,7 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> MemoryQueue::Take(OffloaderState& 
 
 bool MemoryQueue::WaitForTurn(OffloaderState& state, std::uint64_t waiter, absl::Time deadline) {
   while (waiters_.front() != waiter) {
-    if (!state.AwaitChange(state.ended.Changes(), deadline)) return waiters_.front() == waiter;
+    if (!state.AwaitChange(state.changes.count(), deadline)) return waiters_.front() == waiter;
   }
   return true;
 }
@@ -109,11 +109,11 @@ absl::StatusOr<void*> MemoryQueue::TakeFirst(OffloaderState& state, const Memory
   const absl::Time deadline = request.deadline;
   // The last try comes after the deadline.
   for (bool is_late = false;;) {
-    const std::uint64_t seen = state.ended.Changes();
+    const std::uint64_t seen = state.changes.count();
     absl::StatusOr<void*> address = AskPool(state, request);
     if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
     state.books.SettleUnawaited();
-    if (state.ended.Changes() != seen && !is_late) {
+    if (state.changes.count() != seen && !is_late) {
       is_late = deadline != absl::InfiniteFuture() && absl::Now() >= deadline;
       continue;
     }
@@ -123,8 +123,9 @@ absl::StatusOr<void*> MemoryQueue::TakeFirst(OffloaderState& state, const Memory
     }
     if (is_late) return TooLate(state.books, request);
     has_waited = true;
-    is_late = release_ == OffloaderOptions::Release::kWhenOut ? !state.AwaitChange(seen, deadline)
-                                                              : !state.FinishBy(leaving, deadline);
+    is_late = release_ == OffloaderOptions::Release::kWhenOut
+                  ? !state.AwaitChange(seen, deadline)
+                  : !state.AwaitAndSettleBy(leaving, deadline);
   }
 }
 

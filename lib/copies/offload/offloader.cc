@@ -188,7 +188,7 @@ absl::Status OffloaderImpl::Await(BufferId id) {
 // Returns the result of this copy: other threads may offload or free the buffer meanwhile.
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the buffer drops its pointer meanwhile.
 absl::Status OffloaderImpl::AwaitOffload(BufferId id, CopyPointer copy) {
-  state_->Finish(copy);
+  state_->AwaitAndSettle(copy);
   Buffer* const buffer = state_->books.buffers().FindOrNull(id);
   if (buffer != nullptr && buffer->failed == copy) buffer->failed = nullptr;
   return ResultOf(*copy);
@@ -243,7 +243,7 @@ absl::Status OffloaderImpl::Free(BufferId id) {
 
 absl::Status OffloaderImpl::Synchronize() {
   const StateLock lock(*state_);
-  for (const CopyPointer& copy : state_->books.in_flight().All()) state_->Finish(copy);
+  for (const CopyPointer& copy : state_->books.in_flight().All()) state_->AwaitAndSettle(copy);
   return state_->books.errors().TakeEarliest(state_->books.buffers().FindFirstFailed());
 }
 

@@ -20,7 +20,7 @@ absl::Status RawCopies::Start(bool is_one_stream) {
 }
 
 absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
-  return copy.event.Ensure(device_, EventKind::kWaited);
+  return copy.end.Ensure(device_, EventKind::kWaited);
 }
 
 absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
@@ -29,7 +29,7 @@ absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, B
                                      CopyDirection::kFromDevice, out());
   if (!status.ok()) return status;
   RecordWatch(device_, watch.ends, out());
-  buffer.device->BeginOut(copy.sequence);
+  buffer.device->NoteUnorderedOut(copy.sequence);
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();
 }
@@ -45,25 +45,25 @@ absl::Status RawCopies::QueueIn(const Buffer& buffer, DeviceMemory& to, Stream s
                         CopyDirection::kToDevice, in());
   if (!status.ok()) return status;
   RecordWatch(device_, watch.ends, in());
-  to.BeginIn();
+  to.NoteUnorderedIn();
   RecordEnd(copy).IgnoreError();  // repeated when the event is needed
   return absl::OkStatus();
 }
 
 absl::Status RawCopies::RecordEnd(BufferCopy& copy) {
   if (copy.is_recorded) return absl::OkStatus();
-  absl::Status status = device_.RecordEvent(copy.event.get(), copy.is_out ? out() : in());
+  absl::Status status = device_.RecordEvent(copy.end.get(), copy.is_out ? out() : in());
   copy.is_recorded = status.ok();
   return status;
 }
 
 absl::Status RawCopies::MakeWait(Stream stream, BufferCopy& copy) {
   absl::Status status = RecordEnd(copy);
-  return status.ok() ? device_.WaitEvent(stream, copy.event.get()) : status;
+  return status.ok() ? device_.WaitEvent(stream, copy.end.get()) : status;
 }
 
 bool RawCopies::HasFinished(BufferCopy& copy) {
-  return RecordEnd(copy).ok() && device_.QueryEvent(copy.event.get()).value_or(false);
+  return RecordEnd(copy).ok() && device_.QueryEvent(copy.end.get()).value_or(false);
 }
 
 // Prefers the copy's own event. Synchronizes the whole stream only as a last resort: work that was
@@ -76,7 +76,7 @@ absl::Status RawCopies::WaitForEnd(const BufferCopy& copy, bool is_recorded) con
     return status.ok();
   };
   for (int i = 0; i < kTries && is_recorded; ++i) {
-    if (has_finished(device_.SynchronizeEvent(copy.event.get()))) return first;
+    if (has_finished(device_.SynchronizeEvent(copy.end.get()))) return first;
   }
   for (int i = 0; i < kTries; ++i) {
     if (has_finished(device_.SynchronizeStream(copy.is_out ? out() : in()))) return first;
@@ -87,7 +87,7 @@ absl::Status RawCopies::WaitForEnd(const BufferCopy& copy, bool is_recorded) con
 void RawCopies::OrderHomeAfter(BufferCopy& copy) {
   const std::shared_ptr<DeviceMemory> device = copy.device.lock();
   if (copy.is_settled || device == nullptr || !MakeWait(device->home(), copy).ok()) return;
-  copy.is_out ? device->EndOut(copy.sequence) : device->EndIn();
+  copy.is_out ? device->NoteOrderedOut(copy.sequence) : device->NoteOrderedIn();
   copy.device.reset();
 }
 

@@ -32,7 +32,7 @@ ReleaseThreads::~ReleaseThreads() {
   {
     const locks::MutexLock lock(&state_.mutex);
     is_ending_ = true;
-    state_.ended.NoteChange();
+    state_.changes.Note();
   }
   if (raw_.joinable()) raw_.join();
   if (compressed_.joinable()) compressed_.join();
@@ -41,12 +41,12 @@ ReleaseThreads::~ReleaseThreads() {
 void ReleaseThreads::Run(bool is_compressed) {
   const StateLock lock(state_);
   for (;;) {
-    const std::uint64_t seen = state_.ended.Changes();
+    const std::uint64_t seen = state_.changes.count();
     state_.books.CollectEnded();
     // A compressed copy in keeps the memory of a freed buffer until it is settled.
     if (is_compressed) state_.books.SettleUnawaited();
     if (const CopyPointer next = state_.books.in_flight().FirstOut(is_compressed)) {
-      state_.Finish(next);
+      state_.AwaitAndSettle(next);
     } else if (is_ending_) {
       return;
     } else {

@@ -14,25 +14,25 @@ constexpr absl::Duration kQueryInterval = absl::Microseconds(100);
 }  // namespace
 
 bool OffloaderState::AwaitChange(std::uint64_t seen, absl::Time deadline) {
-  const bool has_changed = ended.Await(mutex, seen, deadline);
+  const bool has_changed = changes.Await(mutex, seen, deadline);
   books.CollectEnded();
   return has_changed;
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): other threads may drop it meanwhile.
-void OffloaderState::Finish(CopyPointer copy) {
-  if (copy->predecessor != nullptr) Finish(copy->predecessor);
+void OffloaderState::AwaitAndSettle(CopyPointer copy) {
+  if (copy->predecessor != nullptr) AwaitAndSettle(copy->predecessor);
   if (copy->is_settled) return;
-  if (!copy->is_compressed) return FinishRaw(copy);
-  while (!copy->has_ended) {
-    const std::uint64_t seen = ended.Changes();
+  if (!copy->is_compressed) return AwaitAndSettleRaw(copy);
+  while (!copy->has_reported_end) {
+    const std::uint64_t seen = changes.count();
     books.CollectEnded();
-    if (!copy->has_ended) AwaitChange(seen, absl::InfiniteFuture());
+    if (!copy->has_reported_end) AwaitChange(seen, absl::InfiniteFuture());
   }
   books.Settle(copy, copy->result);
 }
 
-void OffloaderState::FinishRaw(const CopyPointer& copy) {
+void OffloaderState::AwaitAndSettleRaw(const CopyPointer& copy) {
   const bool is_recorded = copies.raw().RecordEnd(*copy).ok();
   mutex.Unlock();
   const absl::Status result = copies.raw().WaitForEnd(*copy, is_recorded);
@@ -41,12 +41,12 @@ void OffloaderState::FinishRaw(const CopyPointer& copy) {
   books.Settle(copy, result);
 }
 
-bool OffloaderState::FinishBy(const CopyPointer& copy, absl::Time deadline) {
+bool OffloaderState::AwaitAndSettleBy(const CopyPointer& copy, absl::Time deadline) {
   while (deadline != absl::InfiniteFuture() && !copy->is_settled && !copies.HasFinished(*copy)) {
     if (absl::Now() >= deadline) return false;
-    AwaitChange(ended.Changes(), absl::Now() + kQueryInterval);
+    AwaitChange(changes.count(), absl::Now() + kQueryInterval);
   }
-  Finish(copy);
+  AwaitAndSettle(copy);
   return true;
 }
 

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/copies/offload/books.h"
+#include "lib/copies/offload/changes.h"
 #include "lib/copies/offload/copies.h"
 #include "lib/copies/offload/ended_copies.h"
 #include "tidepool/copies/offloader.h"
@@ -24,25 +25,29 @@ namespace tidepool::offload {
 
 struct OffloaderState {
   OffloaderState(Device& device, const OffloaderOptions& options)
-      : copies(device, options.pipeline, ended), books(options.release, copies, ended) {}
+      : ended(changes),
+        copies(device, options.pipeline, ended),
+        books(options.release, copies, ended, changes) {}
 
   // Releases the mutex and waits for a change after `seen`. Returns false when the deadline came
   // first.
   bool AwaitChange(std::uint64_t seen, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Releases the mutex and waits until the copy has finished; settles it. Takes the pointer by
-  // value: another thread may drop its own meanwhile.
-  void Finish(CopyPointer copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Finishes the copy, or returns false when the deadline comes first.
-  bool FinishBy(const CopyPointer& copy, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Releases the mutex and waits until the copy has finished, locks it again and settles the copy.
+  // Takes the pointer by value: another thread may drop its own meanwhile.
+  void AwaitAndSettle(CopyPointer copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Does the same, or returns false when the deadline comes first.
+  bool AwaitAndSettleBy(const CopyPointer& copy, absl::Time deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   locks::Mutex mutex;
+  Changes changes;  // thread-safe, as the next: their mutexes may be locked under this one
+  EndedCopies ended;
   // Streams and events, which are thread-safe; the mutex guards the records of copies given to it.
   Copies copies;
-  EndedCopies ended;  // thread-safe; its mutex may be locked under this one
   Books books ABSL_GUARDED_BY(mutex);
 
  private:
-  void FinishRaw(const CopyPointer& copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void AwaitAndSettleRaw(const CopyPointer& copy) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
 // Holds the mutex. Takes the ends that the pipeline's threads have left first.

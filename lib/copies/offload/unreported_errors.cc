@@ -56,7 +56,7 @@ void UnreportedErrors::ReleaseMemory(const Buffer& buffer) {
 }
 
 void UnreportedErrors::ReleaseMemory(BufferCopy& copy) {
-  if (std::exchange(copy.kept_device, nullptr) != nullptr) ended_.NoteChange();
+  if (std::exchange(copy.kept_device, nullptr) != nullptr) changes_.Note();
 }
 
 std::int64_t UnreportedErrors::KeptBytes() const {

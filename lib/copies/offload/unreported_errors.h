@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/offload/buffers.h"
-#include "lib/copies/offload/ended_copies.h"
+#include "lib/copies/offload/changes.h"
 
 namespace tidepool::offload {
 
@@ -17,7 +17,7 @@ namespace tidepool::offload {
 class UnreportedErrors {
  public:
   // A release of kept memory is a change of `ended`: a request may wait for the memory.
-  explicit UnreportedErrors(EndedCopies& ended) : ended_(ended) {}
+  explicit UnreportedErrors(Changes& changes) : changes_(changes) {}
 
   // Adds a failed copy, unless it is a copy in after which no work runs. Keeps only the earliest of
   // all, and each copy with kept memory: so there are no more than the memory allows.
@@ -40,7 +40,7 @@ class UnreportedErrors {
  private:
   void ReleaseMemory(BufferCopy& copy);
 
-  EndedCopies& ended_;
+  Changes& changes_;
   std::list<CopyPointer> copies_;  // in the order of sequence numbers
 };
 

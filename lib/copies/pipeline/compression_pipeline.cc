@@ -110,7 +110,9 @@ class CompressionPipelineImpl final : public CompressionPipeline {
   template <typename TransferType>
   void Collect(Direction<TransferType>& direction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnCopied(OutPiece piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void OnCopied(const InPiece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { in_.Finish(piece); }
+  void OnCopied(const InPiece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    in_.ReleasePiece(piece);
+  }
   template <typename TransferType>
   absl::Status QueueCopy(Direction<TransferType>& direction, Piece<TransferType>& piece)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -387,8 +389,8 @@ void CompressionPipelineImpl::QueueCopiesOut() {
   for (out_.DropBegun(); out_.CanBegin(); out_.DropBegun()) {
     OutPiece piece = out_.Begin();
     const absl::Status status = QueueCopy(out_, piece);
-    if (!status.ok()) piece.transfer->Fail(status);
-    out_.AddCopying(std::move(piece));
+    if (!status.ok()) piece.transfer->Fail(status);  // the loop drops the transfer
+    out_.AddQueued(std::move(piece));
   }
 }
 
@@ -397,7 +399,7 @@ void CompressionPipelineImpl::OnCopied(OutPiece piece) {
     arrived_.push_back(std::move(piece));
     return;
   }
-  out_.Finish(piece);
+  out_.ReleasePiece(piece);
   QueueCopiesOut();
 }
 
@@ -405,7 +407,7 @@ void CompressionPipelineImpl::Compress(PieceCodec& codec) {
   const OutPiece piece = std::move(arrived_.front());
   arrived_.pop_front();
   if (piece.transfer->status.ok()) CompressPiece(codec, piece);
-  out_.Finish(piece);
+  out_.ReleasePiece(piece);
   QueueCopiesOut();
 }
 
@@ -459,7 +461,7 @@ void CompressionPipelineImpl::QueueCopiesIn() {
     filling_.pop_front();
     const absl::Status status = QueueCopy(in_, piece);
     if (!status.ok()) in_.Fail(*piece.transfer, status);
-    in_.AddCopying(std::move(piece));
+    in_.AddQueued(std::move(piece));
   }
 }
 

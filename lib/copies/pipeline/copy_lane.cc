@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
   return lane;
 }
 
-bool CopyLane::HasSlot() {
+bool CopyLane::EnsureSlot() {
   if (!next_.has_value()) {
     const absl::StatusOr<StagingSlot> slot = ring_->Acquire(absl::InfinitePast());
     if (slot.ok()) next_ = *slot;

@@ -28,8 +28,8 @@ class CopyLane {
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  // Returns whether the next slot of the ring is free.
-  bool HasSlot();
+  // Keeps the next slot of the ring for TakeSlot. Returns false as long as none is free.
+  bool EnsureSlot();
   StagingSlot TakeSlot();
   void ReleaseSlot(const StagingSlot& slot);
 

@@ -41,7 +41,7 @@ class Direction {
 
   void Add(std::shared_ptr<TransferType> transfer) { queue_.push_back(std::move(transfer)); }
   // Whether a transfer has a piece to begin, and the next slot is free. Call DropBegun first.
-  bool CanBegin() const { return !queue_.empty() && lane_->HasSlot(); }
+  bool CanBegin() const { return !queue_.empty() && lane_->EnsureSlot(); }
   // Begins the next piece of the first transfer.
   Piece<TransferType> Begin() {
     const std::shared_ptr<TransferType> transfer = queue_.front();
@@ -79,25 +79,25 @@ class Direction {
 
   // Pieces with a copy that was queued, or could not be, the oldest first. At most one thread waits
   // for the oldest; meanwhile no other thread takes it.
-  void AddCopying(Piece<TransferType> piece) { copying_.push_back(std::move(piece)); }
-  bool NeedsWaiter() const { return !is_waited_for_ && !copying_.empty(); }
-  const Piece<TransferType>& oldest() const { return copying_.front(); }
+  void AddQueued(Piece<TransferType> piece) { queued_.push_back(std::move(piece)); }
+  bool NeedsWaiter() const { return !is_waited_for_ && !queued_.empty(); }
+  const Piece<TransferType>& oldest() const { return queued_.front(); }
   // Whether the copy of the oldest piece has finished, as far as known without waiting.
   bool HasCopied() const {
     return NeedsWaiter() && (!oldest().is_copying || lane_->HasFinished(oldest().slot));
   }
   void SetWaitedFor(bool is_waited_for) { is_waited_for_ = is_waited_for; }
   Piece<TransferType> TakeOldest() {
-    Piece<TransferType> piece = std::move(copying_.front());
-    copying_.pop_front();
+    Piece<TransferType> piece = std::move(queued_.front());
+    queued_.pop_front();
     return piece;
   }
 
   // Frees the slot of the piece. May end the transfer.
-  void Finish(const Piece<TransferType>& piece) {
+  void ReleasePiece(const Piece<TransferType>& piece) {
     lane_->ReleaseSlot(piece.slot);
     TransferType& transfer = *piece.transfer;
-    ++transfer.finished;
+    ++transfer.finished_pieces;
     const bool is_queued = !queue_.empty() && queue_.front() == piece.transfer;
     if (transfer.HasEnded() && !is_queued) End(piece.transfer);
     DropBegun();
@@ -112,7 +112,7 @@ class Direction {
   EndedTransfers& ended_;
   CopyLane* lane_ = nullptr;
   std::deque<std::shared_ptr<TransferType>> queue_;  // with pieces to begin
-  std::deque<Piece<TransferType>> copying_;
+  std::deque<Piece<TransferType>> queued_;
   bool is_waited_for_ = false;
 };
 

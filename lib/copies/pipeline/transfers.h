@@ -83,11 +83,11 @@ struct Transfer {
   device::OwnedEvent gate;  // until copies have been made to wait for it
   std::int64_t pieces = 0;  // to begin in all: fewer after an error
   std::int64_t begun = 0;
-  std::int64_t finished = 0;
+  std::int64_t finished_pieces = 0;
   absl::Status status;  // the first error
 
   bool HasMore() const { return begun < pieces; }
-  bool HasEnded() const { return finished == pieces; }
+  bool HasEnded() const { return finished_pieces == pieces; }
   // Keeps the first error, and begins no further piece.
   void Fail(const absl::Status& error) {
     if (status.ok()) status = error;
