@@ -16,6 +16,7 @@
 #include "tidepool/training/offload_policy.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/options.h"
 
@@ -74,7 +75,7 @@ absl::StatusOr<Chain> ChainOf(const ChainOptions& options, const ChainCommandOpt
   const absl::StatusOr<TaskGraph> graph =
       family != nullptr ? GraphAt(*family, options.batch) : std::get<TaskGraph>(*graphs);
   if (!graph.ok()) return graph.status();
-  const absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options.point, *graph);
+  const absl::StatusOr<PolicyChoice> choice = ChoiceOf(options.point, *graph);
   if (!choice.ok()) return choice.status();
   const std::string policy = chain.policy != "best"     ? chain.policy
                              : chain.choices.recomputes ? "pofo"

@@ -22,6 +22,7 @@
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_cards.h"
 #include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -58,7 +59,7 @@ absl::StatusOr<Question> QuestionOf(const FrontCommandOptions& options,
   const OffloadCommandOptions& point = options.point;
   const auto* family = std::get_if<GraphFamily>(&graphs);
   const TaskGraph& graph = family != nullptr ? family->graph : std::get<TaskGraph>(graphs);
-  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(point, graph);
+  absl::StatusOr<PolicyChoice> choice = ChoiceOf(point, graph);
   if (!choice.ok()) return choice.status();
   choice->chain.stop = StopAtInterrupt();
   Question question;

@@ -18,6 +18,7 @@
 #include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/nvml_power.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/power_sampler.h"

@@ -17,6 +17,7 @@
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/simulated_iteration.h"
@@ -118,7 +119,8 @@ absl::StatusOr<Answer> MakeOfGraph(ScheduleOptions options) {
   if (!graphs.ok()) return graphs.status();
   const absl::StatusOr<OffloadCommandOptions> point = PointOf(options);
   if (!point.ok()) return point.status();
-  absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(*point, *graphs, options.batch);
+  absl::StatusOr<SimulatedIteration> iteration =
+      ScheduleAndSimulate(*point, *graphs, options.batch);
   if (!iteration.ok()) return iteration.status();
   ScheduledGraph& scheduled = iteration->scheduled;
   if (!iteration->timeline.ok()) {

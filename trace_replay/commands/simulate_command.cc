@@ -49,7 +49,7 @@ absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
       GraphOf(options.source, batch, NeedsFamily(options.point));
   if (!graphs.ok()) return graphs.status();
   const absl::StatusOr<SimulatedIteration> iteration =
-      SimulateIteration(options.point, *graphs, batch);
+      ScheduleAndSimulate(options.point, *graphs, batch);
   if (!iteration.ok()) return iteration.status();
   if (!iteration->timeline.ok()) {
     return PrintDoesNotFit(options.point, iteration->scheduled, iteration->timeline.status());

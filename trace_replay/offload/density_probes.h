@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/training/adaptive_compression.h"
 #include "trace_replay/offload/fixed_iteration.h"
-#include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/make_schedule.h"
 
 namespace tidepool::tool {
 

@@ -100,7 +100,7 @@ bool DividesBatch(const OffloadCommandOptions& options) {
 
 absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& options,
                                                 const GraphFamily& family, std::int64_t batch) {
-  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, family.graph);
+  absl::StatusOr<PolicyChoice> choice = ChoiceOf(options, family.graph);
   if (!choice.ok()) return choice.status();
   ScheduleRequest request = RequestOf(options.policy, *choice);
   request.batch = batch;

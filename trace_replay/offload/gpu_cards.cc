@@ -95,7 +95,7 @@ absl::StatusOr<SimulatedIteration> SimulateOn(const std::string& policy, std::in
   options.choice.memory_kind = ScheduleMemory::kPaged;
   options.choice.chain.time_limit_seconds = question.time_limit_seconds;
   options.choice.chain.stop = question.stop;
-  return SimulateIteration(options, graph, 0);
+  return ScheduleAndSimulate(options, graph, 0);
 }
 
 absl::StatusOr<std::int64_t> PeakBytes(const TaskGraph& graph) {

@@ -21,12 +21,18 @@
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/modnn_options.h"
-#include "trace_replay/offload/pools_tried.h"
-#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 #include "trace_replay/quantity.h"
 
 namespace tidepool::tool {
+
+std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (policy.name == name) return policy;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 // Returns `density` for activations and 1 for other data: images and weights have hardly any zeros.
@@ -193,13 +199,6 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(kCompression);
 }
 
-std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
-  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
-    if (policy.name == name) return policy;
-  }
-  return std::nullopt;
-}
-
 // Whether options are those of a policy that searches: "best", or one of chains.
 bool Searches(const PolicyOptions& options) {
   return std::holds_alternative<BestOptions>(options) ||
@@ -301,8 +300,8 @@ Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph) 
   return machine;
 }
 
-absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
-                                             const TaskGraph& graph) {
+absl::StatusOr<PolicyChoice> ChoiceOf(const OffloadCommandOptions& options,
+                                      const TaskGraph& graph) {
   PolicyChoice choice = options.choice;
   if (options.machine.has_no_link && options.machine.link_in.has_value()) {
     return absl::InvalidArgumentError(
@@ -477,79 +476,6 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
   }
   return absl::InvalidArgumentError(absl::StrCat("--timeline: ", absl::CHexEscape(options.timeline),
                                                  " is the graph itself, expected another file"));
-}
-
-namespace {
-
-// Returns the options of the type that the policy takes, or none for an unknown policy.
-PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choice) {
-  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  if (!policy.has_value()) return {};
-  if (std::holds_alternative<LayerwiseOptions>(policy->options)) return choice.layerwise;
-  if (std::holds_alternative<ModnnOptions>(policy->options)) return choice.modnn;
-  if (std::holds_alternative<BestOptions>(policy->options)) {
-    return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
-                       .seed = choice.chain.seed,
-                       .recomputes = choice.recompute != "off",
-                       .offloads = choice.offloads,
-                       .part_bytes = choice.part_bytes,
-                       .densities = choice.layerwise.densities,
-                       .known = choice.known,
-                       .stop = choice.chain.stop};
-  }
-  GraphChainOptions chain = {.chain = choice.chain};
-  if (choice.has_algorithms) chain.algorithms = choice.layerwise.algorithms;
-  return chain;
-}
-
-}  // namespace
-
-ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice) {
-  return {.machine = choice.machine,
-          .memory = choice.memory_kind,
-          .placing = choice.placing,
-          .options = OptionsOfPolicy(policy, choice)};
-}
-
-namespace {
-
-absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& options,
-                                             TaskGraph graph) {
-  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, graph);
-  if (!choice.ok()) return choice.status();
-  if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(choice));
-  absl::StatusOr<MadeSchedule> made =
-      MakeSchedule(options.policy, graph, RequestOf(options.policy, *choice));
-  if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
-  ScheduledGraph scheduled = {{std::move(graph)},
-                              *std::move(choice),
-                              made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
-                                        : absl::StatusOr<Schedule>(made.status())};
-  if (made.ok()) scheduled.ended_by = made->ended_by;
-  return scheduled;
-}
-
-absl::Status AboutGraph(const OffloadCommandOptions& options, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(options.graph), ": ", what));
-}
-
-}  // namespace
-
-absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
-                                                  GraphOrFamily graphs, std::int64_t batch) {
-  if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graphs), batch);
-  if (auto* graph = std::get_if<TaskGraph>(&graphs)) {
-    if (!DividesBatch(options)) return ScheduleGraph(options, std::move(*graph));
-    return AboutGraph(options, absl::StrCat(GraphOfBatchText(*graph),
-                                            ", expected a graph at any batch for --sub-batch and "
-                                            "--devices"));
-  }
-  const GraphFamily& family = std::get<GraphFamily>(graphs);
-  if (batch == 0) return AboutGraph(options, "a graph at any batch, expected --batch too");
-  if (DividesBatch(options)) return MakeDividedGraph(options, family, batch);
-  absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
-  if (!graph.ok()) return AboutGraph(options, std::string(graph.status().message()));
-  return ScheduleGraph(options, *std::move(graph));
 }
 
 }  // namespace tidepool::tool

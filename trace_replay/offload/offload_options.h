@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of `schedule`, `front`, `emit`, `simulate` and `run`: a graph, a machine, an offload
-// policy; and the schedule for them.
+// policy.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 
@@ -12,12 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/training/graph.h"
-#include "tidepool/training/graph_family.h"
 #include "tidepool/training/machine.h"
 #include "tidepool/training/offload_policy.h"
 #include "tidepool/training/schedule.h"
-#include "tidepool/training/schedule_file.h"
-#include "tidepool/training/smallest_pool.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -82,6 +79,8 @@ struct OffloadCommandOptions {
 // Refuses options that none of the policies takes, and those of CheckDivisionOptions.
 absl::Status CheckPolicyOptions(const CLI::App& app, const OffloadCommandOptions& options,
                                 const std::vector<std::string>& policies);
+// Returns the policy of a name, or none.
+std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name);
 // Return whether the policy offloads a set of layers, whether it chooses layer by layer, in an
 // order and a pool, and the description of --policy.
 bool TakesSet(const std::string& policy);
@@ -110,36 +109,12 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
 // Refuses a timeline file that is the graph or belongs to other output.
 absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
 
-struct ScheduledGraph {
-  // The graph at each batch of the schedule's rounds; the first is that of the fingerprint.
-  std::vector<TaskGraph> graphs;
-  PolicyChoice choice;
-  // ResourceExhausted if no schedule fits the memory.
-  absl::StatusOr<Schedule> schedule;
-  bool has_machine_of_file = false;  // the schedule's file describes the machine
-  // The orders and placements that were tried for the smallest pool, and the index of the one that
-  // was taken. Empty unless options ask for it.
-  std::vector<PoolTrial> trials = {};
-  std::size_t best_trial = 0;
-  std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
-  std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
-  EndedBy ended_by = EndedBy::kWork;      // of the search for the schedule
-
-  const TaskGraph& graph() const { return graphs.front(); }
-};
 // Returns the compressor of the options, which may be none. InvalidArgument for half of one.
 absl::StatusOr<CopyCompressor> CompressorOf(const MachineOptions& options);
 // Returns the machine of valid options; its link is the graph's unless they tell.
 Machine MachineOf(const OffloadCommandOptions& options, const TaskGraph& graph);
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
-absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
-                                             const TaskGraph& graph);
-// Returns the request for an iteration on one device. An unknown policy has no options.
-ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice);
-// Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
-// batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
-absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
-                                                  GraphOrFamily graphs, std::int64_t batch);
+absl::StatusOr<PolicyChoice> ChoiceOf(const OffloadCommandOptions& options, const TaskGraph& graph);
 
 }  // namespace tidepool::tool
 

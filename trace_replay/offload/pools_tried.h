@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/training/offload_policy.h"
 #include "tidepool/training/smallest_pool.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

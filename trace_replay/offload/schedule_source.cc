@@ -122,7 +122,7 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
     status = ValidateAddresses(*graphs, file->schedule, unlimited);
     if (!status.ok()) return AboutSchedule(options, std::string(status.message()));
   }
-  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, graphs->front());
+  absl::StatusOr<PolicyChoice> choice = ChoiceOf(options, graphs->front());
   if (!choice.ok()) return choice.status();
   if (file->machine.has_value()) {
     Override(options.machine, *file->machine);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/training/timeline.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

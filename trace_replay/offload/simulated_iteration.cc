@@ -12,9 +12,9 @@
 
 namespace tidepool::tool {
 
-absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions& options,
-                                                     const GraphOrFamily& graphs,
-                                                     std::int64_t batch) {
+absl::StatusOr<SimulatedIteration> ScheduleAndSimulate(const OffloadCommandOptions& options,
+                                                       const GraphOrFamily& graphs,
+                                                       std::int64_t batch) {
   absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options, graphs, batch);
   if (!scheduled.ok()) return scheduled.status();
   if (!scheduled->schedule.ok()) {

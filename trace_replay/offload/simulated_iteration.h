@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/training/timeline.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {
@@ -20,9 +21,9 @@ struct SimulatedIteration {
 };
 // Makes the schedule of a graph, or of a family at a batch, and simulates it. Returns an error for
 // wrong options only.
-absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions& options,
-                                                     const GraphOrFamily& graphs,
-                                                     std::int64_t batch);
+absl::StatusOr<SimulatedIteration> ScheduleAndSimulate(const OffloadCommandOptions& options,
+                                                       const GraphOrFamily& graphs,
+                                                       std::int64_t batch);
 
 // The smallest pools that serve the requests of an iteration in their order.
 struct SmallestPools {

@@ -40,7 +40,7 @@ absl::StatusOr<nlohmann::ordered_json> PoolsJson(const SimulatedIteration& itera
 // Writes the schedule of an iteration that fits to the options of the next point.
 absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
                                          const GraphOrFamily& graphs, std::int64_t batch) {
-  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options, graphs, batch);
+  const absl::StatusOr<SimulatedIteration> iteration = ScheduleAndSimulate(options, graphs, batch);
   if (!iteration.ok()) return iteration.status();
   const ScheduledGraph& scheduled = iteration->scheduled;
   SweepPoint point = {

@@ -19,6 +19,7 @@
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/graph_file.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/training/timeline.h"
 #include "trace_replay/command.h"
+#include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 
 namespace tidepool::tool {

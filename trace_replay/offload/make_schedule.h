@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule that options ask for.
+#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_MAKE_SCHEDULE_H_
+#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_MAKE_SCHEDULE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
+#include "tidepool/training/schedule.h"
+#include "tidepool/training/schedule_request.h"
+#include "tidepool/training/smallest_pool.h"
+#include "trace_replay/offload/offload_options.h"
+
+namespace tidepool::tool {
+
+struct ScheduledGraph {
+  // The graph at each batch of the schedule's rounds; the first is that of the fingerprint.
+  std::vector<TaskGraph> graphs;
+  PolicyChoice choice;
+  // ResourceExhausted if no schedule fits the memory.
+  absl::StatusOr<Schedule> schedule;
+  bool has_machine_of_file = false;  // the schedule's file describes the machine
+  // The orders and placements that were tried for the smallest pool, and the index of the one that
+  // was taken. Empty unless options ask for it.
+  std::vector<PoolTrial> trials = {};
+  std::size_t best_trial = 0;
+  std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
+  std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
+  EndedBy ended_by = EndedBy::kWork;      // of the search for the schedule
+
+  const TaskGraph& graph() const { return graphs.front(); }
+};
+// Returns the request for an iteration on one device. An unknown policy has no options.
+ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice);
+// Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
+// batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
+absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
+                                                  GraphOrFamily graphs, std::int64_t batch);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_MAKE_SCHEDULE_H_
