@@ -90,6 +90,7 @@ class TIDEPOOL_EXPORT Device {
 
   // Streams. ------------------------------------------------------------------------------------
 
+  // Creates a stream, which nothing is queued in. Errors: the device's.
   virtual absl::StatusOr<Stream> CreateStream() = 0;
   // Destroys the stream without waiting: work that was queued still runs. Afterwards every call but
   // RecordEvent answers NotFound for the stream. RecordEvent still takes it, at any later time, and
@@ -112,6 +113,8 @@ class TIDEPOOL_EXPORT Device {
 
   // Events. -------------------------------------------------------------------------------------
 
+  // Creates an event, which has recorded no point: a wait for it ends at once. Errors: the
+  // device's.
   virtual absl::StatusOr<Event> CreateEvent(EventKind kind = EventKind::kOrder) = 0;
   // Destroys the event. Work that waits for it still waits for the point that it had recorded.
   virtual absl::Status DestroyEvent(Event event) = 0;

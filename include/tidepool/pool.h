@@ -11,10 +11,10 @@
 //
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
 // waits for work of a stream delays only calls that give memory back to the device: Trim, and an
-// allocation that has to. One that pauses, resumes, limits or trims a region also delays these
-// calls for the same region, and AwaitContents. So work may depend on any other call of the pool. A
-// call that fails changes nothing but counters and, where the device failed half-way, how much
-// memory the pool holds.
+// allocation that makes room for a segment. One that pauses, resumes, limits or trims a region also
+// delays these calls for the same region, and AwaitContents. So work may depend on any other call
+// of the pool. A call that fails changes nothing but counters and, where the device failed
+// half-way, how much memory the pool holds.
 //
 // A pool and its device belong to the process that created them. A forked child has none of their
 // threads, and a lock may be held for ever there: the child must leave them alone and create its
@@ -73,8 +73,8 @@ struct PoolOptions {
   // that may be live together. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
   PoolMemory memory = PoolMemory::kAutomatic;
-  // Sizes are rounded up to the alignment: a power of two up to the device's granularity, or up to
-  // 512 where memory comes in segments.
+  // Addresses are multiples of the alignment, and sizes are rounded up to it: a power of two up to
+  // the device's granularity, or up to 512 where memory comes in segments.
   std::int64_t alignment = 512;
   // A placement policy's name. `planned` serves iterations as planned: by `plan`, and by plans that
   // the pool makes of the iterations that it sees.
@@ -218,13 +218,15 @@ class TIDEPOOL_EXPORT Pool {
   virtual ~Pool() = default;
 
   // Returns at least `bytes` bytes, for work queued on `stream` from now on; null for zero bytes.
-  // ResourceExhausted, with a remedy, when there is no room; NotFound for a stream that the device
-  // does not know. O(log blocks), and O(blocks) when the pool grows.
+  // ResourceExhausted, with a remedy, when there is no room, or when free memory is kept for a
+  // request of AllocateBlocking that others overtook kMostOvertakes times; NotFound for a stream
+  // that the device does not know; FailedPrecondition for a region that sleeps; otherwise the
+  // device's error. O(log blocks), and O(blocks) when the pool grows.
   //
-  // When only segments without live memory stand in the way, because of their size or because the
-  // device is full, they are given back first, for a new segment. That waits, as Trim does. So does
-  // `remap`, for work that uses all other addresses, and memory that other regions give back or
-  // lend. FailedPrecondition for a region that sleeps; otherwise the device's error.
+  // Waits on the host, as Trim does, in three cases: segments without live memory are given back
+  // for a new one, because of their size or because the device is full; with `remap`, unfinished
+  // work uses all addresses to which memory could move; other regions give back or lend memory that
+  // unfinished work still uses.
   virtual absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream,
                                          Hint hint = Hint::kResident) = 0;
 
@@ -246,7 +248,7 @@ class TIDEPOOL_EXPORT Pool {
   // Frees an allocation: work queued on `stream` from now on does not use its memory. Ignores null.
   // InvalidArgument when no live allocation begins at `address`; NotFound for a stream that the
   // device does not know. Another stream that gets the memory next waits for all work that `stream`
-  // was given until then. O(log blocks).
+  // was given until it gets it. O(log blocks).
   virtual absl::Status Free(void* address, Stream stream) = 0;
 
   // Frees an allocation on the stream of the allocation. FailedPrecondition, and the allocation

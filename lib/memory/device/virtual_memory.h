@@ -59,8 +59,8 @@ class VirtualMemory {
   absl::Status Unmap(void* address);
 
   // Returns whether every byte of the range is mapped.
-  // Returns whether some byte of the range is reserved.
   bool IsMapped(const void* address, std::int64_t bytes) const;
+  // Returns whether some byte of the range is reserved.
   bool OverlapsReserved(const void* address, std::int64_t bytes) const;
 
  private:

@@ -47,7 +47,7 @@ class Granules {
 
 // The free blocks in which a request may lie. A few blocks that are large enough but lie badly are
 // passed over; then a block is asked for that is larger by a granule. So an answer may be missed:
-// the pool then grows, or refuses the request where it may not.
+// the pool then grows, or moves granules to a place for the request.
 class GranuleBlocks final : public FreeBlocks {
  public:
   GranuleBlocks(FreeBlocks& answers, blocks::BlockMap& blocks, const Granules& granules)

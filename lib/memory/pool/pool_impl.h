@@ -113,9 +113,10 @@ class PoolImpl : public Pool {
   absl::StatusOr<std::int64_t> BeginSleep();
   // Undoes it, and forgets which contents were lost.
   void EndSleep();
-  // In between: as Backing does.
+  // Between BeginSleep and EndSleep: the functions of Backing, under the mutex of the memory.
+  // TakeBack leaves out free memory that others have meanwhile.
   void Lend(std::shared_ptr<QueuedWork> work);
-  absl::Status TakeBack();  // without free memory that others have
+  absl::Status TakeBack();
   std::vector<Range> LostPieces() const;
   // Calls `copy` for each range of live memory in parts of the pool, in the order of addresses, and
   // notes that `stream` uses the memory. Ends at the first error.

@@ -43,7 +43,7 @@ class RemappingMemory final : public MappedMemory {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books) {
     return FillByMoving(std::move(site), false, locks);
   }
-  std::int64_t PieceBytes(std::int64_t) const override { return 1; }  // a granule
+  std::int64_t PieceBytes(std::int64_t) const override { return granule_; }
   void DropAliases(PoolLocks& locks) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   absl::Status AwaitMoves(PoolLocks& locks) override
