@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // PoolLocks: the locks of a pool that calls its device for memory while other threads use the pool.
 //
-// They are taken in the order give_back, memory, books. With regions the order of all is:
-// PoolRegions::making_ or the mutex of one region, SharedRoom::taking_, give_back, memory, books of
-// the main pool, PoolRegions::table_, books of a region. SlabPool::beginning_ and then
-// StreamSlab::mutex_ come before books, and nothing is locked under StreamCache::mutex_ or
-// SharedRoom::adding_. No thread waits for work of a stream while it holds memory or books, and
-// none calls the device for memory while it holds the books: the driver may wait for all work in
-// such a call. That work may depend on a thread that frees memory of this pool, and such a thread
-// needs the books: holding them would be a deadlock. PhysicalStore::mutex_ is held in such calls,
-// so it comes after memory and is never taken under books or table_.
+// The locks of the room in the order in which a thread takes them. Those marked "device" are held
+// in calls of the device for memory, in which the driver may wait for all work. That work may
+// depend on a thread that frees memory of this pool, and such a thread needs the locks without the
+// mark: held in such a call, they would be a deadlock.
+//
+//   PoolRegions::making_, or one Region::control    device   making and changing a region
+//   SharedRoom::taking_                             device   taking room from other pools
+//   give_back                                       device   giving memory back
+//   memory                                          device   which memory the pool has
+//   PhysicalStore::mutex_                           device   the budget; never under books
+//   SlabPool::beginning_, then StreamSlab::mutex_            the slabs of streams
+//   books of the pool                                        which memory is live, and all counts
+//   PoolRegions::table_                                      the list of regions
+//   books of a region                                        which memory of it is live
+//
+// Nothing is locked under StreamCache::mutex_, SharedRoom::adding_ or the mutex of SharedObserver.
+// No thread waits for work of a stream while it holds memory or books.
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_LOCKS_H_
 
