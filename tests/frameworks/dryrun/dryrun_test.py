@@ -170,6 +170,21 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("--by: x not in {line,module}", dry_run("--by", "x").stderr)
         self.assertIn("--by with --fit", dry_run("--by", "line", "--fit", "n=1..2", command=(PYTHON, TRAIN, "{n}")).stderr)
 
+    # The requests of compiled code are those of a module that Inductor writes.
+    @slow
+    def test_compiled_code_names_the_line_of_the_program(self):
+        command = self.program(
+            "import torch\n"
+            "@torch.compile(dynamic=True)\n"
+            "def model(x):\n"
+            "    return torch.softmax(x, 1)\n"
+            "kept = model(torch.empty(1 << 16, 4096, device='cuda'))\n"
+            "model(torch.empty(1 << 17, 4096, device='cuda'))\n")
+        found = answer("--steps", "0", "--memory", "4GiB", command=command)
+        self.assertEqual(found["out_of_memory"]["bytes"], 1 << 31)
+        self.assertIn(found["out_of_memory"]["frame"], (f"{command[1]}:2", f"{command[1]}:4"))  # Python knows the first line of compiled code alone
+        self.assertEqual({one["frame"] for one in found["ranks"][0]["top"]}, {"program.py:4 model", "program.py:6 <module>"})
+
     @slow
     def test_compares_two_environments(self):
         package = self.folder / "lib" / "grows.py"
