@@ -928,10 +928,11 @@ class AnswerTest(unittest.TestCase):
         self.write(1, reason="end", steps=0)
         self.write(0)
         self.assertTrue(self.collect()["fits"])
-        with self.assertRaisesRegex(DryRunError, "ended with status 3 after 3 steps"):
-            self.write(0, has_group=True)
-            self.write(1, reason="end", steps=0, has_group=True)
-            self.collect(of_world=world.World(8, (0, 1), 8))
+        self.write(0, has_group=True)
+        for steps, when in ((0, "before a step of an optimizer: no data"), (1, "after 1 step: no data")):
+            self.write(1, reason="end", steps=steps, has_group=True)
+            with self.assertRaisesRegex(DryRunError, f"^rank 1 ended with status 3 {when}"):
+                self.collect(of_world=world.World(8, (0, 1), 8))
 
     def test_a_program_that_was_stopped_fits_so_far(self):
         self.write(steps=0, stopped_at={"frame": "a.py:3", "innermost": "threading.py:5"})
