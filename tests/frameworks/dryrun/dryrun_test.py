@@ -1055,6 +1055,9 @@ class DryRunTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(error, done.stderr)
                 self.assertEqual(done.stdout, "")
+        done = dry_run("--steps", "0", command=(PYTHON, "-I", self.program("import torch; torch.zeros(1, device='cuda')\n")[1]))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("its memory was not recorded: start Python without -I and -E", done.stderr)
         for arguments, error in ((("--gpu", "h10"), "no GPU 'h10' is known"), (("--fit", "x"), "expected NAME=LEAST..MOST"),
                                  (("--fit", "x=1..2"), "the command has no {x}"), (("--devices", "0"), "--devices")):
             with self.subTest(error):
