@@ -22,6 +22,7 @@ import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
 import _tidepool_lbfgs as lbfgs
+import _tidepool_lengths as lengths
 import _tidepool_lines as lines
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
@@ -370,6 +371,7 @@ def enter(run, torch):
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
+    lengths.Lengths(torch, run.assumptions)
     run.checks = checks.Checks(torch)
     if torch.distributed.is_available():
         exchanges.Exchanges(torch, run.assumptions.note)

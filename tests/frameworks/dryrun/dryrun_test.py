@@ -630,6 +630,28 @@ class DryRunTest(unittest.TestCase):
                          [("one_hot without num_classes", f"{command[1]}:4"), ("bincount without minlength", f"{command[1]}:5"),
                           ("sparse_coo_tensor without size", f"{command[1]}:6")])
 
+    # PyTorch compares them with a tensor, and would raise.
+    def test_lengths_of_the_device_divide_a_tensor(self):
+        command = self.program(
+            "import torch\n"
+            "from torch.nn.utils import rnn\n"
+            "x = torch.randn(10, 8, device='cuda')\n"
+            "lengths = torch.ones(4, dtype=torch.int64, device='cuda') * 2\n"
+            "assert [len(one) for one in x.split(lengths.tolist())] == [3, 3, 2, 2]\n"
+            "packed = rnn.pack_padded_sequence(torch.randn(4, 5, 8, device='cuda'), lengths.cpu(), batch_first=True, enforce_sorted=False)\n"
+            "assert packed.data.shape == (20, 8) and torch.nn.LSTM(8, 8, device='cuda')(packed)[0].data.shape == (20, 8)\n"
+            "assert torch.segment_reduce(x, 'sum', lengths=lengths).shape == (4, 8)\n"
+            "layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 1000, [10, 100], device='cuda')\n"
+            "for rows in (10, 2, 1):\n"
+            "    layer(x[:rows], torch.randint(0, 1000, (rows,), device='cuda')).loss.backward()\n"
+            "assert x.split([4, 6])[0].shape[0] == 4 and [len(one) for one in x[:0].split([0, 0])] == [0, 0]\n"
+            "torch.jit.script(rnn.pack_padded_sequence)\n"
+            "torch.compile(lambda x: x.split([4, 6])[1] + 1, backend='aot_eager')(x)\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual([(one["operation"], one["frame"]) for one in found["assumed"]],
+                         [("split by lengths of the device", f"{command[1]}:5"), ("padded sequences with lengths of the device", f"{command[1]}:6"),
+                          ("nonzero for a cluster of classes", f"{command[1]}:11")])
+
     # The loss keeps 2 S + 1 logarithms for each of the 400 steps of 16 targets of length S.
     def test_the_ctc_loss_has_targets_of_full_length(self):
         for targets in ("(16, 100)", "(1600,)"):
