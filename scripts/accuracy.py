@@ -5,14 +5,16 @@
 usage: accuracy.py measure TOOL PYTHON SOURCES [GROUP...]    runs the groups, or all, and keeps their figures
        accuracy.py page [--check]                            writes the page from the figures, or compares
 
-PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6 and TORCH_2_7 name interpreters with older versions, and
+PYTHON has PyTorch, torchvision, einops, einx 0.3 and jaxtyping. TORCH_2_6, TORCH_2_7 and TORCH_2_8 name interpreters with older versions, and
 LIGHTNING_2_2 one with PyTorch 2.6, Lightning 2.2, bitsandbytes 0.41, requests and no Triton, of which bitsandbytes 0.41 needs an older one;
-TORCHAO_0_8 one with PyTorch 2.6, torchao 0.8, torchdata, datasets, tensorboard, tiktoken, blobfile and tabulate; PEFT_0_19 one with PyTorch
+TORCHAO_0_8 one with PyTorch 2.6, torchao 0.8, torchdata, datasets, tensorboard, tiktoken, blobfile and tabulate; TORCHAO_0_10 one with PyTorch
+2.7, torchao 0.10 and the same besides; PEFT_0_19 one with PyTorch
 2.13, transformers 5.13.1, bitsandbytes 0.49.2, datasets, accelerate and the peft of its source; TRANSFORMERS_4_57 one with PyTorch 2.11,
 transformers 4.57 and pandas. SOURCES holds the folders
 `assignment2-systems` (git clone of the GitHub user Wedsonlin, commit 87b0864), `modded-nanogpt` (github.com/KellerJordan/modded-nanogpt),
-`litgpt` (github.com/Lightning-AI/litgpt, commit 0f021f3a), `torchtitan` (github.com/pytorch/torchtitan, commit 9dec370), `peft`
-(github.com/huggingface/peft, commit 51c2ff66), `Liger-Kernel` (github.com/linkedin/Liger-Kernel) and `snapshots`, which docs/guide/dryrun.md names. Groups without their sources are skipped,
+`nanochat` (github.com/karpathy/nanochat, commit 4346536), `litgpt` (github.com/Lightning-AI/litgpt, commit 0f021f3a), `torchtitan`
+(github.com/pytorch/torchtitan, commit 9dec370) and `torchtitan-2025-03` (its commit 85e5f472), `peft` (github.com/huggingface/peft, commit 51c2ff66), `Liger-Kernel`
+(github.com/linkedin/Liger-Kernel) and `snapshots`, which docs/guide/dryrun.md names. Groups without their sources are skipped,
 and keep the figures of the last run.
 """
 import base64
@@ -218,6 +220,12 @@ def speedrun(bench):
     yield Row("2025-11-12, medium track", "reserved", int(published[2]) * MIB, answer["peak_reserved_bytes"])
 
 
+def nanochat(bench):
+    """Reports of nanochat's pretraining of 20 layers, of October 2025."""
+    answer = bench.job("2.8", 8, RECORDED / "public/nanochat.py", bench.source("nanochat"), options=("--no-init", "--steps", "8"))
+    yield Row("d20, base model training", "allocated", round(75422.02 * MIB), answer["max_memory_allocated"])
+
+
 # Longest samples in tokens, and published peaks in GB by script, micro-batch and quantization.
 LITGPT_LENGTHS = {"phi-1_5": 1044, "stablelm-base-alpha-3b": 1034, "Llama-2-7b-hf": 1304, "Llama-2-13b-hf": 1304}
 LITGPT = {
@@ -266,20 +274,42 @@ TORCHTITAN = {
 def torchtitan(bench):
     """The tables of torchtitan on H100 of 96 GB: its own program and configuration."""
     source = bench.source("torchtitan")
+    for (title, ranks, batch, options), gibibytes in TORCHTITAN.items():
+        segments = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if PARTS in options else {}
+        answer = titan(bench, "torchao 0.8", source, ("train.py", "train_configs"), ranks, batch, options, ("--memory", "95GiB"), segments)
+        yield Row(f"{ranks} ranks, {title}", "reserved", round(gibibytes * GIB), answer["peak_reserved_bytes"])
+
+
+def titan(bench, version, source, places, ranks, batch, options, dry_options, settings, steps=3):
+    """Returns the answer for rank 0 of some steps of Llama 3.1 of 8 billion parameters. `places` are those of program and configurations."""
+    program, configurations = places
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         write_vocabulary(folder / "tokenizer.model", 128_000)
         (folder / "c4").mkdir()
         (folder / "c4/data.json").write_text((json.dumps({"text": "memory of a step " * 60}) + "\n") * 2000)
-        for (title, ranks, batch, options), gibibytes in TORCHTITAN.items():
-            job = (source / "train_configs/llama3_8b.toml").read_text().replace("batch_size = 1", f"batch_size = {batch}")
-            (folder / "job.toml").write_text(re.sub("enable_(profiling|tensorboard) = true", r"enable_\1 = false", job))
-            segments = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if PARTS in options else {}
-            answer = bench.job("torchao 0.8", ranks, "train.py", "--job.config_file", folder / "job.toml", "--job.dump_folder", folder / "out",
-                               "--training.dataset", "c4_test", "--training.dataset_path", folder / "c4", "--model.tokenizer_path", folder / "tokenizer.model",
-                               "--training.steps", "3", *options, options=("--memory", "95GiB", "--no-init"), cwd=source,
-                               settings={"HF_DATASETS_OFFLINE": "1", **segments})
-            yield Row(f"{ranks} ranks, {title}", "reserved", round(gibibytes * GIB), answer["peak_reserved_bytes"])
+        job = (source / configurations / "llama3_8b.toml").read_text().replace("batch_size = 1", f"batch_size = {batch}")
+        (folder / "job.toml").write_text(re.sub("enable_(profiling|tensorboard) = true", r"enable_\1 = false", job))
+        return bench.job(version, ranks, program, "--job.config_file", folder / "job.toml", "--job.dump_folder", folder / "out",
+                         "--training.dataset", "c4_test", "--training.dataset_path", folder / "c4", "--model.tokenizer_path", folder / "tokenizer.model",
+                         "--training.steps", steps, *options, options=("--no-init", "--steps", str(steps), *dry_options), cwd=source,
+                         settings={"HF_DATASETS_OFFLINE": "1", "PYTHONPATH": str(source), **settings})
+
+
+# Published GiB of torchao by scaling and options.
+TORCHAO = {"bfloat16": ((), 47.65),
+           "float8, a scale for each tensor": (("--model.converters", "float8", "--float8.enable_fsdp_float8_all_gather",
+                                                "--float8.precompute_float8_dynamic_scale_for_fsdp"), 47.77),
+           "float8, a scale for each row": (("--model.converters", "float8", "--float8.recipe_name", "rowwise"), 47.79)}
+
+
+def torchao(bench):
+    """The table of torchao's training in float8: torchtitan's program and configuration."""
+    source = bench.source("torchtitan-2025-03")
+    for title, (options, gibibytes) in TORCHAO.items():
+        answer = titan(bench, "torchao 0.10", source, ("torchtitan/train.py", "torchtitan/models/llama/train_configs"), 8, 1, (*COMPILED, *options), (),
+                       {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, steps=4)
+        yield Row(title, "reserved", round(gibibytes * GIB), answer["peak_reserved_bytes"])
 
 
 # The tokens of a sample in the longest and in a mean batch, which no one published: those with which `lora/llama-3.2-3B-rank32` agrees.
@@ -424,6 +454,15 @@ GROUPS = {
         "PyTorch 2.7.0, rank 0 of 8 (`--ranks 0`), four steps with the validation before them; random tokens, without Inductor's search for "
         "faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times",
         "Equal to the MiB, in which the log tells them."),
+    "nanochat": Group(
+        "Pretraining of nanochat on 8 H100", nanochat,
+        "reports that karpathy/nanochat writes (`report.md`) of its d20 on 8 H100 or H20, six of October and November 2025 with one figure: "
+        "`max_memory_allocated` of rank 0 in 0.01 MiB",
+        "PyTorch 2.8, rank 0 of 8; nanochat's own program, model and optimizers of commit 4346536, eight steps and the validation before them, "
+        "without the tests and samples of the model that it makes later (`public/nanochat.py`)",
+        "Equal to 0.25 MiB. Of this, 5,640 MiB are tensors of the optimizers' collectives: the program waits for their futures alone, so PyTorch "
+        "keeps them until the next collective, through a forward pass. It lets go of some between the collectives of the first two steps, which "
+        "the compiler delays: a dry run of two has 70,481.5 MiB."),
     "torchtitan": Group(
         "Llama 3.1 of 8 billion parameters with torchtitan", torchtitan,
         "pytorch/torchtitan, `benchmarks/llama3_h100_202412_torchtitan.md`, tables 1 to 3: the memory that "
@@ -432,6 +471,13 @@ GROUPS = {
         "`llama3_8b.toml` of the commit that the table names, three steps, with a vocabulary of Llama's size",
         "Equal to the last digit with FSDP alone. Dry runs with CP, of table 2, have `expandable_segments:True`, which torchtitan's script sets: "
         "without it PyTorch reserves up to 4.8 % less than published. The rows with FSDP alone rule the setting out; the source does not name it."),
+    "torchao": Group(
+        "Training in float8 with torchao", torchao,
+        "pytorch/ao, `torchao/float8/README.md` of June 2025: the memory that torchtitan's log tells, reserved, of 8 H100, in 0.01 GiB",
+        "PyTorch 2.7.0 and torchao 0.10 (published: nightlies of March 2025), rank 0 of 8; torchtitan's own program and `llama3_8b.toml` of commit "
+        "85e5f472 with the settings of torchao's script, compiled, four steps, with a vocabulary of Llama's size",
+        "Equal to the last digit in bfloat16 and with a scale for each row. With a scale for each tensor and weights gathered in float8, PyTorch "
+        "reserves 0.9 % less than published. Without this gathering it reserves 47.770 GiB, the published figure, so that may be of such a run."),
     "metamath": Group(
         "Methods of peft on Llama 3.2 of 3 billion parameters", metamath,
         "huggingface/peft, `method_comparison/MetaMathQA/results`: the mean of the memory in use after each step, and the most reserved, in bytes, of an L40S",
@@ -525,10 +571,9 @@ def page():
         lines += [f"- Differences: {group.why}"] if group.why else []
         lines += ["", *table(rows)]
     lines += ["", "## Not compared yet", "",
+              "- torchtitan's table of H200 of June 2025 (47.96 and 46.97 GiB on 4 and 8 nodes): its PyTorch is one that NVIDIA built, of no release.",
               "- Figures of FSDP on several GPUs, such as those of pytorch/torchtitan#165 on 8 H100: their rows need the programs of that time, or",
-              "  the same shapes by hand.",
-              "- nanochat's reports of its d20 on 8 H100 with PyTorch 2.8 say 75,422.02 MiB (`max_memory_allocated`). A dry run of two steps and a validation,",
-              "  without the tests and samples of the model that its script makes later, has 70,481.5 MiB. Where the difference comes from is not known."]
+              "  the same shapes by hand."]
     return "\n".join(lines) + "\n"
 
 

@@ -70,6 +70,24 @@ TEST(Frames, TheInnermostFrameOfTheUserNamesAStack) {
   EXPECT_EQ(NameOf({}), "(no stack)");
 }
 
+TEST(Frames, CodeThatInductorWroteNamesNoStackOfTheUser) {
+  const std::string hash = "cgwbgx2xpkhlilvujo77p5t2juqpxhbosajv7cctqidk4gxofzfd";
+  const NamedFrame generated = {"call", absl::StrCat("/tmp/torchinductor_u/gw/", hash, ".py"), 326};
+  const NamedFrame runtime = {"backward", "/x/torch/_functorch/runtime_wrappers.py", 9};
+  EXPECT_EQ(NameOf({kMain, kModel, runtime, generated}), "models.py:181 update_nodes");
+  EXPECT_EQ(NameOf({kBlock, runtime, generated}), "vit.py:6 forward");
+  EXPECT_EQ(NameOf({runtime, generated}), absl::StrCat(hash, ".py:326 call"));
+  const NamedFrame alike = {"call", absl::StrCat("/home/u/ab/", hash, ".py"), 1};
+  EXPECT_EQ(NameOf({kMain, alike}), absl::StrCat(hash, ".py:1 call"));
+}
+
+TEST(Frames, ProgramsWithoutAFileNameStacks) {
+  const NamedFrame typed = {"<module>", "<stdin>", 3};
+  EXPECT_EQ(NameOf({typed, kInterpreter, kLinear, kUnwind}), "<stdin>:3 <module>");
+  EXPECT_EQ(NameOf({{"<module>", "<string>", 4}, kBlock, kLinear}), "<string>:4 <module>");
+  EXPECT_EQ(NameOf({kMain, {"__init__", "<string>", 3}, kLinear}), "train.py:3 main");
+}
+
 TEST(Frames, AllocationsFromBeforeTheRecordingSaySo) {
   TraceBuilder builder(TraceFormat::kNative);
   ASSERT_TRUE(builder.Allocate("early", 1, Hint::kResident, "", 0).ok());

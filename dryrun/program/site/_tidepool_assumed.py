@@ -18,6 +18,7 @@ class Assumptions:
         self.line_of_caller = line_of_caller
         self.places = {}  # calls by operation and line
         self.choices = 0, 0  # elements and classes of the last one_hot
+        self.masks = []  # elements of the masks that come next, where a layer divides its targets
         self.library = torch.library.Library("aten", "IMPL")
         self.replace("one_hot", self.one_hot, torch.ops.aten.one_hot.default.decompose)
         self.replace("nonzero.out", self.nonzero_out, self.own_kernel("nonzero", "CUDA"))
@@ -80,6 +81,9 @@ class Assumptions:
         """Returns how many elements are not zero. Mixtures of experts ask one_hot for the tokens of each expert, and which ones have any:
         they are taken to have equal parts."""
         elements, classes = self.choices
+        if self.masks:
+            self.note("nonzero for a cluster of classes")
+            return self.masks.pop(0)
         if self.share < 1 and x.dtype == self.torch.int64 and x.numel() == elements:
             self.note("nonzero for a class of one_hot")
             return math.ceil(elements / classes)

@@ -22,6 +22,8 @@ import _tidepool_generation as generation
 import _tidepool_host as host
 import _tidepool_imports as imports
 import _tidepool_lbfgs as lbfgs
+import _tidepool_lengths as lengths
+import _tidepool_lines as lines
 import _tidepool_modules as modules
 import _tidepool_pinned as pinned
 import _tidepool_pipelines as pipelines
@@ -231,8 +233,9 @@ def stack_of_error(trace):
 
 
 def line_of_program(frames):
-    """Returns the innermost line outside of installed packages and of Python's library, or else the innermost one."""
-    return next((frame for frame in frames if steps.is_of_program(frame.rpartition(":")[0])), frames[0] if frames else None)
+    """Returns the innermost line of the program, or else the innermost one."""
+    at = lines.innermost([frame.rpartition(":")[0] for frame in frames])
+    return frames[at or 0] if frames else None
 
 
 def place_of_stop():
@@ -368,6 +371,7 @@ def enter(run, torch):
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
+    lengths.Lengths(torch, run.assumptions)
     run.checks = checks.Checks(torch)
     if torch.distributed.is_available():
         exchanges.Exchanges(torch, run.assumptions.note)

@@ -10,10 +10,11 @@ import pickle
 import sys
 import weakref
 
+import _tidepool_lines as lines
+
 MOST_OPERATORS = 1_000_000
 BEGIN = 4  # of position and time in the notes of an operator, before those of its end
 LARGEST = "-largest"  # of the file of the step that takes most memory
-HERE = os.path.dirname(__file__)
 # Operators with zeros for one of these numbers draw no random numbers.
 PROBABILITIES = ("dropout_p", "dropout", "p")
 STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which does not read them while it trains
@@ -204,7 +205,7 @@ class Layers:
             code = frame.f_code
             if code is self.call:
                 modules.append(frame.f_locals["self"])
-            elif not line and is_of_program(code.co_filename):
+            elif not line and (lines.is_of_program(code.co_filename) or code.co_filename in lines.TYPED):
                 line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
             frame = frame.f_back
         if not modules:
@@ -215,13 +216,6 @@ class Layers:
             known = next(module for module in modules if id(module) in self.paths)
             self.paths[id(modules[0])] = self.paths[id(known)]
         return self.paths[id(modules[0])], line
-
-
-@functools.lru_cache(maxsize=None)
-def is_of_program(name):
-    folder = os.path.dirname(name)
-    return not ("site-packages" in name or "/lib/python3" in name or name.startswith("<") or folder == HERE or
-                os.path.basename(folder) == "tidepool_dryrun")
 
 
 def has_other_code():

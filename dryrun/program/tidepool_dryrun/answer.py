@@ -214,11 +214,11 @@ def give_up(read):
             process["out_of_memory"] = process["caught_out_of_memory"].pop()
 
 
-def ended_itself(read, world):
-    """Returns whether a program ended of its own accord. One of which a process was ended after its steps may fail for want of its work, but
-    each rank of a world has to get there."""
-    ended = [process["reason"] != "steps" for process in read]
-    return all(ended) if world is None else any(ended)
+def ended_themselves(read, world):
+    """Returns the processes that ended of their own accord. Those of a program of which one was ended after its steps may fail for want of its
+    work, but each rank of a world has to get there."""
+    ended = [process for process in read if process["reason"] != "steps"]
+    return ended if world is not None or len(ended) == len(read) else []
 
 
 def check_world(read, world, finished):
@@ -261,8 +261,9 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     error = error_of(read, finished.ran_out_of_time or finished.was_interrupted, folder)
     if error and not failed:
         raise DryRunError(f"the program failed: {error}")
-    if finished.failed and not failed and ended_itself(read, world):
-        raise DryRunError(no_answer.reason_of_status(folder, finished, read))
+    ended = ended_themselves(read, world)
+    if finished.failed and not failed and ended:
+        raise DryRunError(no_answer.reason_of_status(folder, finished, ended, world))
     if not ranks:
         raise DryRunError(no_answer.reason_without_gpu(finished, [record["peak"] for record in plain.records(folder)]))
     for rank in ranks:

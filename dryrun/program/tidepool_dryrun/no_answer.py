@@ -37,14 +37,16 @@ def reason_without_gpu(finished, taken):
     return "the program never asked for a GPU"
 
 
-def reason_of_status(folder, finished, read):
-    """Returns a sentence about a program that ended with an error status, but without an error and with memory to spare."""
+def reason_of_status(folder, finished, read, world):
+    """Returns a sentence about a program that ended with an error status, but without an error and with memory to spare. `read` are its processes
+    that made no end of their steps."""
+    name = f"rank {read[0]['rank']}" if world is not None and len(read) == 1 else "the program"
     steps = max(process["steps"] for process in read)
     if steps:
         count = "1 step" if steps == 1 else f"{steps} steps"
-        return f"the program {ended(finished.status)} after {count}{words_of(folder)} (--steps {steps} ends it there, with its memory)"
+        return f"{name} {ended(finished.status)} after {count}{words_of(folder)} (--steps {steps} ends it there, with its memory)"
     place = "a step of an optimizer" if any(process["devices"] for process in read) else "it used a GPU"
-    return f"the program {ended(finished.status)} before {place}{words_of(folder)}"
+    return f"{name} {ended(finished.status)} before {place}{words_of(folder)}"
 
 
 def words_of(folder):

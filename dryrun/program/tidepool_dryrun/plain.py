@@ -13,6 +13,9 @@ ENTRY = struct.Struct("=qq")  # the most bytes that were held, and the last requ
 OWN_RUNTIME = ("the program, or a library that it uses such as cuBLAS, holds NVIDIA's runtime itself (linked statically). A dry run "
                "can only replace libcudart.so: link with -cudart shared, or install a CuPy that uses it, as conda-forge's does")
 
+UNRECORDED = ("the program used PyTorch in a Python that leaves out the dry run's part, so its memory was not recorded: start Python without -I and "
+              "-E, and let the program keep PYTHONPATH")
+
 
 def held(path):
     """Returns the memory that a process held: of pinned memory of the host and of each device: pairs as in ENTRY."""
@@ -89,9 +92,11 @@ def with_outside(rank, record, around):
 
 def collect(folder, finished, around, memory_bytes):
     """Returns the answer of a run on the machine `around` it, or None where a process used PyTorch or none took memory of a device.
-    Raises DryRunError where the program failed."""
+    Raises DryRunError where the program failed, and where a process used PyTorch without the part that records it."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
+    if any(pathlib.Path(folder).glob("pytorch-*")):
+        raise DryRunError(UNRECORDED)
     ranks = [with_outside(rank_answer(record, memory_bytes), record, around) for record in records(folder)]
     refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
     if not refused and (finished.failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):

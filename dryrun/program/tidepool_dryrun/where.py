@@ -2,7 +2,13 @@
 """The lines of libraries that a line of the program called. `trainer.train()` takes nearly all memory of a program: the line of
 the model in the library says for which purpose."""
 import os
+import pathlib
 import pickle
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "site"))
+
+import _tidepool_lines as lines  # noqa: E402
 
 PACKAGES = ("/site-packages/", "/dist-packages/")
 OWN = "/_tidepool_"  # parts of the dry run inside the program
@@ -36,33 +42,28 @@ def text_of(frame):
 
 def is_of_package(frame):
     """Returns whether a frame is one of an installed package other than PyTorch, of which each line is below all programs."""
-    return any(folder in frame["filename"] for folder in PACKAGES) and "/torch/" not in frame["filename"]
-
-
-def is_of_program(frame):
-    name = frame["filename"]
-    return name.endswith(".py") and "/lib/python3" not in name and not any(part in name for part in (*PACKAGES, "/torch/"))
+    return any(folder in frame["filename"] for folder in PACKAGES) and not any(part in frame["filename"] for part in ("/torch/", OWN))
 
 
 def lines_below(frames):
     """Returns the innermost line of the program and the innermost one of a package that it called, or None. `frames` are the innermost
     first."""
-    package = None
-    for frame in frames:
-        if OWN in frame["filename"]:
-            continue
-        if is_of_program(frame):
-            return package and (text_of(frame), text_of(package))
-        if package is None and is_of_package(frame):
-            package = frame
-    return None
+    found = of_program(frames)
+    if found is None:
+        return None
+    package = next(filter(is_of_package, frames[:frames.index(found)]), None)
+    return package and (text_of(found), text_of(package))
 
 
 def line_of(frames):
     """Returns the innermost line of the program, or else the innermost one of a library, or None."""
-    others = [frame for frame in frames if OWN not in frame["filename"]]
-    found = next(filter(is_of_program, others), None) or next(iter(others), None)
+    found = of_program(frames) or next((frame for frame in frames if OWN not in frame["filename"]), None)
     return found and text_of(found)
+
+
+def of_program(frames):
+    at = lines.innermost([frame["filename"] for frame in frames])
+    return None if at is None else frames[at]
 
 
 def below(snapshot, device):
@@ -71,9 +72,9 @@ def below(snapshot, device):
         events = pickle.load(file)["device_traces"][device]
     sums = {}
     for event in live_at_peak(events):
-        lines = lines_below(event.get("frames", []))
-        if lines:
-            inner = sums.setdefault(lines[0], {})
-            inner[lines[1]] = inner.get(lines[1], 0) + event["size"]
+        found = lines_below(event.get("frames", []))
+        if found:
+            inner = sums.setdefault(found[0], {})
+            inner[found[1]] = inner.get(found[1], 0) + event["size"]
     return {line: [{"frame": frame, "bytes": bytes_} for frame, bytes_ in sorted(inner.items(), key=lambda item: -item[1])[:MOST]]
             for line, inner in sums.items()}

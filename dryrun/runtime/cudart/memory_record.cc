@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dryrun/runtime/cudart/memory_record.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -55,6 +56,13 @@ std::string OthersIn(const std::string& folder) {
   return others;
 }
 
+// Whether the process has PyTorch for Python, which the dry run's own part in Python records.
+bool HasPyTorch() {
+  void* const library = dlopen("libtorch_python.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library != nullptr) dlclose(library);
+  return library != nullptr;
+}
+
 }  // namespace
 
 void MemoryRecord::Served(int device, std::int64_t bytes, std::int64_t held) {
@@ -103,6 +111,7 @@ void MemoryRecord::Open(const std::string& folder) {
   beside << std::chrono::nanoseconds(now).count() << OthersIn(folder) << '\n';
   const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible != nullptr) beside << visible << '\n';
+  if (HasPyTorch()) std::ofstream(folder + "/pytorch-" + process);
 }
 
 }  // namespace tidepool::cudart_host

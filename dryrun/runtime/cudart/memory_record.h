@@ -15,7 +15,8 @@ namespace tidepool::cudart_host {
 // The file is CUDART_HOST_FOLDER/memory-PROCESS, with an Entry for pinned memory of the host and
 // then one for each device. CUDART_HOST_FOLDER/beside-PROCESS says when that was made, in
 // nanoseconds, and which other processes with such a file lived then, in one line, and
-// CUDA_VISIBLE_DEVICES, if there is one, in the next. Without the folder nothing is written.
+// CUDA_VISIBLE_DEVICES, if there is one, in the next. CUDART_HOST_FOLDER/pytorch-PROCESS tells that
+// the process had PyTorch for Python. Without the folder nothing is written.
 // Thread-safe.
 class MemoryRecord {
  public:

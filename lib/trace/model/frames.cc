@@ -43,6 +43,10 @@ constexpr auto kTorchFolders = std::to_array<std::string_view>(
 constexpr auto kPackageFolders =
     std::to_array<std::string_view>({"/site-packages/", "/dist-packages/"});
 constexpr std::string_view kPythonLibrary = "/lib/python3";
+// Programs that Python reads from its command line or from standard input.
+constexpr auto kTypedPrograms = std::to_array<std::string_view>({"<string>", "<stdin>"});
+// Modules that Inductor writes: ab/cabc... for a "c" and a hash of 51 digits of base 32.
+constexpr std::size_t kGeneratedName = 52;
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -61,9 +65,20 @@ bool IsTorch(std::string_view file) {
   return false;
 }
 
+bool IsGenerated(std::string_view file) {
+  if (!file.ends_with(".py")) return false;
+  file.remove_suffix(3);
+  const std::size_t slash = file.rfind('/');
+  if (slash == std::string_view::npos || slash < 2) return false;
+  const std::string_view name = file.substr(slash + 1);
+  return name.size() == kGeneratedName && file.substr(slash - 2, 2) == name.substr(1, 2) &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") == std::string_view::npos;
+}
+
 // The rank of a frame as the name of its stack; smaller is better.
 enum class Rank : std::uint8_t {
   kUser,
+  kTyped,  // a program without a file, or a function that a library makes of text
   kPackage,
   kLibrary,
   kGradient,  // a node of the backward pass in C++
@@ -76,11 +91,12 @@ constexpr auto kPlumbing = std::to_array<std::string_view>(
 
 Rank RankOf(std::string_view name, std::string_view file) {
   if (IsMachineryFrame(name, file) || file == kPurposeFile) return Rank::kMachinery;
+  if (absl::c_linear_search(kTypedPrograms, file)) return Rank::kTyped;
   if (!file.ends_with(".py")) {
     if (Contains(name, "Backward") && Contains(name, "::apply(")) return Rank::kGradient;
     return ContainsAny(name, kPlumbing) ? Rank::kPlumbing : Rank::kOther;
   }
-  if (IsTorch(file)) return Rank::kLibrary;
+  if (IsTorch(file) || IsGenerated(file)) return Rank::kLibrary;
   if (ContainsAny(file, kPackageFolders)) return Rank::kPackage;
   return Contains(file, kPythonLibrary) ? Rank::kLibrary : Rank::kUser;
 }

@@ -26,6 +26,7 @@ sys.path[:0] = [str(SOURCE / "dryrun" / "program"), str(SOURCE / "dryrun" / "pro
 
 import _tidepool_conditions as conditions  # noqa: E402
 import _tidepool_host  # noqa: E402
+import _tidepool_lines as lines  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 import _tidepool_workspaces as workspaces  # noqa: E402
 
@@ -609,7 +610,7 @@ class AnswerTest(unittest.TestCase):
 
     def test_names_the_streams_and_pools_of_stranded_memory(self):
         def alloc(address, line):
-            frames = [{"filename": name, "line": line, "name": "f"} for name in ("/torch/m.py", "a.py")] if line else []
+            frames = [{"filename": name, "line": line, "name": "f"} for name in ("/torch/nn/m.py", "a.py")] if line else []
             return {"action": "alloc", "addr": address, "size": 1, "stream": 7, "frames": frames}
 
         segments = [{"device": 0, "address": 10 * pool, "total_size": 10, "segment_pool_id": (0, pool)} for pool in (0, 1, 2)]
@@ -927,10 +928,11 @@ class AnswerTest(unittest.TestCase):
         self.write(1, reason="end", steps=0)
         self.write(0)
         self.assertTrue(self.collect()["fits"])
-        with self.assertRaisesRegex(DryRunError, "ended with status 3 after 3 steps"):
-            self.write(0, has_group=True)
-            self.write(1, reason="end", steps=0, has_group=True)
-            self.collect(of_world=world.World(8, (0, 1), 8))
+        self.write(0, has_group=True)
+        for steps, when in ((0, "before a step of an optimizer: no data"), (1, "after 1 step: no data")):
+            self.write(1, reason="end", steps=steps, has_group=True)
+            with self.assertRaisesRegex(DryRunError, f"^rank 1 ended with status 3 {when}"):
+                self.collect(of_world=world.World(8, (0, 1), 8))
 
     def test_a_program_that_was_stopped_fits_so_far(self):
         self.write(steps=0, stopped_at={"frame": "a.py:3", "innermost": "threading.py:5"})
@@ -1078,6 +1080,18 @@ class WhereTest(unittest.TestCase):
         self.assertEqual(where.lines_below(self.frames("dry run", "model", "own")), ("a.py:1 f", "m.py:1 f"))
         for names in (("dry run", "own"), (), ("torch", "own"), ("model", "python"), ("own", "model")):
             self.assertIsNone(where.lines_below(self.frames(*names)), names)
+
+    def test_code_that_was_made_of_text_is_below_the_program(self):
+        generated = f"/tmp/inductor/gw/cgw{'a' * 49}.py"
+        self.assertEqual(lines.innermost([generated, "/p/torch/_functorch/aot.py", "/p/site-packages/torch/x.py", "/home/u/model.py"]), 3)
+        self.assertEqual(lines.innermost(["<string>", "/home/u/torch/train.py", "<stdin>"]), 1)
+        self.assertEqual(lines.innermost(["<frozen runpy>", "/p/lib/python3.11/a.py", "/p/site-packages/a.py", "<stdin>"]), 3)
+        self.assertEqual(lines.innermost([f"/home/u/ab/cgw{'a' * 49}.py"]), 0)  # not in the folder of its name
+        self.assertIsNone(lines.innermost([generated, "/x/site/_tidepool_steps.py"]))
+        frames = [{"filename": name, "line": 1, "name": "f"} for name in (generated, "/p/site-packages/m.py", "<stdin>")]
+        self.assertEqual(where.lines_below(frames), ("<stdin>:1 f", "m.py:1 f"))
+        self.assertEqual(where.line_of(frames), "<stdin>:1 f")
+        self.assertEqual(where.line_of(frames[:1]), f"{pathlib.Path(generated).name}:1 f")
 
     def test_only_memory_of_the_peak_counts(self):
         events = [{"action": action, "addr": address, "size": size} for action, address, size in

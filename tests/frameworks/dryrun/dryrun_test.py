@@ -170,6 +170,21 @@ class DryRunTest(unittest.TestCase):
         self.assertIn("--by: x not in {line,module}", dry_run("--by", "x").stderr)
         self.assertIn("--by with --fit", dry_run("--by", "line", "--fit", "n=1..2", command=(PYTHON, TRAIN, "{n}")).stderr)
 
+    # The requests of compiled code are those of a module that Inductor writes.
+    @slow
+    def test_compiled_code_names_the_line_of_the_program(self):
+        command = self.program(
+            "import torch\n"
+            "@torch.compile(dynamic=True)\n"
+            "def model(x):\n"
+            "    return torch.softmax(x, 1)\n"
+            "kept = model(torch.empty(1 << 16, 4096, device='cuda'))\n"
+            "model(torch.empty(1 << 17, 4096, device='cuda'))\n")
+        found = answer("--steps", "0", "--memory", "4GiB", command=command)
+        self.assertEqual(found["out_of_memory"]["bytes"], 1 << 31)
+        self.assertIn(found["out_of_memory"]["frame"], (f"{command[1]}:2", f"{command[1]}:4"))  # Python knows the first line of compiled code alone
+        self.assertEqual({one["frame"] for one in found["ranks"][0]["top"]}, {"program.py:4 model", "program.py:6 <module>"})
+
     @slow
     def test_compares_two_environments(self):
         package = self.folder / "lib" / "grows.py"
@@ -615,6 +630,28 @@ class DryRunTest(unittest.TestCase):
                          [("one_hot without num_classes", f"{command[1]}:4"), ("bincount without minlength", f"{command[1]}:5"),
                           ("sparse_coo_tensor without size", f"{command[1]}:6")])
 
+    # PyTorch compares them with a tensor, and would raise.
+    def test_lengths_of_the_device_divide_a_tensor(self):
+        command = self.program(
+            "import torch\n"
+            "from torch.nn.utils import rnn\n"
+            "x = torch.randn(10, 8, device='cuda')\n"
+            "lengths = torch.ones(4, dtype=torch.int64, device='cuda') * 2\n"
+            "assert [len(one) for one in x.split(lengths.tolist())] == [3, 3, 2, 2]\n"
+            "packed = rnn.pack_padded_sequence(torch.randn(4, 5, 8, device='cuda'), lengths.cpu(), batch_first=True, enforce_sorted=False)\n"
+            "assert packed.data.shape == (20, 8) and torch.nn.LSTM(8, 8, device='cuda')(packed)[0].data.shape == (20, 8)\n"
+            "assert torch.segment_reduce(x, 'sum', lengths=lengths).shape == (4, 8)\n"
+            "layer = torch.nn.AdaptiveLogSoftmaxWithLoss(8, 1000, [10, 100], device='cuda')\n"
+            "for rows in (10, 2, 1):\n"
+            "    layer(x[:rows], torch.randint(0, 1000, (rows,), device='cuda')).loss.backward()\n"
+            "assert x.split([4, 6])[0].shape[0] == 4 and [len(one) for one in x[:0].split([0, 0])] == [0, 0]\n"
+            "torch.jit.script(rnn.pack_padded_sequence)\n"
+            "torch.compile(lambda x: x.split([4, 6])[1] + 1, backend='aot_eager')(x)\n")
+        found = answer("--steps", "0", command=command)
+        self.assertEqual([(one["operation"], one["frame"]) for one in found["assumed"]],
+                         [("split by lengths of the device", f"{command[1]}:5"), ("padded sequences with lengths of the device", f"{command[1]}:6"),
+                          ("nonzero for a cluster of classes", f"{command[1]}:11")])
+
     # The loss keeps 2 S + 1 logarithms for each of the 400 steps of 16 targets of length S.
     def test_the_ctc_loss_has_targets_of_full_length(self):
         for targets in ("(16, 100)", "(1600,)"):
@@ -1040,6 +1077,9 @@ class DryRunTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(error, done.stderr)
                 self.assertEqual(done.stdout, "")
+        done = dry_run("--steps", "0", command=(PYTHON, "-I", self.program("import torch; torch.zeros(1, device='cuda')\n")[1]))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("its memory was not recorded: start Python without -I and -E", done.stderr)
         for arguments, error in ((("--gpu", "h10"), "no GPU 'h10' is known"), (("--fit", "x"), "expected NAME=LEAST..MOST"),
                                  (("--fit", "x=1..2"), "the command has no {x}"), (("--devices", "0"), "--devices")):
             with self.subTest(error):
