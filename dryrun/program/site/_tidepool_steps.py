@@ -326,7 +326,8 @@ def mode_of(steps, device=None):
                 addresses(used), addresses(tensors_of(torch, written.values())), flags_of(
                     function.namespace == "aten" and not is_random(torch, function, arguments, named),
                     bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
-                    any(not one.is_cuda and one.dim() > 0 for one in used))))
+                    any(not one.is_cuda and one.dim() > 0 for one in used),
+                    name == "_to_copy" and is_cached(torch, used[0]))))
             return result
 
         def adds_bias(self, arguments):
@@ -370,8 +371,14 @@ def call_of_program():
 
 
 @functools.lru_cache(maxsize=None)  # one object for all operators alike: there may be a million
-def flags_of(may_rerun, statistics, from_host):
-    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host}
+def flags_of(may_rerun, statistics, from_host, is_cached):
+    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host, "is_cached": is_cached}
+
+
+def is_cached(torch, tensor):
+    """Returns whether autocast keeps a copy of the tensor until the program leaves it."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting() > 0 and torch.is_autocast_cache_enabled() and tensor.is_leaf and tensor.requires_grad
 
 
 @functools.lru_cache(maxsize=None)
