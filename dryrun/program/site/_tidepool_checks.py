@@ -10,19 +10,10 @@ import sys
 import warnings
 
 import _tidepool_conditions as conditions
+from _tidepool_steps import leave_alone
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_KNOWN = 1 << 20  # bytes of a copy from the host which the stand-in keeps until the next kernel
-
-
-def leave_alone(torch, function):
-    """Keeps PyTorch's compiler from the frames of a function, which it would compile too where compiled code reads a condition."""
-    compiler = torch._C._dynamo.eval_frame
-    if hasattr(compiler, "skip_code"):  # of older versions
-        compiler.skip_code(function.__code__)
-    else:
-        skip = compiler._FrameAction.SKIP
-        compiler.set_code_exec_strategy(function.__code__, compiler._FrameExecStrategy(skip, skip))
 
 
 def version_of(x):

@@ -21,7 +21,7 @@ STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which do
 COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
 READ_ALONE = ("send", "barrier")  # of them
 PRODUCTS = ("mm", "bmm")
-AROUND = ("_compile.py", "eval_frame.py")  # files of PyTorch that call this one in programs that import the compiler
+AROUND = ("/_compile.py", "/eval_frame.py")  # files of PyTorch that call this one in some versions, in programs that import the compiler
 
 
 class Steps:
@@ -218,6 +218,16 @@ class Layers:
         return self.paths[id(modules[0])], line
 
 
+def leave_alone(torch, function):
+    """Keeps PyTorch's compiler from the frames of a function, which it would compile too where compiled code reads a condition."""
+    compiler = torch._C._dynamo.eval_frame
+    if hasattr(compiler, "skip_code"):  # of older versions
+        compiler.skip_code(function.__code__)
+    else:
+        skip = compiler._FrameAction.SKIP
+        compiler.set_code_exec_strategy(function.__code__, compiler._FrameExecStrategy(skip, skip))
+
+
 def has_other_code():
     """Returns whether code between two operators may ask for memory: that of Inductor does. Optimizers import the compiler without use."""
     return "torch._inductor.compile_fx" in sys.modules
@@ -239,20 +249,13 @@ def mode_of(steps, device=None):
     torch = steps.torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    plain = (torch.Tensor, torch.nn.Parameter)
+    plain = {torch.Tensor, torch.nn.Parameter}
     if device is None:
         device = torch.cuda.current_device()
     else:
         from torch._subclasses.fake_tensor import FakeTensor
-        plain += (FakeTensor,)
+        plain.add(FakeTensor)
     position, clock = steps.recording.position, steps.clock
-
-    def tensors(values):
-        for value in values:
-            if isinstance(value, torch.Tensor):
-                yield value
-            elif isinstance(value, (list, tuple)):
-                yield from tensors(value)
 
     def addresses(values):
         return tuple(address_of(one) for one in values if one.is_cuda and one.device.index == device)
@@ -267,10 +270,10 @@ def mode_of(steps, device=None):
         def is_infra_mode(cls):
             return True
 
-        # Programs without compiled code have not imported the compiler, which takes seconds.
+        # PyTorch would import its compiler, which takes seconds, and turn it off and on around each operator.
         @classmethod
         def _should_skip_dynamo(cls):
-            return "torch._dynamo" in sys.modules
+            return False
 
         def __init__(self):
             super().__init__()
@@ -286,14 +289,17 @@ def mode_of(steps, device=None):
 
         def __torch_dispatch__(self, function, types, arguments=(), named=None):
             named = named or {}
-            if any(type_ not in plain for type_ in types):
+            if not plain.issuperset(types):
                 return NotImplemented  # a tensor of tensors: its own code comes first
-            if function.namespace in ("profiler", "prim"):  # no operators: notes, and questions about tensors without memory
+            # No operators (notes, and questions about tensors without memory), or none of the device.
+            if function.namespace in ("profiler", "prim") or is_of_host(torch, function, arguments, named):
                 return function(*arguments, **named)
             is_backward = torch._C._current_graph_task_id() != -1
-            place = steps.layers.place(is_backward)
             if is_view(function):  # its place alone counts, for its gradient
+                if torch.is_grad_enabled():
+                    steps.layers.place(is_backward)
                 return function(*arguments, **named)
+            place = steps.layers.place(is_backward)
             begin = position(device), clock(device)
             if function is torch.ops.aten.add.Tensor and self.adds_bias(arguments):
                 function = torch.ops.aten.add_.Tensor
@@ -307,14 +313,15 @@ def mode_of(steps, device=None):
             if len(self.operators) >= MOST_OPERATORS:
                 self.left_out += 1
                 return result
-            used = list(tensors((*arguments, *named.values())))
+            used = list(tensors_of(torch, (*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
                 name, "backward" if is_backward else "update" if steps.is_in_step else "forward", *place, begin, end,
-                addresses(used), addresses(tensors(written.values())), flags_of(
+                addresses(used), addresses(tensors_of(torch, written.values())), flags_of(
                     function.namespace == "aten" and not is_random(torch, function, arguments, named),
                     bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
-                    any(not one.is_cuda and one.dim() > 0 for one in used))))
+                    any(not one.is_cuda and one.dim() > 0 for one in used),
+                    name == "_to_copy" and is_cached(torch, used[0]))))
             return result
 
         def adds_bias(self, arguments):
@@ -323,20 +330,49 @@ def mode_of(steps, device=None):
             call, address = self.product
             return call is not None and address == address_of(arguments[0]) and call == call_of_program()
 
+    leave_alone(torch, Mode.__torch_dispatch__)
     return Mode()
+
+
+def tensors_of(torch, values):
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_of(torch, value)
+
+
+def is_of_host(torch, function, arguments, named):
+    """Returns whether an operator of PyTorch has tensors of the host alone, for its results too. One without tensors makes its result where
+    the argument `device` tells."""
+    device = named.get("device")
+    if function.namespace != "aten" or (device is not None and device.type != "cpu"):
+        return False
+    has_tensors = False
+    for one in tensors_of(torch, (*arguments, *named.values())):
+        if not one.is_cpu:
+            return False
+        has_tensors = True
+    return has_tensors or device is not None
 
 
 def call_of_program():
     """Returns the call in Python that runs the operator, or None in the backward pass."""
     frame = sys._getframe(1)
-    while frame is not None and (frame.f_code.co_filename == __file__ or os.path.basename(frame.f_code.co_filename) in AROUND):
+    while frame is not None and (frame.f_code.co_filename == __file__ or frame.f_code.co_filename.endswith(AROUND)):
         frame = frame.f_back
     return frame and (id(frame), frame.f_lasti)
 
 
 @functools.lru_cache(maxsize=None)  # one object for all operators alike: there may be a million
-def flags_of(may_rerun, statistics, from_host):
-    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host}
+def flags_of(may_rerun, statistics, from_host, is_cached):
+    return {"may_rerun": may_rerun, "statistics": statistics, "from_host": from_host, "is_cached": is_cached}
+
+
+def is_cached(torch, tensor):
+    """Returns whether autocast keeps a copy of the tensor until the program leaves it."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting() > 0 and torch.is_autocast_cache_enabled() and tensor.is_leaf and tensor.requires_grad
 
 
 @functools.lru_cache(maxsize=None)

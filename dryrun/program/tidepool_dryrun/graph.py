@@ -21,7 +21,7 @@ LARGEST = "-largest"  # of the file of the step that takes most memory
 OUTSIDE = "outside"  # the name of tasks between two operators
 MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
-OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False}  # code that PyTorch's dispatcher does not see
+OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False, "is_cached": False}  # code that PyTorch's dispatcher does not see
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ def joined_task(group, depth):
     """Returns a task like the first of a group, with the time and the memory of all. Its uses are not known yet."""
     first = next((task for task in group if not task.is_left_out), group[0])
     joined = type(first)("module", first.phase, module_of(first, depth), first.line, sum(task.seconds for task in group), dict(first.flags))
-    joined.flags["may_rerun"] = all(task.is_left_out or task.flags["may_rerun"] for task in group)
+    joined.flags.update(may_rerun=all(task.is_left_out or task.flags["may_rerun"] for task in group), is_cached=False)
     joined.is_left_out = all(task.is_left_out for task in group)
     joined.most_live = max(task.most_live for task in group)
     joined.statistics = list({id(datum): datum for task in group for datum in task.statistics}.values())

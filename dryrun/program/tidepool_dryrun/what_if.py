@@ -177,6 +177,8 @@ class Checkpoints:
         # The run of a block in one forward pass.
         runs = {(block, number): tasks for block, of_block in chosen.items() for number, tasks in enumerate(of_block)}
         self.block_of = {task.number: run for run, tasks in runs.items() for task in tasks}
+        self.passes = forward_passes(graph)
+        self.last_of = {number: task for task, number in self.passes.items()}  # the last task of each forward pass
         self.inner = {id(datum): self.block_of[datum.writer.number] for datum in graph.data if self.is_inner(datum)}
         self.order, self.again, self.place = [], {}, {}
         self.put_in_order(runs)
@@ -216,8 +218,17 @@ class Checkpoints:
             return [(self.place[begin], max([self.place[end], *users]))]
         forward = [task.number for task in datum.users if task.phase == "forward"] or [begin]
         is_kept = self.graph.tasks[end].phase != "forward"
-        return [(self.place[begin], self.place[forward[-1]]),
-                (again[begin], self.place[end] if is_kept else again.get(forward[-1], max(again.values())))]
+        # Autocast is taken to last until the end of the forward pass.
+        last = self.last_of[self.passes[begin]] if datum.writer.flags["is_cached"] else forward[-1]
+        return [(self.place[begin], self.place[last]),
+                (again[begin], self.place[self.last_use(datum, end)] if is_kept else again.get(forward[-1], max(again.values())))]
+
+    def last_use(self, datum, end):
+        """Returns the number of the task after which data that ran again is freed. PyTorch adds up gradients of operands that were repeated
+        before it frees the data that a node saved, and data that ran again has gone by then."""
+        while self.graph.tasks[end].operator == "sum" and self.graph.tasks[end] not in datum.users:
+            end -= 1
+        return end
 
     def peak(self):
         return peak([(*life_, datum.bytes) for datum in self.graph.data for life_ in self.lives(datum)],

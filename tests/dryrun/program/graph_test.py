@@ -22,7 +22,7 @@ from tidepool_dryrun import batches, budgets, front, gpus, graph, main, program,
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 BLOCK = 1 << 20
-NO_FLAGS = {"may_rerun": True, "statistics": False, "from_host": False}
+NO_FLAGS = {"may_rerun": True, "statistics": False, "from_host": False, "is_cached": False}
 
 
 class Program:
@@ -423,6 +423,45 @@ class WhatIfTest(unittest.TestCase):
         gathered = [datum for datum in found.data if datum.begin and datum.begin.operator == "outside"]
         self.assertEqual([len(step.lives(datum)) for datum in gathered], [1, 1])
         self.assertEqual([step.lives(datum)[0][1] - step.lives(datum)[0][0] for datum in gathered], [3, 3])
+
+    def test_autocast_keeps_its_copies_of_weights_until_the_forward_pass_ends(self):
+        for is_cached, end in ((False, 2), (True, 5)):
+            program = Program()
+            program.take(9)
+            program.begin()
+            program.run("input", makes=(1,), layer="")
+            for x in (0, 10):
+                layer = f"blocks.{x // 10}.mm"
+                program.run("_to_copy", uses=(9,), makes=(x + 2,), layer=layer, is_cached=is_cached)
+                program.run("mm", uses=(x + 1, x + 2), makes=(x + 11,), layer=layer)
+            program.run("loss", uses=(21,), layer="")
+            for x in (10, 0):
+                program.run("backward", "backward", uses=(x + 1, x + 2), layer=f"blocks.{x // 10}.mm")
+                program.free(x + 2, x + 1)
+            found = program.graph()
+            step = what_if.Checkpoints(found, what_if.blocks(found, 1))
+            copy = next(datum for datum in found.data if datum.writer is found.tasks[1])
+            self.assertEqual(step.lives(copy)[0], (1, end))
+
+    # PyTorch frees the data that a node saved after it added up the gradient of a bias; data that ran again has gone by then.
+    def test_data_that_ran_again_is_freed_before_gradients_are_added_up(self):
+        program = Program()
+        program.begin()
+        program.run("input", makes=(1,), layer="")
+        for x in (0, 10):
+            program.run("gelu", uses=(x + 1,), makes=(x + 2,), layer=f"blocks.{x // 10}.mm")
+            program.run("mm", uses=(x + 2,), makes=(x + 11,), layer=f"blocks.{x // 10}.mm")
+        for x in (10, 0):
+            program.run("mm", "backward", uses=(x + 2,), makes=(x + 3,), layer=f"blocks.{x // 10}.mm")
+            program.run("sum", "backward", makes=(x + 4,), layer=f"blocks.{x // 10}.mm")
+            program.free(x + 2)
+            program.run("gelu_backward", "backward", uses=(x + 1,), layer=f"blocks.{x // 10}.mm")
+        found = program.graph()
+        result = next(datum for datum in found.data if datum.writer is found.tasks[1])
+        self.assertEqual(result.death, found.tasks[-2])
+        step = what_if.Checkpoints(found, what_if.blocks(found, 1))
+        _, (begin, end) = step.lives(result)
+        self.assertEqual(([task.operator for task in step.order[begin:end + 1]], step.order[end].phase), (["gelu", "mm"], "backward"))
 
     def test_blocks_run_again_in_each_micro_batch(self):
         program = Program()

@@ -157,6 +157,17 @@ class GraphTest(unittest.TestCase):
         found, _ = self.answer("mlp", "--steps", "2", options=("--steps", "0"))
         self.assertEqual(found["graph"]["step"], 2)
 
+    def test_operators_of_the_host_are_no_part_of_a_step(self):
+        path = self.folder / "program.py"
+        path.write_text("import itertools, torch\nweight = torch.nn.Parameter(torch.zeros(1 << 20, device='cuda'))\noptimizer = torch.optim.SGD([weight])\n"
+                        "for number in itertools.count():\n    sample = torch.rand(4)\n    for at in range(number):\n"
+                        "        sample = torch.cat([sample, sample[at:]]) + torch.arange(4, device='cpu').sum()\n"
+                        "    (weight * sample.sum().cuda()).sum().backward()\n    optimizer.step()\n")
+        done = self.run_program(command=(PYTHON, str(path)))
+        self.assertEqual(json.loads(done.stdout)["graph"]["notes"], [], done.stderr)
+        with gzip.open(self.file) as file:
+            self.assertIn("_to_copy", {task["operation"] for task in json.loads(file.read())["tasks"]})
+
     @slow
     def test_the_answer_is_that_without_a_graph(self):
         self.check_answer_without_a_graph(NETWORKS, "mlp")
