@@ -72,6 +72,10 @@ class RegionsWaitTest : public PoolFixture {
     return static_cast<const pool::PoolImpl&>(region).CountAsleep();
   }
 
+  static std::int64_t CountLooks(const Pool& region) {
+    return static_cast<const pool::PoolImpl&>(region).CountLooks();
+  }
+
   // Makes a request on a thread of its own. Returns when it sleeps or has ended.
   void Ask(Pool& pool, std::int64_t bytes) {
     const std::int64_t slept = pool.Stats().blocked;
@@ -193,6 +197,93 @@ TEST_F(RegionsWaitTest, RequestsThatSleepDoNotWakeEachOther) {
     asked_ = std::move(each);
     FreeAsked();
   }
+}
+
+// Requests of 4 MiB wait in a region, those of higher priority last.
+class RegionsQueueTest : public RegionsWaitTest {
+ protected:
+  static constexpr int kWaiters = 6;
+
+  void SetUp() override {
+    other_ = Take(*weights_, 4 * kMiB);
+    for (int i = 0; i < 4; ++i) {  // no two of them are neighbours
+      small_.push_back(Take(*cache_, kMiB));
+      kept_.push_back(Take(*cache_, kMiB / 4));
+    }
+    kept_.push_back(Take(*weights_, 7 * kMiB));
+    for (int priority = 0; priority < kWaiters; ++priority) {
+      waiting_.push_back(std::async(std::launch::async, [this, priority] {
+        return cache_->AllocateBlocking(4 * kMiB, stream_, Hint::kResident, absl::InfiniteFuture(),
+                                        {}, priority);
+      }));
+      AwaitSleepers(priority + 1);
+    }
+    looks_ = CountLooks(*cache_);
+  }
+  void TearDown() override {
+    if (other_ != nullptr) Free(other_);
+    for (void* const address : small_) Free(address);
+    for (void* const address : kept_) Free(address);
+    for (; !waiting_.empty(); waiting_.pop_back()) FreeLast();
+    EXPECT_TRUE(pool_->CheckInvariants().ok());
+  }
+  // Frees the memory of the request of the highest priority, once it has some.
+  void FreeLast() {
+    const absl::StatusOr<void*> served = waiting_.back().get();
+    ASSERT_TRUE(served.ok()) << served.status();
+    Free(*served);
+  }
+  void AwaitSleepers(std::int64_t count) {
+    while (cache_->Stats().blocked < count || CountAsleep(*cache_) != count) {
+      std::this_thread::yield();
+    }
+  }
+  std::int64_t NewLooks() const { return CountLooks(*cache_) - looks_; }
+
+  void* other_ = nullptr;
+  std::vector<void*> small_;
+  std::vector<void*> kept_;
+  std::vector<std::future<absl::StatusOr<void*>>> waiting_;
+  std::int64_t looks_ = 0;
+};
+
+TEST_F(RegionsQueueTest, AFreeThatLeavesTooLittleRoomWakesNone) {
+  for (int i = 0; i < 3; ++i) {
+    Free(small_.back());
+    small_.pop_back();
+    EXPECT_EQ(CountAsleep(*cache_), kWaiters);
+  }
+  EXPECT_EQ(NewLooks(), 0);
+}
+
+TEST_F(RegionsQueueTest, AFreeWakesNoMoreThanItServes) {
+  Free(std::exchange(other_, nullptr));
+  const absl::StatusOr<void*> served = waiting_.back().get();
+  ASSERT_TRUE(served.ok()) << served.status();
+  kept_.push_back(*served);
+  waiting_.pop_back();
+  AwaitSleepers(kWaiters - 1);
+  EXPECT_EQ(NewLooks(), 1);
+}
+
+TEST_F(RegionsQueueTest, AFreeWakesNoRequestOfARegionThatSleeps) {
+  ASSERT_TRUE(pool_->PauseRegion("cache", PauseMode::kDiscard, stream_).ok());
+  Free(std::exchange(other_, nullptr));
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kDiscard, stream_).ok());
+  EXPECT_EQ(CountAsleep(*cache_), kWaiters);
+  EXPECT_EQ(NewLooks(), 0);
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("cache", stream_).ok());
+}
+
+// The bytes would do for a request, but the blocks do not.
+TEST_F(RegionsQueueTest, SeveralSmallFreesWakeEachRequestOnce) {
+  for (int i = 0; i < 4; ++i) {
+    Free(small_.back());
+    small_.pop_back();
+  }
+  AwaitSleepers(kWaiters);
+  EXPECT_EQ(NewLooks(), kWaiters);
 }
 
 TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
