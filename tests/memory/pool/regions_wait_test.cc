@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lib/memory/pool/pool_impl.h"
+#include "tests/memory/pool/hooked_device.h"
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
@@ -152,6 +153,26 @@ TEST_F(RegionsWaitTest, RequestsThatNoFreeCanServeAreRefusedTogether) {
     other.join();
     EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
   }
+}
+
+// While a request of the region grows, it may look as if a free could come.
+TEST_F(RegionsWaitTest, ARequestIsRefusedAfterAnotherOfItsRegionGrewInVain) {
+  HookedDevice hooked(*device_);
+  const auto pool = Pool::Create(&hooked, {.max_bytes = kBudget}).value();
+  Pool* const cache = pool->Region("cache").value();
+  ASSERT_TRUE(pool->Region("weights").ok());
+  ASSERT_TRUE(pool->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  hooked.before_create = [&] {
+    asked_ = std::async(std::launch::async, [&] { return Wait(*cache, kBudget); });
+    while (CountLooks(*cache) == 0) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // it may see the growth
+    device_->FailCall(HostDevice::Call::kCreatePhysical, 1);
+  };
+  EXPECT_TRUE(absl::IsUnavailable(cache->Allocate(kMiB, stream_).status()));
+  while (!HasEnded() && CountAsleep(*cache) == 0) std::this_thread::yield();
+  EXPECT_EQ(CountAsleep(*cache), 0) << "nothing is live, so no free comes";
+  ASSERT_TRUE(pool->LimitRegion("weights", 0, kBudget).ok());  // would serve it
+  EXPECT_TRUE(absl::IsResourceExhausted(asked_.get().status()));
 }
 
 TEST_F(RegionsWaitTest, ALowerLeastServesAWaiter) {
