@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "lib/memory/pool/pool_impl.h"
 #include "tests/memory/pool/hooked_device.h"
 #include "tests/memory/pool/memory_store.h"
@@ -481,6 +482,43 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, 240);
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+// Likewise while regions sleep and wake: those that wait in them are called then.
+TEST_F(RegionsWaitTest, NoWaiterMissesAPauseOrAResume) {
+  const std::array<Pool*, 3> pools = {pool_.get(), weights_, cache_};
+  std::vector<std::thread> threads;
+  std::atomic<int> running = 6;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    threads.emplace_back([&, seed] {
+      const absl::Cleanup ends = [&running] { --running; };
+      std::mt19937 random(seed);
+      const Stream stream = NewStream();
+      for (int served = 0; served < 40;) {
+        Pool& pool = *pools[random() % pools.size()];
+        const std::size_t bytes = kMiB + random() % (kBudget - kMiB);
+        const absl::StatusOr<void*> p =
+            pool.AllocateBlocking(bytes, stream, Hint::kResident, absl::InfiniteFuture(), {},
+                                  static_cast<int>(random() % 3));
+        if (absl::IsFailedPrecondition(p.status())) continue;  // the region sleeps
+        ASSERT_TRUE(p.ok()) << p.status();
+        ++served;
+        if (random() % 2 == 0) std::this_thread::yield();
+        ASSERT_TRUE(pool_->Free(*p, stream).ok());
+      }
+    });
+  }
+  for (int i = 0; running > 0; ++i) {
+    const char* const tag = i % 2 == 0 ? "weights" : "cache";
+    ASSERT_TRUE(pool_->PauseRegion(tag, PauseMode::kDiscard, stream_).ok());
+    std::this_thread::yield();
+    absl::Status resumed;
+    do resumed = pool_->ResumeRegion(tag, stream_);
+    while (absl::IsResourceExhausted(resumed));  // others hold its memory for a moment
+    ASSERT_TRUE(resumed.ok()) << resumed;
+  }
+  for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(pool_->CheckInvariants().ok());
 }
 
