@@ -48,6 +48,7 @@ struct PagePoolStats {
   std::int64_t growths = 0;   // calls of Take and Reserve that touched memory
 };
 
+// A call in which the host has no memory left (std::bad_alloc) ends the process, as for Pool.
 class TIDEPOOL_EXPORT PagePool {
  public:
   // Creates a pool. InvalidArgument for options out of range; ResourceExhausted when the host lacks

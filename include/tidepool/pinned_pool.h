@@ -73,6 +73,7 @@ struct PinnedPoolStats {
   std::int64_t pin_ns = 0;    // the time that pinning took
 };
 
+// A call in which the host has no memory left (std::bad_alloc) ends the process, as for Pool.
 class TIDEPOOL_EXPORT PinnedPool {
  public:
   // Creates a pool. `device` outlives it. InvalidArgument for options out of range, including an

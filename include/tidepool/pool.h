@@ -339,9 +339,9 @@ class TIDEPOOL_EXPORT Pool {
   // O(blocks).
   virtual absl::Status PauseRegion(std::string_view tag, PauseMode mode, Stream stream) = 0;
   // Puts a region to sleep likewise, with its contents in a store. Waits on the host until the
-  // store has them. Also InvalidArgument for a null store, and the error of the store, such as a
-  // full disk. ResumeRegion then waits on the host until the contents have come back, and drops the
-  // store. O(bytes).
+  // store has them. Also InvalidArgument for a null store, or one with blocks of 0 bytes, and the
+  // error of the store, such as a full disk. ResumeRegion then waits on the host until the contents
+  // have come back, and drops the store. O(bytes).
   virtual absl::Status PauseRegionInto(std::string_view tag, std::unique_ptr<ContentsStore> store,
                                        Stream stream) = 0;
   // Gives a region memory at its addresses again, and queues on `stream` the copies of the contents

@@ -201,6 +201,22 @@ def _value_text(value):
     return f'"{text}"'
 
 
+def _without_null(name, given, encoded):
+    if b"\0" in encoded:  # it would end there in C
+        raise ValueError(f"{name} {given!r} has a null character, expected a text without one")
+    return encoded
+
+
+def text_of(name, text):
+    """Returns a text for C."""
+    return _without_null(name, text, text.encode())
+
+
+def path_of(name, path):
+    """Returns a path for C."""
+    return _without_null(name, path, os.fsencode(path))
+
+
 def options_text(options):
     """Returns a dict of options as text of tidepool_pool_create. Options with the value None are left out."""
     return ",".join(f"{key}={_value_text(value)}" for key, value in options.items() if value is not None)
@@ -226,7 +242,7 @@ class Pool:
         self._library = library()
         self._as_parameter_ = c_void_p()
         self._ending = None
-        _check(self._library.tidepool_pool_create(options_text(options).encode(), byref(self._as_parameter_)))
+        _check(self._library.tidepool_pool_create(text_of("options", options_text(options)), byref(self._as_parameter_)))
 
     @classmethod
     def of_handle(cls, handle):
@@ -267,7 +283,7 @@ class Pool:
     def owner(self, name):
         """Returns the number of an owner of allocations, for allocate(). A name that is new becomes an owner."""
         owner = c_size_t()
-        _check(self._library.tidepool_add_owner(self, name.encode(), byref(owner)))
+        _check(self._library.tidepool_add_owner(self, text_of("name", name), byref(owner)))
         return owner.value
 
     def owners(self):
@@ -286,7 +302,7 @@ class Pool:
         """
         address = c_void_p()
         self._name(stream)
-        _check(self._library.tidepool_allocate_by_priority(self, tag.encode(), priority, size, stream, 0, byref(address)))
+        _check(self._library.tidepool_allocate_by_priority(self, text_of("tag", tag), priority, size, stream, 0, byref(address)))
         return address.value or 0
 
     def pause(self, tag, mode="host", stream=0, folder=None):
@@ -301,18 +317,18 @@ class Pool:
             raise ValueError(f"folder {folder!r} with mode {mode!r}, expected a folder with mode 'disk' and only there")
         self._name(stream)
         if mode == "disk":
-            _check(self._library.tidepool_pause_to_disk(self, tag.encode(), os.fsencode(folder), stream))
+            _check(self._library.tidepool_pause_to_disk(self, text_of("tag", tag), path_of("folder", folder), stream))
         else:
-            _check(self._library.tidepool_pause(self, tag.encode(), PAUSE_MODES[mode], stream))
+            _check(self._library.tidepool_pause(self, text_of("tag", tag), PAUSE_MODES[mode], stream))
 
     def resume(self, tag, stream=0):
         """Gives a region memory at its addresses again, and its contents back on `stream`."""
         self._name(stream)
-        _check(self._library.tidepool_resume(self, tag.encode(), stream))
+        _check(self._library.tidepool_resume(self, text_of("tag", tag), stream))
 
     def discard_contents(self, tag):
         """Loses the contents that a sleeping region kept: where they are not needed any more, or a file cannot be read."""
-        _check(self._library.tidepool_discard_contents(self, tag.encode()))
+        _check(self._library.tidepool_discard_contents(self, text_of("tag", tag)))
 
     def await_contents(self, address, size, stream=0):
         """Makes `stream` wait for the contents of `size` bytes at an address, which the last resume() of their region copies, but not for
@@ -327,7 +343,7 @@ class Pool:
         """
         if least < 0 or (most is not None and most < 0):
             raise ValueError(f"at least {least} and at most {most} bytes, expected 0 or more")
-        _check(self._library.tidepool_limit_region(self, tag.encode(), least, _NO_LIMIT if most is None else most))
+        _check(self._library.tidepool_limit_region(self, text_of("tag", tag), least, _NO_LIMIT if most is None else most))
 
     def begin_registration(self, address, size):
         """Says that others, such as NCCL, registered `size` bytes at an address: until end_registration() their region is not paused, nor
@@ -409,7 +425,7 @@ class Pool:
         _check(self._library.tidepool_stream_synchronize(self, stream))
 
     def mark(self, name):
-        _check(self._library.tidepool_mark(self, name.encode()))
+        _check(self._library.tidepool_mark(self, text_of("name", name)))
 
     def mark_iteration(self):
         _check(self._library.tidepool_mark_iteration(self))
@@ -470,11 +486,11 @@ class Pool:
                  "live": bool(block.is_live)} for block in blocks[:count.value]]
 
     def write_snapshot(self, path):
-        _check(self._library.tidepool_write_snapshot(self, os.fsencode(path)))
+        _check(self._library.tidepool_write_snapshot(self, path_of("path", path)))
 
     def start_trace(self, path):
         """Begins a trace of all requests. Needs the option recording=True."""
-        _check(self._library.tidepool_start_trace(self, os.fsencode(path)))
+        _check(self._library.tidepool_start_trace(self, path_of("path", path)))
 
     def stop_trace(self):
         _check(self._library.tidepool_stop_trace(self))
@@ -494,7 +510,7 @@ class RoomMaker:
         self._number = c_size_t()
         self._functions[self._key] = function
         try:
-            _check(library().tidepool_begin_make_room(pool, None if tag is None else tag.encode(), _make_room, self._key,
+            _check(library().tidepool_begin_make_room(pool, None if tag is None else text_of("tag", tag), _make_room, self._key,
                                                       byref(self._number)))
         except BaseException:
             del self._functions[self._key]

@@ -71,7 +71,7 @@ def _check_options(options):
     """Raises ValueError for options that no pool accepts, before PyTorch's allocator is replaced."""
     # A device that is large enough for any budget.
     trial = ",".join(filter(None, [options, "device=host,device_memory=1TiB"]))
-    if _c().tidepool_check_options(trial.encode()) != 0:
+    if _c().tidepool_check_options(_c_api.text_of("options", trial)) != 0:
         raise ValueError("tidepool: " + _c().tidepool_last_error().decode(errors="replace"))
 
 
@@ -88,7 +88,7 @@ class _Compiled:
         self.library.tidepool_torch_region.argtypes = [ctypes.c_char_p, ctypes.c_int]
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
-        _torch_build.check(self.library.tidepool_torch_enable(options.encode()))
+        _torch_build.check(self.library.tidepool_torch_enable(_c_api.text_of("options", options)))
 
     def enable_pinned(self):
         _torch_build.check(self.library.tidepool_torch_enable_pinned())
@@ -102,7 +102,7 @@ class _Compiled:
     @contextlib.contextmanager
     def in_region(self, tag, priority=0):
         """Lets this thread's requests in its block go to the region of a tag, or with "" to none."""
-        _torch_build.check(self.library.tidepool_torch_region(tag.encode(), priority))
+        _torch_build.check(self.library.tidepool_torch_region(_c_api.text_of("tag", tag), priority))
         try:
             yield
         finally:
@@ -133,7 +133,7 @@ def _make_pluggable(options, allocate):
     """Returns the library, and an allocator of PyTorch that calls it."""
     path = _pluggable_path()
     library = ctypes.CDLL(str(path))
-    library.tidepool_pluggable_set_options(options.encode())
+    library.tidepool_pluggable_set_options(_c_api.text_of("options", options))
     return library, torch.cuda.memory.CUDAPluggableAllocator(str(path), allocate,
                                                              "tidepool_pluggable_free")
 
@@ -390,7 +390,7 @@ def mark_iteration():
 def mark(name):
     """Says that a phase called `name` begins, for traces and for policies that use it."""
     for pool in _used_pools():
-        _check(_c().tidepool_mark(pool, name.encode()))
+        _check(_c().tidepool_mark(pool, _c_api.text_of("name", name)))
 
 
 def await_plans():
@@ -431,7 +431,7 @@ def record(path, device=None):
     Needs enable(recording=True). The command `tidepool info PATH` reads it.
     """
     pool = _pool(device)
-    _check(_c().tidepool_start_trace(pool, os.fsencode(path)))
+    _check(_c().tidepool_start_trace(pool, _c_api.path_of("path", path)))
     try:
         yield
     finally:

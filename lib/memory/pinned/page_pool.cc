@@ -14,6 +14,7 @@
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pool/pool_locks.h"
+#include "lib/memory/pool/without_host_memory.h"
 
 namespace tidepool {
 namespace pinned {
@@ -48,7 +49,7 @@ absl::Status CheckPagePoolOptions(const PagePoolOptions& options) {
   return absl::OkStatus();
 }
 
-class PagePoolImpl final : public PagePool {
+class PagePoolImpl : public PagePool {
  public:
   PagePoolImpl(const PagePoolOptions& options, void* base)
       : options_(options),
@@ -241,6 +242,25 @@ class PagePoolImpl final : public PagePool {
   PagePoolStats stats_ ABSL_GUARDED_BY(locks_.books);
 };
 
+// Ends the process where the host has no memory in a call (pool::EndsWithoutHostMemory).
+class PagePoolOrEnd final : public PagePoolImpl {
+ public:
+  using PagePoolImpl::PagePoolImpl;
+
+  absl::Status Take(absl::Span<void*> pages) override {
+    return pool::OrEnd([&] { return PagePoolImpl::Take(pages); });
+  }
+  absl::Status Return(absl::Span<void* const> pages) override {
+    return pool::OrEnd([&] { return PagePoolImpl::Return(pages); });
+  }
+  absl::Status Reserve(std::int64_t bytes) override {
+    return pool::OrEnd([&] { return PagePoolImpl::Reserve(bytes); });
+  }
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
+    return pool::OrEnd([&] { return PagePoolImpl::Trim(keep_bytes); });
+  }
+};
+
 }  // namespace
 }  // namespace pinned
 
@@ -251,8 +271,9 @@ absl::StatusOr<std::unique_ptr<PagePool>> PagePool::Create(const PagePoolOptions
   resolved.initial_bytes = std::min(options.initial_bytes, resolved.max_bytes);
   const absl::StatusOr<void*> base = pinned::MapMemory(resolved.max_bytes, options.pages);
   if (!base.ok()) return base.status();
-  auto made = std::make_unique<pinned::PagePoolImpl>(resolved, *base);
-  if (absl::Status status = made->Reserve(resolved.initial_bytes); !status.ok()) return status;
+  auto made = std::make_unique<pinned::PagePoolOrEnd>(resolved, *base);
+  absl::Status status = made->PagePoolImpl::Reserve(resolved.initial_bytes);
+  if (!status.ok()) return status;
   return made;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pinned/pinned_pool_impl.h"
 #include "lib/memory/pool/check_blocks.h"
+#include "lib/memory/pool/without_host_memory.h"
 #include "tidepool/placement.h"
 
 namespace tidepool {
@@ -53,6 +54,34 @@ absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
   }
   return absl::OkStatus();
 }
+
+// Ends the process where the host has no memory in a call (pool::EndsWithoutHostMemory).
+class PinnedPoolOrEnd final : public PinnedPoolImpl {
+ public:
+  using PinnedPoolImpl::PinnedPoolImpl;
+
+  absl::StatusOr<void*> Allocate(std::size_t bytes) override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::Allocate(bytes); });
+  }
+  absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, absl::Time deadline) override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::AllocateBlocking(bytes, deadline); });
+  }
+  absl::Status Free(void* address) override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::Free(address); });
+  }
+  absl::Status Reserve(std::int64_t bytes) override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::Reserve(bytes); });
+  }
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::Trim(keep_bytes); });
+  }
+  PinnedPoolStats Stats() const override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::Stats(); });
+  }
+  absl::Status CheckInvariants() const override {
+    return pool::OrEnd([&] { return PinnedPoolImpl::CheckInvariants(); });
+  }
+};
 
 }  // namespace
 
@@ -138,11 +167,12 @@ absl::StatusOr<std::unique_ptr<PinnedPool>> PinnedPool::Create(Device* device,
   resolved.most_region_bytes &= -page;
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy("best-fit");
   if (!policy.ok()) return policy.status();
-  auto made = std::make_unique<pinned::PinnedPoolImpl>(*device, resolved, *std::move(policy));
+  auto made = std::make_unique<pinned::PinnedPoolOrEnd>(*device, resolved, *std::move(policy));
   const std::int64_t initial = options.initial_bytes == PinnedPoolOptions::kWholeBudget
                                    ? resolved.max_bytes
                                    : std::min(options.initial_bytes, resolved.max_bytes);
-  if (absl::Status status = made->Reserve(initial); !status.ok()) return status;
+  absl::Status status = made->PinnedPoolImpl::Reserve(initial);
+  if (!status.ok()) return status;
   return made;
 }
 

@@ -33,7 +33,7 @@ namespace tidepool::pinned {
 inline constexpr pool::PoolWords kPinnedWords = {"pinned pool", "pinned memory", "buffer", "free",
                                                  "or raise max_bytes"};
 
-class PinnedPoolImpl final : public PinnedPool {
+class PinnedPoolImpl : public PinnedPool {
  public:
   // `options` are in range, and their sizes are whole pages.
   PinnedPoolImpl(Device& device, const PinnedPoolOptions& options,

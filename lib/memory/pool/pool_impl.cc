@@ -105,11 +105,16 @@ inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, P
   return Observe(block, request, wanted.bytes, **clock);
 }
 
-inline void PoolImpl::CallOtherPools() {
-  if (!room_.HasWaiters()) [[likely]]
+inline void PoolImpl::CallWaiters() {
+  if (!room_.HasWaiters() || !room_.HasRegions()) [[likely]]
     return;
   CountFree();
-  locks_.WithoutBooks([this] { room_.CallWaitersBut(*this); });
+  locks_.WithoutBooks([this] { room_.CallWaiters(); });
+}
+
+inline void PoolImpl::ServeWaiting() {
+  ServeFromFree();
+  CallWaiters();
 }
 
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
@@ -126,7 +131,6 @@ inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
   }
   observers_.OnFreed(address, clock);
   ServeWaiting();
-  CallOtherPools();
   return absl::OkStatus();
 }
 
@@ -149,15 +153,14 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
 }
 
 // All waiters of a pool with regions look for memory in such calls, one at a time. None can miss
-// memory that another one holds for a moment. So this calls no waiters of other pools, as
-// AllocateOrGrow has to.
+// memory that another one holds for a moment. So this calls no waiters, as AllocateOrGrow has to.
 absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const Waiter* waiter) {
   if (memory_->is_asleep() && waiter == nullptr) return Asleep();
   if (memory_->is_asleep()) return nullptr;
   const std::int64_t held = memory_->held_bytes();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
-  if (!is_served && memory_->held_bytes() != held) ServeWaiting();  // others may have room now
+  if (!is_served && memory_->held_bytes() != held) ServeFromFree();  // others may have room now
   return address;
 }
 
@@ -241,7 +244,8 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   CallDeferred(priority);
-  ServeWaiting();  // the pool may have grown, or the queue be open again
+  ServeFromFree();  // the pool may have grown, or the queue be open again
+  if (waiter.IsExhausted()) CallWaiters();
   WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
@@ -262,8 +266,8 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
   if (!is_served) CountFree();
   room_.EndGrowth();
   if (is_served) return address;
-  if (memory_->held_bytes() != held) ServeWaiting();  // others may have room now
-  CallOtherPools();
+  if (memory_->held_bytes() != held) ServeFromFree();  // others may have room now
+  CallWaiters();
   return address;
 }
 
@@ -309,7 +313,6 @@ void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {
   StreamClock* const clock = arena_.hand_over().order().Known(stream);
   for (const void* address : addresses) arena_.FreeCached(address, clock);
   ServeWaiting();
-  CallOtherPools();
 }
 
 void PoolImpl::ReserveSplits(std::int64_t splits) {
@@ -456,7 +459,7 @@ bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
 }
 
 // Called whenever a waiter may find room that it did not find before.
-void PoolImpl::ServeWaiting() {
+void PoolImpl::ServeFromFree() {
   if (queue_.empty()) [[likely]]
     return;
   constexpr std::int64_t kNoSize = std::numeric_limits<std::int64_t>::max();
@@ -468,7 +471,8 @@ void PoolImpl::ServeWaiting() {
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
-// thread.
+// thread, which CallWaiters calls in a pool with regions. Here that calls none but one that no free
+// of its region can serve any more, and that may have no more memory (LimitRegion).
 void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   if (memory_->is_asleep()) return;
   if (observers_.BeginsIteration()) return waiter.CallThread();
@@ -480,7 +484,11 @@ void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
     return;
   }
   too_large = std::min(too_large, bytes);
-  if (memory_->MayGrow(bytes) || arena_.live_count() == 0) waiter.CallThread();
+  const bool has_live = arena_.live_count() > 0;
+  const bool must_look = room_.HasRegions()
+                             ? !has_live && waiter.wanted.bytes > taker().most_bytes()
+                             : !has_live || memory_->MayGrow(bytes);
+  if (must_look) waiter.CallThread();
 }
 
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
@@ -707,13 +715,13 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
 void PoolImpl::MarkCalledWaiters(std::int64_t below) {
   if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.MarkCalled(below);
+  if (!memory_->is_asleep()) queue_.MarkCalled(below);  // they are called when it wakes
 }
 
 void PoolImpl::MarkWaitersCalledByFree(std::int64_t room) {
   if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  queue_.MarkCalledByFree(room);
+  if (!memory_->is_asleep()) queue_.MarkCalledByFree(room);  // they are called when it wakes
 }
 
 std::optional<int> PoolImpl::FirstCalledWaiter(std::int64_t room, std::uint64_t calls) {
@@ -771,6 +779,11 @@ std::int64_t PoolImpl::OffsetOf(const void* address) const {
 std::int64_t PoolImpl::CountAsleep() const {
   const BackoffLock lock(locks_.books);
   return queue_.CountAsleep();
+}
+
+std::int64_t PoolImpl::CountLooks() const {
+  const BackoffLock lock(locks_.books);
+  return queue_.looks();
 }
 
 }  // namespace tidepool::pool

@@ -88,6 +88,8 @@ class PoolImpl : public Pool {
   absl::Status CheckInvariants() const override;
   // Counts the requests that sleep until other calls make room: for tests.
   std::int64_t CountAsleep() const;
+  // Returns how often such requests looked for memory: for tests.
+  std::int64_t CountLooks() const;
 
   // The rest is for a layer around the pool. The first three need no lock.
   bool HasCrossed() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // reads an atomic
@@ -227,12 +229,14 @@ class PoolImpl : public Pool {
   void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Serves waiters where there may be room: from free blocks, and with regions on threads of their
+  // own, in any pool of the budget. The second releases the lock if there are any.
+  [[gnu::always_inline]] void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void ServeFromFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  [[gnu::always_inline]] void CallWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Leaves the free blocks alone where the request has `too_large` bytes or more, which none of
   // them serves. Lowers that.
   void Serve(Waiter& waiter, std::int64_t& too_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Lets waiters of the other pools look after a free. Releases the lock if there are any.
-  [[gnu::always_inline]] void CallOtherPools() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream)

@@ -43,6 +43,14 @@ absl::Status CheckStream(const Device& device, Stream stream) {
                                           ", expected one of its own"));
 }
 
+// Two blocks are page-locked memory, which must fit in the address space.
+absl::Status CheckBlocks(const ContentsStore* store) {
+  const std::int64_t bytes = store == nullptr ? 1 : store->block_bytes();
+  if (bytes >= 1 && bytes <= kMaxRequestBytes / 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the store has blocks of ", bytes,
+                                                 " bytes, expected 1 to ", kMaxRequestBytes / 2));
+}
+
 // Each launch of a graph would repeat the work, and no work runs before.
 absl::Status CheckNoCapture(const Device& device, Stream stream, const char* call) {
   absl::Status status = device.CheckNoCapture(stream);
@@ -125,12 +133,19 @@ absl::StatusOr<PoolRegions::Region*> PoolRegions::Find(std::string_view tag) con
 }
 
 absl::Status PoolRegions::NoRegion(std::string_view tag) const {
+  constexpr std::size_t kMostNamed = 16;
+  const std::string wanted = tag.size() <= Pool::kMostTagBytes
+                                 ? Quoted(tag)
+                                 : absl::StrCat("region with a tag of ", tag.size(), " bytes");
   std::string known;
   const locks::MutexLock lock(&table_);
-  for (const std::unique_ptr<Region>& region : regions_) {
-    absl::StrAppend(&known, known.empty() ? "" : ", ", absl::CHexEscape(region->tag));
+  for (std::size_t i = 0; i < std::min(regions_.size(), kMostNamed); ++i) {
+    absl::StrAppend(&known, i == 0 ? "" : ", ", absl::CHexEscape(regions_[i]->tag));
   }
-  return absl::NotFoundError(absl::StrCat("the pool has no ", Quoted(tag), ", expected ",
+  if (regions_.size() > kMostNamed) {
+    absl::StrAppend(&known, " or one of ", regions_.size() - kMostNamed, " more");
+  }
+  return absl::NotFoundError(absl::StrCat("the pool has no ", wanted, ", expected ",
                                           known.empty() ? "one that was made before" : known));
 }
 
@@ -160,6 +175,7 @@ absl::Status PoolRegions::Pause(std::string_view tag, PauseMode mode,
         absl::StrCat(Quoted(tag), " sleeps already: resume it before you pause it again"));
   }
   if (absl::Status status = CheckStream(device_, stream); !status.ok()) return status;
+  if (absl::Status status = CheckBlocks(store.get()); !status.ok()) return status;
   const SleepMode sleep_mode = ModeOf(mode, store.get());
   const std::string not_paused = absl::StrCat(Quoted(tag), " was not paused");
   if (absl::Status status = CheckNoCapture(device_, stream, "pause it"); !status.ok()) {

@@ -55,12 +55,10 @@ bool SharedRoom::BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_
 }
 
 // Without live memory no further free comes, and each waiter must find that out.
-void SharedRoom::CallWaitersBut(const PoolImpl& freeing) {
+void SharedRoom::CallWaiters() {
   ++calls_;
   const std::int64_t room = RoomLeft();
-  for (PoolImpl* const pool : Pools()) {
-    if (pool != &freeing) pool->MarkWaitersCalledByFree(room);
-  }
+  for (PoolImpl* const pool : Pools()) pool->MarkWaitersCalledByFree(room);
   WakeNext();
 }
 

@@ -104,8 +104,8 @@ class SharedRoom {
   bool HasSeveralWaiters() const { return waiters_.load() > 1; }
   // Adds a layer around those that there are, before other threads use the pools.
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
-  // Lets requests that wait in the other pools look again after a free, where there may be room.
-  void CallWaitersBut(const PoolImpl& freeing);
+  // Lets requests that wait look again after a free, where there may be room.
+  void CallWaiters();
   void CallAllWaiters();
   // Waiters that leave room to others of higher priority: they count until they look for memory.
   void BeginDeferral() { deferred_.fetch_add(1); }

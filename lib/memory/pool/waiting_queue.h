@@ -150,6 +150,8 @@ class WaitingQueue {
     return std::ranges::count_if(
         waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_called; });
   }
+  // Returns how often threads of waiters looked for memory: for tests.
+  std::int64_t looks() const { return looks_; }
   // Counts that a request that does not wait was served.
   void CountOvertake() {
     CountOvertakesBefore(
@@ -191,11 +193,12 @@ class WaitingQueue {
 
   // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
   template <typename Look>
-  void LookWhileCalled(Waiter& waiter, Look look) const {
+  void LookWhileCalled(Waiter& waiter, Look look) {
     do {
       waiter.is_called = waiter.is_hopeless = false;
       if (!MayServe(&waiter)) return;
       waiter.is_looking = true;
+      ++looks_;
       absl::StatusOr<void*> address = look();
       waiter.is_looking = false;
       if (!address.ok() || *address != nullptr) waiter.result = std::move(address);
@@ -229,6 +232,7 @@ class WaitingQueue {
   }
 
   Waiters waiters_;
+  std::int64_t looks_ = 0;
 };
 
 }  // namespace tidepool::pool

@@ -333,6 +333,25 @@ def test_a_path_has_no_null_character(tmp_path, monkeypatch):
     assert (tmp_path / "a").read_text() == "kept"
 
 
+def test_a_text_of_a_framework_pool_has_no_null_character(python):
+    script = """from tidepool._c_api import Pool
+pool = Pool(device="host", budget="7MiB", recording=True)
+pool.allocate_in("weights", 1000)
+tag = "weights\\0x"
+for call in (lambda: pool.pause(tag), lambda: pool.resume(tag), lambda: pool.discard_contents(tag), lambda: pool.limit_region(tag),
+             lambda: pool.allocate_in(tag, 1), lambda: pool.on_out_of_memory(print, tag), lambda: pool.mark(tag), lambda: pool.owner(tag),
+             lambda: pool.pause("weights", "disk", folder="/tmp\\0x"), lambda: pool.start_trace("a\\0x"),
+             lambda: Pool(device="host\\0x", budget="7MiB")):
+    try:
+        call()
+    except ValueError as error:
+        assert "has a null character" in str(error), error
+        print(end="refused ")
+print(list(pool.regions()), pool.regions()["weights"]["is_asleep"])
+"""
+    assert python(script) == "refused " * 11 + "['weights'] False\n"
+
+
 @pytest.mark.parametrize("error", [LookupError("no cache"), KeyboardInterrupt()])
 def test_an_exception_of_the_function_reaches_the_caller(error):
     def fail(request):

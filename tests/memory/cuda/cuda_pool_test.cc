@@ -266,6 +266,59 @@ TEST_F(CudaPoolTest, AGraphFindsTheContentsOfARegionThatSlept) {
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
+// Whichever device is current, a region sleeps and wakes on its own.
+TEST_F(CudaPoolTest, RegionsOfTwoDevicesSleepApart) {
+  constexpr std::int64_t kRegionBytes = 2 * kMiB;
+  const auto first = *CudaDevice::Create({.ordinal = 0});
+  struct Side {
+    CudaDevice* device;
+    std::unique_ptr<Pool> pool;
+    Stream stream;
+    void* weights;
+    void* read;
+  };
+  std::vector<Side> sides;
+  for (CudaDevice* const device : {first.get(), device_.get()}) {
+    Side& side = sides.emplace_back();
+    side.device = device;
+    side.pool = Pool::Create(device, {.max_bytes = kRegionBytes}).value();
+    side.stream = *device->CreateStream();
+    side.weights = *(*side.pool->Region("weights"))->Allocate(kRegionBytes, side.stream);
+    side.read = *device->AllocatePinned(kRegionBytes);
+    const auto value = static_cast<std::uint8_t>(sides.size());
+    ASSERT_TRUE(device->Fill(side.weights, value, kRegionBytes, side.stream).ok());
+  }
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_EQ(cudaSetDevice(round % 2), cudaSuccess);
+    for (const Side& side : sides) {
+      ASSERT_TRUE(side.pool->PauseRegion("weights", PauseMode::kHost, side.stream).ok());
+    }
+    for (const Side& side : sides) {
+      void* const other = *side.pool->Allocate(kRegionBytes, side.stream);
+      ASSERT_TRUE(side.device->Fill(other, 9, kRegionBytes, side.stream).ok());
+      ASSERT_TRUE(side.pool->Free(other, side.stream).ok());
+    }
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+      const Side& side = sides[i];
+      ASSERT_TRUE(side.pool->ResumeRegion("weights", side.stream).ok());
+      ASSERT_TRUE(side.pool->AwaitContents(side.weights, kRegionBytes, side.stream).ok());
+      ASSERT_TRUE(
+          side.device
+              ->Copy(side.read, side.weights, kRegionBytes, CopyDirection::kFromDevice, side.stream)
+              .ok());
+      ASSERT_TRUE(side.device->SynchronizeStream(side.stream).ok());
+      const auto* const bytes = static_cast<const char*>(side.read);
+      EXPECT_EQ(std::count(bytes, bytes + kRegionBytes, static_cast<char>(i + 1)), kRegionBytes);
+    }
+  }
+  EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  for (Side& side : sides) {
+    EXPECT_TRUE(side.device->FreePinned(side.read).ok());
+    EXPECT_TRUE(side.pool->Free(side.weights, side.stream).ok());
+    side.pool.reset();
+  }
+}
+
 TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {
   auto pool = Pool::Create(device_.get(), {.max_bytes = kBytes}).value();
   auto* const read = static_cast<char*>(*device_->AllocatePinned(kBytes));

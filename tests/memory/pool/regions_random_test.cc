@@ -52,11 +52,12 @@ struct RandomCase {
   std::uint64_t seed = 0;
   bool has_faults = false;
   bool remap = false;
+  const char* placement = "best-fit";
 };
 
 void PrintTo(const RandomCase& test, std::ostream* out) {
   *out << "seed " << test.seed << (test.has_faults ? " with faults" : "")
-       << (test.remap ? " remapping" : "");
+       << (test.remap ? " remapping " : " ") << test.placement;
 }
 
 // Plays one pool. Work of the regions is ordered by events between the streams, never by the host.
@@ -74,10 +75,11 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     std::map<void*, Live> live;
   };
 
-  static bool IsRegistered(const Region& region) {
-    return std::ranges::any_of(region.live,
-                               [](const auto& each) { return each.second.registered_bytes > 0; });
+  static auto FirstRegistered(Region& region) {
+    return std::ranges::find_if(region.live,
+                                [](const auto& each) { return each.second.registered_bytes > 0; });
   }
+  static bool IsRegistered(Region& region) { return FirstRegistered(region) != region.live.end(); }
 
   RandomRegions() : PoolFixture({.memory_bytes = 2 * kSharedBudget}), random_(GetParam().seed) {}
 
@@ -123,7 +125,9 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     const std::int64_t bytes = Draw(0, 3) == 0 ? Draw(1, kSharedBudget / 2) : Draw(1, 200 * kKiB);
     const Stream stream = AnyStream();
     MaybeFail();
-    const absl::StatusOr<void*> p = region.pool->Allocate(static_cast<std::size_t>(bytes), stream);
+    const Hint hint = Draw(0, 1) == 0 ? Hint::kResident : Hint::kOffloadable;
+    const absl::StatusOr<void*> p =
+        region.pool->Allocate(static_cast<std::size_t>(bytes), stream, hint);
     const auto allowed = region.is_asleep ? absl::StatusCode::kFailedPrecondition
                                           : absl::StatusCode::kResourceExhausted;
     if (!Succeeded(p.status(), allowed)) return;
@@ -137,17 +141,20 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
     return std::next(region.live.begin(),
                      Draw(0, static_cast<std::int64_t>(region.live.size()) - 1));
   }
-  // Begins a registration of a part of an allocation, or ends it.
+  // Begins a registration of a part of an allocation, or ends one: few hold a region awake.
   void Register(std::size_t index) {
     Region& region = regions_[index];
     if (region.live.empty()) return;
-    const auto it = AnyLive(region);
+    const auto registered = FirstRegistered(region);
+    const auto it =
+        registered == region.live.end() || Draw(0, 3) == 0 ? AnyLive(region) : registered;
     Live& live = it->second;
     if (live.registered_bytes > 0) {
       EXPECT_TRUE(pool_->EndRegistration(it->first, live.registered_bytes).ok());
       live.registered_bytes = 0;
       return;
     }
+    if (Draw(0, 2) > 0) return;
     const std::int64_t bytes = Draw(1, live.bytes);
     const absl::Status status = pool_->BeginRegistration(it->first, bytes);
     EXPECT_EQ(status.ok(), !region.is_asleep) << status;
@@ -269,12 +276,20 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
       }
     }
   }
+  // Ends an iteration: its plan may then need memory, or leave some.
+  void MarkIteration() {
+    MaybeFail();
+    pool_->MarkIteration();
+    Succeeded(absl::OkStatus(), absl::StatusCode::kOk);
+    pool_->AwaitPlans();
+  }
   void Step() {
+    if (GetParam().placement == std::string("planned") && Draw(0, 20) == 0) MarkIteration();
     switch (Draw(0, 9)) {
       case 0:
       case 1:
-      case 2:
         return Allocate();
+      case 2:
       case 3:
       case 4:
         return Free();
@@ -306,7 +321,10 @@ class RandomRegions : public PoolFixture, public ::testing::WithParamInterface<R
 };
 
 TEST_P(RandomRegions, KeepContentsAndBudget) {
-  PoolOptions options = {.max_bytes = kSharedBudget, .remap = GetParam().remap};
+  PoolOptions options = {.max_bytes = kSharedBudget,
+                         .placement = GetParam().placement,
+                         .plan_seconds = 0,
+                         .remap = GetParam().remap};
   if (GetParam().seed % 2 == 0) options.recorder = &observer_;
   pool_ = NewPool(options);
   for (std::size_t i = 0; i < kTags.size(); ++i) regions_[i].pool = *pool_->Region(kTags[i]);
@@ -322,7 +340,7 @@ TEST_P(RandomRegions, KeepContentsAndBudget) {
     if (HasFailure()) return;
   }
   Check();
-  EXPECT_GT(pauses_, 20);
+  EXPECT_GT(pauses_, 60);
   EXPECT_EQ(faults_ > 0, GetParam().has_faults);
   for (Region& region : regions_) {
     for (const auto& [address, live] : region.live) {
@@ -341,6 +359,11 @@ std::vector<RandomCase> RandomCases() {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     for (const bool has_faults : {false, true}) {
       for (const bool remap : {false, true}) cases.push_back({seed, has_faults, remap});
+    }
+  }
+  for (const char* const placement : {"high-end-offload", "exact-fit-first", "planned"}) {
+    for (const bool has_faults : {false, true}) {
+      cases.push_back({5, has_faults, false, placement});
     }
   }
   return cases;

@@ -266,6 +266,17 @@ TEST_F(RegionsTest, APauseWhoseStoreFailsChangesNothing) {
   EXPECT_TRUE(weights_->Free(Take(*weights_, kMiB), stream_).ok());
 }
 
+TEST_F(RegionsTest, AStoreHasBlocksOfSomeBytes) {
+  Make();
+  Take(*weights_, kMiB);
+  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{-1}, std::int64_t{1} << 62}) {
+    const absl::Status refused = PauseInto(std::make_unique<MemoryStore>(bytes, store_fault_));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("blocks of ", bytes)));
+    EXPECT_FALSE(StatsOf(0).is_asleep);
+  }
+}
+
 TEST_F(RegionsTest, ARegionWakesWithoutContentsThatItsStoreCannotRead) {
   Make();
   void* const p = Take(*weights_, 3 * kMiB);
@@ -809,6 +820,13 @@ TEST_F(RegionsTest, ErrorsSayWhatToDo) {
   expect(weights_->Region("inner").status(), kInvalidArgument, "is the region \"weights\"");
   expect(pool_->PauseRegion("kv", PauseMode::kHost, stream_), kNotFound, "weights, cache");
   expect(pool_->ResumeRegion("kv", stream_), kNotFound, "no region \"kv\"");
+  const std::string nul("kv\0\n", 4);
+  expect(pool_->ResumeRegion(nul, stream_), kNotFound, "no region \"kv\\x00\\n\"");
+  const absl::Status longest = pool_->ResumeRegion(std::string(1'000'000, 'x'), stream_);
+  expect(longest, kNotFound, "no region with a tag of 1000000 bytes");
+  EXPECT_LT(longest.message().size(), 200);
+  for (int i = 0; i < 15; ++i) ASSERT_TRUE(pool_->Region(absl::StrCat("r", i)).ok());
+  expect(pool_->ResumeRegion("kv", stream_), kNotFound, "r12, r13 or one of 1 more");
   expect(pool_->PauseRegion("weights", PauseMode::kHost, {12345}), kNotFound, "no stream");
   expect(pool_->ResumeRegion("weights", stream_), kFailedPrecondition, "pause it");
   Pause("weights");
@@ -858,6 +876,27 @@ TEST_F(RegionsTest, TrimGivesTheMemoryOfSleepersToTheDevice) {
   ExpectInvariants();
   EXPECT_EQ(*pool_->Trim(), 0);
   EXPECT_EQ(StatsOf(0).host_bytes, 0);
+}
+
+// Each has the whole device for a budget, as processes that share it do.
+TEST_F(RegionsTest, PoolsOfOneDeviceTakeTurns) {
+  Make({.max_bytes = 64 * kMiB});
+  void* const p = Take(*weights_, 48 * kMiB);
+  Fill(p, 48 * kMiB, 2);
+  Pause("weights");
+  const auto other = NewPool({.max_bytes = 64 * kMiB});
+  const absl::Status refused = other->Allocate(48 * kMiB, stream_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("within its budget but cannot grow"));
+  EXPECT_EQ(*pool_->Trim(), 48 * kMiB);
+  void* const q = Take(*other, 48 * kMiB);
+  const absl::Status early = pool_->ResumeRegion("weights", stream_);
+  EXPECT_EQ(early.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(early.message()), HasSubstr("\"weights\" sleeps on"));
+  EXPECT_TRUE(other->Free(q, stream_).ok());
+  EXPECT_EQ(*other->Trim(), 48 * kMiB);
+  Resume("weights");
+  ExpectFilled(p, 48 * kMiB, 2);
 }
 
 TEST_F(RegionsTest, APoolEndsWhileRegionsSleep) {

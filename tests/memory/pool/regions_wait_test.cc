@@ -16,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "lib/memory/pool/pool_impl.h"
+#include "tests/memory/pool/hooked_device.h"
 #include "tests/memory/pool/memory_store.h"
 #include "tests/memory/pool/pool_fixture.h"
 
@@ -70,6 +72,10 @@ class RegionsWaitTest : public PoolFixture {
   // Returns the requests of a region that sleep, and that no call woke.
   static std::int64_t CountAsleep(const Pool& region) {
     return static_cast<const pool::PoolImpl&>(region).CountAsleep();
+  }
+
+  static std::int64_t CountLooks(const Pool& region) {
+    return static_cast<const pool::PoolImpl&>(region).CountLooks();
   }
 
   // Makes a request on a thread of its own. Returns when it sleeps or has ended.
@@ -150,6 +156,26 @@ TEST_F(RegionsWaitTest, RequestsThatNoFreeCanServeAreRefusedTogether) {
   }
 }
 
+// While a request of the region grows, it may look as if a free could come.
+TEST_F(RegionsWaitTest, ARequestIsRefusedAfterAnotherOfItsRegionGrewInVain) {
+  HookedDevice hooked(*device_);
+  const auto pool = Pool::Create(&hooked, {.max_bytes = kBudget}).value();
+  Pool* const cache = pool->Region("cache").value();
+  ASSERT_TRUE(pool->Region("weights").ok());
+  ASSERT_TRUE(pool->LimitRegion("weights", kBudget / 2, kBudget).ok());
+  hooked.before_create = [&] {
+    asked_ = std::async(std::launch::async, [&] { return Wait(*cache, kBudget); });
+    while (CountLooks(*cache) == 0) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // it may see the growth
+    device_->FailCall(HostDevice::Call::kCreatePhysical, 1);
+  };
+  EXPECT_TRUE(absl::IsUnavailable(cache->Allocate(kMiB, stream_).status()));
+  while (!HasEnded() && CountAsleep(*cache) == 0) std::this_thread::yield();
+  EXPECT_EQ(CountAsleep(*cache), 0) << "nothing is live, so no free comes";
+  ASSERT_TRUE(pool->LimitRegion("weights", 0, kBudget).ok());  // would serve it
+  EXPECT_TRUE(absl::IsResourceExhausted(asked_.get().status()));
+}
+
 TEST_F(RegionsWaitTest, ALowerLeastServesAWaiter) {
   ASSERT_TRUE(pool_->LimitRegion("weights", kBudget / 2, kBudget).ok());
   Free(Take(*weights_, kBudget / 2));  // the region keeps the memory
@@ -193,6 +219,93 @@ TEST_F(RegionsWaitTest, RequestsThatSleepDoNotWakeEachOther) {
     asked_ = std::move(each);
     FreeAsked();
   }
+}
+
+// Requests of 4 MiB wait in a region, those of higher priority last.
+class RegionsQueueTest : public RegionsWaitTest {
+ protected:
+  static constexpr int kWaiters = 6;
+
+  void SetUp() override {
+    other_ = Take(*weights_, 4 * kMiB);
+    for (int i = 0; i < 4; ++i) {  // no two of them are neighbours
+      small_.push_back(Take(*cache_, kMiB));
+      kept_.push_back(Take(*cache_, kMiB / 4));
+    }
+    kept_.push_back(Take(*weights_, 7 * kMiB));
+    for (int priority = 0; priority < kWaiters; ++priority) {
+      waiting_.push_back(std::async(std::launch::async, [this, priority] {
+        return cache_->AllocateBlocking(4 * kMiB, stream_, Hint::kResident, absl::InfiniteFuture(),
+                                        {}, priority);
+      }));
+      AwaitSleepers(priority + 1);
+    }
+    looks_ = CountLooks(*cache_);
+  }
+  void TearDown() override {
+    if (other_ != nullptr) Free(other_);
+    for (void* const address : small_) Free(address);
+    for (void* const address : kept_) Free(address);
+    for (; !waiting_.empty(); waiting_.pop_back()) FreeLast();
+    EXPECT_TRUE(pool_->CheckInvariants().ok());
+  }
+  // Frees the memory of the request of the highest priority, once it has some.
+  void FreeLast() {
+    const absl::StatusOr<void*> served = waiting_.back().get();
+    ASSERT_TRUE(served.ok()) << served.status();
+    Free(*served);
+  }
+  void AwaitSleepers(std::int64_t count) {
+    while (cache_->Stats().blocked < count || CountAsleep(*cache_) != count) {
+      std::this_thread::yield();
+    }
+  }
+  std::int64_t NewLooks() const { return CountLooks(*cache_) - looks_; }
+
+  void* other_ = nullptr;
+  std::vector<void*> small_;
+  std::vector<void*> kept_;
+  std::vector<std::future<absl::StatusOr<void*>>> waiting_;
+  std::int64_t looks_ = 0;
+};
+
+TEST_F(RegionsQueueTest, AFreeThatLeavesTooLittleRoomWakesNone) {
+  for (int i = 0; i < 3; ++i) {
+    Free(small_.back());
+    small_.pop_back();
+    EXPECT_EQ(CountAsleep(*cache_), kWaiters);
+  }
+  EXPECT_EQ(NewLooks(), 0);
+}
+
+TEST_F(RegionsQueueTest, AFreeWakesNoMoreThanItServes) {
+  Free(std::exchange(other_, nullptr));
+  const absl::StatusOr<void*> served = waiting_.back().get();
+  ASSERT_TRUE(served.ok()) << served.status();
+  kept_.push_back(*served);
+  waiting_.pop_back();
+  AwaitSleepers(kWaiters - 1);
+  EXPECT_EQ(NewLooks(), 1);
+}
+
+TEST_F(RegionsQueueTest, AFreeWakesNoRequestOfARegionThatSleeps) {
+  ASSERT_TRUE(pool_->PauseRegion("cache", PauseMode::kDiscard, stream_).ok());
+  Free(std::exchange(other_, nullptr));
+  ASSERT_TRUE(pool_->PauseRegion("weights", PauseMode::kDiscard, stream_).ok());
+  EXPECT_EQ(CountAsleep(*cache_), kWaiters);
+  EXPECT_EQ(NewLooks(), 0);
+  ASSERT_TRUE(pool_->ResumeRegion("weights", stream_).ok());
+  ASSERT_TRUE(pool_->ResumeRegion("cache", stream_).ok());
+}
+
+// The bytes would do for a request, but the blocks do not.
+TEST_F(RegionsQueueTest, SeveralSmallFreesWakeEachRequestOnce) {
+  for (int i = 0; i < 4; ++i) {
+    Free(small_.back());
+    small_.pop_back();
+  }
+  AwaitSleepers(kWaiters);
+  EXPECT_EQ(NewLooks(), kWaiters);
 }
 
 TEST_F(RegionsWaitTest, MemoryThatSleepsIsNoneToWaitFor) {
@@ -369,6 +482,43 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, 240);
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+// Likewise while regions sleep and wake: those that wait in them are called then.
+TEST_F(RegionsWaitTest, NoWaiterMissesAPauseOrAResume) {
+  const std::array<Pool*, 3> pools = {pool_.get(), weights_, cache_};
+  std::vector<std::thread> threads;
+  std::atomic<int> running = 6;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    threads.emplace_back([&, seed] {
+      const absl::Cleanup ends = [&running] { --running; };
+      std::mt19937 random(seed);
+      const Stream stream = NewStream();
+      for (int served = 0; served < 40;) {
+        Pool& pool = *pools[random() % pools.size()];
+        const std::size_t bytes = kMiB + random() % (kBudget - kMiB);
+        const absl::StatusOr<void*> p =
+            pool.AllocateBlocking(bytes, stream, Hint::kResident, absl::InfiniteFuture(), {},
+                                  static_cast<int>(random() % 3));
+        if (absl::IsFailedPrecondition(p.status())) continue;  // the region sleeps
+        ASSERT_TRUE(p.ok()) << p.status();
+        ++served;
+        if (random() % 2 == 0) std::this_thread::yield();
+        ASSERT_TRUE(pool_->Free(*p, stream).ok());
+      }
+    });
+  }
+  for (int i = 0; running > 0; ++i) {
+    const char* const tag = i % 2 == 0 ? "weights" : "cache";
+    ASSERT_TRUE(pool_->PauseRegion(tag, PauseMode::kDiscard, stream_).ok());
+    std::this_thread::yield();
+    absl::Status resumed;
+    do resumed = pool_->ResumeRegion(tag, stream_);
+    while (absl::IsResourceExhausted(resumed));  // others hold its memory for a moment
+    ASSERT_TRUE(resumed.ok()) << resumed;
+  }
+  for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(pool_->CheckInvariants().ok());
 }
 
