@@ -9,6 +9,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <map>
@@ -147,6 +148,20 @@ class SlabAllocator final : public CUDAAllocator {
     return inner_.setCheckpointPoolState(device, std::move(state));
   }
   std::string name() override { return inner_.name(); }
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+  void attachOomRejectionObserver(OomRejectionObserver observer) override {
+    inner_.attachOomRejectionObserver(std::move(observer));
+  }
+  void markCaptureBegin(DeviceIndex device) override { inner_.markCaptureBegin(device); }
+  void markCaptureEnd(DeviceIndex device) override { inner_.markCaptureEnd(device); }
+  bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
+  void annotateMemory(const void* address, const std::string& metadata) override {
+    inner_.annotateMemory(address, metadata);
+  }
+  std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* address) override {
+    return inner_.getContextForPointer(address);
+  }
+#endif
 
  private:
   using Lock = std::lock_guard<std::mutex>;

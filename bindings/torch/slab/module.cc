@@ -45,9 +45,6 @@ bool SlabAllocator::Resize(DeviceIndex device, std::int64_t bytes) {
 
 void SlabAllocator::Begin(DeviceIndex device, const PlannedPass& pass) {
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device);
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  C10_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
-  if (status != cudaStreamCaptureStatusNone) return;  // a graph has memory of its own
   const Lock lock(mutex_);
   planned = &slabs_[device];
   planned_device = device;

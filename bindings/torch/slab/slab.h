@@ -52,9 +52,10 @@ class Slab {
     return base_ != nullptr && base_ <= address && address < base_ + figures_.bytes;
   }
 
-  // Begins a pass on a stream. Memory of another stream is handed over on the device.
+  // Begins a pass on a stream. Memory of another stream is handed over on the device, but not into
+  // a capture: the work before it has ended.
   void Begin(const PlannedPass& pass, cudaStream_t stream) {
-    if (stream_ != stream) Await(stream, stream_);
+    if (stream_ != stream && IsCaptured(stream_) == IsCaptured(stream)) Await(stream, stream_);
     stream_ = stream;
     pass_ = pass;
     next_ = 0;
@@ -129,6 +130,13 @@ class Slab {
     if (after == live_.begin()) return true;
     const auto& [offset, last] = *std::prev(after);
     return offset + last.bytes <= begin;
+  }
+
+  static bool IsCaptured(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    // Fails for the legacy stream while another one is captured.
+    if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) cudaGetLastError();
+    return status != cudaStreamCaptureStatusNone;
   }
 
   static void Await(cudaStream_t stream, cudaStream_t awaited) {

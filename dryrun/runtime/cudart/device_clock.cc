@@ -9,10 +9,20 @@ void DeviceClock::Run(Engine engine, std::uint64_t stream, StreamKind kind,
                       std::int64_t nanoseconds) {
   const locks::MutexLock lock(&mutex_);
   std::int64_t& end = TurnOf(stream, kind);
+  end = RunLocked(engine, end, nanoseconds);
+}
+
+std::int64_t DeviceClock::RunAfter(Engine engine, std::int64_t begin, std::int64_t nanoseconds) {
+  const locks::MutexLock lock(&mutex_);
+  return RunLocked(engine, begin, nanoseconds);
+}
+
+std::int64_t DeviceClock::RunLocked(Engine engine, std::int64_t begin, std::int64_t nanoseconds) {
   std::int64_t& of_engine = engines_[static_cast<std::size_t>(engine)];
-  end = of_engine = std::max({end, of_engine, host_}) + nanoseconds;
-  end_ = std::max(end_, end);
+  of_engine = std::max({begin, of_engine, host_}) + nanoseconds;
+  end_ = std::max(end_, of_engine);
   sum_ += nanoseconds;
+  return of_engine;
 }
 
 void DeviceClock::Pause(std::uint64_t stream, StreamKind kind, std::int64_t nanoseconds) {

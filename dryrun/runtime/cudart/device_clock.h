@@ -29,6 +29,8 @@ enum class Engine : std::uint8_t { kKernels, kOut, kIn, kPeers };
 class DeviceClock {
  public:
   void Run(Engine engine, std::uint64_t stream, StreamKind kind, std::int64_t nanoseconds);
+  // Runs work that begins at a time or later, in no stream. Returns when it ends.
+  std::int64_t RunAfter(Engine engine, std::int64_t begin, std::int64_t nanoseconds);
   // Lets a stream do nothing for some time.
   void Pause(std::uint64_t stream, StreamKind kind, std::int64_t nanoseconds);
   // Returns when the work of a stream so far ends.
@@ -51,6 +53,8 @@ class DeviceClock {
     std::int64_t end = 0;
   };
 
+  std::int64_t RunLocked(Engine engine, std::int64_t begin, std::int64_t nanoseconds)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::int64_t& TurnOf(std::uint64_t stream, StreamKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable locks::Mutex mutex_;

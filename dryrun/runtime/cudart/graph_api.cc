@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/container/flat_hash_map.h"
 #include "dryrun/runtime/cudart/call.h"
 #include "dryrun/runtime/cudart/versioned.h"
 
@@ -64,10 +65,27 @@ cudaError_t Instantiate(const char* function, cudaGraphExec_t* exec, cudaGraph_t
                        });
 }
 
+// On the clock of events a node begins when those end that it depends on.
 cudaError_t QueueAgain(Runtime& runtime, const StreamRef& stream, const Graph& graph) {
+  DeviceClock& clock = stream.device->clock();
+  const std::int64_t begin =
+      stream.of_node != nullptr ? *stream.of_node : clock.EndOf(stream.stream.id, stream.kind);
+  std::int64_t last = begin;
+  absl::flat_hash_map<const GraphNode*, std::int64_t> ends;
   for (const auto& node : graph.nodes) {
-    const cudaError_t error = node->queue(runtime, stream);
+    std::int64_t end = begin;
+    for (const GraphNode* dependency : node->dependencies) end = std::max(end, ends[dependency]);
+    StreamRef on = stream;
+    on.of_node = &end;
+    const cudaError_t error = node->queue(runtime, on);
     if (error != cudaSuccess) return error;
+    ends[node.get()] = end;
+    last = std::max(last, end);
+  }
+  if (stream.of_node != nullptr) {
+    *stream.of_node = last;
+  } else {
+    clock.Wait(stream.stream.id, stream.kind, last);
   }
   return cudaSuccess;
 }

@@ -31,6 +31,8 @@ struct StreamRef {
   StreamKind kind = StreamKind::kBlocking;
   unsigned flags = 0;
   int priority = 0;
+  // Where a node of a graph is queued: when the nodes that it depends on end, on the clock.
+  std::int64_t* of_node = nullptr;
 
   template <typename Queue>
   absl::Status Enqueue(Queue queue) const {
@@ -39,7 +41,11 @@ struct StreamRef {
   HostDevice& host() const { return device->host(); }
   // Work in the stream takes some time on the clock of events.
   void PassTime(Engine engine, std::int64_t nanoseconds) const {
-    device->clock().Run(engine, stream.id, kind, nanoseconds);
+    if (of_node != nullptr) {
+      *of_node = device->clock().RunAfter(engine, *of_node, nanoseconds);
+    } else {
+      device->clock().Run(engine, stream.id, kind, nanoseconds);
+    }
   }
 };
 

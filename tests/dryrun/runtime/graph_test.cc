@@ -489,6 +489,47 @@ TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
   EXPECT_EQ(cudartHostAssumedEnd(-1), 0);
 }
 
+// Branches of a graph run beside each other, and a node after those that it depends on.
+TEST_F(KernelTest, OfAGraphRunBesideItsCopiesOnTheClockOfEvents) {
+  constexpr std::size_t kBytes = 1'000'000;  // 1 ms over the link
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e12;
+  config.assumed_link_bytes_per_second = 1e9;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const cudaStream_t kernels = NewStream();
+  const cudaStream_t out = NewStream();
+  const cudaEvent_t fork = NewEvent();
+  const cudaEvent_t join = NewEvent();
+  char* const device = NewMemory(kBytes);
+  char* const host = NewPinned(kBytes);
+  static const char kKernel = 0;
+  // 500 kernels for one thread take 5 us each.
+  const auto compute = [&] {
+    for (int i = 0; i < 500; ++i) ASSERT_EQ(LaunchKernel(&kKernel, kernels), cudaSuccess);
+  };
+  const auto milliseconds_of_a_launch = [&](bool joins_before_kernels) {
+    EXPECT_EQ(cudaStreamBeginCapture(kernels, cudaStreamCaptureModeGlobal), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(fork, kernels), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(out, fork, 0), cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, out), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(join, out), cudaSuccess);
+    if (!joins_before_kernels) compute();
+    EXPECT_EQ(cudaStreamWaitEvent(kernels, join, 0), cudaSuccess);
+    if (joins_before_kernels) compute();
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t exec = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(kernels, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    const long long begin = cudartHostAssumedEnd(0);
+    EXPECT_EQ(cudaGraphLaunch(exec, kernels), cudaSuccess);
+    EXPECT_EQ(cudaGraphLaunch(exec, kernels), cudaSuccess);
+    return static_cast<double>(cudartHostAssumedEnd(0) - begin) / 1e6;
+  };
+  EXPECT_NEAR(milliseconds_of_a_launch(false), 2 * 2.5, 0.02);
+  EXPECT_NEAR(milliseconds_of_a_launch(true), 2 * 3.5, 0.02);
+}
+
 TEST_F(KernelTest, TellTheirAttributes) {
   Configure(0);
   cudaFuncAttributes attributes;

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import sys
+import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import torch
@@ -16,6 +17,7 @@ from torch.distributed.fsdp import fully_shard
 
 import models
 import tidepool.torch as tidepool_torch
+import traffic
 from tidepool._torch_compile import _operators, _slab
 
 GIB = 1 << 30
@@ -219,6 +221,193 @@ def check_nested():
     assert peaks[-1].reserved <= 1.01 * budget, ([each.reserved for each in peaks], budget)
 
 
+# CUDA graphs ----------------------------------------------------------------------------------------
+
+
+def capturable(parameters):
+    return torch.optim.AdamW(parameters, fused=True, capturable=True)
+
+
+class Captured:
+    """A program that is ready for a capture, as PyTorch's documentation warms it up, but on the stream of the capture."""
+
+    MODEL = (lambda: models.GPT(256, 4, 8, 2048, 256, 0.1)), (lambda: models.tokens(64, 256, 2048))
+
+    def __init__(self, budget, steps=4, **options):
+        torch._dynamo.reset()
+        no_more_slab()
+        self.model = self.MODEL[0]().cuda().bfloat16()
+        self.batch = [tensor.cuda() for tensor in self.MODEL[1]()]
+        self.optimizer = capturable(self.model.parameters())
+        self.call = tidepool_torch.compile(self.model, budget=budget, **{**OPTIONS, **options})
+        self.stream = _side_stream()
+        self.graph = torch.cuda.CUDAGraph(keep_graph=True)
+        for _ in range(steps):
+            self.step_beside()
+        torch.cuda.reset_peak_memory_stats()
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss = self.call(*self.batch)
+        self.loss.backward()
+        self.optimizer.step()
+
+    def step_beside(self):
+        with torch.cuda.stream(self.stream):
+            self.step()
+        torch.cuda.synchronize()
+
+    def capture(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph, stream=self.stream):
+            before = traffic.calls_that_wait()
+            self.step()
+            assert traffic.calls_that_wait() == before, (before, traffic.calls_that_wait())
+
+
+def random_numbers_of(body):
+    """Returns by how much a step advances the generator of random numbers."""
+    generator = torch.cuda.default_generators[0]
+    before = generator.get_offset()
+    body()
+    return generator.get_offset() - before
+
+
+@functools.lru_cache(maxsize=None)
+def _side_stream():
+    """Returns a stream for all captures: cuBLAS keeps workspaces for each stream that it has seen."""
+    return torch.cuda.Stream()
+
+
+@functools.lru_cache(maxsize=None)
+def _plan_of_all(**options):
+    with torch.cuda.stream(_side_stream()):
+        return train(*Captured.MODEL, 1 << 42, steps=2, optimizer=capturable, **options)[1]
+
+
+def budget_of(share, **options):
+    """Returns the bytes for a share of the memory of the captured model's step."""
+    plan = _plan_of_all(**options)
+    return plan.outside_bytes + int(share * plan.graph_bytes)
+
+
+def check_capture(name, share, runs_again, leaves, **options):
+    """Checks that the graph of a step has the values, the time and the memory of the step."""
+    budget = budget_of(share, **{key: value for key, value in options.items() if key == "kernels"})
+    one = Captured(budget, **options)
+    plan, count = tidepool_torch.plans()[-1], len(tidepool_torch.plans())
+    assert (plan.runs_again > 0, plan.copies_out > 0) == (runs_again, leaves), (name, plan)
+    with traffic.noted() as noted:
+        one.step_beside()
+    work, numbers = traffic.work_of(one.step_beside), random_numbers_of(one.step_beside)
+    with torch.cuda.stream(one.stream):
+        time = traffic.milliseconds_of(one.step)
+    with traffic.noted() as in_graph:
+        one.capture()
+    if "kernels" not in options:  # functions of Inductor are no operators
+        check_sources(noted.operators, in_graph.captured)
+        assert any(one.batch[0].data_ptr() == begin for _, reads, _ in in_graph.captured for begin, _ in reads)
+    assert traffic.nodes_of(one.graph)[1] == plan.copies_out + plan.copies_in, (traffic.nodes_of(one.graph), plan)
+    one.graph.instantiate()
+    # PyTorch writes the seed and the offset of random numbers before a replay: two kernels of 5 us.
+    assert traffic.work_of(one.graph.replay) == work + 10_000 > 10_000, (traffic.work_of(one.graph.replay), work)
+    assert random_numbers_of(one.graph.replay) == numbers > 0, numbers
+    time_of_replay = traffic.milliseconds_of(one.graph.replay)
+    reserved = torch.cuda.max_memory_reserved()
+    print(f"{name:24} budget {budget / GIB:.3f} GiB, reserved {reserved / GIB:.3f}  step {time:.3f} ms, replay {time_of_replay:.3f}"
+          f"  again {plan.runs_again}  out {plan.copies_out}", flush=True)
+    assert time_of_replay <= 1.01 * time, (name, time, time_of_replay)
+    assert reserved <= 1.01 * budget, (name, reserved, budget)
+    assert len(tidepool_torch.plans()) == count
+
+
+def check_sources(operators, captured):
+    """Checks that captured operators are those of a step, and that each reads results of the same ones, in several replays too."""
+    (expected,), (first, *others) = traffic.sources(operators), traffic.sources(captured, 3)
+    assert first == expected and all(other == first for other in others)
+
+
+def check_captures():
+    for name, share, runs_again, leaves, options in (
+            ("all in a graph", 2, False, False, {}), ("reruns in a graph", 0.6, True, False, {"link": "none"}),
+            ("copies in a graph", 0.8, False, True, {"link": "2TB/s"}), ("both in a graph", 0.5, True, True, {"link": "20GB/s"})):
+        check_capture(name, share, runs_again, leaves, **options)
+
+
+def check_captured_kernels_of_inductor():
+    for name, share, runs_again, leaves, options in (("reruns, fused, in a graph", 0.6, True, False, {"link": "none"}),
+                                                     ("both, fused, in a graph", 0.6, True, True, {"link": "20GB/s"})):
+        check_capture(name, share, runs_again, leaves, kernels="inductor", **options)
+
+
+def check_graphed_callables():
+    """Checks a forward and a backward pass in graphs of their own, with copies from one to the other."""
+    one = Captured(budget_of(0.5), link="20GB/s")
+    with traffic.noted() as noted:
+        call = torch.cuda.make_graphed_callables(one.call, tuple(one.batch))
+    assert tidepool_torch.plans()[-1].copies_out > 0, tidepool_torch.plans()[-1]
+    check_sources(noted.operators[-len(noted.captured):], noted.captured)
+    for _ in range(2):
+        one.optimizer.zero_grad(set_to_none=True)
+        call(*one.batch).backward()
+        one.optimizer.step()
+    assert all(parameter.grad is not None for parameter in one.model.parameters())
+
+
+def refused(part, body, stream, or_by_pytorch=None):
+    """Checks that a capture ends with an error that has a text in it, or one that newer versions of PyTorch raise before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream):
+                body()
+        except Exception as error:
+            text = f"{error} {error.__context__}"
+            assert part in text or (or_by_pytorch or part) in text, (part, text)
+        else:
+            raise AssertionError(f"a capture was not refused: {part}")
+    gc.collect()
+    assert not _slab.is_held(torch.device("cuda", 0))
+
+
+def check_refused_captures():
+    one = Captured(1 << 42, steps=0)
+    refused("is not planned yet. Run 3 steps", one.step, one.stream, "cannot JIT compile during CUDA graph capture")
+    one.step_beside()
+    refused("step 2 is to be planned again. Run 3 steps", one.step, one.stream)
+    for _ in range(3):
+        one.step_beside()
+    refused("hold", lambda: one.call(*one.batch), one.stream)  # the gradients
+    one.optimizer.zero_grad(set_to_none=True)
+    with torch.cuda.stream(one.stream):
+        loss = one.call(*one.batch)
+    refused("its forward pass was not captured", loss.backward, one.stream)
+    refused("division", lambda: one.step() or 1 / 0, one.stream)  # an error of the program
+    one.capture()
+    del one, loss
+    one = Captured(1 << 42, slab=False)
+    refused("no planned addresses", one.step, one.stream)
+
+
+def check_a_graph_holds_its_memory():
+    one, device = Captured(1 << 42), torch.device("cuda", 0)
+    one.capture()
+    one.graph.instantiate()
+    count, served = len(tidepool_torch.plans()), _slab.figures_of(device).served
+    one.optimizer.zero_grad(set_to_none=True)
+    assert not _slab.resize(device, 0) and _slab.figures_of(device).bytes > 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            one.step_beside()
+    assert [str(each.message) for each in caught if "takes memory beside it" in str(each.message)], caught
+    assert _slab.figures_of(device).served == served and len(tidepool_torch.plans()) == count
+    one.graph.replay()
+    one.graph.reset()
+    one.step_beside()
+    assert _slab.figures_of(device).served > served
+
+
 # Ranks ----------------------------------------------------------------------------------------------
 
 
@@ -299,8 +488,11 @@ if __name__ == "__main__":
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
-                  "loss_outside": check_loss_outside, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
+                  "loss_outside": check_loss_outside, "captures": check_captures, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
+                  "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
+        if not os.environ.get("TIDEPOOL_QUICK"):
+            checks["captured_inductor"] = check_captured_kernels_of_inductor
         if "WORLD_SIZE" in os.environ:
             torch.distributed.init_process_group("nccl")
             checks = {name: functools.partial(check_ranks, name) for name in RANKS}

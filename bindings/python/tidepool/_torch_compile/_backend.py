@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager, List, Mapping, Optional, Seque
 import torch
 from functorch.compile import default_partition
 
-from . import _buffers, _capture, _costs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _random, _sharing, _simplify, _slab
+from . import _buffers, _capture, _costs, _cuda_graphs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _random, _sharing, _simplify, _slab
 from ._emit import write
 from ._options import BudgetError
 from ._order import Problem, carry_out
@@ -293,6 +293,11 @@ class _Job:
 _jobs: "dict[int, _Job]" = {}
 
 
+def _keys_of_copies() -> List[int]:
+    """Returns the keys of the copies of all plans."""
+    return [key for job in _jobs.values() for region in job.graphs() for key in region.compiled.planner.keys if _operators.bytes_of(key)]
+
+
 # Planning -------------------------------------------------------------------------------------------
 
 
@@ -345,6 +350,8 @@ class _Planner:
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
         self.fusion: Optional[_capture.Fusion] = None
+        self.keys: List[int] = []  # of copies
+        self.was_captured = False  # whether the last forward pass was
         self.had_slab = False  # whether the last forward pass had a slab of the size of the plan
         self.device: Optional[torch.device] = None
 
@@ -388,6 +395,7 @@ class _Planner:
             captured = self._captured(joint, forward_count, link, has_slab)
         answer, order, written, self.places = self._searched(joint, captured, outside, has_slab)
         self._find_room()
+        self.keys = written.keys if device.type == "cuda" else []
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
         slab_bytes = self.places.height if self.places is not None else 0
@@ -532,6 +540,7 @@ class _Compiled:
     """The two graphs of one plan."""
 
     def __init__(self, region: "_Region", inputs: Any):
+        _cuda_graphs.check(not _cuda_graphs.is_captured(_CUDA), f"its graph of operators is not planned yet. {_WARM_UP}")
         self.planner = _Planner(region)
         self._watch: Optional[_Watch] = None
         self.call = _private.compile_joint(
@@ -577,6 +586,9 @@ class _SlabRun:
     def begin_forward(self) -> None:
         job, plan, region = self.planner.job, self.planner.plan, self.planner.region
         device = self.planner.device
+        self.planner.was_captured = self._hold()
+        if self.planner.was_captured:
+            return
         slab = _slab.figures_of(device)
         if self.planner.nest is not None and region.number:
             return
@@ -587,10 +599,19 @@ class _SlabRun:
         is_done = slab.bytes == wanted or _slab.resize(device, wanted)
         self.planner.had_slab = is_done or slab.bytes >= plan.slab_bytes
 
+    def _hold(self) -> bool:
+        """Lets the CUDA graph that is captured now hold the slab, and returns whether there is one."""
+        held = _cuda_graphs.current() if _cuda_graphs.is_captured(self.planner.device) else None
+        if held is not None:
+            held.hold_slab(self.planner.device)
+        return held is not None
+
     def end_forward(self) -> None:
         self.planner.job.open.append(self.planner.region)
 
     def begin_backward(self) -> None:
+        if self._hold():
+            _cuda_graphs.check(self.planner.was_captured, "its forward pass was not captured. Capture both passes")
         self.planner.job.begin_backward(self.planner.region)
 
     def passes(self, requests: Tuple[List[int], List[int]]) -> Callable[[], ContextManager[None]]:
@@ -614,6 +635,7 @@ class _Region:
         self.calls = 0
         self.emptied_at = 0  # the last call that gave PyTorch's cache back
         _optimizers.watch()
+        _cuda_graphs.watch(_keys_of_copies)
         self.first_step = _optimizers.steps()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
         self.compiled = _Compiled(self, inputs)
@@ -636,6 +658,8 @@ class _Region:
 
     def _is_outgrown(self) -> bool:
         """Returns whether there are more tensors than planned, such as the state of an optimizer after the first step."""
+        if self.compiled.planner.places is not None and _slab.is_held(self.compiled.planner.device):
+            return False
         if _operators.statistics["stayed"]:  # another plan would not make room for copies that stay on the device
             return False
         if self.compiled.planner.nest is not self.nest:
@@ -685,9 +709,37 @@ class _Region:
         return self.outside.most > most
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.compiled.planner.device is not None:
-            _options.refuse_capture(self.compiled.planner.device.type)
+        if self.compiled.planner.plan is not None and _cuda_graphs.is_captured(self.compiled.planner.device):
+            self._refuse_capture()
+            return self.job.begin(self, arguments)._run_captured(arguments)
         return self.job.begin(self, arguments)._run(arguments)
+
+    def _refuse_capture(self) -> None:
+        """Raises RuntimeError for a step that no CUDA graph can hold."""
+        planner = self.compiled.planner
+        _cuda_graphs.check(_cuda_graphs.current() is not None, "the capture did not begin by a torch.cuda.CUDAGraph. Use torch.cuda.graph() "
+                           "or make_graphed_callables()")
+        _cuda_graphs.check(planner.places is not None and not self.job.is_tangled, "its tensors have no planned addresses. They need slab=True, a C++ "
+                           "compiler, and backward passes in the reverse order of their forward passes")
+
+    def _is_settled(self) -> bool:
+        """Returns whether the next step keeps the plan."""
+        planner = self.compiled.planner
+        is_grown = _reserved(planner.device) > planner.plan.outside_bytes + planner.plan.budget // 100
+        return planner.nest is self.nest and self.calls > 1 and (self.calls > self.planned_at or not is_grown)
+
+    def _run_captured(self, arguments: Any) -> Any:
+        """Runs the step as it was planned. In a capture nothing is planned, measured or waited for."""
+        planner, check = self.compiled.planner, _cuda_graphs.check
+        is_first = planner.nest is None or not self.number
+        check(self._is_settled(), f"step {self.calls + 1} is to be planned again. {_WARM_UP}")
+        figures = _slab.figures_of(planner.device)
+        needed = max(offset + size for passes in (planner.places.forward, planner.places.backward) for size, offset in zip(*passes))
+        check(figures.bytes >= needed, f"the last step had other shapes, or another graph holds memory for such: {figures.bytes} bytes, expected at "
+              f"least {needed}. Run a step of these shapes before the capture, and capture the largest shapes first")
+        check(not is_first or bool(self.job.open) or 2 * figures.live_bytes <= max(planner.gradient_bytes, 2 * _SMALL), "tensors of an earlier step hold "
+              f"{figures.live_bytes} bytes of its memory. Call optimizer.zero_grad(set_to_none=True) before the capture, and delete its results")
+        return self.compiled.call(*arguments)
 
     def _run(self, arguments: Any) -> Any:
         self.calls += 1
@@ -717,6 +769,9 @@ def _move_gradients_out(tensors: Sequence[Any], device: torch.device) -> None:
         one.grad = gradient.to(device)
 
 
+_CUDA = torch.device("cuda")
+_WARM_UP = ("Run 3 steps outside of the capture first, or 6 of a program with graph breaks, such as by num_warmup_iters of "
+            "make_graphed_callables()")
 _OFTEN = 4  # calls within which memory that comes again belongs to the steps
 _SMALL = 1 << 20  # bytes of gradients that may stay in a slab
 
@@ -751,5 +806,4 @@ def backend(module: torch.fx.GraphModule, inputs: Any, *, options: Optional[Mapp
     """Compiles a graph of Dynamo for torch.compile(model, backend="tidepool", options={"budget": ...})."""
     if unknown:
         raise ValueError(f"the backend 'tidepool' takes no {', '.join(map(repr, unknown))}, expected options={{\"budget\": ...}}")
-    _options.refuse_capture("cuda")
     return torch.compiler.disable(_Region(module, inputs, _options.check(options)).__call__)

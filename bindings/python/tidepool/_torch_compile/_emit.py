@@ -17,7 +17,7 @@ __all__ = ["Written", "write"]
 
 _keys = itertools.count()  # of copies, for all plans of the process
 
-Written = collections.namedtuple("Written", "forward backward runs_again copies_out copies_in")
+Written = collections.namedtuple("Written", "forward backward runs_again copies_out copies_in keys")
 
 
 class _Writer:
@@ -181,7 +181,7 @@ class _Writer:
             graph.eliminate_dead_code(_has_effect)
             graph.lint()
             modules.append(fx.GraphModule(self.joint, graph))
-        return Written(*modules, self.counts["again"], self.counts["out"], self.counts["in"])
+        return Written(*modules, self.counts["again"], self.counts["out"], self.counts["in"], list(self.keys.values()))
 
 
 def _has_effect(node):

@@ -45,7 +45,7 @@ def _is_view(node: fx.Node) -> bool:
     return _storages(node) <= set().union(*(_storages(one) for one in node.all_input_nodes), set())
 
 
-def _is_elementwise(target: torch._ops.OpOverload) -> bool:
+def _is_elementwise(target: _private.Operator) -> bool:
     """Returns whether each element of an operator's result has a value of its own."""
     return torch.Tag.pointwise in target.tags or target.overloadpacket in _WITH_ELEMENTS or target is _private.random_of_seed()
 
@@ -53,7 +53,7 @@ def _is_elementwise(target: torch._ops.OpOverload) -> bool:
 def _may_fuse(node: fx.Node) -> bool:
     """Returns whether Inductor makes loops of a node's operator, which takes nothing but tensors of one device, and no complex ones."""
     target = node.target
-    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or _private.is_in_place(target):
+    if node.op != "call_function" or not isinstance(target, _private.Operator) or _private.is_in_place(target):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(target) or target.overloadpacket in _OTHERS):
         return False

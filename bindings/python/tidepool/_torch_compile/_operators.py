@@ -8,6 +8,7 @@
 
 A copy on the host has one dimension: the whole storage. A key names the copies of one datum of one plan. The host never waits.
 Copies of each direction have a stream of their own. A copy for which the host has no pinned memory stays on the device.
+In a capture into a CUDA graph these streams are forks of the captured one, and the pinned memory was there before.
 Tensors of the CPU are copied at once: then they play the part of the device, for tests.
 """
 import torch
@@ -15,7 +16,8 @@ from torch import fx
 
 from . import _pinning
 
-__all__ = ["arrive", "flat", "join", "offload", "prefetch", "release", "statistics"]
+__all__ = ["arrive", "begin_capture", "bytes_of", "end_capture", "flat", "host_tensor", "join", "join_captured", "offload", "prefetch", "release",
+           "statistics"]
 
 statistics = {"bytes_out": 0, "bytes_in": 0, "copies_out": 0, "copies_in": 0, "stayed": 0}
 
@@ -26,11 +28,17 @@ class _Copies:
     def __init__(self, device):
         self.out = torch.cuda.Stream(device)
         self.into = torch.cuda.Stream(device)
-        self._events = {}
+        self.events = {}
+
+    def forget(self):
+        """Waits on the host for all copies, after which no event of them is waited for."""
+        for stream in (self.out, self.into):
+            stream.synchronize()
+        self.events.clear()
 
     def record(self, key, stream):
         # Two forward passes before a backward pass record a key twice. The later event serves both: a stream runs in order.
-        self._events.setdefault((key, stream is self.out), torch.cuda.Event()).record(stream)
+        self.events.setdefault((key, stream is self.out), torch.cuda.Event()).record(stream)
 
     def await_out(self, key, stream):
         self._await((key, True), stream)
@@ -39,7 +47,7 @@ class _Copies:
         self._await((key, False), stream)
 
     def _await(self, name, stream):
-        event = self._events.get(name)
+        event = self.events.get(name)
         if event is not None:
             stream.wait_event(event)
 
@@ -54,11 +62,18 @@ def _copies_of(device):
 
 
 def join(device):
-    """Lets the current stream wait for all copies of a device. For a graph that an error has ended."""
+    """Lets the current stream wait for all copies of a device, or for those in its capture into a CUDA graph."""
     copies = _copies.get(device.index)
     if copies is not None:
+        is_captured = torch.cuda.is_current_stream_capturing()
         for stream in (copies.out, copies.into):
-            torch.cuda.current_stream(device).wait_stream(stream)
+            if _is_captured(stream) == is_captured:
+                torch.cuda.current_stream(device).wait_stream(stream)
+
+
+def _is_captured(stream):
+    with torch.cuda.stream(stream):
+        return torch.cuda.is_current_stream_capturing()
 
 
 def _all_of(x):
@@ -71,8 +86,12 @@ def flat(x, device, **options):
     return torch.empty(x.untyped_storage().nbytes() // x.element_size(), dtype=x.dtype, device=device, **options)
 
 
-def _host_tensor(x):
+def _host_tensor(x, key):
     """Returns memory of the host for the storage of a tensor, pinned for one of a GPU; None if there is no more of it."""
+    if captured_hosts is not None and x.is_cuda:
+        _captured_keys.add(key)
+        statistics["stayed"] += key not in captured_hosts
+        return captured_hosts.get(key)
     try:
         return flat(x, "cpu", pin_memory=x.is_cuda)
     except RuntimeError as error:
@@ -83,11 +102,49 @@ def _host_tensor(x):
 
 # The size, the strides and the storage offset of copies on the host, by their keys. Fake tensors have others for some operators.
 _layouts = {}
+_wholes = {}  # the elements of their storages, and the type of these
+
+# In a capture into a CUDA graph: memory of the host by the keys of copies, and the keys that were in use.
+captured_hosts = None
+_captured_keys = set()
+
+
+def host_tensor(key):
+    """Returns pinned memory for a copy that has been made before."""
+    count, dtype = _wholes[key]
+    return torch.empty(count, dtype=dtype, pin_memory=True)
+
+
+def bytes_of(key):
+    """Returns the bytes of a copy; 0 for one that was never made."""
+    count, dtype = _wholes.get(key, (0, torch.uint8))
+    return count * dtype.itemsize
+
+
+def begin_capture():
+    """Prepares a capture into a CUDA graph, in which no earlier event may be waited for."""
+    for copies in _copies.values():
+        copies.forget()
+    _captured_keys.clear()
+
+
+def join_captured():
+    """Lets the captured stream wait for the copies in its capture, which ends."""
+    if torch.cuda.is_current_stream_capturing():
+        join(torch.device("cuda", torch.cuda.current_device()))
+    for copies in _copies.values():
+        copies.events.clear()
+
+
+def end_capture():
+    """Returns the keys of the copies in the capture that has ended."""
+    return set(_captured_keys)
 
 
 def _offload(x, key):
     _layouts[key] = x.size(), x.stride(), x.storage_offset()
-    host = _host_tensor(x)
+    _wholes[key] = x.untyped_storage().nbytes() // x.element_size(), x.dtype
+    host = _host_tensor(x, key)
     if host is None:
         return _all_of(x).clone()  # an operator returns none of its arguments
     statistics["bytes_out"] += x.untyped_storage().nbytes()
@@ -96,6 +153,7 @@ def _offload(x, key):
         return host.copy_(_all_of(x))
     copies = _copies_of(x.device)
     copies.out.wait_stream(torch.cuda.current_stream(x.device))
+    copies.await_in(key, copies.out)  # of the copy before, which has the same memory in a capture
     with torch.cuda.stream(copies.out):
         host.copy_(_all_of(x), non_blocking=True)
     copies.record(key, copies.out)

@@ -93,8 +93,9 @@ def check(given: Optional[Mapping[str, Any]]) -> Options:
 def refuse_capture(device_type: str) -> None:
     """Raises RuntimeError while the current stream is captured into a CUDA graph."""
     if device_type == "cuda" and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
-        raise RuntimeError("tidepool: training in a budget cannot be captured into a CUDA graph: a replay would plan no step and take no "
-                           "pinned memory. Run the step without torch.cuda.graph() and make_graphed_callables(), or without a budget")
+        raise RuntimeError("tidepool: a step within tidepool.torch.offload() cannot be captured into a CUDA graph: a replay would plan no step "
+                           "and take no pinned memory. Compile the model with tidepool.torch.compile(), or run the step without "
+                           "torch.cuda.graph() and make_graphed_callables()")
 
 
 def size_text(size: float) -> str:

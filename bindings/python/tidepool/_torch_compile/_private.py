@@ -4,13 +4,13 @@ import functools
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-__all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST",
-           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "flops_of", "has_eager_random",
+__all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "Operator",
+           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
            "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
            "mutations", "other_inputs", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
            "watch_saved_tensors_hooks"]
@@ -45,6 +45,11 @@ def real_tensors():
     return unset_fake_temporarily()
 
 
+def fake_tensors():
+    """Returns a context in which tensors are fake."""
+    return FakeTensorMode()
+
+
 def storage_key(tensor):
     """Returns a number that tensors with one storage share."""
     return tensor.untyped_storage()._cdata
@@ -52,7 +57,7 @@ def storage_key(tensor):
 
 def is_in_place(target):
     """Returns whether an operator changes an argument."""
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+    return isinstance(target, Operator) and target._schema.is_mutable
 
 
 def is_of_higher_order(target):
@@ -119,6 +124,7 @@ def keeps_saved_tensors():
 
 # Operators ------------------------------------------------------------------------------------------
 
+Operator = torch._ops.OpOverload
 BATCH_NORM = torch.ops.aten._native_batch_norm_legit_functional.default
 BATCH_NORM_IN_PLACE = torch.ops.aten._native_batch_norm_legit.default
 BATCH_NORM_WITHOUT_STATISTICS = torch.ops.aten._native_batch_norm_legit.no_stats

@@ -61,7 +61,7 @@ def _function(size: Sequence[int], mode: str, device: torch.device) -> Callable[
     graph = fx.Graph()
     seed = graph.placeholder("seed")
     graph.output((graph.call_function(_private.random_of_seed(), (list(size), seed, mode)),))
-    with torch._subclasses.FakeTensorMode():
+    with _private.fake_tensors():
         example = torch.empty((), dtype=torch.int64, device=device)
     return _private.compile_by_inductor(fx.GraphModule({}, graph), [example])
 

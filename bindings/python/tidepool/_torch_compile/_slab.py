@@ -3,7 +3,11 @@
 
 An allocator around PyTorch's (bindings/torch/slab) serves them, compiled for the installed version of PyTorch on first
 use. A request that is not as planned, or comes while its place is taken, goes on to PyTorch's allocator.
+
+CUDA graphs have addresses of the slab. Then it stays as it is, and belongs to passes that are captured: all others take memory
+beside it, since a replay would write over theirs.
 """
+import collections
 import contextlib
 import ctypes
 import functools
@@ -12,7 +16,7 @@ from typing import Any, Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import torch
 
-__all__ = ["Figures", "Note", "Pass", "figures_of", "is_there", "noted", "resize"]
+__all__ = ["Figures", "Note", "Pass", "figures_of", "hold", "is_held", "is_there", "let_go", "noted", "resize"]
 
 
 class Note(NamedTuple):
@@ -60,8 +64,33 @@ def _call(name: str, *arguments: Any) -> None:
     _torch_build.check(getattr(_library(), f"tidepool_slab_{name}")(*arguments))
 
 
+_holders: "collections.Counter[int]" = collections.Counter()  # CUDA graphs with addresses in the slab of a device
+
+
+def hold(device: torch.device) -> None:
+    """Keeps the slab of a device for one more CUDA graph."""
+    _holders[device.index] += 1
+
+
+def let_go(device: torch.device) -> None:
+    _holders[device.index] -= 1
+
+
+def is_held(device: torch.device) -> bool:
+    return _holders[device.index] > 0
+
+
+@functools.lru_cache(maxsize=None)
+def _warn_of_memory_beside() -> None:
+    warnings.warn("tidepool: a step outside of the CUDA graph that holds the memory of the budget takes memory beside it. Replay the graph, or "
+                  "delete it", RuntimeWarning, stacklevel=2)
+
+
 def resize(device: torch.device, size: int) -> bool:
-    """Gives a device's slab a size, or its memory back for 0. Returns False, without a change, while a tensor lives in it."""
+    """Gives a device's slab a size, or its memory back for 0. Returns False, without a change, while a tensor lives in it, or a CUDA graph
+    holds it."""
+    if is_held(device):
+        return False
     done = ctypes.c_int()
     _call("resize", device.index, ctypes.c_int64(size), ctypes.byref(done))
     return bool(done.value)
@@ -97,7 +126,11 @@ class Pass:
 
     @contextlib.contextmanager
     def followed(self, device: torch.device) -> Iterator[None]:
-        """Serves the requests of the calling thread by the plan."""
+        """Serves the requests of the calling thread by the plan, but those of passes outside of the CUDA graphs that hold the slab."""
+        if is_held(device) and not torch.cuda.is_current_stream_capturing():
+            _warn_of_memory_beside()
+            yield
+            return
         _call("begin", device.index, ctypes.c_int64(len(self._sizes)), self._sizes, self._offsets)
         try:
             yield
