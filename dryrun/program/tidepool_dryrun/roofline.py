@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time and the memory of an operator on a GPU that is not there: the roofline of its operations and its bytes, and the rules by which
 PyTorch chooses scratch memory."""
-# The clock of dry runs has the same figures: dryrun/runtime/cudart/assumed_time.h and dryrun/libraries/gpu.h.
+# The clock of dry runs has the same figures: assumed_time.h and attention.cc of dryrun/runtime/cudart, and dryrun/libraries/gpu.h.
 LAUNCH = 5e-6  # seconds
 EFFICIENCY = 0.8  # of products
+ATTENTION = {True: 0.35, False: 0.6}  # from Hopper on, and before
 WIDE = ("convolution",)  # PyTorch lets its floats have the precision of TF32
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm"}
 # Bytes of a handle of cuBLAS, which each thread has: 32 MiB on Hopper (cublasSetWorkspace in ATen/cuda/CublasHandlePool.cpp).
@@ -28,7 +29,8 @@ def seconds(torch, gpu, function, used, made, operations):
     rate = rates.get(type_, floats)
     if type_ == torch.float32 and gpu.capability >= 80 and any(part in name_of(function) for part in WIDE):
         rate = halves / 2
-    return LAUNCH + max(passed, operations / (rate * EFFICIENCY))
+    efficiency = ATTENTION[gpu.capability >= 90] if "attention" in name_of(function) else EFFICIENCY
+    return LAUNCH + max(passed, operations / (rate * efficiency))
 
 
 def library_bytes(gpu):

@@ -3,8 +3,10 @@
 #ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
 #define TIDEPOOL_DRYRUN_RUNTIME_CUDART_ASSUMED_TIME_H_
 
+#include <algorithm>
 #include <cstdint>
 
+#include "dryrun/runtime/cudart/attention.h"
 #include "dryrun/runtime/cudart/control.h"
 
 namespace tidepool::cudart_host {
@@ -23,6 +25,19 @@ inline std::int64_t AssumedTimeOfLink(const CudartHostConfig& config, double byt
     link.assumed_bytes_per_second = config.assumed_link_bytes_per_second;
   }
   return config.assumed_bytes_per_second == 0 ? 0 : AssumedTime(link, bytes);
+}
+
+struct KernelWork {
+  std::int64_t bytes = 0;
+  double operations = 0;  // of attention
+};
+
+// Returns the time of a launch, and that of the bytes or the operations, whichever is longer.
+inline std::int64_t AssumedTimeOfKernel(const CudartHostConfig& config, const KernelWork& work) {
+  const double rate =
+      config.assumed_operations_per_second * EfficiencyOfAttention(config.capability);
+  const double bytes = rate > 0 ? work.operations / rate * config.assumed_bytes_per_second : 0;
+  return AssumedTime(config, std::max(static_cast<double>(work.bytes), bytes));
 }
 
 // Kernels for elements give each thread four floats to read or write.

@@ -30,6 +30,8 @@ struct CudartHostConfig {
   // The bandwidth of memory by which kernels are assumed to take time on the clock of events; 0:
   // none. Nothing waits for this time.
   double assumed_bytes_per_second;
+  // The peak of tensor cores for 16-bit numbers, by which kernels for attention take time; 0: none.
+  double assumed_operations_per_second;
   // The rate of copies between device and host in each direction; 0: as fast as memory.
   double assumed_link_bytes_per_second;
   int addresses;  // of memory: 0 as the host maps it, 1 ascending, 2 falling

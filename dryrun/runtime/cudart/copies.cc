@@ -133,7 +133,9 @@ void PassTime(const Runtime& runtime, const StreamRef& stream, const CopyShape& 
               bool from_is_host, bool to_is_host) {
   const auto bytes = static_cast<double>(shape.width) * static_cast<double>(shape.height);
   if (from_is_host == to_is_host) {
-    stream.PassTime(Engine::kKernels, AssumedTime(runtime.config(), bytes));
+    // A copy reads and writes; a fill writes.
+    const double moved = shape.from == nullptr ? bytes : 2 * bytes;
+    stream.PassTime(Engine::kKernels, AssumedTime(runtime.config(), moved));
   } else {
     stream.PassTime(to_is_host ? Engine::kOut : Engine::kIn,
                     AssumedTimeOfLink(runtime.config(), bytes));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,9 +15,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "dryrun/runtime/cudart/assumed_time.h"
+#include "dryrun/runtime/cudart/attention.h"
 #include "dryrun/runtime/cudart/call.h"
 #include "dryrun/runtime/cudart/control.h"
 #include "dryrun/runtime/cudart/errors.h"
+#include "dryrun/runtime/cudart/kernel_bytes.h"
 #include "dryrun/runtime/cudart/known_copies.h"
 #include "dryrun/runtime/cudart/memory_operations.h"
 #include "dryrun/runtime/cudart/own_stream.h"
@@ -35,36 +38,61 @@ void WarnOnce() {
   });
 }
 
-// The names of kernels, by the functions that stand for them on the host. Thread-safe.
-class KernelNames {
- public:
-  void Add(const void* host, const char* name) {
-    const locks::MutexLock lock(&mutex_);
-    names_[host] = name;
-  }
-  std::string Of(const void* host) const {
-    const locks::MutexLock lock(&mutex_);
-    const auto found = names_.find(host);
-    return found == names_.end() ? "unregistered" : found->second;
-  }
-
- private:
-  mutable locks::Mutex mutex_;
-  absl::flat_hash_map<const void*, std::string> names_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Is never destroyed: libraries register kernels until the end of the process.
-KernelNames& Names() {
-  static KernelNames* const names = new KernelNames();
-  return *names;
-}
-
-std::int64_t ThreadsOf(dim3 grid, dim3 block) {
+std::int64_t ThreadsOf(const KernelLaunch& launch) {
+  const dim3 grid = launch.grid;
+  const dim3 block = launch.block;
   return std::int64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
 }
 
-std::int64_t ThreadsOf(const cudaLaunchConfig_t* config) {
-  return config == nullptr ? 0 : ThreadsOf(config->gridDim, config->blockDim);
+// Compiled kernels, by the functions that stand for them on the host. Thread-safe.
+class Kernels {
+ public:
+  void Add(const void* host, const char* name) {
+    const locks::MutexLock lock(&mutex_);
+    kernels_[host] = {.name = name, .known = nullptr};
+  }
+  std::string NameOf(const void* host) const {
+    const locks::MutexLock lock(&mutex_);
+    const auto found = kernels_.find(host);
+    return found == kernels_.end() ? "unregistered" : found->second.name;
+  }
+  // Returns the work of a launch. Bytes are a guess from its threads where they are not known.
+  KernelWork WorkOf(const void* host, const KernelLaunch& launch) {
+    const locks::MutexLock lock(&mutex_);
+    const auto found = kernels_.find(host);
+    if (found == kernels_.end()) return {.bytes = AssumedBytesOf(ThreadsOf(launch))};
+    const KernelBytes& known = KnownOf(found->second);
+    const std::int64_t bytes = known.Of(launch);
+    return {.bytes = bytes < 0 ? AssumedBytesOf(ThreadsOf(launch)) : bytes,
+            .operations = OperationsOfAttention(known.parts(), launch)};
+  }
+
+ private:
+  struct Kernel {
+    std::string name;
+    std::unique_ptr<const KernelBytes> known;  // from the first launch on
+  };
+
+  static const KernelBytes& KnownOf(Kernel& kernel) {
+    if (kernel.known == nullptr) {
+      kernel.known = std::make_unique<const KernelBytes>(kernel.name.c_str());
+    }
+    return *kernel.known;
+  }
+
+  mutable locks::Mutex mutex_;
+  absl::flat_hash_map<const void*, Kernel> kernels_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Is never destroyed: libraries register kernels until the end of the process.
+Kernels& Compiled() {
+  static Kernels* const kernels = new Kernels();
+  return *kernels;
+}
+
+KernelLaunch LaunchOf(const cudaLaunchConfig_t* config, void** arguments) {
+  if (config == nullptr) return {.grid = {}, .block = {}, .arguments = arguments};
+  return {.grid = config->gridDim, .block = config->blockDim, .arguments = arguments};
 }
 
 // Lets the stream be busy for the time of a kernel.
@@ -103,13 +131,13 @@ void PassLaunch(const Runtime& runtime, const StreamRef& stream, Engine engine, 
   if (launch > 0) stream.PassTime(engine, launch + static_cast<std::int64_t>(seconds * 1e9));
 }
 
-cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
+cudaError_t Launch(const char* function, const void* kernel, const KernelLaunch& launch,
                    cudaStream_t handle) {
-  const std::int64_t bytes = moved_bytes < 0 ? AssumedBytesOf(threads) : moved_bytes;
-  return Launch(function, handle, Names().Of(kernel),
-                [bytes](Runtime& runtime, const StreamRef& stream) {
-                  const auto moved = static_cast<double>(bytes);
-                  stream.PassTime(Engine::kKernels, AssumedTime(runtime.config(), moved));
+  const KernelWork work =
+      moved_bytes < 0 ? Compiled().WorkOf(kernel, launch) : KernelWork{.bytes = moved_bytes};
+  return Launch(function, handle, Compiled().NameOf(kernel),
+                [work](Runtime& runtime, const StreamRef& stream) {
+                  stream.PassTime(Engine::kKernels, AssumedTimeOfKernel(runtime.config(), work));
                   return QueueForgetting(runtime, stream);
                 });
 }
@@ -190,7 +218,7 @@ void __cudaUnregisterFatBinary(void** /*handle*/) {}
 void __cudaRegisterFunction(void** /*handle*/, const char* host, char* /*device*/, const char* name,
                             int /*limit*/, uint3* /*thread*/, uint3* /*block*/,
                             dim3* /*block_size*/, dim3* /*grid_size*/, int* /*warp_size*/) {
-  Names().Add(host, name);
+  Compiled().Add(host, name);
 }
 void __cudaRegisterVar(void** /*handle*/, char* /*host*/, char* /*device*/, const char* /*name*/,
                        int /*ext*/, size_t /*bytes*/, int /*constant*/, int /*global*/) {}
@@ -221,36 +249,35 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
   return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** /*arguments*/,
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
                                size_t /*shared_bytes*/, cudaStream_t stream) {
-  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
+  return Launch(__func__, kernel, {grid, block, arguments}, stream);
 }
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block,
-                                    void** /*arguments*/, size_t /*shared_bytes*/,
-                                    cudaStream_t stream) {
-  return Launch(__func__, kernel, ThreadsOf(grid, block), OrOwn(stream));
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                                    size_t /*shared_bytes*/, cudaStream_t stream) {
+  return Launch(__func__, kernel, {grid, block, arguments}, OrOwn(stream));
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** /*arguments*/,
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
                              size_t /*shared_bytes*/, cudaStream_t stream) {
-  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
+  return Launch(__func__, kernel, {grid, block, arguments}, stream);
 }
-cudaError_t cudaLaunchKernel_ptsz(const void* kernel, dim3 grid, dim3 block, void** /*arguments*/,
+cudaError_t cudaLaunchKernel_ptsz(const void* kernel, dim3 grid, dim3 block, void** arguments,
                                   size_t /*shared_bytes*/, cudaStream_t stream) {
-  return Launch(__func__, kernel, ThreadsOf(grid, block), OrOwn(stream));
+  return Launch(__func__, kernel, {grid, block, arguments}, OrOwn(stream));
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
-                                void** /*arguments*/) {
-  return Launch(__func__, kernel, ThreadsOf(config), config == nullptr ? nullptr : config->stream);
+                                void** arguments) {
+  return Launch(__func__, kernel, LaunchOf(config, arguments),
+                config == nullptr ? nullptr : config->stream);
 }
 cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* kernel,
-                                     void** /*arguments*/) {
-  return Launch(__func__, kernel, ThreadsOf(config),
+                                     void** arguments) {
+  return Launch(__func__, kernel, LaunchOf(config, arguments),
                 OrOwn(config == nullptr ? nullptr : config->stream));
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block,
-                                        void** /*arguments*/, size_t /*shared_bytes*/,
-                                        cudaStream_t stream) {
-  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
+cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                        size_t /*shared_bytes*/, cudaStream_t stream) {
+  return Launch(__func__, kernel, {grid, block, arguments}, stream);
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {

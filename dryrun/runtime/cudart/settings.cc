@@ -48,6 +48,15 @@ void ReadAddresses(int& addresses) {
   }
 }
 
+// The third number is that of tensor cores. The stand-ins for libraries report other texts.
+void ReadOperations(double& operations) {
+  const char* const rates = std::getenv("CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND");
+  double doubles = 0;
+  double floats = 0;
+  if (rates == nullptr) return;
+  if (std::sscanf(rates, "%lf,%lf,%lf", &doubles, &floats, &operations) != 3) operations = 0;
+}
+
 bool IsFault(const std::vector<std::string>& parts, std::int64_t& n, int& error) {
   return parts.size() == 3 && absl::SimpleAtoi(parts[1], &n) && n > 0 &&
          absl::SimpleAtoi(parts[2], &error) && error > 0;
@@ -71,6 +80,7 @@ CudartHostConfig ConfigOfEnvironment() {
                              .l2_bytes = 40 << 20,
                              .has_data = 1,
                              .assumed_bytes_per_second = 0,
+                             .assumed_operations_per_second = 0,
                              .assumed_link_bytes_per_second = 0,
                              .addresses = 0,
                              .dies_of_destroyed_streams = 0,
@@ -94,6 +104,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_L2", 0, config.l2_bytes);
   Read("CUDART_HOST_DATA", 0, config.has_data);
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
+  ReadOperations(config.assumed_operations_per_second);
   Read("CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND", 0.0, config.assumed_link_bytes_per_second);
   ReadAddresses(config.addresses);
   Read("CUDART_HOST_DIES_OF_DESTROYED_STREAMS", 0, config.dies_of_destroyed_streams);

@@ -690,7 +690,9 @@ class RooflineTest(unittest.TestCase):
     def test_has_the_figures_of_the_clock_of_dry_runs(self):
         launch = re.search(r"kLaunch = (\d+);", (SOURCE / "dryrun/runtime/cudart/assumed_time.h").read_text())
         efficiency = re.search(r"efficiency = ([0-9.]+);", (SOURCE / "dryrun/libraries/gpu.h").read_text())
+        attention = re.search(r"kHopper \? ([0-9.]+) : ([0-9.]+);", (SOURCE / "dryrun/runtime/cudart/attention.cc").read_text())
         self.assertEqual((round(roofline.LAUNCH * 1e9), roofline.EFFICIENCY), (int(launch[1]), float(efficiency[1])))
+        self.assertEqual(roofline.ATTENTION, {True: float(attention[1]), False: float(attention[2])})
 
 
 class FreeHostTest(unittest.TestCase):
