@@ -128,8 +128,7 @@ Rule Sum(std::vector<Term> terms) {
   };
 }
 
-// -------------------------------------------------------------------- reductions and
-// concatenations
+// ------------------------------------------------------------------- reductions, concatenations
 
 // ReduceConfig in ReduceOp, after an operation and its first value of unknown sizes: found by the
 // sizes of the block and the grid that it asks for.
