@@ -8,22 +8,61 @@
 #include <random>
 
 #include "lib/base/arithmetic.h"
+#include "lib/memory/plan/taken_addresses.h"
 
 namespace tidepool::plan {
 namespace {
 
-std::int64_t LowestPlace(const Instance& instance, const PlacedLists& placed, std::int32_t buffer) {
-  const std::int64_t alignment = instance.alignment[buffer];
-  const std::int64_t size = instance.size[buffer];
-  std::int64_t place = instance.FloorOf(buffer);
-  for (const auto& [offset, other] : placed.Around(buffer).by_offset) {
-    // The one branch ends the loop, so that a processor predicts it.
-    const bool overlaps = instance.Overlap(other, buffer);
-    if (static_cast<int>(overlaps) & static_cast<int>(offset >= place + size)) break;
-    const std::int64_t top = AlignUp(offset + instance.size[other], alignment);
-    place = std::max(place, overlaps ? top : place);
+// A tree over time is faster from this number of buffers on.
+constexpr std::int32_t kLeastForTree = 2'000;
+
+// The placed buffers in lists.
+class ListedBuffers {
+ public:
+  ListedBuffers(const Instance& instance, const Offsets& offsets)
+      : instance_(instance), placed_(instance, offsets, PlacedLists::Sorted::kByOffset) {}
+
+  void Insert(std::int32_t buffer, std::int64_t offset) { placed_.Insert(buffer, offset); }
+
+  std::int64_t LowestPlace(std::int32_t buffer) const {
+    const std::int64_t alignment = instance_.alignment[buffer];
+    const std::int64_t size = instance_.size[buffer];
+    std::int64_t place = instance_.FloorOf(buffer);
+    for (const auto& [offset, other] : placed_.Around(buffer).by_offset) {
+      // The one branch ends the loop, so that a processor predicts it.
+      const bool overlaps = instance_.Overlap(other, buffer);
+      if (static_cast<int>(overlaps) & static_cast<int>(offset >= place + size)) break;
+      const std::int64_t top = AlignUp(offset + instance_.size[other], alignment);
+      place = std::max(place, overlaps ? top : place);
+    }
+    return place;
   }
-  return place;
+
+ private:
+  const Instance& instance_;
+  PlacedLists placed_;
+};
+
+// Places each buffer of `order` without an offset in turn. Returns whether the budget was enough.
+template <typename Placed>
+bool PlaceInOrder(const Instance& instance, const std::vector<std::int32_t>& order,
+                  budget::Budget& budget, Offsets& offsets) {
+  Placed placed(instance, offsets);
+  for (const std::int32_t buffer : order) {
+    if (offsets[buffer] != kUnplaced) continue;
+    if (!budget.Take()) return false;
+    offsets[buffer] = placed.LowestPlace(buffer);
+    placed.Insert(buffer, offsets[buffer]);
+  }
+  return true;
+}
+
+bool CompleteWithin(const Instance& instance, const std::vector<std::int32_t>& order,
+                    budget::Budget& budget, Offsets& offsets) {
+  // A tree over time does not know of conflicts of streams.
+  return instance.conflicts.IsKnown() || instance.count() < kLeastForTree
+             ? PlaceInOrder<ListedBuffers>(instance, order, budget, offsets)
+             : PlaceInOrder<TakenAddresses>(instance, order, budget, offsets);
 }
 
 class OrderSearch {
@@ -95,23 +134,14 @@ std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order,
                                       budget::Budget& budget) {
   Offsets offsets(order.size(), kUnplaced);
-  PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
-  for (const std::int32_t buffer : order) {
-    if (!budget.Take()) return std::nullopt;
-    offsets[buffer] = LowestPlace(instance, placed, buffer);
-    placed.Insert(buffer, offsets[buffer]);
-  }
+  if (!CompleteWithin(instance, order, budget, offsets)) return std::nullopt;
   return offsets;
 }
 
 void CompleteByFirstFit(const Instance& instance, const std::vector<std::int32_t>& order,
                         Offsets& offsets) {
-  PlacedLists placed(instance, offsets, PlacedLists::Sorted::kByOffset);
-  for (const std::int32_t buffer : order) {
-    if (offsets[buffer] != kUnplaced) continue;
-    offsets[buffer] = LowestPlace(instance, placed, buffer);
-    placed.Insert(buffer, offsets[buffer]);
-  }
+  budget::Budget unlimited;
+  CompleteWithin(instance, order, unlimited, offsets);
 }
 
 bool IsFree(const Instance& instance, const PlacedLists& placed, std::int32_t buffer,

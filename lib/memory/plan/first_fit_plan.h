@@ -18,13 +18,14 @@
 namespace tidepool::plan {
 
 // Returns the plan for `order`, which has every buffer once. Returns no value when the budget is
-// spent. A step of the budget places one buffer: O(buffers placed around it).
+// spent. A step of the budget places one buffer: O(buffers placed around it) where there are few,
+// or several streams; otherwise O(free ranges between those).
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order,
                                       budget::Budget& budget);
 
 // Gives the buffers without an offset one by first fit, in the order `order`, which has every
-// buffer once. The other offsets stay. O(buffers placed around it) for each.
+// buffer once. The other offsets stay. A buffer takes a step of PlanByFirstFit.
 void CompleteByFirstFit(const Instance& instance, const std::vector<std::int32_t>& order,
                         Offsets& offsets);
 

@@ -30,8 +30,8 @@ struct LivesOptions {
 // largest first. Where that exceeds the capacity, the ejection search goes on from there. With a
 // plan near by the search begins with those of its offsets that are free, and returns the plan with
 // the fewest bytes that do not fit. The plan has offsets and a height, and no lower bound. Equal
-// arguments give equal plans unless the clock or a stop ends `whole`. O(buffers^2), and O(buffers
-// log buffers) a step.
+// arguments give equal plans unless the clock or a stop ends `whole`. O(buffers^1.5) as a
+// rule, and O(buffers log buffers) a step.
 Plan PlanLives(const std::vector<LivingBuffer>& buffers, const LivesOptions& options,
                budget::Budget& whole);
 

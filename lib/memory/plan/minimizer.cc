@@ -56,7 +56,8 @@ const std::array<KeyList, 3>& ExactOrders() {
   return orders;
 }
 
-// First-fit looks at all buffers placed around a buffer, which takes a second for this number.
+// With several streams first-fit looks at all buffers placed around a buffer, which takes a second
+// for this number.
 constexpr std::int32_t kMostForFirstFit = 20'000;
 // With more buffers, too few orders can be tried.
 constexpr std::int32_t kMostForOrderSearch = 1'000;

@@ -75,6 +75,7 @@ class Search {
         return {.kind = ExactAnswer::Kind::kTooManyStates, .states = nodes_.size()};
       }
       Expand(at, node);
+      if (!is_whole_) return {.kind = ExactAnswer::Kind::kNotWhole, .states = nodes_.size()};
     }
     return {.states = nodes_.size()};
   }
@@ -139,6 +140,11 @@ class Search {
       const int slots = actors_of_[first];
       most = std::max(most, (left + slots - 1) / slots);
       first += count;
+    }
+    for (const std::vector<std::size_t>& dividers : problem_.dividers) {
+      int left = 0;
+      for (const std::size_t actor : dividers) left += rest.seconds[actor] + state.left[actor];
+      most = std::max(most, left);
     }
     return most;
   }
@@ -235,15 +241,30 @@ class Search {
                  .is_action = true});
   }
 
+  using Parts = std::array<int, kMostActors>;  // seconds that an actor takes for one of its own
+
+  Parts PartsOf(const State& state) const {
+    Parts parts;
+    parts.fill(1);
+    for (const std::vector<std::size_t>& dividers : problem_.dividers) {
+      const auto running = static_cast<int>(std::ranges::count_if(
+          dividers, [&](std::size_t actor) { return state.operation[actor] != kIdle; }));
+      for (const std::size_t actor : dividers) parts[actor] = std::max(1, running);
+    }
+    return parts;
+  }
+
   void Advance(std::size_t at, const Node& node) {
     State next = node.state;
-    std::int16_t step = INT16_MAX;
+    const Parts parts = PartsOf(next);
+    int step = INT32_MAX;
     for (std::size_t i = 0; i < kMostActors; ++i) {
-      if (next.operation[i] != kIdle) step = std::min(step, next.left[i]);
+      if (next.operation[i] != kIdle) step = std::min(step, next.left[i] * parts[i]);
     }
     for (std::size_t i = 0; i < kMostActors; ++i) {
       if (next.operation[i] == kIdle) continue;
-      next.left[i] = static_cast<std::int16_t>(next.left[i] - step);
+      is_whole_ &= step % parts[i] == 0;
+      next.left[i] = static_cast<std::int16_t>(next.left[i] - step / parts[i]);
       if (next.left[i] == 0) next.operation[i] = kIdle;
     }
     Reach(next, {.seconds = node.seconds + step, .from = at});
@@ -265,6 +286,7 @@ class Search {
   std::vector<int> actors_of_;  // by first actor
   ExactSet due_;
   std::unordered_map<ExactSet, Rest> rests_;  // by started operations
+  bool is_whole_ = true;
   std::vector<Node> nodes_;
   std::unordered_map<State, std::size_t, StateHash> number_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open_;

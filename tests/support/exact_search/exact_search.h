@@ -43,6 +43,8 @@ struct ExactProblem {
   std::vector<ExactOperation> operations;
   std::vector<int> memory_units;  // by device
   std::size_t actors = 0;
+  // Sets of actors that advance at equal parts of one rate while several of them run.
+  std::vector<std::vector<std::size_t>> dividers = {};
   ExactSet begin;       // places with values at the start
   ExactSet end;         // and at the end, beside others
   ExactSet may_vanish;  // places that may be given up though an operation could still use them
@@ -56,7 +58,8 @@ struct ExactAction {
 };
 
 struct ExactAnswer {
-  enum class Kind { kOptimum, kNoSchedule, kTooManyStates };
+  // kNotWhole: dividers lead to times between whole seconds.
+  enum class Kind { kOptimum, kNoSchedule, kTooManyStates, kNotWhole };
 
   Kind kind = Kind::kNoSchedule;
   int seconds = 0;
@@ -65,7 +68,8 @@ struct ExactAnswer {
 };
 
 // Returns the least time at which all due operations have run and all places of `end` have values.
-// Starts and drops come at the start or at ends of operations: any other start could be earlier.
+// Starts and drops come at the start or at ends of operations: any other start could be earlier. A
+// later one may help where actors divide a rate, but the steps of a schedule never wait for a time.
 // The states are walked in the order of time and of a bound on the rest (A*). Exponential.
 ExactAnswer SearchExactly(const ExactProblem& problem, std::size_t most_states);
 

@@ -47,8 +47,7 @@ class Maker {
       compute_.push_back(AddActors(one.compute_streams));
       AddLink(device);
       if (Exchanges()) {
-        const bool is_new = device == 0 || !training.machine.peers.is_bus;
-        receive_.push_back(is_new ? AddActors(1) : receive_.back());
+        AddPeer(training.machine.peers);
       }
     }
     if (training.host_updates) cores_ = AddActors(training.machine.host.cores);
@@ -82,17 +81,35 @@ class Maker {
   const MachineLink& LinkOf(std::size_t device) const {
     return training_.machine.links[training_.machine.devices[device].link];
   }
-  // A link of several devices has one copy at a time in each direction, or one in all.
+  // The devices of a link divide it. Otherwise it has one copy at a time in each direction, or one
+  // in all.
   void AddLink(std::size_t device) {
     const std::vector<MachineDevice>& devices = training_.machine.devices;
+    const MachineLink& link = LinkOf(device);
     for (std::size_t other = 0; other < device; ++other) {
       if (devices[other].link != devices[device].link) continue;
-      out_.push_back(out_[other]);
-      in_.push_back(in_[other]);
+      out_.push_back(AddBeside(out_[other], link.sharing));
+      in_.push_back(link.full_duplex ? AddBeside(in_[other], link.sharing) : out_.back());
       return;
     }
     out_.push_back(AddActors(1));
-    in_.push_back(LinkOf(device).full_duplex ? AddActors(1) : out_.back());
+    in_.push_back(link.full_duplex ? AddActors(1) : out_.back());
+  }
+  void AddPeer(const PeerLinks& peers) {
+    const bool is_new = receive_.empty() || !peers.is_bus;
+    receive_.push_back(is_new ? AddActors(1) : AddBeside(receive_.front(), peers.sharing));
+  }
+  // Returns the actor of one more device on a link that has an actor.
+  std::size_t AddBeside(std::size_t actor, LinkSharing sharing) {
+    if (sharing == LinkSharing::kFirstComeFirstServed) return actor;
+    const std::size_t added = AddActors(1);
+    for (std::vector<std::size_t>& dividers : problem_.dividers) {
+      if (dividers.front() != actor) continue;
+      dividers.push_back(added);
+      return added;
+    }
+    problem_.dividers.push_back({actor, added});
+    return added;
   }
   std::size_t AddActors(std::size_t count) {
     problem_.actors += count;
@@ -227,6 +244,7 @@ class Maker {
 
   std::size_t Add(const ExactOperation& operation, const ScheduleStep& step, std::int64_t round) {
     problem_.operations.push_back(operation);
+    problem_.operations.back().seconds *= training_.ticks_of_a_second;
     steps_.push_back(step);
     rounds_.push_back(round);
     return problem_.operations.size() - 1;
@@ -683,7 +701,9 @@ ExactTrainingAnswer SearchTrainingExactly(const ExactTraining& training, std::si
   const ExactProblem& problem = maker.Make();
   const ExactAnswer answer = SearchExactly(problem, most_states);
   ExactTrainingAnswer made = {
-      .kind = answer.kind, .seconds = static_cast<double>(answer.seconds), .states = answer.states};
+      .kind = answer.kind,
+      .seconds = static_cast<double>(answer.seconds) / training.ticks_of_a_second,
+      .states = answer.states};
   if (answer.kind != ExactAnswer::Kind::kOptimum) return made;
   made.schedule = StepWriter(training, problem, maker).Write(answer.actions);
   return made;

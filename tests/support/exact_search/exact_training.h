@@ -22,10 +22,12 @@ struct ExactTraining {
   // A granule of memory. Sizes and memories are multiples of it, so the times of copies should be
   // whole seconds, and so are those of tasks.
   std::int64_t unit = 512;
+  // Copies that divide a link may end between whole seconds, but at whole ticks.
+  int ticks_of_a_second = 1;
   // The first devices of the machine run all rounds each, and exchange gradients of weights over
   // the connections between devices. These have no latency. Devices with one link, and those on a
-  // bus, have one copy at a time on it, in any order: with kFirstComeFirstServed no schedule is
-  // faster, but a schedule of the optimum may be slower.
+  // bus, divide it in equal parts, or have one copy at a time on it, in any order: with
+  // kFirstComeFirstServed no schedule is faster. A schedule of the optimum may be slower.
   std::size_t devices = 1;
   // Cores of the host run the updates, in whole seconds, in place of the exchange.
   bool host_updates = false;
