@@ -63,7 +63,7 @@ void PinnedPoolImpl::Serve(pool::Waiter& waiter) {
   if (void* const address = TryAllocate(waiter.wanted.bytes)) {
     waiter.result = address;
   } else if (options_.may_grow || stats_.live_count == 0) {
-    waiter.CallThread();
+    waiter.AlertAndWake();
   }
 }
 

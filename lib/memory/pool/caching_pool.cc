@@ -13,7 +13,7 @@ CachingPool::~CachingPool() {
 }
 
 absl::StatusOr<void*> CachingPool::Allocate(std::size_t bytes, Stream stream, Hint hint) {
-  if (!IsCaching()) return inner_.Allocate(bytes, stream, hint);
+  if (!KeepsTickets()) return inner_.Allocate(bytes, stream, hint);
   if (!inner_.CanServe(bytes)) return pool_->Allocate(bytes, stream, hint);
   absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
   if (!address.ok() || *address != nullptr) return address;
@@ -24,7 +24,7 @@ absl::StatusOr<void*> CachingPool::Allocate(std::size_t bytes, Stream stream, Hi
 absl::StatusOr<void*> CachingPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                                     absl::Time deadline, std::stop_token stop,
                                                     int priority) {
-  if (IsCaching() && pool_->CanServe(bytes)) {
+  if (KeepsTickets() && pool_->CanServe(bytes)) {
     absl::StatusOr<void*> address = AllocateWithoutGrowth(bytes, stream, hint);
     if (!address.ok() || *address != nullptr) return address;
   }
@@ -60,7 +60,7 @@ void CachingPool::LearnAllocation(Stream stream, void* address, std::int64_t byt
 }
 
 absl::Status CachingPool::Free(void* address, Stream stream) {
-  if (!IsCaching() || address == nullptr) return inner_.Free(address, stream);
+  if (!KeepsTickets() || address == nullptr) return inner_.Free(address, stream);
   using enum StreamCache::FreeResult;
   switch (CacheOf(stream).Free(stream, device_.stream_epoch(), address)) {
     case kTaken:
@@ -75,7 +75,7 @@ absl::Status CachingPool::Free(void* address, Stream stream) {
 }
 
 absl::Status CachingPool::FreeOwn(void* address, Stream stream) {
-  if (!IsCaching() || address == nullptr) return pool_->FreeOwn(address, stream);
+  if (!KeepsTickets() || address == nullptr) return pool_->FreeOwn(address, stream);
   const auto result = CacheOf(stream).Free(stream, device_.stream_epoch(), address);
   if (result == StreamCache::FreeResult::kTaken) return absl::OkStatus();
   if (absl::Status status = ForgetAllocation(address); !status.ok()) return status;
@@ -99,7 +99,7 @@ absl::StatusOr<Stream> CachingPool::AllocatedOn(const void* address) {
 }
 
 absl::Status CachingPool::RecordUse(void* address, Stream stream) {
-  if (IsCaching() && address != nullptr) {
+  if (KeepsTickets() && address != nullptr) {
     if (absl::Status status = ForgetAllocation(address); !status.ok()) return status;
   }
   return pool_->RecordUse(address, stream);

@@ -75,7 +75,7 @@ class CachingPool : public PoolLayer<SlabPool> {
   };
 
   // Whether the caches may serve. Before memory crosses between streams there is nothing to gain.
-  bool IsCaching() const { return inner_.HasCrossed(); }
+  bool KeepsTickets() const { return inner_.KeepsTickets(); }
   // A stream uses the cache that its number leads to, unless that cache serves another stream.
   StreamCache& CacheOf(Stream stream) { return caches_[stream.id % kCaches]; }
   const StreamCache& CacheOf(Stream stream) const { return caches_[stream.id % kCaches]; }

@@ -10,9 +10,9 @@
 namespace tidepool::pool {
 
 // Begins to keep tickets. All work so far may still use each block that is free now.
-void HandOver::BeginCrossing(Stream newest) {
+void HandOver::BeginTickets(Stream newest) {
   keeps_tickets_.store(true, std::memory_order_relaxed);
-  const Tickets tickets = order_.TicketsOfAllBut(newest);
+  const Tickets tickets = order_.TakeTicketsOfAllBut(newest);
   for (BlockId id = blocks_.First(); id != kNoBlock; id = blocks_.Next(id)) {
     if (blocks_.used(id)) continue;
     const Range range = {blocks_.offset(id), blocks_.offset(id) + blocks_.bytes(id)};
@@ -101,7 +101,7 @@ void HandOver::Shrink(std::size_t names) {
 }
 
 void HandOver::AddUse(BlockId block, Stream stream) {
-  if (!keeps_tickets()) BeginCrossing({});  // another stream may free the block
+  if (!keeps_tickets()) BeginTickets({});  // another stream may free the block
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
 }
@@ -117,7 +117,7 @@ absl::Status HandOver::CheckOwner(BlockId block, Stream stream) const {
 
 // Before memory crossed, all work of the pool's streams may use each free block.
 Tickets HandOver::TicketsIn(BlockId block, const Range& range) const {
-  if (!keeps_tickets()) return order_.TicketsOfAllBut({});
+  if (!keeps_tickets()) return order_.TakeTicketsOfAllBut({});
   Tickets tickets;
   tickets_.ForEach(block, range.begin, range.end, [&](const Ticket& ticket) {
     AddTicket(tickets, ticket);

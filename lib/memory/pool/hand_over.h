@@ -38,7 +38,7 @@ class HandOver {
   absl::StatusOr<StreamClock*> FindClock(Stream stream) {
     absl::StatusOr<StreamClock*> clock = order_.Find(stream);
     if (order_.size() > 1 && !keeps_tickets()) [[unlikely]]
-      BeginCrossing(stream);
+      BeginTickets(stream);
     return clock;
   }
   // Whether free blocks have tickets: from the second stream on, or from the first RecordUse or
@@ -88,7 +88,7 @@ class HandOver {
 
   // Records the work of all streams so far.
   absl::Status RecordWork() {
-    if (!keeps_tickets()) BeginCrossing({});
+    if (!keeps_tickets()) BeginTickets({});
     return order_.RecordWork();
   }
   // Waits on the host for the work of tickets.
@@ -103,7 +103,7 @@ class HandOver {
   std::int64_t stream_waits() const { return stream_waits_; }
 
  private:
-  void BeginCrossing(Stream newest);
+  void BeginTickets(Stream newest);
   void GrowTo(BlockId block);
   void NoteTakenAfterCrossing(BlockId from, BlockId block, bool is_after_others);
   Tickets TicketsOf(BlockId block) const;

@@ -150,7 +150,7 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
   return true;
 }
 
-absl::Status PhysicalStore::CheckRoom(Taker& taker, std::int64_t bytes) {
+absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
   taker.wanted_ = std::max(taker.wanted_, bytes);
   return Allow(taker, bytes);

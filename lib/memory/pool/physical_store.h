@@ -103,7 +103,7 @@ class PhysicalStore {
 
   // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
   // all that is lent.
-  absl::Status CheckRoom(Taker& taker, std::int64_t bytes);
+  absl::Status NoteWantedAndCheck(Taker& taker, std::int64_t bytes);
   // Returns the bytes that others must give back before the most that a taker asked for since the
   // last call fits, in whole pieces. If it asked for none that is all that they have.
   std::int64_t TakeMissing(Taker& taker);

@@ -105,16 +105,16 @@ inline absl::StatusOr<void*> PoolImpl::TryAllocate(const WantedMemory& wanted, P
   return Observe(block, request, wanted.bytes, **clock);
 }
 
-inline void PoolImpl::CallWaiters() {
+inline void PoolImpl::AlertWaiters() {
   if (!room_.HasWaiters() || !room_.HasRegions()) [[likely]]
     return;
-  CountFree();
-  locks_.WithoutBooks([this] { room_.CallWaiters(); });
+  CountRoomChange();
+  locks_.WithoutBooks([this] { room_.AlertWaiters(); });
 }
 
 inline void PoolImpl::ServeWaiting() {
   ServeFromFree();
-  CallWaiters();
+  AlertWaiters();
 }
 
 inline absl::Status PoolImpl::FreeLive(void* address, StreamClock& clock) {
@@ -142,7 +142,7 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   const WantedMemory wanted{static_cast<std::int64_t>(bytes), hint, stream};
   absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
   if (address.ok() && *address == nullptr) [[unlikely]]
-    address = AskForRoom(wanted);
+    address = AllocateOrRefuse(wanted);
   if (!address.ok()) [[unlikely]]
     return address;
   if (!queue_.empty()) [[unlikely]] {
@@ -178,11 +178,11 @@ absl::StatusOr<void*> PoolImpl::AllocateFromOthers(const WantedMemory& wanted, W
   return address;
 }
 
-absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
+absl::StatusOr<void*> PoolImpl::AllocateOrRefuse(const WantedMemory& wanted) {
   absl::StatusOr<void*> address = AllocateFromOthers(wanted, nullptr);
   OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0,
                              tag_};
-  while (address.ok() && *address == nullptr && CallForRoom(request)) {
+  while (address.ok() && *address == nullptr && CallOutOfMemoryFunction(request)) {
     if (memory_->is_asleep()) return Asleep();
     address = AllocateOrGrow(wanted, nullptr);
     // The function may have made room in another pool of the budget.
@@ -192,7 +192,7 @@ absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
   return Refuse(request.bytes, wanted.hint, wanted.stream);
 }
 
-bool PoolImpl::CallForRoom(OutOfMemoryRequest& request) {
+bool PoolImpl::CallOutOfMemoryFunction(OutOfMemoryRequest& request) {
   if (!options_.on_out_of_memory || request.attempt == kMostOutOfMemoryCalls) return false;
   ++request.attempt;
   return locks_.WithoutBooks([&] { return options_.on_out_of_memory(request); });
@@ -229,9 +229,9 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
   const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
-    CallDeferred(priority);
+    AlertDeferred(priority);
     WakeNext();
-    return !stop.stop_requested() && CallForWaiter(waiter, calls, is_last);
+    return !stop.stop_requested() && CallOutOfMemoryFunctionFor(waiter, calls, is_last);
   };
   const auto sleeps = [&, has_slept = false]() mutable {
     locks_.books.AssertHeld();
@@ -243,9 +243,9 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   waiters_.fetch_sub(1);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
-  CallDeferred(priority);
+  AlertDeferred(priority);
   ServeFromFree();  // the pool may have grown, or the queue be open again
-  if (waiter.IsExhausted()) CallWaiters();
+  if (waiter.IsExhausted()) AlertWaiters();
   WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
@@ -263,11 +263,11 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
   room_.BeginGrowth();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
-  if (!is_served) CountFree();
+  if (!is_served) CountRoomChange();
   room_.EndGrowth();
   if (is_served) return address;
   if (memory_->held_bytes() != held) ServeFromFree();  // others may have room now
-  CallWaiters();
+  AlertWaiters();
   return address;
 }
 
@@ -403,10 +403,10 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 
 // The function may come to have room without a call of the pool. So it is called again, after as
 // long as the request has waited: few times in any case.
-bool PoolImpl::CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
+bool PoolImpl::CallOutOfMemoryFunctionFor(const Waiter& waiter, WaitingCalls& calls, bool is_last) {
   constexpr absl::Duration kFirst = absl::Milliseconds(10);
   if (!LacksRoom(waiter) || (!is_last && absl::Now() < calls.next)) return false;
-  if (CallForRoom(calls.request)) return true;
+  if (CallOutOfMemoryFunction(calls.request)) return true;
   const absl::Time now = absl::Now();
   const bool may_call = calls.request.attempt < kMostOutOfMemoryCalls;
   calls.next = may_call ? now + std::max(kFirst, now - calls.begin) : absl::InfiniteFuture();
@@ -417,14 +417,14 @@ bool PoolImpl::CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_
 // before it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
 absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
-  const std::uint64_t frees = OtherFrees();
+  const std::uint64_t frees = OtherRoomChanges();
   const bool had_live = MayFindRoom(waiter.wanted);
   absl::StatusOr<void*> address = nullptr;
   if (!room_.HasRegions()) address = AllocateOrGrow(waiter.wanted, &waiter);
   if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live || waiter.is_deferred) return address;
-  const bool has_live = MayFindRoom(waiter.wanted) || OtherFrees() != frees;
+  const bool has_live = MayFindRoom(waiter.wanted) || OtherRoomChanges() != frees;
   waiter.is_hopeless = queue_.IsHopeless(waiter, has_live);
   return address;
 }
@@ -433,7 +433,7 @@ absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
 bool PoolImpl::Defers(Waiter& waiter) {
   if (!std::exchange(waiter.is_deferred, true)) room_.BeginDeferral();
   const bool defers =
-      locks_.WithoutBooks([&] { return room_.HasCalledWaiterAbove(waiter.priority); });
+      locks_.WithoutBooks([&] { return room_.HasAlertedWaiterAbove(waiter.priority); });
   if (!defers) EndDeferral(waiter);
   return defers;
 }
@@ -442,9 +442,9 @@ void PoolImpl::EndDeferral(Waiter& waiter) {
   if (std::exchange(waiter.is_deferred, false)) room_.EndDeferral();
 }
 
-void PoolImpl::CallDeferred(int priority) {
+void PoolImpl::AlertDeferred(int priority) {
   if (!room_.HasDeferred()) return;
-  locks_.WithoutBooks([&] { room_.CallWaitersBelow(priority); });
+  locks_.WithoutBooks([&] { room_.AlertWaitersBelow(priority); });
 }
 
 void PoolImpl::WakeNext() {
@@ -471,11 +471,11 @@ void PoolImpl::ServeFromFree() {
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
-// thread, which CallWaiters calls in a pool with regions. Here that calls none but one that no free
-// of its region can serve any more, and that may have no more memory (LimitRegion).
+// thread, which AlertWaiters calls in a pool with regions. Here that calls none but one that no
+// free of its region can serve any more, and that may have no more memory (LimitRegion).
 void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   if (memory_->is_asleep()) return;
-  if (observers_.BeginsIteration()) return waiter.CallThread();
+  if (observers_.BeginsIteration()) return waiter.AlertAndWake();
   const std::int64_t bytes = arena_.Rounded(waiter.wanted.bytes);
   absl::StatusOr<void*> address = nullptr;
   if (bytes < too_large) address = TryAllocate(waiter.wanted);
@@ -488,7 +488,7 @@ void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   const bool must_look = room_.HasRegions()
                              ? !has_live && waiter.wanted.bytes > taker().most_bytes()
                              : !has_live || memory_->MayGrow(bytes);
-  if (must_look) waiter.CallThread();
+  if (must_look) waiter.AlertAndWake();
 }
 
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
@@ -712,23 +712,23 @@ std::vector<Range> PoolImpl::TakeLiveIn(const std::vector<Range>& parts, Stream 
   return live;
 }
 
-void PoolImpl::MarkCalledWaiters(std::int64_t below) {
+void PoolImpl::AlertOwnWaiters(std::int64_t below) {
   if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  if (!memory_->is_asleep()) queue_.MarkCalled(below);  // they are called when it wakes
+  if (!memory_->is_asleep()) queue_.Alert(below);  // they are alerted when it wakes
 }
 
-void PoolImpl::MarkWaitersCalledByFree(std::int64_t room) {
+void PoolImpl::AlertOwnWaitersByFree(std::int64_t room) {
   if (waiters_.load() == 0) return;
   const BackoffLock lock(locks_.books);
-  if (!memory_->is_asleep()) queue_.MarkCalledByFree(room);  // they are called when it wakes
+  if (!memory_->is_asleep()) queue_.AlertByFree(room);  // they are alerted when it wakes
 }
 
-std::optional<int> PoolImpl::FirstCalledWaiter(std::int64_t room, std::uint64_t calls) {
+std::optional<int> PoolImpl::FirstAlertedWaiter(std::int64_t room, std::uint64_t alerts) {
   if (waiters_.load() == 0) return std::nullopt;
   const BackoffLock lock(locks_.books);
-  return queue_.FirstCalled(room_.calls() == calls ? room
-                                                   : std::numeric_limits<std::int64_t>::max());
+  return queue_.FirstAlerted(room_.alerts() == alerts ? room
+                                                      : std::numeric_limits<std::int64_t>::max());
 }
 
 void PoolImpl::WakeFirstWaiter() {
@@ -736,10 +736,10 @@ void PoolImpl::WakeFirstWaiter() {
   queue_.WakeFirst();
 }
 
-bool PoolImpl::HasCalledWaiterAbove(int priority) const {
+bool PoolImpl::HasAlertedWaiterAbove(int priority) const {
   if (waiters_.load() == 0) return false;
   const BackoffLock lock(locks_.books);
-  return queue_.HasCalledAbove(priority);
+  return queue_.HasAlertedAbove(priority);
 }
 
 std::int64_t PoolImpl::AwakeLiveBytes() const {

@@ -6,7 +6,7 @@
 //   WaitingQueue  the requests that wait for memory
 //   Observers     the recorder, and the iterations that plans are made for
 //   PoolRegions   the pools of tags, which share the budget of this one
-//   SharedRoom    how these pools take room from each other, and call requests that wait
+//   SharedRoom    how these pools take room from each other, and alert requests that wait
 #ifndef TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 #define TIDEPOOL_LIB_MEMORY_POOL_POOL_IMPL_H_
 
@@ -92,7 +92,7 @@ class PoolImpl : public Pool {
   std::int64_t CountLooks() const;
 
   // The rest is for a layer around the pool. The first three need no lock.
-  bool HasCrossed() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // reads an atomic
+  bool KeepsTickets() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // reads an atomic
     return arena_.hand_over().keeps_tickets();
   }
   bool CanServe(std::size_t bytes) const { return bytes > 0 && bytes <= MostBytes(); }
@@ -132,12 +132,12 @@ class PoolImpl : public Pool {
   // bytes.
   absl::StatusOr<std::int64_t> LendUnused(std::int64_t keep_bytes);
   // The functions of WaitingQueue, for its queue.
-  void MarkCalledWaiters(std::int64_t below);
-  void MarkWaitersCalledByFree(std::int64_t room);
+  void AlertOwnWaiters(std::int64_t below);
+  void AlertOwnWaitersByFree(std::int64_t room);
   void WakeFirstWaiter();
-  bool HasCalledWaiterAbove(int priority) const;
-  // Likewise; takes no calls back when there were more than `calls` calls (SharedRoom).
-  std::optional<int> FirstCalledWaiter(std::int64_t room, std::uint64_t calls);
+  bool HasAlertedWaiterAbove(int priority) const;
+  // Likewise; withdraws no alert when there were more than `alerts` alerts (SharedRoom).
+  std::optional<int> FirstAlertedWaiter(std::int64_t room, std::uint64_t alerts);
   // Notes that others registered memory of this pool, and ends that.
   absl::Status Register(const void* address, std::int64_t bytes);
   absl::Status Unregister(const void* address, std::int64_t bytes);
@@ -163,10 +163,11 @@ class PoolImpl : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Asks the other pools, then the caller's function, to make room, as often as it promises some.
   // Returns the error of a refusal at last.
-  absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
+  absl::StatusOr<void*> AllocateOrRefuse(const WantedMemory& wanted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Calls the caller's function. Returns false when it made no room, or may not be called again.
-  bool CallForRoom(OutOfMemoryRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  bool CallOutOfMemoryFunction(OutOfMemoryRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
   [[gnu::always_inline]] absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted,
                                                            Placement grown = {})
@@ -196,13 +197,13 @@ class PoolImpl : public Pool {
 
   // Serves a blocking request from free memory, or refuses it. Null when it has to wait.
   absl::StatusOr<void*> AllocateWithoutWait(std::size_t bytes, Stream stream, Hint hint);
-  void CountFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
-    ++counted_frees_;
-    room_.CountFree();
+  void CountRoomChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    ++counted_changes_;
+    room_.CountRoomChange();
   }
-  // Returns the frees that the other pools of the budget counted.
-  std::uint64_t OtherFrees() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
-    return room_.frees() - counted_frees_;
+  // Returns the changes of room that the other pools of the budget counted.
+  std::uint64_t OtherRoomChanges() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
+    return room_.room_changes() - counted_changes_;
   }
   absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // The calls of the caller's function for a request that waits.
@@ -217,14 +218,14 @@ class PoolImpl : public Pool {
   }
   // Calls the caller's function for a waiter if a call is due, or the last. Returns whether it made
   // room.
-  bool CallForWaiter(const Waiter& waiter, WaitingCalls& calls, bool is_last)
+  bool CallOutOfMemoryFunctionFor(const Waiter& waiter, WaitingCalls& calls, bool is_last)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a waiter leaves memory of the budget to one of higher priority, in any pool of it,
-  // which looks before. That one then calls it.
+  // which looks before. That one then alerts it.
   bool Defers(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void EndDeferral(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Calls the waiters that left room to one of a priority, which has looked or is gone.
-  void CallDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Alerts the waiters that left room to one of a priority, which has looked or is gone.
+  void AlertDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets the next waiter look, in any pool of the budget, when this one has looked or is gone.
   void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request.
@@ -233,7 +234,7 @@ class PoolImpl : public Pool {
   // own, in any pool of the budget. The second releases the lock if there are any.
   [[gnu::always_inline]] void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   void ServeFromFree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  [[gnu::always_inline]] void CallWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  [[gnu::always_inline]] void AlertWaiters() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Leaves the free blocks alone where the request has `too_large` bytes or more, which none of
   // them serves. Lowers that.
   void Serve(Waiter& waiter, std::int64_t& too_large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
@@ -257,7 +258,7 @@ class PoolImpl : public Pool {
   Registrations registrations_ ABSL_GUARDED_BY(locks_.books);  // none in a pool that is no region
   std::int64_t failures_ ABSL_GUARDED_BY(locks_.books) = 0;
   std::int64_t blocked_ ABSL_GUARDED_BY(locks_.books) = 0;
-  std::uint64_t counted_frees_ ABSL_GUARDED_BY(locks_.books) = 0;
+  std::uint64_t counted_changes_ ABSL_GUARDED_BY(locks_.books) = 0;
   const std::unique_ptr<MemorySource> memory_ ABSL_PT_GUARDED_BY(locks_.books);
   const std::unique_ptr<SharedRoom> own_room_;      // null: the pool is a region
   const std::unique_ptr<PoolRegions> own_regions_;  // null: the pool is a region

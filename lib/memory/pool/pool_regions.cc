@@ -495,7 +495,7 @@ absl::Status PoolRegions::Limit(std::string_view tag, std::int64_t least_bytes,
     figures.least_bytes = least_bytes;
     figures.most_bytes = most_bytes;
   });
-  room_.CallAllWaiters();
+  room_.AlertAllWaiters();
   return absl::OkStatus();
 }
 

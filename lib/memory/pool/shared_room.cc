@@ -33,7 +33,7 @@ std::vector<PoolImpl*> SharedRoom::Pools() const {
   return pools_;
 }
 
-void SharedRoom::ForgetMissing(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
+void SharedRoom::ForgetWanted(const PoolImpl& wanting) { store_.TakeMissing(wanting.taker()); }
 
 // Asks again after the wait: others may have freed memory meanwhile.
 bool SharedRoom::MakeRoom(const PoolImpl& wanting, absl::Status& waited) {
@@ -55,10 +55,10 @@ bool SharedRoom::BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_
 }
 
 // Without live memory no further free comes, and each waiter must find that out.
-void SharedRoom::CallWaiters() {
-  ++calls_;
+void SharedRoom::AlertWaiters() {
+  ++alerts_;
   const std::int64_t room = RoomLeft();
-  for (PoolImpl* const pool : Pools()) pool->MarkWaitersCalledByFree(room);
+  for (PoolImpl* const pool : Pools()) pool->AlertOwnWaitersByFree(room);
   WakeNext();
 }
 
@@ -69,24 +69,24 @@ std::int64_t SharedRoom::RoomLeft() const {
                          : store_.limit_bytes() - live_bytes;
 }
 
-void SharedRoom::CallAllWaiters() { Call(std::numeric_limits<std::int64_t>::max()); }
+void SharedRoom::AlertAllWaiters() { Alert(std::numeric_limits<std::int64_t>::max()); }
 
-void SharedRoom::CallWaitersBelow(int priority) { Call(priority); }
+void SharedRoom::AlertWaitersBelow(int priority) { Alert(priority); }
 
-void SharedRoom::Call(std::int64_t below) {
-  ++calls_;
-  for (PoolImpl* const pool : Pools()) pool->MarkCalledWaiters(below);
+void SharedRoom::Alert(std::int64_t below) {
+  ++alerts_;
+  for (PoolImpl* const pool : Pools()) pool->AlertOwnWaiters(below);
   WakeNext();
 }
 
-// A free that this does not see yet calls waiters after it, and counts that before.
+// A free that this does not see yet alerts waiters after it, and counts that before.
 void SharedRoom::WakeNext() {
-  const std::uint64_t calls = calls_.load();
+  const std::uint64_t alerts = alerts_.load();
   const std::int64_t room = RoomLeft();
   PoolImpl* first = nullptr;
   int highest = 0;
   for (PoolImpl* const pool : Pools()) {
-    const std::optional<int> priority = pool->FirstCalledWaiter(room, calls);
+    const std::optional<int> priority = pool->FirstAlertedWaiter(room, alerts);
     if (!priority.has_value() || (first != nullptr && *priority <= highest)) continue;
     first = pool;
     highest = *priority;
@@ -94,9 +94,9 @@ void SharedRoom::WakeNext() {
   if (first != nullptr) first->WakeFirstWaiter();
 }
 
-bool SharedRoom::HasCalledWaiterAbove(int priority) const {
+bool SharedRoom::HasAlertedWaiterAbove(int priority) const {
   return std::ranges::any_of(
-      Pools(), [priority](const PoolImpl* pool) { return pool->HasCalledWaiterAbove(priority); });
+      Pools(), [priority](const PoolImpl* pool) { return pool->HasAlertedWaiterAbove(priority); });
 }
 
 bool SharedRoom::MayFree(const PoolImpl& pool) const {

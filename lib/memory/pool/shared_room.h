@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SharedRoom: how the pools of one budget, a pool and its regions, take room from each other and
-// call the requests that wait for it.
+// alert the requests that wait for it.
 //
 // It also pauses the caches and slabs of the pool while a request waits (AllocateBlocking), and
 // counts frees and growths, for pools without regions too.
@@ -71,7 +71,7 @@ class SharedRoom {
   template <typename Take>
   absl::Status TakeRoom(const PoolImpl& wanting, Take take) {
     const locks::MutexLock lock(&taking_);
-    ForgetMissing(wanting);
+    ForgetWanted(wanting);
     if (take()) return absl::OkStatus();
     const CachePause pause(*this);
     while (!take()) {
@@ -105,23 +105,24 @@ class SharedRoom {
   // Adds a layer around those that there are, before other threads use the pools.
   void AddLayer(CacheLayer& layer) { layers_.insert(layers_.begin(), &layer); }
   // Lets requests that wait look again after a free, where there may be room.
-  void CallWaiters();
-  void CallAllWaiters();
+  void AlertWaiters();
+  void AlertAllWaiters();
   // Waiters that leave room to others of higher priority: they count until they look for memory.
   void BeginDeferral() { deferred_.fetch_add(1); }
   void EndDeferral() { deferred_.fetch_sub(1); }
   bool HasDeferred() const { return deferred_.load() > 0; }
   // Whether a waiter of higher priority looks for memory or is about to, in any pool.
-  bool HasCalledWaiterAbove(int priority) const;
-  void CallWaitersBelow(int priority);
-  // Wakes the first waiter that is called, by priority. It looks for memory, and wakes the next one
-  // then, so that no thread wakes for room that the first ones have taken.
+  bool HasAlertedWaiterAbove(int priority) const;
+  void AlertWaitersBelow(int priority);
+  // Wakes the first waiter that is alerted, by priority. It looks for memory, and wakes the next
+  // one then, so that no thread wakes for room that the first ones have taken.
   void WakeNext();
-  // Returns how often waiters were called.
-  std::uint64_t calls() const { return calls_.load(); }
-  // Counts a free, or a growth that served no request, before a waiter can see its effect.
-  void CountFree() { frees_.fetch_add(1); }
-  std::uint64_t frees() const { return frees_.load(); }
+  // Returns how often waiters were alerted.
+  std::uint64_t alerts() const { return alerts_.load(); }
+  // Counts a free, or a growth that served no request and may have left room to others, before a
+  // waiter can see its effect.
+  void CountRoomChange() { room_changes_.fetch_add(1); }
+  std::uint64_t room_changes() const { return room_changes_.load(); }
   // Around a change in which a pool may have memory that is neither unused nor live.
   void BeginGrowth() { growing_.fetch_add(1); }
   void EndGrowth() { growing_.fetch_sub(1); }
@@ -131,11 +132,11 @@ class SharedRoom {
    public:
     explicit Transition(SharedRoom& room) : room_(room) {
       room_.BeginGrowth();
-      room_.CountFree();  // so that a request that looks now is not refused
+      room_.CountRoomChange();  // so that a request that looks now is not refused
     }
     ~Transition() {
       room_.EndGrowth();
-      room_.CallAllWaiters();
+      room_.AlertAllWaiters();
     }
     Transition(const Transition&) = delete;
     Transition& operator=(const Transition&) = delete;
@@ -147,16 +148,16 @@ class SharedRoom {
   bool MayFree(const PoolImpl& pool) const;
 
  private:
-  // Calls waiters of a priority below a bound. All are called before the first one wakes, so that
+  // Alerts waiters of a priority below a bound. All are alerted before the first one wakes, so that
   // the highest looks first.
-  void Call(std::int64_t below);
+  void Alert(std::int64_t below);
   // Returns the bytes that the live memory of all pools leaves; all there are without live memory.
   std::int64_t RoomLeft() const;
   // Return whether other pools lent memory. MakeRoom waits for the work of lent memory where
   // they have none at once.
   bool MakeRoom(const PoolImpl& wanting, absl::Status& waited);
   bool BorrowFromOthers(const PoolImpl& wanting, std::int64_t missing_bytes);
-  void ForgetMissing(const PoolImpl& wanting);
+  void ForgetWanted(const PoolImpl& wanting);
 
   PhysicalStore& store_;
   const std::int64_t budget_bytes_;
@@ -167,8 +168,8 @@ class SharedRoom {
   std::atomic<int> waiters_ = 0;
   std::atomic<int> growing_ = 0;
   std::atomic<int> deferred_ = 0;
-  std::atomic<std::uint64_t> calls_ = 0;
-  std::atomic<std::uint64_t> frees_ = 0;
+  std::atomic<std::uint64_t> alerts_ = 0;
+  std::atomic<std::uint64_t> room_changes_ = 0;
   std::vector<CacheLayer*> layers_;  // the outer one first
 };
 

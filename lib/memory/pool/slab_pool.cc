@@ -23,7 +23,7 @@ SlabPool::~SlabPool() {
 }
 
 absl::StatusOr<void*> SlabPool::Allocate(std::size_t bytes, Stream stream, Hint hint) {
-  if (!HasCrossed() || !CanServe(bytes)) return pool_->Allocate(bytes, stream, hint);
+  if (!KeepsTickets() || !CanServe(bytes)) return pool_->Allocate(bytes, stream, hint);
   absl::StatusOr<void*> address = AllocateFromFree(static_cast<std::int64_t>(bytes), stream, hint);
   if (!address.ok() || *address != nullptr) return address;
   const Pause pause(*this);
@@ -33,7 +33,7 @@ absl::StatusOr<void*> SlabPool::Allocate(std::size_t bytes, Stream stream, Hint 
 absl::StatusOr<void*> SlabPool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                                  absl::Time deadline, std::stop_token stop,
                                                  int priority) {
-  if (HasCrossed() && CanServe(bytes)) {
+  if (KeepsTickets() && CanServe(bytes)) {
     absl::StatusOr<void*> address =
         AllocateFromFree(static_cast<std::int64_t>(bytes), stream, hint);
     if (!address.ok() || *address != nullptr) return address;
@@ -96,7 +96,7 @@ std::int64_t SlabPool::BytesOfSlab() const {
 }
 
 absl::Status SlabPool::Free(void* address, Stream stream) {
-  if (HasCrossed() && address != nullptr) {
+  if (KeepsTickets() && address != nullptr) {
     if (SlabOf(stream).Free(stream, device_.stream_epoch(), address)) return absl::OkStatus();
     HandOver(address);
   }
@@ -104,7 +104,7 @@ absl::Status SlabPool::Free(void* address, Stream stream) {
 }
 
 absl::Status SlabPool::FreeOwn(void* address, Stream stream) {
-  if (HasCrossed() && address != nullptr) {
+  if (KeepsTickets() && address != nullptr) {
     if (SlabOf(stream).Free(stream, device_.stream_epoch(), address)) return absl::OkStatus();
     HandOver(address);
   }

@@ -58,7 +58,7 @@ class SlabPool final : public PoolLayer<PoolImpl> {
   // The rest is for a layer around this one, as in PoolImpl. Before memory crosses between streams
   // the layer may call the pool itself.
   PoolImpl& pool() { return *pool_; }
-  bool HasCrossed() const { return pool_->HasCrossed(); }
+  bool KeepsTickets() const { return pool_->KeepsTickets(); }
   bool CanServe(std::size_t bytes) const { return pool_->CanServe(bytes); }
   std::int64_t Rounded(std::int64_t bytes) const { return pool_->Rounded(bytes); }
   absl::StatusOr<void*> AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint);

@@ -80,7 +80,7 @@ bool StreamOrder::HasFinished(StreamClock& destroyed) {
   return true;
 }
 
-Tickets StreamOrder::TicketsOfAllBut(Stream stream) const {
+Tickets StreamOrder::TakeTicketsOfAllBut(Stream stream) const {
   Tickets tickets;
   for (const auto& [id, clock] : by_stream_) {
     if (id != stream.id) tickets.push_back(NextTicket(*clock));

@@ -78,7 +78,7 @@ class StreamOrder {
     return ticket;
   }
   // Returns tickets for the work so far on all streams but one.
-  Tickets TicketsOfAllBut(Stream stream) const;
+  Tickets TakeTicketsOfAllBut(Stream stream) const;
   // Returns the last position of the ticket's clock that an event stood for.
   std::uint64_t Recorded(const Ticket& ticket) const { return At(ticket).recorded; }
   const StreamClock& ClockOf(const Ticket& ticket) const { return At(ticket); }

@@ -41,26 +41,26 @@ struct Waiter {
   explicit Waiter(const WantedMemory& request, int request_priority = 0)
       : wanted(request), priority(request_priority) {}
 
-  // Makes the waiter's thread look for memory by itself.
-  void CallThread() {
-    is_called = true;
-    is_called_by_frees = false;
+  // Makes the waiter's thread look for memory by itself, at once.
+  void AlertAndWake() {
+    is_alerted = true;
+    is_alerted_by_frees = false;
     woken.notify_one();
   }
 
-  // Whether it is refused: it looked, and was not called since.
-  bool IsRefused() const { return is_hopeless && !is_called; }
+  // Whether it is refused: it looked, and was not alerted since.
+  bool IsRefused() const { return is_hopeless && !is_alerted; }
   // Whether no later request of the queue may be served first.
   bool IsExhausted() const { return overtakes >= Pool::kMostOvertakes; }
 
   const WantedMemory wanted;
-  const int priority;               // a request that does not wait has 0
-  int overtakes = 0;                // how often later requests of the queue were served first
-  bool is_looking = false;          // its thread looks for memory, so no other thread may serve it
-  bool is_asleep = false;           // its thread sleeps, or was just woken
-  bool is_called = false;           // its thread must look once more
-  bool is_called_by_frees = false;  // it was called for the room that frees left, and only so
-  bool is_hopeless = false;         // it found no room, and no free will come that makes some
+  const int priority;                // a request that does not wait has 0
+  int overtakes = 0;                 // how often later requests of the queue were served first
+  bool is_looking = false;           // its thread looks for memory, so no other thread may serve it
+  bool is_asleep = false;            // its thread sleeps, or was just woken
+  bool is_alerted = false;           // its thread must look once more, when it wakes
+  bool is_alerted_by_frees = false;  // it was alerted for the room that frees left, and only so
+  bool is_hopeless = false;          // it found no room, and no free will come that makes some
   bool is_deferred = false;  // it leaves room to a waiter of higher priority, which looks before it
   std::optional<absl::StatusOr<void*>> result;  // set by the thread that served or refused it
   std::condition_variable_any woken;
@@ -72,19 +72,19 @@ class WaitingQueue {
   bool empty() const { return waiters_.empty(); }
 
   // Lets the thread of a waiter look for memory until it has a result: at once, whenever it is
-  // called, and at the end. Returns nothing when the end came without a result, and when the waiter
-  // is refused.
-  // `look()` returns null when there is no room. After that, `make_room(is_last)` returns whether
-  // to look again; `is_last`: else the request ends. `sleeps()` is called before the thread sleeps,
-  // and returns when it wakes at the latest. All may release the mutex, but for the last. The
-  // waiter is queued before it looks, so it misses no free.
+  // alerted, and at the end. Returns nothing when the end came without a result, and when the
+  // waiter is refused. `look()` returns null when there is no room. After that,
+  // `make_room(is_last)` returns whether to look again; `is_last`: else the request ends.
+  // `sleeps()` is called before the thread sleeps, and returns when it wakes at the latest. All may
+  // release the mutex, but for the last. The waiter is queued before it looks, so it misses no
+  // free.
   template <typename Look, typename MakeRoom, typename Sleeps>
   std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
                                             Look look, MakeRoom make_room, Sleeps sleeps)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Insert(waiter);
     for (bool is_late = end.stop.stop_requested(); !waiter.result.has_value();) {
-      LookWhileCalled(waiter, look);
+      LookWhileAlerted(waiter, look);
       if (waiter.result.has_value()) break;
       if (make_room(is_late || waiter.is_hopeless)) continue;
       if (waiter.result.has_value() || is_late || waiter.IsRefused()) break;
@@ -107,48 +107,48 @@ class WaitingQueue {
   // Whether a waiter that looked and found no room finds none later, since no free will come. Not
   // while it may not be served or must look again.
   bool IsHopeless(const Waiter& waiter, bool has_live) const {
-    return !has_live && !waiter.is_called && MayServe(&waiter);
+    return !has_live && !waiter.is_alerted && MayServe(&waiter);
   }
-  // Calls waiters of a priority below a bound. Their threads sleep on until WakeFirst.
-  void MarkCalled(std::int64_t below) {
+  // Alerts waiters of a priority below a bound. Their threads sleep on until WakeFirst.
+  void Alert(std::int64_t below) {
     for (Waiter* const waiter : waiters_) {
       if (waiter->priority >= below) continue;
-      waiter->is_called = true;
-      waiter->is_called_by_frees = false;
+      waiter->is_alerted = true;
+      waiter->is_alerted_by_frees = false;
     }
   }
-  // Calls waiters that want at most `room`, which frees left.
-  void MarkCalledByFree(std::int64_t room) {
+  // Alerts waiters that want at most `room`, which frees left.
+  void AlertByFree(std::int64_t room) {
     for (Waiter* const waiter : waiters_) {
-      if (waiter->wanted.bytes > room || waiter->is_called) continue;
-      waiter->is_called = waiter->is_called_by_frees = true;
+      if (waiter->wanted.bytes > room || waiter->is_alerted) continue;
+      waiter->is_alerted = waiter->is_alerted_by_frees = true;
     }
   }
-  // Takes the calls of frees back from waiters that want more than `room`, which is left of it.
-  // Returns the priority of the first one that is called and sleeps.
-  std::optional<int> FirstCalled(std::int64_t room) {
+  // Withdraws the alerts of frees from waiters that want more than `room`, which is left of it.
+  // Returns the priority of the first one that is alerted and sleeps.
+  std::optional<int> FirstAlerted(std::int64_t room) {
     for (Waiter* const waiter : waiters_) {
-      if (!waiter->is_called || !waiter->is_asleep) continue;
-      if (!waiter->is_called_by_frees || waiter->wanted.bytes <= room) return waiter->priority;
-      waiter->is_called = false;
+      if (!waiter->is_alerted || !waiter->is_asleep) continue;
+      if (!waiter->is_alerted_by_frees || waiter->wanted.bytes <= room) return waiter->priority;
+      waiter->is_alerted = false;
     }
     return std::nullopt;
   }
   void WakeFirst() {
     const auto first = std::ranges::find_if(
-        waiters_, [](const Waiter* waiter) { return waiter->is_called && waiter->is_asleep; });
+        waiters_, [](const Waiter* waiter) { return waiter->is_alerted && waiter->is_asleep; });
     if (first != waiters_.end()) (*first)->woken.notify_one();
   }
   // Whether a waiter of higher priority looks for memory or is about to.
-  bool HasCalledAbove(int priority) const {
+  bool HasAlertedAbove(int priority) const {
     return std::ranges::any_of(waiters_, [priority](const Waiter* waiter) {
-      return waiter->priority > priority && (waiter->is_called || waiter->is_looking);
+      return waiter->priority > priority && (waiter->is_alerted || waiter->is_looking);
     });
   }
-  // Counts the waiters that sleep and were not called: for tests.
+  // Counts the waiters that sleep and were not alerted: for tests.
   std::int64_t CountAsleep() const {
     return std::ranges::count_if(
-        waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_called; });
+        waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_alerted; });
   }
   // Returns how often threads of waiters looked for memory: for tests.
   std::int64_t looks() const { return looks_; }
@@ -165,7 +165,7 @@ class WaitingQueue {
     for (auto it = waiters_.begin(); it != waiters_.end();) {
       Waiter& waiter = **it;
       if (waiter.is_looking) {
-        waiter.CallThread();
+        waiter.AlertAndWake();
       } else {
         serve(waiter);
       }
@@ -191,25 +191,25 @@ class WaitingQueue {
     waiters_.insert(last.base(), &waiter);
   }
 
-  // Looks again when the waiter was called meanwhile: the first look may not have seen the room.
+  // Looks again when the waiter was alerted meanwhile: the first look may not have seen the room.
   template <typename Look>
-  void LookWhileCalled(Waiter& waiter, Look look) {
+  void LookWhileAlerted(Waiter& waiter, Look look) {
     do {
-      waiter.is_called = waiter.is_hopeless = false;
+      waiter.is_alerted = waiter.is_hopeless = false;
       if (!MayServe(&waiter)) return;
       waiter.is_looking = true;
       ++looks_;
       absl::StatusOr<void*> address = look();
       waiter.is_looking = false;
       if (!address.ok() || *address != nullptr) waiter.result = std::move(address);
-    } while (waiter.is_called && !waiter.result.has_value());
+    } while (waiter.is_alerted && !waiter.result.has_value());
   }
 
-  // Sleeps until the waiter was served, refused or called, or until a time. Returns whether the end
-  // came before. The wait releases the mutex and takes it again.
+  // Sleeps until the waiter was served, refused or alerted, or until a time. Returns whether the
+  // end came before. The wait releases the mutex and takes it again.
   static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, absl::Time most,
                                BackoffMutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
+    const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_alerted; };
     waiter.is_asleep = true;
     const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
     const absl::Time until = std::min(end.deadline, most);
