@@ -52,9 +52,10 @@ def besides(folder):
 
 
 def life_of(process, notes):
-    """Returns from when to when a process lived, as far as others noted it: it had ended before the first later one that did not meet it."""
-    began = notes[process].began
-    later = [other.began for other in notes.values() if other.began > began and process not in other.living]
+    """Returns from when to when a process lived, as far as others noted it: it had ended before the first later one that did not meet it. Of two
+    that began at a time, one may not have met the other."""
+    began, met = notes[process].began, notes[process].living
+    later = [other.began for number, other in notes.items() if other.began > began and process not in other.living and number not in met]
     return began, min(later, default=float("inf"))
 
 

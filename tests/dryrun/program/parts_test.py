@@ -598,6 +598,11 @@ class AnswerTest(unittest.TestCase):
                 self.assertEqual(found["fits"], live < [1000])
                 self.assertNotIn("lives", found["ranks"][0])
         self.assertEqual([rank["number"] for rank in found["ranks"]], [0, 0, 1])
+        # Both began at a time: the first was late to note that it had begun, so the second did not meet it.
+        self.note_beside(7, 8)
+        self.note_beside(8)
+        self.note_beside(9)
+        self.assertEqual([(one["processes"], one["peak_live_bytes"]) for one in self.collect()["shared"]], [(2, 800)])
 
     def test_tells_memory_of_other_streams(self):
         self.write()
