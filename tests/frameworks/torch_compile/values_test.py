@@ -260,7 +260,7 @@ def batch_norms_of_all_kinds():
 
 
 def batch_norms_update_their_statistics_in_place():
-    (captured, _), = _written(lambda: RESNET.train(within(UNLIMITED), 1))
+    (captured, _, _), = _written(lambda: RESNET.train(within(UNLIMITED), 1))
     names = {str(node.target) for node in captured.node.values() if "batch_norm" in str(node.target)}
     assert names == {"tidepool.batch_norm.default", "aten.native_batch_norm_backward.default"}, names
 
@@ -284,7 +284,7 @@ class TakenApart(torch.nn.Module):
 
 def gradients_of_parts_are_joined():
     check(chain_of(TakenApart), [(1e8, 0.7, True, False)])
-    (captured, _), = _written(lambda: chain_of(TakenApart).train(within(UNLIMITED), 1))
+    (captured, _, _), = _written(lambda: chain_of(TakenApart).train(within(UNLIMITED), 1))
     phases = {task["name"]: task["phase"] for task in captured.tasks}
     found = collections.Counter(str(node.target) for name, node in captured.node.items() if phases.get(name) == "backward")
     # Four rows and two halves are whole tensors in each of 8 layers; four other parts are not.
@@ -295,7 +295,7 @@ def gradients_of_parts_are_joined():
 def copies_of_dropout_without_probability_are_left_out():
     program = chain_of(lambda: torch.nn.Dropout(0.0))
     check(program, [(1e8, 0.7, True, False)])
-    (captured, _), = _written(lambda: program.train(within(UNLIMITED), 1))
+    (captured, _, _), = _written(lambda: program.train(within(UNLIMITED), 1))
     assert not any("clone" in str(node.target) for node in captured.node.values())
 
 
