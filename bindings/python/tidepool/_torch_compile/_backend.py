@@ -12,7 +12,7 @@ from typing import Any, Callable, ContextManager, List, Mapping, Optional, Seque
 import torch
 from functorch.compile import default_partition
 
-from . import _buffers, _capture, _costs, _cuda_graphs, _fuse, _link, _operators, _optimizers, _options, _places, _private, _random, _sharing, _simplify, _slab
+from . import _buffers, _capture, _costs, _cuda_graphs, _fuse, _layouts, _link, _operators, _optimizers, _options, _places, _private, _random, _sharing, _simplify, _slab
 from ._emit import write
 from ._options import BudgetError
 from ._order import Problem, carry_out
@@ -375,12 +375,19 @@ class _Planner:
             for module in passes:
                 _fuse.fuse(module.graph)
 
+    def _fuse_written(self, written: Any, captured: _capture.Captured) -> None:
+        if self.options.kernels == "inductor":
+            _fuse.mark_updates(written.forward.graph, captured.new_values)
+        self.fuse((written.forward, written.backward))
+
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
         self.device = device = _capture.device_of(joint.graph)
         _private.mark_backward(joint.graph)
         _capture.check(joint.graph)  # a graph that runs without a schedule stays as it is
         _simplify.simplify(joint.graph)
+        if self.options.kernels == "inductor":
+            _layouts.put_channels_last(joint, device)
         _buffers.update_in_place(joint.graph, forward_count)
         self.job.find_division(device)
         has_slab = self.options.slab and not self.job.is_tangled and _slab.is_there(device)
@@ -418,7 +425,7 @@ class _Planner:
         fusion = _capture.Fusion(inlined, assumed, _fuse.written_over(joint.graph, inlined))
         captured = _capture.capture(joint, forward_count, self.costs, fusion=fusion)
         written = write(joint, captured, [("run", i) for i in range(len(captured.tasks))])
-        self.fuse((written.forward, written.backward))
+        self._fuse_written(written, captured)
         graphs = written.forward.graph, written.backward.graph
         over = _fuse.found_over(graphs, fusion.over)
         return _capture.Fusion(inlined, _fuse.measured_times(graphs, assumed, self.costs), over)
@@ -482,7 +489,7 @@ class _Planner:
     def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any) -> Any:
         begin = time.perf_counter()
         written = write(joint, captured, order.actions)
-        self.fuse((written.forward, written.backward))
+        self._fuse_written(written, captured)
         self.writing_seconds += time.perf_counter() - begin
         return written
 
@@ -511,6 +518,8 @@ class _Planner:
             if places.height <= room:
                 break
             memory -= int((places.height - room) * 1.02) + _UNIT
+            if memory < self.least:
+                break
         self._warn_if_higher(best[3].height, room)
         return best
 

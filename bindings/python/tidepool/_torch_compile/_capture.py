@@ -62,7 +62,7 @@ class Captured:
     trained_bytes: int  # bytes of the inputs that take a gradient
     gradient_bytes: int  # bytes of the backward pass's results
     kept_outside: Set[str]  # results of the backward pass that are no data of the schedule
-    new_values: Set[int]  # numbers of the forward results that are copied into inputs between the passes, and freed
+    new_values: Dict[int, fx.Node]  # forward results, by number, that are copied into inputs between the passes, and freed
     small_results: Set[str]  # of the forward pass, such as a loss, which programs hold until their next step
 
     @property

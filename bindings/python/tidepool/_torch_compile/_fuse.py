@@ -17,7 +17,7 @@ from torch import fx
 from . import _private, _random
 from ._costs import Costs, assumed_seconds, tensors_of
 
-__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "found_over", "fuse", "inlined", "measured_times", "written_over"]
+__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "found_over", "fuse", "inlined", "is_elementwise", "mark_updates", "measured_times", "written_over"]
 
 _aten = torch.ops.aten
 _CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zeros_like")
@@ -31,7 +31,8 @@ _OTHERS = {getattr(_aten, name) for name in ("amax", "amin", "any", "cat", "embe
 # Operators that are taken apart, so that their parts fuse with others, and small results are kept in the place of large ones.
 TAKEN_APART = ("_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "nll_loss_forward",
                "nll_loss_backward", "native_layer_norm", "native_layer_norm_backward", "native_group_norm",
-               "native_group_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward", *_random.TAKEN_APART)
+               "native_group_norm_backward", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+               "_native_batch_norm_legit_no_training", "native_batch_norm_backward", "_fused_rms_norm", "_fused_rms_norm_backward", *_random.TAKEN_APART)
 
 
 def _storages(node: fx.Node) -> Set[int]:
@@ -45,7 +46,7 @@ def _is_view(node: fx.Node) -> bool:
     return _storages(node) <= set().union(*(_storages(one) for one in node.all_input_nodes), set())
 
 
-def _is_elementwise(target: _private.Operator) -> bool:
+def is_elementwise(target: _private.Operator) -> bool:
     """Returns whether each element of an operator's result has a value of its own."""
     return torch.Tag.pointwise in target.tags or target.overloadpacket in _WITH_ELEMENTS or target is _private.random_of_seed()
 
@@ -55,7 +56,7 @@ def _may_fuse(node: fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or not isinstance(target, _private.Operator) or _private.is_in_place(target):
         return False
-    if torch.Tag.nondeterministic_seeded in target.tags or not (_is_elementwise(target) or target.overloadpacket in _OTHERS):
+    if torch.Tag.nondeterministic_seeded in target.tags or not (is_elementwise(target) or target.overloadpacket in _OTHERS):
         return False
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     tensors = [tensor for value in values for tensor in tensors_of(value)]
@@ -123,6 +124,8 @@ class _Group:
         for i, node in enumerate(self.results):
             self.over.update((i, j) for j in self._input_below(node) if j not in self.over.values())
         self.new = [node for i, node in enumerate(self.results) if i not in self.over]
+        # Buffers such as running statistics, by the numbers of the results that are their new values.
+        self.updates = {i: self.inputs[j] for i, j in self.over.items() if self.results[i].meta.get("is_update")}
 
     @staticmethod
     def _is_part(node: fx.Node, operators: Set[fx.Node]) -> bool:
@@ -196,7 +199,10 @@ def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]
         call.meta["group"] = [node.meta.get("operator") for node in group.operators]
         call.meta["written_over"] = [group.results[i].meta.get("operator") for i in group.over]
         parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(group.results))]
-    for node, part, value in zip(group.results, parts, call.meta["val"]):
+    for i, (node, part, value) in enumerate(zip(group.results, parts, call.meta["val"])):
+        if i in group.updates:
+            node.replace_all_uses_with(group.updates[i])
+            continue
         part.meta = {**node.meta, "val": value}
         views = _views_of(node)
         node.replace_all_uses_with(part)
@@ -216,6 +222,16 @@ def _take_storage(views: Sequence[fx.Node]) -> None:
         arguments, keywords = fx.node.map_arg((view.args, view.kwargs), lambda one: one.meta["val"])
         with next(tensor.fake_mode for tensor in tensors_of(view.meta["val"])):
             view.meta = {**view.meta, "val": view.target(*arguments, **keywords)}
+
+
+def mark_updates(graph: fx.Graph, inputs: Dict[int, fx.Node]) -> None:
+    """Lets results of a written graph be written over the inputs of which they are the new values. `inputs`: those of the joint graph."""
+    nodes = list(graph.nodes)
+    given = {node.target: node for node in nodes if node.op == "placeholder" and not getattr(node.meta.get("val"), "requires_grad", False)}
+    for i, changed in inputs.items():
+        node = nodes[-1].args[0][i]
+        if changed.target in given and list(node.users) == [nodes[-1]] and _may_fuse(node) and not _is_view(node):
+            node.meta.update(over=_private.storage_key(given[changed.target].meta["val"]), is_update=True)
 
 
 def fuse(graph: fx.Graph) -> None:
@@ -311,7 +327,7 @@ def _users(node: fx.Node) -> List[fx.Node]:
 
 def _has_elements(node: fx.Node) -> bool:
     """Returns whether a node fuses, and each element of its result has a value of its own."""
-    return _may_fuse(node) and not _is_view(node) and _is_elementwise(node.target)
+    return _may_fuse(node) and not _is_view(node) and is_elementwise(node.target)
 
 
 def _is_like(one: Any, other: Any) -> bool:
@@ -388,7 +404,7 @@ def _function(group: _Group) -> Callable[..., Any]:
     """Returns the function of a group. Groups of the same operators on tensors of the same shapes share it."""
     examples = [node.meta["val"] for node in group.inputs]
     module = group.module(True)
-    key = (module.code, tuple(group.over.items()), *map(_shape_of, examples))
+    key = (module.code, tuple(group.over.items()), tuple(group.updates), *map(_shape_of, examples))
     if key not in _functions:
         results = [node.meta["val"] for node in group.results]
         if group.over:
@@ -401,6 +417,7 @@ def _function(group: _Group) -> Callable[..., Any]:
 def _writing_over(group: _Group, module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:
     """Returns a function of all results of a group that writes some of them over its arguments, by copies where Inductor cannot do so."""
     over = group.over
+    updated = [over[i] for i in group.updates]
     try:
         function = _compiled(module, examples, [node.meta["val"] for node in group.new])
     except Exception:  # of Inductor's code for the CPU
@@ -415,11 +432,17 @@ def _writing_over(group: _Group, module: fx.GraphModule, examples: List[torch.Te
     def run(*tensors: torch.Tensor) -> Any:
         own = list(tensors)
         for j in over.values():
-            own[j] = _with_layout(own[j].clone() if _private.keeps_saved_tensors() else own[j], examples[j])
+            is_kept = j not in updated and _private.keeps_saved_tensors()
+            own[j] = _with_layout(own[j].clone() if is_kept else own[j], examples[j])
         new = iter(function(*own))
+        for j in updated:
+            tensors[j].copy_(own[j])  # of a tensor to itself does nothing
         return tuple(own[over[i]].view(one.size()) if i in over else next(new) for i, one in enumerate(results))
 
-    return _named(run)
+    named = _named(run)
+    if updated:
+        fx.node.has_side_effect(named)
+    return named
 
 
 def _with_layout(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "Operator",
            "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
-           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
-           "mutations", "other_inputs", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
+           "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
+           "mutations", "other_inputs", "prefers_channels_last", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
            "watch_saved_tensors_hooks"]
 
 
@@ -165,22 +165,36 @@ def has_symbols(value):
     return isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+def is_image(value):
+    """Returns whether a value is a tensor of four dimensions, which may have its channels last."""
+    return isinstance(value, torch.Tensor) and value.dim() == 4 and value.layout == torch.strided
+
+
+def prefers_channels_last(module):
+    """Returns whether Inductor would put the channels of a graph's images last."""
+    from torch._inductor.graph import GraphLowering
+
+    return GraphLowering.decide_layout_opt(module, is_inference=False)
+
+
 def mutations(graph, forward_count):
-    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics, and the
-    numbers of the forward results that are their new values.
+    """Returns the placeholders with tensors that the step changes after the forward pass, such as running statistics, and those of which
+    forward results are the new values, by the numbers of these.
 
     Versions before 2.9 do not describe the outputs. There the inputs are those that take no gradient, and no new value is known.
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder" and not is_tangent(node)]
     described = next(node for node in graph.nodes if node.op == "output").meta.get("desc")
     if described is None:
-        return {node for node in inputs if not node.meta["val"].requires_grad}, set()
+        return {node for node in inputs if not node.meta["val"].requires_grad}, {}
     found = {}
     for i, one in enumerate(described[:forward_count]):
         one, attributes = _without_subclasses(one)
         if type(one).__name__ == "InputMutationAOTOutput":
             found[i] = one.mutated_input, attributes
-    return {node for node in inputs if _without_subclasses(node.meta.get("desc")) in found.values()}, set(found)
+    described_inputs = [(_without_subclasses(node.meta.get("desc")), node) for node in inputs]
+    changed = {i: node for i, one in found.items() for other, node in described_inputs if other == one}
+    return set(changed.values()), changed
 
 
 def _without_subclasses(described):
