@@ -4,7 +4,7 @@
 // The pipeline's threads leave ends here and go on. They must not wait for the offloader's mutex: a
 // thread that holds it may be inside a call of the device, and the driver may hold that call up
 // until a host function ends that waits for the pipeline's threads (deadlock). The mutex here is
-// held for moments, and nothing is called under it.
+// held for moments, and that of Changes is the only one that is locked under it.
 #ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_ENDED_COPIES_H_
 #define TIDEPOOL_LIB_COPIES_OFFLOAD_ENDED_COPIES_H_
 
@@ -32,12 +32,11 @@ class EndedCopies {
  public:
   explicit EndedCopies(Changes& changes) : changes_(changes) {}
 
-  // Adds an end, which counts as a change.
+  // Adds an end, which counts as a change. Notes it under the mutex: the thread that takes the last
+  // end may destroy the offloader.
   void Add(EndedCopy ended) ABSL_LOCKS_EXCLUDED(mutex_) {
-    {
-      const locks::MutexLock lock(&mutex_);
-      ended_.push_back(std::move(ended));
-    }
+    const locks::MutexLock lock(&mutex_);
+    ended_.push_back(std::move(ended));
     changes_.Note();
   }
   std::vector<EndedCopy> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_) {
