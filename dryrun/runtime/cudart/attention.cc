@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -18,9 +17,7 @@ constexpr double kOperations = 2;
 
 template <typename Number = std::int32_t>
 double NumberAt(const KernelLaunch& launch, std::size_t offset) {
-  Number number = 0;
-  std::memcpy(&number, static_cast<const char*>(launch.arguments[0]) + offset, sizeof number);
-  return static_cast<double>(number);
+  return static_cast<double>(At<Number>(launch.arguments[0], offset));
 }
 
 // Where structures of arguments have their numbers.

@@ -153,7 +153,7 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
 }
 
 // All waiters of a pool with regions look for memory in such calls, one at a time. None can miss
-// memory that another one holds for a moment. So this calls no waiters, as AllocateOrGrow has to.
+// memory that another one holds for a moment. So this alerts no waiters, as AllocateOrGrow has to.
 absl::StatusOr<void*> PoolImpl::AllocateAgain(const WantedMemory& wanted, const Waiter* waiter) {
   if (memory_->is_asleep() && waiter == nullptr) return Asleep();
   if (memory_->is_asleep()) return nullptr;
@@ -414,7 +414,7 @@ bool PoolImpl::CallOutOfMemoryFunctionFor(const Waiter& waiter, WaitingCalls& ca
 }
 
 // Called by the waiter's own thread. The request is hopeless when there was nothing to be freed
-// before it looked, and nothing was freed meanwhile: each free calls the waiter in the end.
+// before it looked, and nothing was freed meanwhile: each free alerts the waiter in the end.
 absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherRoomChanges();
@@ -471,8 +471,8 @@ void PoolImpl::ServeFromFree() {
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
-// thread, which AlertWaiters calls in a pool with regions. Here that calls none but one that no
-// free of its region can serve any more, and that may have no more memory (LimitRegion).
+// thread. With regions AlertWaiters alerts it; here that is done for a waiter alone that no free of
+// its region can serve any more, and that may have no more memory (LimitRegion).
 void PoolImpl::Serve(Waiter& waiter, std::int64_t& too_large) {
   if (memory_->is_asleep()) return;
   if (observers_.BeginsIteration()) return waiter.AlertAndWake();

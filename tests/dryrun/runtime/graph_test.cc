@@ -314,6 +314,15 @@ class KernelTest : public GraphTest {
     config.kernel_nanoseconds = nanoseconds;
     ASSERT_EQ(cudartHostConfigure(&config), 1);
   }
+  // Lets a kernel for one thread take 5 us on the clock of events, and a copy over the link 1 ms
+  // for each 1,000,000 bytes.
+  static void ConfigureClock() {
+    CudartHostConfig config = Config(1);
+    config.has_kernels = 1;
+    config.assumed_bytes_per_second = 1e12;
+    config.assumed_link_bytes_per_second = 1e9;
+    ASSERT_EQ(cudartHostConfigure(&config), 1);
+  }
   static cudaError_t LaunchKernel(const void* kernel, cudaStream_t stream) {
     return cudaLaunchKernel(kernel, dim3(1), dim3(1), nullptr, 0, stream);
   }
@@ -395,11 +404,7 @@ TEST_F(KernelTest, TakeAnAssumedTimeOnTheClockOfEvents) {
 // them. Streams wait for events, and the host for streams.
 TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
   constexpr std::size_t kBytes = 1'000'000;  // 1 ms over the link
-  CudartHostConfig config = Config(1);
-  config.has_kernels = 1;
-  config.assumed_bytes_per_second = 1e12;
-  config.assumed_link_bytes_per_second = 1e9;
-  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  ConfigureClock();
   const cudaStream_t kernels = NewStream();
   const cudaStream_t out = NewStream();
   const cudaStream_t in = NewStream();
@@ -492,11 +497,7 @@ TEST_F(KernelTest, RunBesideCopiesOnTheClockOfEvents) {
 // Branches of a graph run beside each other, and a node after those that it depends on.
 TEST_F(KernelTest, OfAGraphRunBesideItsCopiesOnTheClockOfEvents) {
   constexpr std::size_t kBytes = 1'000'000;  // 1 ms over the link
-  CudartHostConfig config = Config(1);
-  config.has_kernels = 1;
-  config.assumed_bytes_per_second = 1e12;
-  config.assumed_link_bytes_per_second = 1e9;
-  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  ConfigureClock();
   const cudaStream_t kernels = NewStream();
   const cudaStream_t out = NewStream();
   const cudaEvent_t fork = NewEvent();

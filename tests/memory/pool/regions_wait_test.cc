@@ -69,7 +69,7 @@ class RegionsWaitTest : public PoolFixture {
   static void AwaitSleeper(const Pool& pool) {
     while (pool.Stats().blocked == 0) std::this_thread::yield();
   }
-  // Returns the requests of a region that sleep, and that no call woke.
+  // Returns the requests of a region that sleep and were not alerted.
   static std::int64_t CountAsleep(const Pool& region) {
     return static_cast<const pool::PoolImpl&>(region).CountAsleep();
   }
@@ -485,7 +485,7 @@ TEST_F(RegionsWaitTest, NoWaiterMissesAFree) {
   EXPECT_TRUE(pool_->CheckInvariants().ok());
 }
 
-// Likewise while regions sleep and wake: those that wait in them are called then.
+// Likewise while regions sleep and wake: those that wait in them are alerted then.
 TEST_F(RegionsWaitTest, NoWaiterMissesAPauseOrAResume) {
   const std::array<Pool*, 3> pools = {pool_.get(), weights_, cache_};
   std::vector<std::thread> threads;
