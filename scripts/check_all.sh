@@ -52,7 +52,7 @@ run-clang-tidy -p build/tidy -quiet -j "$(nproc)" -checks='-clang-analyzer-*,-bu
 
 step "journeys of the design page"
 cmake --preset coverage >/dev/null
-cmake --build build/coverage --target tidepool_tool -- --quiet
+cmake --build build/coverage --target tidepool_tool offload_a_buffer compress_on_the_way -- --quiet
 python3 tests/house/journeys_test.py . build/coverage
 
 step "reader in the browser"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that the journeys of docs/design/README.md are true: that each enters the C++ sources that it names.
 
-usage: journeys_test.py SOURCE BUILD, where BUILD is of the preset `coverage` and has the tool. scripts/check_all.sh runs it.
+usage: journeys_test.py SOURCE BUILD, where BUILD is of the preset `coverage` and has the tool and the examples offload_a_buffer and
+compress_on_the_way. scripts/check_all.sh runs it.
 """
 import json
 import os
@@ -20,21 +21,22 @@ OPERATIONS = "op,id,size,hint,stream\na,1,1000,,1\nf,1,,,1\na,2,1000,,2\nf,2,,,2
 
 
 def commands(folder):
-    """Returns the commands that make each journey, by its heading."""
+    """Returns the commands of the build that make each journey, by its heading."""
     files = {name: os.path.join(folder, name) for name in ("rmm.csv", "operations.csv", "graph.json")}
     pathlib.Path(files["rmm.csv"]).write_text(RMM)
     pathlib.Path(files["operations.csv"]).write_text(OPERATIONS)
-    graph = ["model", "alexnet", "--batch", "64", "-o", files["graph.json"]]
-    replay = ["replay", files["operations.csv"], "--pool", "1MiB", "--device", "host"]
-    run = ["run", files["graph.json"], "--memory", "1200MiB", "--policy", "vdnn++", "--scale", "0.001", "--probe-every", "1"]
+    tool = "trace_replay/tidepool"
+    replay = [tool, "replay", files["operations.csv"], "--pool", "1MiB", "--device", "host"]
+    schedule = [tool, "schedule", files["graph.json"], "--policy", "best", "-o", os.path.join(folder, "schedule.json")]
     return {
         "A pool allocates": [replay],
         "A pool frees": [replay],
-        "`tidepool size FILE`": [["size", files["rmm.csv"], "--plan", "--policy", "best-fit", "--policy", "planned"]],
-        "A buffer is offloaded": [graph, run],
-        "A buffer comes back": [graph, run],
+        "`tidepool size FILE`": [[tool, "size", files["rmm.csv"], "--plan", "--policy", "best-fit", "--policy", "planned"]],
+        "A buffer is offloaded": [["examples/offload_a_buffer"], ["examples/compress_on_the_way"]],
+        "A buffer comes back": [["examples/offload_a_buffer"]],
         "`tidepool schedule GRAPH --memory BYTES --policy best`": [
-            graph, ["schedule", files["graph.json"], "--memory", "700MiB", "--policy", "best"]],
+            [tool, "model", "alexnet", "--batch", "64", "-o", files["graph.json"]],
+            *([*schedule, "--memory", memory] for memory in ("700MiB", "500MiB"))],
     }
 
 
@@ -58,9 +60,9 @@ def check(root, build, heading, text, lines):
     for path in build.rglob("*.gcda"):
         path.unlink()
     for line in lines:
-        made = subprocess.run([build / "trace_replay" / "tidepool", *line], capture_output=True, text=True, check=False)
+        made = subprocess.run([build / line[0], *line[1:]], capture_output=True, text=True, check=False)
         if made.returncode != 0:
-            return [f"{heading}: tidepool {' '.join(line)} ended with {made.returncode}: {made.stderr.strip()}"]
+            return [f"{heading}: {' '.join(line)} ended with {made.returncode}: {made.stderr.strip()}"]
     ran, known = entered(build)
     named = [os.path.realpath(os.path.join(root, name)) for name in SOURCE.findall(text)]
     faults = [name for name in named if name not in ran and (name in known or name.endswith(".cc"))]
