@@ -408,25 +408,32 @@ absl::Status SnapshotSchema::CheckEvents(std::int32_t device,
   if (!absl::c_binary_search(devices_with_events_, device)) return absl::OkStatus();
   SnapshotEvent event;
   return ForEach(EventList(device), TraceName(device), [&](PickleValue dict) {
-    absl::Status status = TakeEvent(dict, &event);
+    absl::Status status =
+        TakeUsual(dict, &event) ? Spend(1 + pickle_.Size(dict)) : TakeUnusual(dict, &event);
     if (status.ok()) visit(event);
     return status;
   });
 }
 
-// Spends no steps: CheckEvents has spent them, and the visits of a device are few.
 void SnapshotSchema::VisitEvents(std::int32_t device,
                                  absl::FunctionRef<bool(SnapshotEvent&)> visit) {
   if (!absl::c_binary_search(devices_with_events_, device)) return;
   SnapshotEvent event;
   pickle_.VisitElements(EventList(device), [&](absl::Span<const PickleValue> dicts) {
-    return absl::c_all_of(dicts, [&](PickleValue dict) {
-      const std::size_t left = std::exchange(steps_left_, SIZE_MAX);
-      static_cast<void>(TakeEvent(dict, &event));  // right, by CheckEvents
-      steps_left_ = left;
-      return visit(event);
-    });
+    for (const PickleValue dict : dicts) {
+      if (!TakeUsual(dict, &event)) TakeAgain(dict, &event);
+      if (!visit(event)) return false;
+    }
+    return true;
   });
+}
+
+// Takes an event that CheckEvents has found right. Spends no steps: CheckEvents has spent them, and
+// the visits of a device are few.
+void SnapshotSchema::TakeAgain(PickleValue dict, SnapshotEvent* event) {
+  const std::size_t left = std::exchange(steps_left_, SIZE_MAX);
+  static_cast<void>(TakeUnusual(dict, event));
+  steps_left_ = left;
 }
 
 SnapshotSchema::KeyPlaces SnapshotSchema::PlacesIn(PickleValue dict) {
@@ -457,30 +464,41 @@ const SnapshotSchema::KeyPlaces* SnapshotSchema::UsualPlaces(PickleValue dict,
   return places.is_usual ? &places : nullptr;
 }
 
-// Takes an event of the usual keys and kinds of values, as nearly all are, in few steps. Returns
-// false for any other event; TakeEvent then goes from entry to entry and finds the wrong one.
-bool SnapshotSchema::TakeUsual(PickleValue dict, SnapshotEvent* event) {
-  if (!dict.IsDict()) return false;
-  const Pickle::Entries entries = pickle_.EntriesOf(dict);
+// Finds the places of an event's values. Returns false for a dict with other keys.
+bool SnapshotSchema::FindEventPlaces(PickleValue dict, const Pickle::Entries& entries) {
   const KeyPlaces* const places = UsualPlaces(dict, entries);
-  if (places == nullptr || entries.values.size() >= steps_left_) return false;
-  const auto value = [&](Word word) { return entries.values[(*places)[word]]; };
-  const PickleValue action = value(Word::kAction);
-  if (!action.IsText() || !pickle_.AsUnsigned(value(Word::kAddr), &event->address) ||
-      !pickle_.AsInteger(value(Word::kSize), &event->size) ||
-      !pickle_.AsInteger(value(Word::kTimeUs), &event->time_us)) {
-    return false;
-  }
-  steps_left_ -= 1 + entries.values.size();
-  event->action = WordOf(action);
-  event->has_time = true;
-  event->dict = dict.index();
-  event->stream = value(Word::kStream);
+  if (places == nullptr) return false;
+  event_places_ = {.keys = entries.keys,
+                   .action = (*places)[Word::kAction],
+                   .address = (*places)[Word::kAddr],
+                   .size = (*places)[Word::kSize],
+                   .time = (*places)[Word::kTimeUs],
+                   .stream = (*places)[Word::kStream]};
   return true;
 }
 
-absl::Status SnapshotSchema::TakeEvent(PickleValue dict, SnapshotEvent* event) {
-  if (TakeUsual(dict, event)) return absl::OkStatus();
+// Takes an event of the usual keys and kinds of values, as nearly all are, in few steps. Returns
+// false for any other event; TakeUnusual then goes from entry to entry and finds the wrong one.
+inline bool SnapshotSchema::TakeUsual(PickleValue dict, SnapshotEvent* event) {
+  if (!dict.IsDict()) return false;
+  const Pickle::Entries entries = pickle_.EntriesOf(dict);
+  if (entries.keys == Pickle::kNoKeys) return false;
+  if (entries.keys != event_places_.keys && !FindEventPlaces(dict, entries)) return false;
+  const PickleValue* const values = entries.values.data();  // the places are less than its size
+  const PickleValue action = values[event_places_.action];
+  if (!action.IsText() || !pickle_.AsUnsigned(values[event_places_.address], &event->address) ||
+      !pickle_.AsInteger(values[event_places_.size], &event->size) ||
+      !pickle_.AsInteger(values[event_places_.time], &event->time_us)) {
+    return false;
+  }
+  event->action = WordOf(action);
+  event->has_time = true;
+  event->dict = dict.index();
+  event->stream = values[event_places_.stream];
+  return true;
+}
+
+absl::Status SnapshotSchema::TakeUnusual(PickleValue dict, SnapshotEvent* event) {
   *event = SnapshotEvent();
   event->dict = dict.index();
   bool has_address = false;

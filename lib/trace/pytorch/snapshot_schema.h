@@ -190,7 +190,7 @@ class SnapshotSchema {
   template <typename Visit>
   absl::Status ForEachEntry(PickleValue dict, const Visit& visit);
 
-  SnapshotWord WordOf(PickleValue value) {
+  [[gnu::always_inline]] SnapshotWord WordOf(PickleValue value) {
     if (!value.IsText()) return SnapshotWord::kUnknown;
     const std::uint8_t word = words_[value.index()];
     return word == 0 ? LookUp(value) : static_cast<SnapshotWord>(word - 1);
@@ -208,7 +208,19 @@ class SnapshotSchema {
   };
   KeyPlaces PlacesIn(PickleValue dict);
   const KeyPlaces* UsualPlaces(PickleValue dict, const Pickle::Entries& entries);
+  // Places of an event's values in dicts with certain keys.
+  struct EventPlaces {
+    std::uint32_t keys = Pickle::kNoKeys;  // the number of the keys
+    std::uint32_t action = 0;
+    std::uint32_t address = 0;
+    std::uint32_t size = 0;
+    std::uint32_t time = 0;
+    std::uint32_t stream = 0;
+  };
+  bool FindEventPlaces(PickleValue dict, const Pickle::Entries& entries);
   bool TakeUsual(PickleValue dict, SnapshotEvent* event);
+  absl::Status TakeUnusual(PickleValue dict, SnapshotEvent* event);
+  void TakeAgain(PickleValue dict, SnapshotEvent* event);
   absl::Status ReadDevices();
   absl::Status ReadSegments();
   absl::Status AddSegments(PickleValue list, std::int32_t device);
@@ -216,7 +228,6 @@ class SnapshotSchema {
   absl::Status TakePool(PickleValue value, SnapshotSegment& segment);
   absl::StatusOr<std::string> SettingText(PickleValue value);
   PickleValue EventList(std::int32_t device) const;
-  absl::Status TakeEvent(PickleValue dict, SnapshotEvent* event);
   absl::Status AddBlocks(SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
   // Reads a block; its address is `address` unless it has its own. Returns nullopt if it is free.
   // Moves `address` to its end.
@@ -232,6 +243,7 @@ class SnapshotSchema {
   const Pickle& pickle_;
   std::vector<std::uint8_t> words_;  // word of each text plus 1, or 0 before its first lookup
   std::array<KeyPlaces, 8> places_;  // by the number of the keys
+  EventPlaces event_places_;         // in the dict of the last usual event
   std::size_t steps_left_;
   std::size_t dicts_left_;
   PickleValue segment_list_;
