@@ -175,15 +175,15 @@ class PickleMachine {
         marks_.size() + 2 > kMostWaiting) {
       return false;
     }
-    dict_.values.clear();
+    dict_.value_count = 0;
     dict_.has_list = false;
     const char* const begin = ahead.data();
+    const char* const last = begin + kMostDictBytes - 2 * kLongestOpcode;
     const char* at = begin + 3;
     std::uint32_t node = 0;
     while (*at != static_cast<char>(Opcode::kSetItems)) {
       node = NextKey(node, &at);
-      if (node == 0 || !TakeValueAhead(&at)) return false;
-      if (at + 2 * kLongestOpcode > begin + kMostDictBytes) return false;
+      if (node == 0 || !TakeValueAhead(&at) || at > last) return false;
     }
     if (node == 0) return false;
     KeepDict(node);
@@ -224,10 +224,9 @@ class PickleMachine {
 
   // Takes a value for TakeDictAhead.
   bool TakeValueAhead(const char** at) {
-    PickleValue value;
-    std::size_t bytes = ValueAt(*at, &value);
-    if (bytes == 0) bytes = TakeListAhead(*at, &value);
-    dict_.values.push_back(value);
+    PickleValue* const value = &dict_.values[dict_.value_count++];
+    std::size_t bytes = ValueAt(*at, value);
+    if (bytes == 0) bytes = TakeListAhead(*at, value);
     *at += bytes;
     return bytes != 0;
   }
@@ -257,16 +256,17 @@ class PickleMachine {
   void KeepDict(std::uint32_t last_key) {
     const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
     const PickleValue dict(Kind::kDict, index);
-    pickle_.containers_.emplace_back();
+    const absl::Span<const PickleValue> values(dict_.values.data(), dict_.value_count);
+    const absl::Span<const PickleValue> elements(dict_.elements.data(), dict_.element_count);
+    const std::uint32_t keys = SetOf(last_key);
+    pickle_.containers_.push_back({New(values).begin, keys});
     memo_.push_back(dict);
     if (dict_.has_list) {
-      pickle_.containers_.emplace_back();
+      const Pickle::IndexRange list = elements.empty() ? Pickle::IndexRange{} : Shared(elements);
+      pickle_.containers_.push_back({list.begin, list.size});
       memo_.emplace_back(Kind::kList, index + 1);
-      Add(Kind::kList, index + 1, absl::MakeConstSpan(dict_.elements).first(dict_.element_count));
     }
     memoized_ = memo_.size();
-    const std::uint32_t keys = SetOf(last_key);
-    pickle_.containers_[index] = {New(dict_.values).begin, keys};
     stack_.push_back(dict);
   }
 
@@ -286,25 +286,21 @@ class PickleMachine {
   [[gnu::always_inline]] std::size_t ValueAt(const char* bytes, PickleValue* value) {
     const std::uint64_t word = PickleInput::WordAt(bytes);
     const std::uint64_t argument = word >> 8;
-    switch (static_cast<Opcode>(word & 0xFF)) {
-      case Opcode::kBinGet:
-        return Entry(argument & 0xFF, value) ? 2 : 0;
-      case Opcode::kLongBinGet:
-        return Entry(argument & 0xFFFFFFFF, value) ? 5 : 0;
-      case Opcode::kBinInt1:
-        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFF)};
-        return 2;
-      case Opcode::kBinInt2:
-        *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFFFF)};
-        return 3;
-      case Opcode::kBinInt:
-        *value = Integer(static_cast<std::int32_t>(argument));
-        return 5;
-      case Opcode::kLong1:
-        return LongAt(bytes + 1, value);
-      default:
-        return 0;
+    const auto opcode = static_cast<Opcode>(word & 0xFF);  // the most frequent ones first
+    if (opcode == Opcode::kLongBinGet) return Entry(argument & 0xFFFFFFFF, value) ? 5 : 0;
+    if (opcode == Opcode::kBinGet) return Entry(argument & 0xFF, value) ? 2 : 0;
+    if (opcode == Opcode::kLong1) return LongAt(bytes + 1, value);
+    if (opcode == Opcode::kBinInt1) {
+      *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFF)};
+      return 2;
     }
+    if (opcode == Opcode::kBinInt2) {
+      *value = {Kind::kInt, static_cast<std::int64_t>(argument & 0xFFFF)};
+      return 3;
+    }
+    if (opcode != Opcode::kBinInt) return 0;
+    *value = Integer(static_cast<std::int32_t>(argument));
+    return 5;
   }
   std::size_t LongAt(const char* bytes, PickleValue* value) {
     const auto width = static_cast<std::uint8_t>(*bytes);
@@ -517,12 +513,17 @@ class PickleMachine {
   // Keeps an integer that no value holds, or returns that of before: the addresses of allocations
   // and streams repeat.
   PickleValue LargeInteger(Kind kind, std::uint64_t integer) {
-    auto& [known, value] = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
-    if (known == integer && value.kind() == kind) return value;
-    known = integer;
-    value = {kind, static_cast<std::int64_t>(pickle_.integers_.size())};
+    KnownInteger& known = known_integers_[(integer * kFactor) >> (64 - kKnownIntegerBits)];
+    if (known.integer != integer || known.value.kind() != kind) Keep(kind, integer, known);
+    return known.value;
+  }
+  struct KnownInteger {
+    std::uint64_t integer = 0;
+    PickleValue value = {};
+  };
+  [[gnu::noinline]] void Keep(Kind kind, std::uint64_t integer, KnownInteger& known) {
+    known = {integer, {kind, static_cast<std::int64_t>(pickle_.integers_.size())}};
     pickle_.integers_.push_back(integer);
-    return value;
   }
   bool PushInteger(std::int64_t integer) { return Push(Integer(integer)); }
 
@@ -703,7 +704,7 @@ class PickleMachine {
   // before it.
   Pickle::IndexRange Shared(absl::Span<const PickleValue> elements) {
     if (elements.size() > kMostShared) return New(elements);
-    auto& [newer, older] = known_[HashOf(elements) % known_.size()];
+    auto& [newer, older] = known_[HashOf(elements) % kKnownPairs];
     if (IsAt(newer, elements)) return newer;
     if (IsAt(older, elements)) return older;
     older = newer;
@@ -925,7 +926,9 @@ class PickleMachine {
   std::vector<KeyNode> key_nodes_ = std::vector<KeyNode>(1);
   // The dict of TakeDictAhead.
   struct DictAhead {
-    std::vector<PickleValue> values;
+    // The opcodes of a key and its value have four bytes or more.
+    std::array<PickleValue, kMostDictBytes / 4> values;
+    std::size_t value_count = 0;
     bool has_list = false;
     // The elements of the list. The opcode of each has two bytes or more.
     std::array<PickleValue, kMostDictBytes / 2> elements;
@@ -940,8 +943,7 @@ class PickleMachine {
   std::uint32_t key_set_ = 0;                       // their number
   std::array<std::uint32_t, 256> known_keys_ = {};  // numbers of keys by their hash
   // Large integers and their values, by their hash.
-  std::array<std::pair<std::uint64_t, PickleValue>, std::size_t{1} << kKnownIntegerBits>
-      known_integers_ = {};
+  std::array<KnownInteger, std::size_t{1} << kKnownIntegerBits> known_integers_ = {};
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;
   std::uint8_t opcode_ = 0;
