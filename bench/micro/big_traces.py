@@ -43,9 +43,9 @@ def stacks_of(depth):
 
 
 def event(action, number, frames):
-    """Returns an event as torch.cuda.memory._snapshot() has it."""
+    """Returns an event as torch.cuda.memory._snapshot() has it: with a text of its own for the context."""
     return {"action": action, "addr": 0x7f0000000000 + number % 1000 * 4096, "size": 1 + number % 1000 * 4, "stream": 0,
-            "time_us": 1_700_000_000_000_000 + number, "compile_context": "N/A", "user_metadata": "", "frames": list(frames)}
+            "time_us": 1_700_000_000_000_000 + number, "compile_context": "/".join("NA"), "user_metadata": "", "frames": list(frames)}
 
 
 def segments():

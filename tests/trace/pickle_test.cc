@@ -654,6 +654,11 @@ class DictOpcodes {
       opcodes += (Below(12) > 0 ? "h" + Byte(i % 6) : Known()) + Value(Below(16));
     return opcodes + "u";
   }
+  std::string Text() {
+    const std::uint32_t size = Below(11);
+    const std::string memoize = Below(8) > 0 ? "\x94" : "";
+    return "\x8c" + Byte(size) + std::string(size, "xy"[Below(2)]) + memoize;
+  }
   std::string Value(std::uint32_t kind) {
     if (kind < 3) return Known();
     if (kind < 5) return "K" + Byte(Below(256));
@@ -661,7 +666,7 @@ class DictOpcodes {
     if (kind < 7) return "J" + LittleEndian(draw_(), 4);
     if (kind < 10) return "\x8a\6" + LittleEndian(draw_() % 5 * 0x0123456789ABU, 6);
     if (kind < 11) return "N";
-    if (kind < 12) return "\x8c\2xy\x94";
+    if (kind < 12) return Text();
     if (kind < 13) return "}\x94" + gap_ + "(\x8c\1k" + Known() + "u";
     std::string list = "]\x94";
     if (kind < 14) return list;
@@ -685,6 +690,24 @@ TEST(Pickle, DictsAreEqualWhateverOpcodesMakeThem) {
     ASSERT_TRUE(DictsOf(*together) == DictsOf(*apart)) << seed;
     EXPECT_EQ(together->containers(), apart->containers());
   }
+}
+
+TEST(Pickle, KeepsShortTextsOnce) {
+  std::string opcodes = "\x80\4](";
+  for (int i = 0; i < 100; ++i) opcodes += "\x8c\3N/A\x94\x8c\1N\x94\x8c\2N\0\x94X\3\0\0\0N/A\x94"s;
+  const auto pickle = ParsePickle(opcodes + "e.");
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_EQ(pickle->texts(), 3U);
+  const json texts = ToJson(*pickle, pickle->root());
+  ASSERT_EQ(texts.size(), 400U);
+  EXPECT_EQ(texts[396], "N/A");
+  EXPECT_EQ(texts[397], "N");
+  EXPECT_EQ(texts[398], "N\0"s);
+  EXPECT_EQ(texts[399], "N/A");
+}
+
+TEST(Pickle, CutsShortTextsOffWhereTheFileEnds) {
+  EXPECT_THAT(PickleErrorOf("\x80\4\x8c\3N/"), HasSubstr("byte 2: opcode SHORT_BINUNICODE"));
 }
 
 TEST(Pickle, DictsMayContainThemselves) {

@@ -164,18 +164,20 @@ class PickleMachine {
   }
 
   // Takes a new dict that comes next in the buffer, with all its entries: keys and values that
-  // PushAhead knows, and at most one list of such values. Most dicts of a snapshot are of this
-  // kind, and have the keys of others before. Takes nothing of any other dict, and returns false.
+  // PushAhead knows, new short texts, and at most one list of such values. Most dicts of a snapshot
+  // are of this kind, and have the keys of others before. Takes nothing of any other dict, and
+  // returns false.
   bool TakeDictAhead() {
     constexpr std::uint64_t kBegin = '}' | 0x94 << 8 | '(' << 16;  // EMPTY_DICT MEMOIZE MARK
     const std::string_view ahead = input_.ahead();
     if (ahead.size() < kMostDictBytes || (input_.Word() & 0xFFFFFF) != kBegin) return false;
-    // A memo without gaps numbers the dict and its list. On the stack the opcodes would need room.
+    // A memo without gaps numbers each new object. On the stack the opcodes would need room.
     if (memo_.size() != memoized_ || stack_.size() + kMostDictBytes > kMostWaiting ||
         marks_.size() + 2 > kMostWaiting) {
       return false;
     }
     dict_.value_count = 0;
+    dict_.memoized_count = 0;
     dict_.has_list = false;
     const char* const begin = ahead.data();
     const char* const last = begin + kMostDictBytes - 2 * kLongestOpcode;
@@ -226,9 +228,21 @@ class PickleMachine {
   bool TakeValueAhead(const char** at) {
     PickleValue* const value = &dict_.values[dict_.value_count++];
     std::size_t bytes = ValueAt(*at, value);
-    if (bytes == 0) bytes = TakeListAhead(*at, value);
+    if (bytes == 0) {
+      bytes = **at == static_cast<char>(Opcode::kShortBinUnicode) ? TakeTextAhead(*at, value)
+                                                                  : TakeListAhead(*at, value);
+      dict_.memoized[dict_.memoized_count++] = *value;
+    }
     *at += bytes;
     return bytes != 0;
+  }
+
+  // Takes a new short text for TakeDictAhead. Returns its bytes; 0 for any other text.
+  std::size_t TakeTextAhead(const char* begin, PickleValue* value) {
+    const auto size = static_cast<std::uint8_t>(begin[1]);
+    if (!IsShort(size) || begin[2 + size] != static_cast<char>(Opcode::kMemoize)) return 0;
+    *value = ShortText(begin + 2, size);
+    return std::size_t{3} + size;
   }
 
   // Takes a new list for TakeDictAhead. Returns its bytes; 0 for one that ends too late or has
@@ -260,12 +274,12 @@ class PickleMachine {
     const absl::Span<const PickleValue> elements(dict_.elements.data(), dict_.element_count);
     const std::uint32_t keys = SetOf(last_key);
     pickle_.containers_.push_back({New(values).begin, keys});
-    memo_.push_back(dict);
     if (dict_.has_list) {
       const Pickle::IndexRange list = elements.empty() ? Pickle::IndexRange{} : Shared(elements);
       pickle_.containers_.push_back({list.begin, list.size});
-      memo_.emplace_back(Kind::kList, index + 1);
     }
+    memo_.push_back(dict);
+    for (std::size_t i = 0; i < dict_.memoized_count; ++i) memo_.push_back(dict_.memoized[i]);
     memoized_ = memo_.size();
     stack_.push_back(dict);
   }
@@ -591,6 +605,11 @@ class PickleMachine {
   bool Text(Kind kind, int width) {
     std::uint64_t size = 0;
     if (!Take(width, &size) || !CheckLength(size)) return false;
+    if (kind == Kind::kText && IsShort(size) && size <= input_.ahead().size()) {
+      const PickleValue text = ShortText(input_.ahead().data(), size);
+      input_.Skip(size);
+      return Push(text);
+    }
     const auto begin = static_cast<std::uint32_t>(pickle_.text_.size());
     const auto append = [this](std::string_view part) {
       pickle_.text_ += part;
@@ -599,6 +618,21 @@ class PickleMachine {
     if (!TakeBytes(size, append)) return false;
     pickle_.texts_.push_back({begin, static_cast<std::uint32_t>(size)});
     return Push({kind, static_cast<std::int64_t>(pickle_.texts_.size() - 1)});
+  }
+
+  static bool IsShort(std::uint64_t size) { return size >= 1 && size <= kMostShortText; }
+  // Keeps a short text, or returns that of before: each event of PyTorch has a text of its own for
+  // the context of the compiler.
+  PickleValue ShortText(const char* text, std::uint64_t size) {
+    const std::uint64_t word = PickleInput::WordAt(text) & (~std::uint64_t{0} >> (64 - 8 * size));
+    KnownText& known = known_texts_[((word + size) * kFactor) >> (64 - kKnownTextBits)];
+    if (known.word == word && known.size == size) return known.value;
+    const auto begin = static_cast<std::uint32_t>(pickle_.text_.size());
+    known = {word, static_cast<std::uint32_t>(size),
+             PickleValue(Kind::kText, static_cast<std::int64_t>(pickle_.texts_.size()))};
+    pickle_.text_.append(text, size);
+    pickle_.texts_.push_back({begin, known.size});
+    return known.value;
   }
 
   // Returns the number of values above the last mark.
@@ -894,8 +928,13 @@ class PickleMachine {
   // Most bytes of a dict that TakeDictAhead takes, and most nodes of keys.
   static constexpr std::size_t kMostDictBytes = 1024;
   static constexpr std::size_t kMostKeyNodes = 64;
+  // Most bytes of a text that is kept once: those of a word. A key and such a text with its opcodes
+  // end before the last byte that TakeDictAhead may look at.
+  static constexpr std::size_t kMostShortText = sizeof(std::uint64_t);
+  static_assert(sizeof(std::uint64_t) + kMostShortText + 3 <= 2 * kLongestOpcode);
   static constexpr std::size_t kKnownPairs = std::size_t{1} << 13;
   static constexpr int kKnownIntegerBits = 11;
+  static constexpr int kKnownTextBits = 8;
   // The golden ratio in 64 bits, which spreads integers over a table.
   static constexpr std::uint64_t kFactor = 0x9E3779B97F4A7C15;
   // Objects that a value can number.
@@ -929,6 +968,9 @@ class PickleMachine {
     // The opcodes of a key and its value have four bytes or more.
     std::array<PickleValue, kMostDictBytes / 4> values;
     std::size_t value_count = 0;
+    // Its new texts and its list, in the order of the file.
+    std::array<PickleValue, kMostDictBytes / 4> memoized;
+    std::size_t memoized_count = 0;
     bool has_list = false;
     // The elements of the list. The opcode of each has two bytes or more.
     std::array<PickleValue, kMostDictBytes / 2> elements;
@@ -942,6 +984,13 @@ class PickleMachine {
   std::vector<PickleValue> keys_;                   // of the last entries
   std::uint32_t key_set_ = 0;                       // their number
   std::array<std::uint32_t, 256> known_keys_ = {};  // numbers of keys by their hash
+  // Short texts as words and their values, by their hash.
+  struct KnownText {
+    std::uint64_t word = 0;
+    std::uint32_t size = 0;
+    PickleValue value = {};
+  };
+  std::array<KnownText, std::size_t{1} << kKnownTextBits> known_texts_ = {};
   // Large integers and their values, by their hash.
   std::array<KnownInteger, std::size_t{1} << kKnownIntegerBits> known_integers_ = {};
   std::size_t memoized_ = 0;
