@@ -455,6 +455,13 @@ tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* gi
   });
 }
 
+tidepool_status tidepool_take_wanted_by_others(tidepool_pool* pool, size_t* bytes) {
+  return OnPoolWith(__func__, pool, bytes, "bytes", [&](CPool& c_pool) {
+    *bytes = static_cast<size_t>(c_pool.pool().TakeWantedByOthers());
+    return absl::OkStatus();
+  });
+}
+
 tidepool_status tidepool_begin_make_room(tidepool_pool* pool, const char* tag,
                                          tidepool_make_room function, void* data, size_t* number) {
   return OnPoolWith(__func__, pool, number, "number", [&](CPool& c_pool) {

@@ -131,6 +131,8 @@ class CPool {
   static absl::StatusOr<std::unique_ptr<CPool>> Make(std::string_view options);
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
+  absl::StatusOr<PoolOptions> MakeOptions() const;
+  absl::StatusOr<std::unique_ptr<Pool>> MakePool(const PoolOptions& options);
   void ObserveForTool(PoolOptions& options);
   bool MakeRoom(const OutOfMemoryRequest& request);
   // The priority counts where the request waits. Those of a function that makes room do not: the

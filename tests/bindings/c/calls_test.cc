@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of c_api.h on the host device: their answers, and their errors.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -14,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/bindings/c/fixture.h"
 #include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace_files.h"
@@ -21,6 +24,7 @@
 namespace tidepool {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -54,6 +58,8 @@ TEST(CApiTest, RefusesNullArguments) {
   expect(tidepool_mark_iteration(nullptr), "pool");
   expect(tidepool_await_plans(nullptr), "pool");
   expect(tidepool_trim(nullptr, 0, nullptr), "pool");
+  expect(tidepool_take_wanted_by_others(nullptr, &count), "pool");
+  expect(tidepool_take_wanted_by_others(pool.get(), nullptr), "bytes");
   expect(tidepool_get_statistics(pool.get(), nullptr), "statistics");
   expect(tidepool_reset_peaks(nullptr), "pool");
   expect(tidepool_get_blocks(pool.get(), nullptr, 1, &count), "blocks");
@@ -840,6 +846,34 @@ TEST(CApiTest, AgreesWithASlowModel) {
   }
   EXPECT_GT(pool.Statistics().failures, 0U);
   for (const auto& [address, bytes] : live) pool.Free(address);
+}
+
+// Processes are those of tests/memory/pool/shared_budget_test.cc; two pools of one share alike.
+TEST(CApiTest, PoolsShareABudgetByAFile) {
+  const std::string path = TemporaryFile("budget");
+  const std::string options = "device=host,budget=8MiB,shared_budget=" + path + ",memory=";
+  const CPool first(options + "segments");
+  const CPool second(options + "virtual");
+  EXPECT_TRUE(std::filesystem::exists(path + ".host"));
+  void* const buffer = first.Allocate(6 << 20);
+  EXPECT_EQ(second.Try(3 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(),
+              AllOf(HasSubstr("exceed the budget of 8.0 MiB (8388608 bytes) that pools share by " +
+                              path + ".host: "),
+                    HasSubstr(absl::StrCat("process ", getpid(), " holds 6.0 MiB")),
+                    HasSubstr("(tidepool_trim), or raise option 'budget' in all")));
+  std::size_t wanted = 0;
+  EXPECT_EQ(tidepool_take_wanted_by_others(first.get(), &wanted), TIDEPOOL_OK);
+  EXPECT_EQ(wanted, std::size_t{3} << 20);
+  first.Free(buffer);
+  EXPECT_EQ(tidepool_trim(first.get(), 0, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(second.Try(3 << 20), TIDEPOOL_OK);
+  EXPECT_THAT(
+      CreationError("device=host,budget=9MiB,shared_budget=" + path, TIDEPOOL_FAILED_PRECONDITION),
+      HasSubstr("give all of them the same option 'budget'"));
+  EXPECT_EQ(tidepool_check_options((options + "virtual").c_str()), TIDEPOOL_OK)
+      << tidepool_last_error();
+  std::filesystem::remove(path + ".host");
 }
 
 }  // namespace
