@@ -304,7 +304,7 @@ tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_s
 
 tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag) {
   return OnPoolWith(__func__, pool, tag, "tag",
-                    [&](CPool& c_pool) { return c_pool.pool().DiscardContents(tag); });
+                    [&](CPool& c_pool) { return c_pool.DiscardContents(tag); });
 }
 
 tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address, size_t bytes,

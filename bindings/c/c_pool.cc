@@ -28,13 +28,15 @@ std::int64_t HostBytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
-// Returns the error of a request in a region or under a shared budget, with the names of this
+// Returns the answer of a call that concerns a region or a shared budget, with the names of this
 // interface.
 absl::Status InTheNamesOfC(const absl::Status& error) {
   std::string text =
       absl::StrReplaceAll(error.message(), {{"raise max_bytes", "raise option 'budget'"},
                                             {"same max_bytes", "same option 'budget'"},
                                             {"(Trim)", "(tidepool_trim)"},
+                                            {"DiscardContents", "tidepool_discard_contents"},
+                                            {"PauseMode::kDiscard", "TIDEPOOL_PAUSE_DISCARD"},
                                             {"LimitRegion", "tidepool_limit_region"}});
   if (absl::IsDeadlineExceeded(error)) {
     absl::StrAppend(&text,
@@ -158,7 +160,11 @@ absl::Status CPool::PauseInto(std::string_view tag,
 
 absl::Status CPool::Resume(std::string_view tag, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();
+  return stream.ok() ? InTheNamesOfC(pool_->ResumeRegion(tag, *stream)) : stream.status();
+}
+
+absl::Status CPool::DiscardContents(std::string_view tag) {
+  return InTheNamesOfC(pool_->DiscardContents(tag));
 }
 
 absl::Status CPool::AwaitContents(const void* address, std::size_t bytes, void* native) {
@@ -172,7 +178,7 @@ absl::Status CPool::LimitRegion(std::string_view tag, std::size_t least_bytes,
   if (const absl::StatusOr<Pool*> region = pool_->Region(tag); !region.ok()) {
     return region.status();
   }
-  return pool_->LimitRegion(tag, Clamped(least_bytes), Clamped(most_bytes));
+  return InTheNamesOfC(pool_->LimitRegion(tag, Clamped(least_bytes), Clamped(most_bytes)));
 }
 
 bool CPool::Owns(const void* address) const {

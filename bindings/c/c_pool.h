@@ -71,6 +71,7 @@ class CPool {
   absl::Status PauseInto(std::string_view tag, absl::StatusOr<std::unique_ptr<ContentsStore>> store,
                          void* native);
   absl::Status Resume(std::string_view tag, void* native);
+  absl::Status DiscardContents(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::size_t bytes, void* native);
   absl::Status LimitRegion(std::string_view tag, std::size_t least_bytes, std::size_t most_bytes);
   // Fills the statistics of the first regions, and returns the number of all.

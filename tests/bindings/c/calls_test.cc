@@ -421,7 +421,8 @@ TEST(CApiTest, RegionsSleepAndWake) {
   void* const cache = allocate("cache");
   std::memset(cache, 8, kBytes);
   EXPECT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OUT_OF_MEMORY);
-  EXPECT_THAT(tidepool_last_error(), HasSubstr("\"weights\" sleeps on"));
+  EXPECT_THAT(tidepool_last_error(),
+              AllOf(HasSubstr("\"weights\" sleeps on"), HasSubstr("raise option 'budget'")));
   tidepool_region_statistics regions[2] = {};
   std::size_t count = 0;
   EXPECT_EQ(tidepool_get_regions(pool.get(), regions, 2, &count), TIDEPOOL_INVALID_ARGUMENT);
@@ -441,6 +442,7 @@ TEST(CApiTest, RegionsSleepAndWake) {
   EXPECT_EQ(tidepool_await_contents(pool.get(), cache, 1, nullptr), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_discard_contents(pool.get(), "cache"), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_discard_contents(pool.get(), "weights"), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("pause it with TIDEPOOL_PAUSE_DISCARD"));
   EXPECT_EQ(tidepool_discard_contents(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_await_contents(nullptr, weights, 1, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
@@ -579,6 +581,7 @@ TEST(CApiTest, RegionsHaveBounds) {
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, 1 << 20), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 2, 1), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 9 << 20, SIZE_MAX), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("raise option 'budget'"));
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, SIZE_MAX), TIDEPOOL_OK);
   ASSERT_EQ(tidepool_get_regions(pool.get(), &cache, 1, &count), TIDEPOOL_OK);
   EXPECT_EQ(cache.most_bytes, SIZE_MAX);
