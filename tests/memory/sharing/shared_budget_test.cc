@@ -318,7 +318,7 @@ bool Play(SharedBudget& budget, Total& total, unsigned seed) {
   bool is_within = true;
   int served = 0;
   int refused = 0;
-  while (served < 100 || refused == 0) {
+  while (served < 2000 || refused == 0) {
     seed = seed * 1664525 + 1013904223;
     const std::int64_t bytes = (1 + (seed >> 20) % 4) * kMiB;
     if (budget.Charge(bytes).ok()) {
