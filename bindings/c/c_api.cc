@@ -304,7 +304,7 @@ tidepool_status tidepool_resume(tidepool_pool* pool, const char* tag, tidepool_s
 
 tidepool_status tidepool_discard_contents(tidepool_pool* pool, const char* tag) {
   return OnPoolWith(__func__, pool, tag, "tag",
-                    [&](CPool& c_pool) { return c_pool.pool().DiscardContents(tag); });
+                    [&](CPool& c_pool) { return c_pool.DiscardContents(tag); });
 }
 
 tidepool_status tidepool_await_contents(tidepool_pool* pool, const void* address, size_t bytes,
@@ -452,6 +452,13 @@ tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* gi
     size_t unused = 0;
     return Store(c_pool.pool().Trim(Clamped(keep_bytes)),
                  given_back == nullptr ? &unused : given_back);
+  });
+}
+
+tidepool_status tidepool_take_wanted_by_others(tidepool_pool* pool, size_t* bytes) {
+  return OnPoolWith(__func__, pool, bytes, "bytes", [&](CPool& c_pool) {
+    *bytes = static_cast<size_t>(c_pool.pool().TakeWantedByOthers());
+    return absl::OkStatus();
   });
 }
 

@@ -24,6 +24,8 @@ class CDevice {
   virtual Device& device() = 0;
   // Returns the number of a CUDA device, or -1.
   virtual int ordinal() const = 0;
+  // Returns the name by which all processes know the device, for file names.
+  virtual absl::StatusOr<std::string> NameForProcesses() const = 0;
   // Returns the bytes that the device has left, counting all users.
   virtual std::int64_t FreeBytes() const = 0;
   // Returns the owner of the device's memory, for errors.

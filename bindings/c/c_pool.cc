@@ -28,11 +28,16 @@ std::int64_t HostBytes() {
   return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
-// Returns the error of a request in a region, with the names of this interface.
+// Returns the answer of a call that concerns a region or a shared budget, with the names of this
+// interface.
 absl::Status InTheNamesOfC(const absl::Status& error) {
-  std::string text = absl::StrReplaceAll(
-      error.message(),
-      {{"raise max_bytes", "raise option 'budget'"}, {"LimitRegion", "tidepool_limit_region"}});
+  std::string text =
+      absl::StrReplaceAll(error.message(), {{"raise max_bytes", "raise option 'budget'"},
+                                            {"same max_bytes", "same option 'budget'"},
+                                            {"(Trim)", "(tidepool_trim)"},
+                                            {"DiscardContents", "tidepool_discard_contents"},
+                                            {"PauseMode::kDiscard", "TIDEPOOL_PAUSE_DISCARD"},
+                                            {"LimitRegion", "tidepool_limit_region"}});
   if (absl::IsDeadlineExceeded(error)) {
     absl::StrAppend(&text,
                     " (option 'wait'): free memory, pause a region, or raise option 'budget'");
@@ -62,14 +67,28 @@ absl::StatusOr<std::unique_ptr<CPool>> CPool::Create(std::string_view options) {
 absl::Status CPool::Check(std::string_view options) {
   const absl::StatusOr<std::unique_ptr<CPool>> pool = Make(options);
   if (!pool.ok()) return pool.status();
-  Device& device = (*pool)->device_->device();
-  const absl::StatusOr<PoolOptions> checked = PoolOptionsOf((*pool)->settings_, device);
-  return checked.ok() ? Pool::Create(&device, *checked).status() : checked.status();
+  const absl::StatusOr<PoolOptions> made = (*pool)->MakeOptions();
+  return made.ok() ? (*pool)->MakePool(*made).status() : made.status();
+}
+
+absl::StatusOr<PoolOptions> CPool::MakeOptions() const {
+  absl::StatusOr<PoolOptions> options = PoolOptionsOf(settings_, device_->device());
+  if (!options.ok() || settings_.shared_budget.empty()) return options;
+  const absl::StatusOr<std::string> name = device_->NameForProcesses();
+  if (!name.ok()) return name.status();
+  options->shared_budget = absl::StrCat(settings_.shared_budget, ".", *name);
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Pool>> CPool::MakePool(const PoolOptions& options) {
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_->device(), options);
+  if (pool.ok() || options.shared_budget.empty()) return pool;
+  return InTheNamesOfC(pool.status());
 }
 
 absl::Status CPool::Start() {
   if (absl::Status status = streams_.Register(nullptr).status(); !status.ok()) return status;
-  absl::StatusOr<PoolOptions> options = PoolOptionsOf(settings_, device_->device());
+  absl::StatusOr<PoolOptions> options = MakeOptions();
   if (!options.ok()) return options.status();
   if (settings_.is_recording) recorder_ = std::make_unique<SwitchedRecorder>(settings_.alignment);
   options->recorder = recorder_.get();
@@ -79,7 +98,7 @@ absl::Status CPool::Start() {
     const std::string path = absl::StrCat(settings_.trace, ".", DeviceName(), ".tide");
     if (absl::Status status = recorder_->Start(path); !status.ok()) return status;
   }
-  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_->device(), *options);
+  absl::StatusOr<std::unique_ptr<Pool>> pool = MakePool(*options);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   graphs_ = std::make_unique<Graphs>(*device_, *pool_);
@@ -141,7 +160,11 @@ absl::Status CPool::PauseInto(std::string_view tag,
 
 absl::Status CPool::Resume(std::string_view tag, void* native) {
   const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-  return stream.ok() ? pool_->ResumeRegion(tag, *stream) : stream.status();
+  return stream.ok() ? InTheNamesOfC(pool_->ResumeRegion(tag, *stream)) : stream.status();
+}
+
+absl::Status CPool::DiscardContents(std::string_view tag) {
+  return InTheNamesOfC(pool_->DiscardContents(tag));
 }
 
 absl::Status CPool::AwaitContents(const void* address, std::size_t bytes, void* native) {
@@ -155,7 +178,7 @@ absl::Status CPool::LimitRegion(std::string_view tag, std::size_t least_bytes,
   if (const absl::StatusOr<Pool*> region = pool_->Region(tag); !region.ok()) {
     return region.status();
   }
-  return pool_->LimitRegion(tag, Clamped(least_bytes), Clamped(most_bytes));
+  return InTheNamesOfC(pool_->LimitRegion(tag, Clamped(least_bytes), Clamped(most_bytes)));
 }
 
 bool CPool::Owns(const void* address) const {
@@ -325,8 +348,10 @@ absl::Status CPool::RecordUse(void* address, void* native) {
   return stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
 }
 
-// Replaces the pool's out-of-memory text by one with the names of options.
+// Replaces the pool's out-of-memory text by one with the names of options. Under a shared budget it
+// has the other holders.
 absl::Status CPool::WithHelp(const absl::Status& error, std::size_t bytes) const {
+  if (!settings_.shared_budget.empty()) return InTheNamesOfC(error);
   bindings::Shortage shortage;
   shortage.bytes = bytes;
   shortage.device = device_->device().name();

@@ -71,6 +71,7 @@ class CPool {
   absl::Status PauseInto(std::string_view tag, absl::StatusOr<std::unique_ptr<ContentsStore>> store,
                          void* native);
   absl::Status Resume(std::string_view tag, void* native);
+  absl::Status DiscardContents(std::string_view tag);
   absl::Status AwaitContents(const void* address, std::size_t bytes, void* native);
   absl::Status LimitRegion(std::string_view tag, std::size_t least_bytes, std::size_t most_bytes);
   // Fills the statistics of the first regions, and returns the number of all.
@@ -131,6 +132,8 @@ class CPool {
   static absl::StatusOr<std::unique_ptr<CPool>> Make(std::string_view options);
   absl::Status Start();
   std::vector<tidepool_block> Blocks(const std::map<const void*, Graphs::Segment>& segments) const;
+  absl::StatusOr<PoolOptions> MakeOptions() const;
+  absl::StatusOr<std::unique_ptr<Pool>> MakePool(const PoolOptions& options);
   void ObserveForTool(PoolOptions& options);
   bool MakeRoom(const OutOfMemoryRequest& request);
   // The priority counts where the request waits. Those of a function that makes room do not: the

@@ -2,6 +2,8 @@
 // A CUDA device: a handle is a cudaStream_t.
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,14 @@ class CudaSide final : public CDevice {
 
   Device& device() override { return *device_; }
   int ordinal() const override { return device_->ordinal(); }
+  // Numbers of devices depend on CUDA_VISIBLE_DEVICES.
+  absl::StatusOr<std::string> NameForProcesses() const override {
+    std::array<char, 32> text = {};
+    const cudaError_t error = cudaDeviceGetPCIBusId(text.data(), text.size(), ordinal());
+    if (error == cudaSuccess) return std::string(text.data());
+    static_cast<void>(cudaGetLastError());
+    return absl::InternalError(absl::StrCat("cudaDeviceGetPCIBusId: ", cudaGetErrorName(error)));
+  }
   std::int64_t FreeBytes() const override { return device_->FreeBytes().value_or(0); }
   std::string owner() const override { return "CUDA"; }
 

@@ -17,6 +17,7 @@ class HostSide final : public CDevice {
 
   Device& device() override { return *device_; }
   int ordinal() const override { return -1; }
+  absl::StatusOr<std::string> NameForProcesses() const override { return "host"; }
   std::int64_t FreeBytes() const override {
     return device_->memory_bytes() - device_->used_bytes();
   }

@@ -97,8 +97,8 @@ PoolMemory MemoryOf(const std::string& name) {
 
 void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std::int64_t initial,
               std::int64_t alignment, double growth, bool remap, const std::string& memory,
-              const std::string& trace, const std::string& plan) {
-  for (const std::string* path : {&trace, &plan}) CheckHasNoNull(*path);
+              const std::string& trace, const std::string& plan, const std::string& shared_budget) {
+  for (const std::string* path : {&trace, &plan, &shared_budget}) CheckHasNoNull(*path);
   PoolOptions options;
   options.max_bytes = budget;
   options.initial_bytes = initial;
@@ -107,6 +107,7 @@ void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std
   options.growth = growth;
   options.remap = remap;
   options.memory = MemoryOf(memory);
+  options.shared_budget = shared_budget;
   options.on_out_of_memory = &Request::MakeRoom;
   const bool is_power = alignment > 0 && (alignment & (alignment - 1)) == 0;
   // Without it, Pool::Create refuses the alignment.
@@ -217,7 +218,7 @@ void AddPools(nb::module_& module) {
   nb::class_<PythonPool>(module, "HostPool", "A pool on the host device. Sizes are bytes.")
       .def("__init__", &MakePool, nb::arg("budget"), nb::kw_only(), nb::arg("placement"),
            nb::arg("initial"), nb::arg("alignment"), nb::arg("growth"), nb::arg("remap"),
-           nb::arg("memory"), nb::arg("trace"), nb::arg("plan"))
+           nb::arg("memory"), nb::arg("trace"), nb::arg("plan"), nb::arg("shared_budget"))
       .def("allocate_buffer", &Allocate, nb::arg("bytes"), nb::arg("hint"), nb::arg("wait").none(),
            nb::arg("stream").none(), nb::arg("on_out_of_memory").none(),
            nb::sig("def allocate_buffer(self, bytes: int, hint: str, wait: float | None, stream: "
@@ -230,6 +231,11 @@ void AddPools(nb::module_& module) {
            nb::sig("def read_statistics(self) -> dict[str, typing.Any]"))
       .def("read_blocks", &Blocks, nb::sig("def read_blocks(self) -> list[dict[str, typing.Any]]"))
       .def("trim_bytes", &Trim, nb::arg("keep"))
+      .def(
+          "take_wanted_by_others",
+          [](const PythonPool& pool) { return Live(pool).TakeWantedByOthers(); },
+          "Returns the bytes that other pools of the shared budget were refused since the last "
+          "call and do not have yet.")
       .def(
           "mark", [](const PythonPool& pool, const std::string& name) { Live(pool).Mark(name); },
           nb::arg("name"), "Tells the placement policy and the trace that a phase begins.")

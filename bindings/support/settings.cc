@@ -99,7 +99,7 @@ bool SetInitial(std::string_view text, Settings& settings) {
 
 constexpr std::string_view kSwitch = "0 or 1";
 constexpr std::string_view kBytes = "bytes (8589934592, 8GiB)";
-constexpr std::array<Option, 20> kOptions = {{
+constexpr std::array<Option, 21> kOptions = {{
     {"placement", "the name of a placement policy: best-fit, exact-fit-first, ...", true,
      SetPlacement},
     {"budget", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", true, SetBudget},
@@ -115,6 +115,8 @@ constexpr std::array<Option, 20> kOptions = {{
     {"device_memory", kBytes, false, SetBytes<&Settings::device_memory_bytes>},
     {"initial", kBytes, false, SetInitial},
     {"alignment", kBytes, false, SetBytes<&Settings::alignment>},
+    {"shared_budget", "the beginning of the path of a file", false,
+     SetText<&Settings::shared_budget>},
     {"plan", "the path of a plan file", false, SetText<&Settings::plan>},
     {"pinned", kBytes, false, SetBytes<&Settings::pinned_bytes>},
     {"pinned_numa", "the number of a NUMA node", false, SetPinnedNuma},

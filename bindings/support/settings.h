@@ -40,6 +40,7 @@ struct Settings {
   std::int64_t device_memory_bytes = std::int64_t{1} << 30;  // of the host device
   std::int64_t initial_bytes = 0;
   std::int64_t alignment = 512;
+  std::string shared_budget;                 // the beginning of a path; empty: none
   std::string plan;                          // the path of a plan file; empty: no plan
   std::optional<std::int64_t> pinned_bytes;  // the limit on page-locked memory
   std::optional<int> pinned_numa;            // its NUMA node

@@ -111,6 +111,11 @@ TIDEPOOL_C_API tidepool_status tidepool_set_log(tidepool_log log, void* data,
    initial        bytes taken from the device at once. Default 0
    budget         limit on the memory taken from the device: bytes, or a part of it (80%). Default
                   the whole device
+   shared_budget  beginning of the path of a file by which pools of several processes share the
+                  budget, on one device: VALUE.host, or VALUE.0000:05:00.0 for the GPU at that place
+                  of the PCI bus (with MIG, a VALUE for each instance). All of them have the same
+                  budget, and hold at most that together; a refusal names the processes and their
+                  bytes. Default: the pool has its budget alone
    memory         virtual, one range of addresses in which the pool grows, or segments, whole
                   allocations that other processes and network cards can share. Default: virtual
                   where the device has it
@@ -270,6 +275,11 @@ TIDEPOOL_C_API tidepool_status tidepool_await_plans(tidepool_pool* pool);
    for the work that last used it. Stores the bytes given back, if `given_back` is not NULL. */
 TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes,
                                              size_t* given_back);
+
+/* Stores the bytes of requests that other pools of the shared budget were refused since the last
+   call and do not have yet: a program that asks now and then can give memory back for them, by
+   tidepool_trim. 0 without option shared_budget. Reads a file. */
+TIDEPOOL_C_API tidepool_status tidepool_take_wanted_by_others(tidepool_pool* pool, size_t* bytes);
 
 /* A function of the program that makes room for a request of `bytes` on `stream`, in the region
    `tag` or, if that is NULL, in none: it frees memory of the pool, or pauses a region. Returns

@@ -73,6 +73,12 @@ struct PoolOptions {
   // that may be live together. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
   PoolMemory memory = PoolMemory::kAutomatic;
+  // The path of a file by which pools of several processes, or of one, share the budget; empty: the
+  // pool has it alone. All of them name the same max_bytes, and together hold at most that of the
+  // device. Begin with no file, or one that no pool uses, and name one for each device. A pool
+  // takes memory as long as the others leave some, and gives it back in Trim, by region too, and at
+  // its end, however its process ends. Requests that wait see that within some 10 ms.
+  std::string shared_budget = {};
   // Addresses are multiples of the alignment, and sizes are rounded up to it: a power of two up to
   // the device's granularity, or up to 512 where memory comes in segments.
   std::int64_t alignment = 512;
@@ -274,6 +280,11 @@ class TIDEPOOL_EXPORT Pool {
   // stays. After an error of that wait nothing was given back, but an error about the memory of
   // regions comes after that of the pool itself went back.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
+
+  // Returns the bytes of requests that other pools of the shared budget were refused since the last
+  // call and do not have yet: a program that asks now and then can give memory back for them, by
+  // Trim. 0 without a shared budget. Reads a file.
+  virtual std::int64_t TakeWantedByOthers() = 0;
 
   // Tells the placement policy and the observer that a phase begins.
   virtual void Mark(std::string_view name) = 0;

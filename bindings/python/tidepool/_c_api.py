@@ -116,6 +116,7 @@ _FUNCTIONS = {
     "tidepool_mark_iteration": [c_void_p],
     "tidepool_await_plans": [c_void_p],
     "tidepool_trim": [c_void_p, c_size_t, POINTER(c_size_t)],
+    "tidepool_take_wanted_by_others": [c_void_p, POINTER(c_size_t)],
     "tidepool_begin_make_room": [c_void_p, c_char_p, _MAKE_ROOM, c_void_p, POINTER(c_size_t)],
     "tidepool_end_make_room": [c_void_p, c_size_t],
     "tidepool_pinned_allocate": [c_void_p, c_size_t, POINTER(c_void_p)],
@@ -438,6 +439,12 @@ class Pool:
         given_back = c_size_t()
         _check(self._library.tidepool_trim(self, keep, byref(given_back)))
         return given_back.value
+
+    def take_wanted_by_others(self):
+        """Returns the bytes that other pools of the shared budget were refused since the last call and do not have yet."""
+        wanted = c_size_t()
+        _check(self._library.tidepool_take_wanted_by_others(self, byref(wanted)))
+        return wanted.value
 
     def on_out_of_memory(self, function, tag=None):
         """Lets the pool call `function(request)` before it refuses a request for want of memory, in the region `tag`, or anywhere without one.

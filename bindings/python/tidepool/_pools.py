@@ -36,7 +36,7 @@ class Pool(_native.HostPool):
 
     `placement` is the name of a placement policy. `initial` is taken at once. `trace` names a file that records the
     requests, for `tidepool.read`. `plan` names a plan, which `Trace.plan` writes: its requests get the offsets of the
-    plan. Sizes are bytes, or texts such as "1GiB".
+    plan. `shared_budget` names a file by which pools of several processes share the budget. Sizes are bytes, or texts such as "1GiB".
 
     `on_out_of_memory` is called with the request (`bytes`, `hint`, `attempt`) before a request is refused, or waits.
     It may free buffers, and returns whether the pool tries again, at most 100 times a request. An exception of
@@ -49,7 +49,7 @@ class Pool(_native.HostPool):
 
     def __init__(self, budget: Size, *, placement: Optional[str] = None, initial: Size = 0, alignment: int = 512,
                  growth: float = 1 / 32, remap: bool = False, memory: str = "automatic",
-                 trace: Optional[Path] = None, plan: Optional[Path] = None,
+                 trace: Optional[Path] = None, plan: Optional[Path] = None, shared_budget: Optional[Path] = None,
                  on_out_of_memory: Optional[Callable[[Answer], Any]] = None) -> None:
         if on_out_of_memory is not None and not callable(on_out_of_memory):
             raise TypeError(f"on_out_of_memory is {on_out_of_memory!r}, expected a function")
@@ -57,7 +57,8 @@ class Pool(_native.HostPool):
             placement = "best-fit" if plan is None else "planned"
         super().__init__(_bytes(budget), placement=placement, initial=_bytes(initial), alignment=alignment,
                          growth=growth, remap=remap, memory=memory, trace="" if trace is None else os.fspath(trace),
-                         plan="" if plan is None else os.fspath(plan))
+                         plan="" if plan is None else os.fspath(plan),
+                         shared_budget="" if shared_budget is None else os.fspath(shared_budget))
         self._make_room = None if on_out_of_memory is None else _with_request(on_out_of_memory)
 
     def allocate(self, bytes: Union[int, str], *, hint: str = "resident", wait: Optional[float] = None,

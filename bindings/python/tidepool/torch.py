@@ -283,6 +283,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
         where PyTorch's own rounds up to powers of two.
     method: "compiled" (default), PyTorch's own class, which a C++ compiler makes once for each version of PyTorch, or
         "pluggable", which needs no compiler and has no graphs, no snapshots and no torch.OutOfMemoryError.
+    shared_budget: the beginning of the path of a file, as "/dev/shm/tidepool", by which several processes share the budget of each device.
     Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
 
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
@@ -422,6 +423,16 @@ def trim(keep_bytes=0, device=None):
     given_back = ctypes.c_size_t()
     _check(_c().tidepool_trim(_pool(device), keep_bytes, ctypes.byref(given_back)))
     return given_back.value
+
+
+def take_wanted_by_others(device=None):
+    """Returns the bytes of requests that other pools of the shared budget were refused since the last call and do not have yet.
+
+    A loop that asks can give memory back for them: pause(tag) and then trim(). 0 without enable(shared_budget=).
+    """
+    wanted = ctypes.c_size_t()
+    _check(_c().tidepool_take_wanted_by_others(_pool(device), ctypes.byref(wanted)))
+    return wanted.value
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ namespace tidepool::pool {
 std::unique_ptr<MemorySource> MemorySource::Create(Device& device, const PoolOptions& options,
                                                    StreamArena& arena, PhysicalStore& store) {
   if (options.memory == PoolMemory::kSegments) {
-    return std::make_unique<SegmentMemory>(device, options, arena);
+    return std::make_unique<SegmentMemory>(device, options, arena, store);
   }
   if (options.remap) return std::make_unique<RemappingMemory>(device, options, arena, store);
   return std::make_unique<MappedMemory>(device, options, arena, store);

@@ -58,11 +58,12 @@ absl::Status QueueClosed(const PoolWords& words) {
                    "(AllocateBlocking), or free more"));
 }
 
-absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats) {
-  return absl::DeadlineExceededError(
-      absl::StrCat("no room for ", text::ExactSize(bytes), " until the deadline, ",
-                   text::ExactSize(stats.live_bytes), " live, the budget is ",
-                   text::ExactSize(stats.max_bytes)));
+absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats,
+                            std::string_view growth_error) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "no room for ", text::ExactSize(bytes), " until the deadline, ",
+      text::ExactSize(stats.live_bytes), " live, the budget is ", text::ExactSize(stats.max_bytes),
+      growth_error.empty() ? "" : "; the pool cannot grow: ", std::string(growth_error)));
 }
 
 absl::Status WaitStopped(std::int64_t bytes) {

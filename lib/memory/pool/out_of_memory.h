@@ -20,8 +20,9 @@ absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_
                          const PoolWords& words);
 // ResourceExhausted, while free memory is kept for a waiter that was overtaken often.
 absl::Status QueueClosed(const PoolWords& words);
-// DeadlineExceeded, for a request that waited.
-absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats);
+// DeadlineExceeded, for a request that waited; with an error of growth if that is not empty.
+absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats,
+                            std::string_view growth_error = {});
 // Cancelled, for a request that its caller stopped.
 absl::Status WaitStopped(std::int64_t bytes);
 

@@ -40,10 +40,21 @@ class Asked {
 PhysicalStore::~PhysicalStore() {
   const locks::MutexLock lock(&mutex_);
   for (const auto& [name, loan] : loans_) {
-    if (device_.ReleasePhysical({name}).ok()) continue;
-    const absl::Status status = device_.ReleasePhysical({name});
+    if (ReleaseToDevice(name, loan.bytes).ok()) continue;
+    const absl::Status status = ReleaseToDevice(name, loan.bytes);
     if (!status.ok()) ReportKeptMemory(status, kPoolWords);
   }
+}
+
+absl::Status PhysicalStore::Share(const std::string& path, std::int64_t bytes) {
+  auto budget = sharing::SharedBudget::Join(path, InGranules(bytes));
+  if (budget.ok()) shared_ = *std::move(budget);
+  return budget.status();
+}
+
+std::int64_t PhysicalStore::InGranules(std::int64_t bytes) const {
+  const std::int64_t granule = std::max<std::int64_t>(device_.granularity(), 1);
+  return (bytes + granule - 1) & -granule;
 }
 
 void PhysicalStore::Join(Taker& taker) {
@@ -81,10 +92,10 @@ void PhysicalStore::SetAsleep(Taker& taker, bool is_asleep) {
 
 void PhysicalStore::Limit(std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
-  const std::int64_t granule = device_.granularity();
-  limit_ = (bytes + granule - 1) & -granule;
+  limit_ = InGranules(bytes);
   const auto part = std::bit_floor(static_cast<std::uint64_t>(limit_ / kPiecesOfBudget));
-  piece_bytes_ = std::max(std::min(static_cast<std::int64_t>(part), kMostPieceBytes), granule);
+  piece_bytes_ =
+      std::max(std::min(static_cast<std::int64_t>(part), kMostPieceBytes), device_.granularity());
 }
 
 std::int64_t PhysicalStore::piece_bytes() const {
@@ -107,7 +118,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
     if (!*is_given) return NoRoom(taker, bytes);
   }
   for (;;) {
-    absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
+    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(bytes);
     if (memory.ok()) {
       used_bytes_ += bytes;
       taker.held_ += bytes;
@@ -121,7 +132,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
 
 absl::Status PhysicalStore::Release(Taker& taker, PhysicalMemory memory, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
-  absl::Status status = device_.ReleasePhysical(memory);
+  absl::Status status = ReleaseToDevice(memory.id, bytes);
   if (!status.ok()) return status;
   used_bytes_ -= bytes;
   taker.held_ -= bytes;
@@ -153,7 +164,9 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
 absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes) {
   const locks::MutexLock lock(&mutex_);
   taker.wanted_ = std::max(taker.wanted_, bytes);
-  return Allow(taker, bytes);
+  absl::Status status = Allow(taker, bytes);
+  if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
+  return shared()->CheckRoom(bytes - lent_bytes_);
 }
 
 // Where the budget has room, work may still use lent memory. Unused memory then serves sooner.
@@ -314,9 +327,19 @@ absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
   const std::uint64_t name = LargestFinished();
   if (name == 0) return false;
   if (absl::Status status = Unmap(name); !status.ok()) return status;
-  if (absl::Status status = device_.ReleasePhysical({name}); !status.ok()) return status;
-  Forget(loans_.find(name));
+  const auto loan = loans_.find(name);
+  absl::Status status = ReleaseToDevice(name, loan->second.bytes);
+  if (!status.ok()) return status;
+  Forget(loan);
   return true;
+}
+
+absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(std::int64_t bytes) {
+  return sharing::TakeUnder(shared(), bytes, [&] { return device_.CreatePhysical(bytes); });
+}
+
+absl::Status PhysicalStore::ReleaseToDevice(std::uint64_t name, std::int64_t bytes) {
+  return sharing::GiveUnder(shared(), bytes, [&] { return device_.ReleasePhysical({name}); });
 }
 
 }  // namespace tidepool::pool

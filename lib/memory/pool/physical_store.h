@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/memory/pool/queued_work.h"
+#include "lib/memory/sharing/shared_budget.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pool {
@@ -67,6 +69,13 @@ class PhysicalStore {
   ~PhysicalStore();
   PhysicalStore(const PhysicalStore&) = delete;
   PhysicalStore& operator=(const PhysicalStore&) = delete;
+
+  // Shares a budget of `bytes`, in whole granules, with other pools by a file, before any memory is
+  // taken.
+  // The errors are those of SharedBudget::Join.
+  absl::Status Share(const std::string& path, std::int64_t bytes);
+  // Returns the budget that is shared, or null.
+  sharing::SharedBudget* shared() const { return shared_.get(); }
 
   // A taker is known from Join until Leave, and in between its functions may be called.
   void Join(Taker& taker);
@@ -137,6 +146,8 @@ class PhysicalStore {
   void End(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes a loan of memory that the device has back.
   void Forget(Loans::iterator loan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns `bytes` in whole granules.
+  std::int64_t InGranules(std::int64_t bytes) const;
   std::int64_t HeldBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return used_bytes_ + lent_bytes_;
   }
@@ -153,7 +164,12 @@ class PhysicalStore {
   absl::Status NoRoom(const Taker& taker, std::int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Returns memory of the device.
+  absl::StatusOr<PhysicalMemory> CreateOfDevice(std::int64_t bytes);
+  absl::Status ReleaseToDevice(std::uint64_t name, std::int64_t bytes);
+
   Device& device_;
+  std::unique_ptr<sharing::SharedBudget> shared_;
   mutable locks::Mutex mutex_;
   std::atomic<std::int64_t> limit_ = 0;  // 0: none; changed under the mutex
   std::int64_t piece_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

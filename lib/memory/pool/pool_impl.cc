@@ -81,6 +81,10 @@ PoolImpl::~PoolImpl() {
 
 absl::Status PoolImpl::Start() {
   const BackoffLock lock(locks_.books);
+  if (own_store_ != nullptr && !options_.shared_budget.empty()) {
+    absl::Status status = own_store_->Share(options_.shared_budget, options_.max_bytes);
+    if (!status.ok()) return status;
+  }
   return memory_->Start(locks_);
 }
 
@@ -225,7 +229,13 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const SharedRoom::Wait wait(room_);
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
-  const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
+  std::optional<std::uint64_t> epoch;  // of the last look
+  const auto look = [&] {
+    locks_.books.AssertHeld();
+    epoch = OthersEpoch();
+    return Look(waiter);
+  };
+  const auto asks = [&] { return locks_.books.AssertHeld(), AskOthers(epoch); };
   WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
   const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
@@ -239,7 +249,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
     return LacksRoom(waiter) ? calls.next : absl::InfiniteFuture();
   };
   waiters_.fetch_add(1);
-  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps);
+  auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps, asks);
   waiters_.fetch_sub(1);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
@@ -250,7 +260,8 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
   Refuse(bytes, hint, stream).IgnoreError();
-  return DeadlinePassed(waiter.wanted.bytes, StatsLocked());
+  return DeadlinePassed(waiter.wanted.bytes, StatsLocked(),
+                        room_.IsShared() ? memory_->growth_error() : std::string_view());
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const Waiter* waiter) {
@@ -372,6 +383,11 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   return *given_back + *lent;
 }
 
+std::int64_t PoolImpl::TakeWantedByOthers() {
+  sharing::SharedBudget* const budget = own_store_ == nullptr ? nullptr : own_store_->shared();
+  return budget == nullptr ? 0 : budget->TakeWanted();
+}
+
 absl::StatusOr<std::int64_t> PoolImpl::LendUnused(std::int64_t keep_bytes) {
   const BackoffLock lock(locks_.books);
   return memory_->Trim(keep_bytes, {}, Receiver::kTakers, locks_);
@@ -454,8 +470,22 @@ void PoolImpl::WakeNext() {
 
 bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
   if (arena_.live_count() > 0) return true;
-  if (!room_.HasRegions() || wanted.bytes > taker().most_bytes()) return false;
-  return locks_.WithoutBooks([this] { return room_.MayFree(*this); });
+  if (!room_.HasRegions()) return OthersEpoch().has_value();
+  if (wanted.bytes > taker().most_bytes()) return false;
+  return locks_.WithoutBooks([this] { return room_.MayFree(*this); }) || OthersEpoch().has_value();
+}
+
+std::optional<std::uint64_t> PoolImpl::OthersEpoch() {
+  if (!room_.IsShared()) return std::nullopt;
+  return locks_.WithoutBooks([this] { return room_.OthersEpoch(); });
+}
+
+// No thread waits for a change of the file: the file lock of a process that died ends without one.
+absl::Time PoolImpl::AskOthers(std::optional<std::uint64_t>& epoch) {
+  constexpr absl::Duration kPause = absl::Milliseconds(10);
+  const std::optional<std::uint64_t> now = OthersEpoch();
+  if (std::exchange(epoch, now) != now) ServeWaiting();
+  return now.has_value() ? absl::Now() + kPause : absl::InfiniteFuture();
 }
 
 // Called whenever a waiter may find room that it did not find before.

@@ -64,6 +64,7 @@ class PoolImpl : public Pool {
   absl::Status RecordUse(void* address, Stream stream) override;
   absl::Status RecordWork() override;
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
+  std::int64_t TakeWantedByOthers() override;
   void Mark(std::string_view name) override;
   void MarkIteration() override;
   void AwaitPlans() override;
@@ -228,7 +229,13 @@ class PoolImpl : public Pool {
   void AlertDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets the next waiter look, in any pool of the budget, when this one has looked or is gone.
   void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Whether a free can come that makes room for a request.
+  // Returns SharedRoom::OthersEpoch. Releases the books for that.
+  std::optional<std::uint64_t> OthersEpoch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Serves waiters where another pool of a shared budget gave memory back since `epoch`, and sets
+  // that. Returns when to ask again.
+  absl::Time AskOthers(std::optional<std::uint64_t>& epoch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Whether a free can come that makes room for a request, of another pool of a shared budget too.
   bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves waiters where there may be room: from free blocks, and with regions on threads of their
   // own, in any pool of the budget. The second releases the lock if there are any.

@@ -22,6 +22,7 @@ class PoolLayer : public Pool, public CacheLayer {
  public:
   explicit PoolLayer(std::unique_ptr<Inner> pool) : pool_(std::move(pool)) {}
 
+  std::int64_t TakeWantedByOthers() override { return pool_->TakeWantedByOthers(); }
   absl::Status RecordWork() override { return pool_->RecordWork(); }
   void Mark(std::string_view name) override { pool_->Mark(name); }
   void MarkIteration() override { pool_->MarkIteration(); }

@@ -11,6 +11,7 @@
 //   give_back                                       device   giving memory back
 //   memory                                          device   which memory the pool has
 //   PhysicalStore::mutex_                           device   the budget; never under books
+//   SharedBudget::mutex_, then its file                      the budget of processes; likewise
 //   SlabPool::beginning_, then StreamSlab::mutex_            the slabs of streams
 //   books of the pool                                        which memory is live, and all counts
 //   PoolRegions::table_                                      the list of regions

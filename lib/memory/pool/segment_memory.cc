@@ -21,9 +21,9 @@ constexpr std::int64_t kLeastSegmentPart = 1024;  // of a small budget
 
 SegmentMemory::~SegmentMemory() {
   const void* told = nullptr;
-  const absl::Status status = segments_.Empty([&](void* address, std::int64_t) {
+  const absl::Status status = segments_.Empty([&](void* address, std::int64_t bytes) {
     if (std::exchange(told, address) != address) TellRemoved(address);
-    return device_.FreeMemory(address);
+    return FreeOfDevice(address, bytes);
   });
   if (!status.ok()) ReportKeptMemory(status, kPoolWords);
 }
@@ -75,7 +75,10 @@ absl::StatusOr<BlockId> SegmentMemory::AddSegment(std::int64_t bytes, std::int64
                                                   PoolLocks& locks) {
   const std::int64_t left = options_.max_bytes - segments_.held_bytes();
   std::int64_t wanted = std::min(std::max(bytes, RoundUp(step, bytes)), left / bytes * bytes);
-  const auto take = [&] { return device_.AllocateMemory(wanted); };
+  const auto take = [&] {
+    return sharing::TakeUnder(store_.shared(), wanted,
+                              [&] { return device_.AllocateMemory(wanted); });
+  };
   absl::StatusOr<void*> address = locks.WithoutBooks(take);
   if (absl::IsResourceExhausted(address.status()) && wanted > bytes) {
     wanted = bytes;
@@ -117,7 +120,7 @@ absl::Status SegmentMemory::Give(const Range& range, Receiver /*receiver*/, bool
                                  PoolLocks& locks) {
   void* const address = segments_.Hide(range);
   TellRemoved(address);
-  absl::Status status = locks.WithoutBoth([&] { return device_.FreeMemory(address); });
+  absl::Status status = locks.WithoutBoth([&] { return FreeOfDevice(address, range.bytes()); });
   if (!status.ok()) {
     segments_.Show(range);
     TellAdded(address, range.bytes());
@@ -127,6 +130,10 @@ absl::Status SegmentMemory::Give(const Range& range, Receiver /*receiver*/, bool
   NoteHighWater();
   segments_.Remove(range);
   return status;
+}
+
+absl::Status SegmentMemory::FreeOfDevice(void* address, std::int64_t bytes) {
+  return sharing::GiveUnder(store_.shared(), bytes, [&] { return device_.FreeMemory(address); });
 }
 
 std::int64_t SegmentMemory::LeastGrowth() const {

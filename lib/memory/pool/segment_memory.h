@@ -17,8 +17,12 @@ namespace tidepool::pool {
 
 class SegmentMemory final : public MemorySource {
  public:
-  SegmentMemory(Device& device, const PoolOptions& options, StreamArena& arena)
-      : MemorySource(device, options, arena), segments_(arena.addresses(), options.alignment) {}
+  // The store has the budget that is shared with others.
+  SegmentMemory(Device& device, const PoolOptions& options, StreamArena& arena,
+                const PhysicalStore& store)
+      : MemorySource(device, options, arena),
+        store_(store),
+        segments_(arena.addresses(), options.alignment) {}
   // Reports on stderr when the device does not take a segment back, not even when asked twice.
   ~SegmentMemory() override;
 
@@ -50,7 +54,9 @@ class SegmentMemory final : public MemorySource {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks.memory, locks.books);
   void SetAsideSegment(BlockId block);
   void NoteHighWater();
+  absl::Status FreeOfDevice(void* address, std::int64_t bytes);
 
+  const PhysicalStore& store_;
   Segments segments_;
   // The end of the highest block when segments last came or went, and the highest end until then
   // without fences.

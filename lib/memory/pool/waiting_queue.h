@@ -66,6 +66,11 @@ struct Waiter {
   std::condition_variable_any woken;
 };
 
+// No other process is asked: calls of this one alone serve the queue.
+struct NeverAsks {
+  absl::Time operator()() const { return absl::InfiniteFuture(); }
+};
+
 // Not thread-safe: the books' mutex of a pool guards the queue and its waiters.
 class WaitingQueue {
  public:
@@ -75,20 +80,21 @@ class WaitingQueue {
   // alerted, and at the end. Returns nothing when the end came without a result, and when the
   // waiter is refused. `look()` returns null when there is no room. After that,
   // `make_room(is_last)` returns whether to look again; `is_last`: else the request ends.
-  // `sleeps()` is called before the thread sleeps, and returns when it wakes at the latest. All may
-  // release the mutex, but for the last. The waiter is queued before it looks, so it misses no
-  // free.
-  template <typename Look, typename MakeRoom, typename Sleeps>
+  // `sleeps()` is called before the thread sleeps, and returns when it wakes at the latest.
+  // `asks()` is called before and while it sleeps: it may alert waiters, and returns when to call
+  // it again. All may release the mutex, but for `sleeps`. The waiter is queued before it looks, so
+  // it misses no free.
+  template <typename Look, typename MakeRoom, typename Sleeps, typename Asks = NeverAsks>
   std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, const WaitEnd& end, BackoffMutex& mutex,
-                                            Look look, MakeRoom make_room, Sleeps sleeps)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+                                            Look look, MakeRoom make_room, Sleeps sleeps,
+                                            Asks asks = {}) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     Insert(waiter);
     for (bool is_late = end.stop.stop_requested(); !waiter.result.has_value();) {
       LookWhileAlerted(waiter, look);
       if (waiter.result.has_value()) break;
       if (make_room(is_late || waiter.is_hopeless)) continue;
       if (waiter.result.has_value() || is_late || waiter.IsRefused()) break;
-      is_late = IsLateAfterSleep(waiter, end, sleeps(), mutex);
+      is_late = IsLateAfterSleep(waiter, end, sleeps(), mutex, asks);
     }
     Leave(waiter);
     return std::move(waiter.result);
@@ -207,15 +213,22 @@ class WaitingQueue {
 
   // Sleeps until the waiter was served, refused or alerted, or until a time. Returns whether the
   // end came before. The wait releases the mutex and takes it again.
+  template <typename Asks>
   static bool IsLateAfterSleep(Waiter& waiter, const WaitEnd& end, absl::Time most,
-                               BackoffMutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+                               BackoffMutex& mutex, Asks asks)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_alerted; };
     waiter.is_asleep = true;
     const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
     const absl::Time until = std::min(end.deadline, most);
-    if (until == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
-    const auto time = absl::ToChronoTime(until);
-    if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
+    for (;;) {
+      const absl::Time pause = std::min(until, asks());
+      if (pause == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
+      if (waiter.woken.wait_until(mutex, end.stop, absl::ToChronoTime(pause), is_woken)) {
+        return false;
+      }
+      if (end.stop.stop_requested() || pause == until) break;
+    }
     return end.stop.stop_requested() || until == end.deadline;
   }
 

@@ -74,6 +74,9 @@ class EndsWithoutHostMemory final : public Base {
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
     return OrEnd([&] { return Base::Trim(keep_bytes); });
   }
+  std::int64_t TakeWantedByOthers() override {
+    return OrEnd([&] { return Base::TakeWantedByOthers(); });
+  }
   void Mark(std::string_view name) override {
     OrEnd([&] { Base::Mark(name); });
   }

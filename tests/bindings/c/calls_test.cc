@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of c_api.h on the host device: their answers, and their errors.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <random>
@@ -14,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/bindings/c/fixture.h"
 #include "tests/support/temporary_files.h"
 #include "tidepool/trace/trace_files.h"
@@ -21,6 +24,7 @@
 namespace tidepool {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -54,6 +58,8 @@ TEST(CApiTest, RefusesNullArguments) {
   expect(tidepool_mark_iteration(nullptr), "pool");
   expect(tidepool_await_plans(nullptr), "pool");
   expect(tidepool_trim(nullptr, 0, nullptr), "pool");
+  expect(tidepool_take_wanted_by_others(nullptr, &count), "pool");
+  expect(tidepool_take_wanted_by_others(pool.get(), nullptr), "bytes");
   expect(tidepool_get_statistics(pool.get(), nullptr), "statistics");
   expect(tidepool_reset_peaks(nullptr), "pool");
   expect(tidepool_get_blocks(pool.get(), nullptr, 1, &count), "blocks");
@@ -415,7 +421,8 @@ TEST(CApiTest, RegionsSleepAndWake) {
   void* const cache = allocate("cache");
   std::memset(cache, 8, kBytes);
   EXPECT_EQ(tidepool_resume(pool.get(), "weights", nullptr), TIDEPOOL_OUT_OF_MEMORY);
-  EXPECT_THAT(tidepool_last_error(), HasSubstr("\"weights\" sleeps on"));
+  EXPECT_THAT(tidepool_last_error(),
+              AllOf(HasSubstr("\"weights\" sleeps on"), HasSubstr("raise option 'budget'")));
   tidepool_region_statistics regions[2] = {};
   std::size_t count = 0;
   EXPECT_EQ(tidepool_get_regions(pool.get(), regions, 2, &count), TIDEPOOL_INVALID_ARGUMENT);
@@ -435,6 +442,7 @@ TEST(CApiTest, RegionsSleepAndWake) {
   EXPECT_EQ(tidepool_await_contents(pool.get(), cache, 1, nullptr), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_discard_contents(pool.get(), "cache"), TIDEPOOL_OK);
   EXPECT_EQ(tidepool_discard_contents(pool.get(), "weights"), TIDEPOOL_FAILED_PRECONDITION);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("pause it with TIDEPOOL_PAUSE_DISCARD"));
   EXPECT_EQ(tidepool_discard_contents(pool.get(), nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_await_contents(nullptr, weights, 1, nullptr), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_stream_synchronize(pool.get(), nullptr), TIDEPOOL_OK);
@@ -573,6 +581,7 @@ TEST(CApiTest, RegionsHaveBounds) {
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, 1 << 20), TIDEPOOL_FAILED_PRECONDITION);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 2, 1), TIDEPOOL_INVALID_ARGUMENT);
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 9 << 20, SIZE_MAX), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("raise option 'budget'"));
   EXPECT_EQ(tidepool_limit_region(pool.get(), "cache", 0, SIZE_MAX), TIDEPOOL_OK);
   ASSERT_EQ(tidepool_get_regions(pool.get(), &cache, 1, &count), TIDEPOOL_OK);
   EXPECT_EQ(cache.most_bytes, SIZE_MAX);
@@ -840,6 +849,34 @@ TEST(CApiTest, AgreesWithASlowModel) {
   }
   EXPECT_GT(pool.Statistics().failures, 0U);
   for (const auto& [address, bytes] : live) pool.Free(address);
+}
+
+// Processes are those of tests/memory/pool/shared_budget_test.cc; two pools of one share alike.
+TEST(CApiTest, PoolsShareABudgetByAFile) {
+  const std::string path = TemporaryFile("budget");
+  const std::string options = "device=host,budget=8MiB,shared_budget=" + path + ",memory=";
+  const CPool first(options + "segments");
+  const CPool second(options + "virtual");
+  EXPECT_TRUE(std::filesystem::exists(path + ".host"));
+  void* const buffer = first.Allocate(6 << 20);
+  EXPECT_EQ(second.Try(3 << 20), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_THAT(tidepool_last_error(),
+              AllOf(HasSubstr("exceed the budget of 8.0 MiB (8388608 bytes) that pools share by " +
+                              path + ".host: "),
+                    HasSubstr(absl::StrCat("process ", getpid(), " holds 6.0 MiB")),
+                    HasSubstr("(tidepool_trim), or raise option 'budget' in all")));
+  std::size_t wanted = 0;
+  EXPECT_EQ(tidepool_take_wanted_by_others(first.get(), &wanted), TIDEPOOL_OK);
+  EXPECT_EQ(wanted, std::size_t{3} << 20);
+  first.Free(buffer);
+  EXPECT_EQ(tidepool_trim(first.get(), 0, nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(second.Try(3 << 20), TIDEPOOL_OK);
+  EXPECT_THAT(
+      CreationError("device=host,budget=9MiB,shared_budget=" + path, TIDEPOOL_FAILED_PRECONDITION),
+      HasSubstr("give all of them the same option 'budget'"));
+  EXPECT_EQ(tidepool_check_options((options + "virtual").c_str()), TIDEPOOL_OK)
+      << tidepool_last_error();
+  std::filesystem::remove(path + ".host");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST(OptionStringTest, ReadsEveryOption) {
   const Settings settings = Parsed(
       "placement=planned,budget=3GiB;memory=virtual\ngrowth=0.25, remap = 1 ,wait=1500ms,"
       "trace=/tmp/a=b;statistics=1,errors=1,device=cuda:2,device_memory=64MiB,initial=1MiB,"
-      "alignment=256,pinned=2MiB,pinned_numa=1,plan=\"a,b;c.csv\",exact=1,recording=1,nvtx=off,\n");
+      "alignment=256,pinned=2MiB,pinned_numa=1,shared_budget=/dev/shm/a,"
+      "plan=\"a,b;c.csv\",exact=1,recording=1,nvtx=off,\n");
   EXPECT_EQ(settings.placement, "planned");
   EXPECT_EQ(settings.budget_bytes, std::int64_t{3} << 30);
   EXPECT_EQ(settings.has_virtual_memory, true);
@@ -48,6 +49,7 @@ TEST(OptionStringTest, ReadsEveryOption) {
   EXPECT_EQ(settings.pinned_bytes, 2 << 20);
   EXPECT_EQ(settings.pinned_numa, 1);
   EXPECT_EQ(settings.plan, "a,b;c.csv");
+  EXPECT_EQ(settings.shared_budget, "/dev/shm/a");
   EXPECT_TRUE(settings.is_exact && settings.is_recording);
   EXPECT_FALSE(settings.uses_nvtx);
 }

@@ -3,6 +3,8 @@
 import concurrent.futures
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -474,6 +476,39 @@ def test_a_forked_child_leaves_the_pool_alone():
         os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
     assert live(pool) == 512 and len(pool.allocate(100)) == 100
+
+
+# Another process holds the budget until it reads a line.
+HOLDER = """
+import sys, tidepool
+pool = tidepool.Pool("8MiB", shared_budget=sys.argv[1])
+buffer = pool.allocate("8MiB")
+print("holds", flush=True)
+sys.stdin.readline()
+assert pool.take_wanted_by_others() == 3 << 20
+buffer.free()
+pool.trim()
+print("gave back", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_processes_share_a_budget(tmp_path):
+    path = tmp_path / "budget"
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "holds\n"
+        pool = tidepool.Pool("8MiB", shared_budget=path)
+        with pytest.raises(tidepool.OutOfMemoryError, match=f"process {holder.pid} holds 8.0 MiB"):
+            pool.allocate("3MiB")
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        buffer = pool.allocate("3MiB", wait=60)
+        assert holder.stdout.readline() == "gave back\n"
+        with pytest.raises(tidepool.InputError, match="the same max_bytes"):
+            tidepool.Pool("9MiB", shared_budget=path)
+        buffer.free()
+        holder.communicate("\n")
+    assert holder.returncode == 0
 
 
 def test_the_interpreter_exits_with_live_buffers(python):

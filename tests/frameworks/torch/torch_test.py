@@ -902,6 +902,37 @@ def regions_have_bounds():
         assert empty(60 * MIB).numel() > 0
 
 
+# An engine of another process, which has the device's memory until it sees that others want some.
+ENGINE = """
+import sys, torch, tidepool.torch
+tidepool.torch.enable(budget="64MiB", shared_budget=sys.argv[1])
+with tidepool.torch.region("kv_cache"):
+    cache = torch.ones(48 << 20, dtype=torch.uint8).cuda()
+print("has", flush=True)
+while tidepool.torch.take_wanted_by_others() == 0:
+    pass
+tidepool.torch.pause("kv_cache")
+tidepool.torch.trim()
+sys.stdin.readline()
+tidepool.torch.resume("kv_cache")
+assert cache.cpu().eq(1).all()
+"""
+
+
+def processes_share_a_budget():
+    path = tempfile.mkdtemp() + "/budget"
+    with subprocess.Popen([sys.executable, "-c", ENGINE, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
+        assert engine.stdout.readline() == "has\n"
+        tidepool_torch.enable(budget="64MiB", shared_budget=path, wait="60s")
+        states = empty(40 * MIB)  # waits until the engine sleeps
+        raises(torch.OutOfMemoryError, "raise option 'budget'", lambda: empty(80 * MIB))
+        assert tidepool_torch.take_wanted_by_others() == 0
+        del states
+        tidepool_torch.trim()
+        engine.communicate("\n")
+    assert engine.returncode == 0
+
+
 def functions_make_room_before_a_refusal():
     tidepool_torch.enable(budget="64MiB")
     kept, asked, outside = [empty(20 * MIB), empty(20 * MIB)], [], []

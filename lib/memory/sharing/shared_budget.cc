@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file is read and written, not mapped: a file that another process cuts is then an error, and
+// no signal. Its first byte is locked during a change. The locks belong to the open file and not to
+// the process, so two pools of a process exclude each other, and a fork does not divide them.
+#include "lib/memory/sharing/shared_budget.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/text/sizes.h"
+
+namespace tidepool::sharing {
+namespace {
+
+using text::ExactSize;
+
+constexpr std::string_view kMagic = "tpbudget";
+constexpr std::int64_t kVersion = 1;
+
+struct flock ByteAt(short type, std::size_t offset) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(offset);
+  lock.l_len = 1;
+  return lock;
+}
+
+// Repeats a call that a signal interrupts.
+template <typename Call>
+auto Uninterrupted(Call call) -> decltype(call()) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+bool Lock(int descriptor, int command, std::size_t offset) {
+  struct flock lock = ByteAt(F_WRLCK, offset);
+  return Uninterrupted([&] { return fcntl(descriptor, command, &lock); }) == 0;
+}
+
+void Unlock(int descriptor, std::size_t offset) {
+  struct flock lock = ByteAt(F_UNLCK, offset);
+  fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+// The lock of the file for a scope.
+class FileLock {
+ public:
+  explicit FileLock(int descriptor)
+      : descriptor_(descriptor), is_held_(Lock(descriptor, F_OFD_SETLKW, 0)) {}
+  ~FileLock() {
+    if (is_held_) Unlock(descriptor_, 0);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  bool is_held() const { return is_held_; }
+
+ private:
+  const int descriptor_;
+  const bool is_held_;
+};
+
+}  // namespace
+
+struct SharedBudget::Head {
+  char magic[kMagic.size()];
+  std::int64_t version;
+  std::int64_t limit_bytes;
+  std::uint64_t changes;  // times that memory was given back
+};
+
+struct SharedBudget::Entry {
+  std::int64_t process;  // 0: the entry is free
+  std::int64_t bytes;
+  std::int64_t wanted_bytes;  // of the last refusal, until memory is taken
+  std::uint64_t wants;        // refusals of all that had the entry
+};
+
+struct SharedBudget::Table {
+  Head head;
+  std::array<Entry, kMostPools> entries;
+
+  static std::size_t OffsetOf(std::size_t entry) { return sizeof(Head) + entry * sizeof(Entry); }
+  bool operator==(const Table& other) const {
+    return std::memcmp(this, &other, sizeof(*this)) == 0;
+  }
+  std::int64_t TakenBytes() const {
+    std::int64_t bytes = 0;
+    for (const Entry& entry : entries) bytes += entry.bytes;
+    return bytes;
+  }
+};
+
+SharedBudget::SharedBudget(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor), process_(getpid()) {}
+
+absl::StatusOr<std::unique_ptr<SharedBudget>> SharedBudget::Join(std::string path,
+                                                                 std::int64_t bytes) {
+  int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  // In folders for all users the system refuses O_CREAT for the file of another user.
+  if (descriptor < 0 && errno == ENOENT) {
+    descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  }
+  const int error = errno;
+  std::unique_ptr<SharedBudget> budget(new SharedBudget(std::move(path), descriptor));
+  if (descriptor < 0) return budget->SystemError(error, "opened for reading and writing");
+  absl::Status status = budget->Change([&](Table& table) { return budget->Enter(table, bytes); });
+  if (!status.ok()) return status;
+  return budget;
+}
+
+// A child's copy of the descriptor shares the locks, so they end only by Unlock.
+SharedBudget::~SharedBudget() {
+  bool holds_memory = false;
+  if (own_ != kMostPools) {
+    Change([&](Table& table) {
+      Entry& own = table.entries[own_];
+      holds_memory = own.bytes > 0;
+      if (holds_memory) return absl::OkStatus();
+      own = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = own.wants};
+      Unlock(descriptor_, Table::OffsetOf(own_));
+      return absl::OkStatus();
+    }).IgnoreError();
+  }
+  if (descriptor_ >= 0 && !holds_memory) close(descriptor_);
+}
+
+absl::Status SharedBudget::Charge(std::int64_t bytes) {
+  return Change([&](Table& table) {
+    absl::Status status = Allow(table, bytes);
+    if (status.ok()) table.entries[own_].bytes += bytes;
+    return status;
+  });
+}
+
+absl::Status SharedBudget::CheckRoom(std::int64_t bytes) {
+  return Change([&](Table& table) { return Allow(table, bytes); });
+}
+
+// Without the file the bytes stay counted, and Charge tells why.
+void SharedBudget::GiveBack(std::int64_t bytes) {
+  Change([&](Table& table) {
+    table.entries[own_].bytes -= bytes;
+    ++table.head.changes;
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+std::optional<std::uint64_t> SharedBudget::OthersEpoch() const {
+  std::optional<std::uint64_t> epoch;
+  Change([&](const Table& table) {
+    if (table.TakenBytes() > table.entries[own_].bytes) epoch = table.head.changes;
+    return absl::OkStatus();
+  }).IgnoreError();
+  return epoch;
+}
+
+std::int64_t SharedBudget::TakeWanted() {
+  std::int64_t bytes = 0;
+  Change([&](const Table& table) {
+    mutex_.AssertHeld();
+    for (std::size_t i = 0; i < kMostPools; ++i) {
+      const Entry& entry = table.entries[i];
+      const bool is_new = std::exchange(seen_wants_[i], entry.wants) != entry.wants;
+      if (is_new && i != own_) bytes += entry.wanted_bytes;
+    }
+    return absl::OkStatus();
+  }).IgnoreError();
+  return bytes;
+}
+
+absl::Status SharedBudget::Change(absl::FunctionRef<absl::Status(Table&)> change) const {
+  if (getpid() != process_) {
+    return absl::FailedPreconditionError(absl::StrCat("process ", process_, " shares a budget by ",
+                                                      path_,
+                                                      ": a forked child makes a pool of its own"));
+  }
+  const locks::MutexLock lock(&mutex_);
+  const FileLock file(descriptor_);
+  if (!file.is_held()) return SystemError(errno, "locked");
+  Table before = {};
+  if (absl::Status status = ReadOrMake(before); !status.ok()) return status;
+  Table table = before;
+  ForgetEnded(table);
+  absl::Status status = change(table);
+  if (table == before) return status;
+  const ssize_t written =
+      Uninterrupted([&] { return pwrite(descriptor_, &table, sizeof(table), 0); });
+  if (written != static_cast<ssize_t>(sizeof(table))) return SystemError(errno, "written");
+  return status;
+}
+
+// A process that ended while it made the file leaves zeros.
+absl::Status SharedBudget::ReadOrMake(Table& table) const {
+  struct stat file = {};
+  if (fstat(descriptor_, &file) != 0) return SystemError(errno, "read");
+  if (!S_ISREG(file.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, " is no regular file, expected one for a shared budget"));
+  }
+  const ssize_t bytes = Uninterrupted([&] { return pread(descriptor_, &table, sizeof(table), 0); });
+  if (bytes < 0) return SystemError(errno, "read");
+  const bool is_new = own_ == kMostPools && table == Table() &&
+                      (file.st_size == 0 || file.st_size == sizeof(table));
+  if (!is_new) return Check(table, file.st_nlink == 0 ? 0 : file.st_size);
+  if (const int error = posix_fallocate(descriptor_, 0, sizeof(table)); error != 0) {
+    return SystemError(error, "given its 2 KiB");
+  }
+  std::ranges::copy(kMagic, table.head.magic);
+  table.head.version = kVersion;
+  return absl::OkStatus();
+}
+
+absl::Status SharedBudget::Check(const Table& table, std::int64_t bytes) const {
+  if (own_ != kMostPools && bytes != sizeof(table)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file ", path_,
+                     " of a shared budget was removed or cut while pools use "
+                     "it: end them, and begin with a new file"));
+  }
+  if (std::string_view(table.head.magic, kMagic.size()) != kMagic) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the file ", path_, " is not of a shared budget: name another one"));
+  }
+  if (table.head.version != kVersion) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the file ", path_, " of a shared budget has version ", table.head.version, ", expected ",
+        kVersion, ": use one version of tidepool, or remove the file when no pool uses it"));
+  }
+  if (bytes == sizeof(table)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the file ", path_, " of a shared budget has ",
+                                                 bytes, " bytes, expected ", sizeof(table),
+                                                 ": remove it when no pool uses it"));
+}
+
+absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
+  const bool is_used =
+      std::ranges::any_of(table.entries, [](const Entry& entry) { return entry.process != 0; });
+  if (is_used && table.head.limit_bytes != bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("pools share ", ExactSize(table.head.limit_bytes), " by ", path_, " (",
+                     HoldersIn(table), "), and this one asks to share ", ExactSize(bytes),
+                     ": give all of them the same max_bytes"));
+  }
+  const auto* const entry =
+      std::ranges::find_if(table.entries, [](const Entry& each) { return each.process == 0; });
+  const auto index = static_cast<std::size_t>(entry - table.entries.begin());
+  if (index == kMostPools) {
+    return absl::ResourceExhaustedError(absl::StrCat(kMostPools, " pools share the budget of ",
+                                                     path_, ", expected fewer: use another file"));
+  }
+  if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) return SystemError(errno, "locked");
+  own_ = index;
+  table.head.limit_bytes = bytes;
+  table.entries[own_].process = process_;
+  mutex_.AssertHeld();
+  for (std::size_t i = 0; i < kMostPools; ++i) seen_wants_[i] = table.entries[i].wants;
+  return absl::OkStatus();
+}
+
+// The lock of this pool's own entry is no conflict, and is not asked for.
+void SharedBudget::ForgetEnded(Table& table) const {
+  for (std::size_t i = 0; i < kMostPools; ++i) {
+    Entry& entry = table.entries[i];
+    if (i == own_ || entry.process == 0) continue;
+    struct flock lock = ByteAt(F_WRLCK, Table::OffsetOf(i));
+    if (fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
+    if (entry.bytes > 0) ++table.head.changes;
+    entry = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = entry.wants};
+  }
+}
+
+absl::Status SharedBudget::Allow(Table& table, std::int64_t bytes) const {
+  Entry& own = table.entries[own_];
+  own.wanted_bytes = 0;
+  if (bytes <= table.head.limit_bytes - table.TakenBytes()) return absl::OkStatus();
+  own.wanted_bytes = bytes;
+  ++own.wants;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      ExactSize(bytes), " more of the device's memory exceed the budget of ",
+      ExactSize(table.head.limit_bytes), " that pools share by ", path_, ": ", HoldersIn(table),
+      "; let one of them give memory back (Trim), or raise max_bytes in all"));
+}
+
+std::string SharedBudget::HoldersIn(const Table& table) const {
+  std::string text;
+  for (std::size_t i = 0; i < kMostPools; ++i) {
+    const Entry& entry = table.entries[i];
+    if (entry.process == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    i == own_ ? "this pool" : absl::StrCat("process ", entry.process), " holds ",
+                    ExactSize(entry.bytes));
+  }
+  return text;
+}
+
+absl::Status SharedBudget::SystemError(int error, const char* done) const {
+  return absl::ErrnoToStatus(
+      error, absl::StrCat("the file ", path_, " of a shared budget cannot be ", done));
+}
+
+}  // namespace tidepool::sharing

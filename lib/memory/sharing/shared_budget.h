@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// SharedBudget: a budget of device memory that pools of several processes share, by a file.
+//
+// Each pool has an entry in the file, with the bytes that it holds, and locks it as long as it
+// lives. The lock ends with the process, however that ends, and an entry without a lock counts no
+// more. A forked child has the lock too: a child that outlives its parent keeps the entry, and it
+// keeps the memory of the device likewise.
+#ifndef TIDEPOOL_LIB_MEMORY_SHARING_SHARED_BUDGET_H_
+#define TIDEPOOL_LIB_MEMORY_SHARING_SHARED_BUDGET_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/locks/mutex.h"
+
+namespace tidepool::sharing {
+
+// Thread-safe. Each function locks the file while it reads and writes 2 KiB of it. In a forked
+// child Charge fails, and the others do nothing.
+class SharedBudget {
+ public:
+  static constexpr std::size_t kMostPools = 64;
+
+  // Joins the pools that share `bytes` by the file at `path`. Makes a missing file; one that no
+  // pool uses takes the budget of the first. InvalidArgument for a file of something else, of
+  // another version or length; FailedPrecondition when pools share another budget by it;
+  // ResourceExhausted when kMostPools do; else the error of the system.
+  static absl::StatusOr<std::unique_ptr<SharedBudget>> Join(std::string path, std::int64_t bytes);
+  // Leaves them. Bytes that were not given back count until the process ends.
+  ~SharedBudget();
+  SharedBudget(const SharedBudget&) = delete;
+  SharedBudget& operator=(const SharedBudget&) = delete;
+
+  // Counts memory that the pool is about to take. ResourceExhausted, with all holders, when it
+  // exceeds the budget; the others then see the bytes as wanted. FailedPrecondition when the file
+  // was removed or cut.
+  absl::Status Charge(std::int64_t bytes);
+  // Answers likewise, and counts nothing: before memory is taken in pieces.
+  absl::Status CheckRoom(std::int64_t bytes);
+  // Undoes a charge, after the device has the memory back.
+  void GiveBack(std::int64_t bytes);
+  // Returns a count that grows when another pool gives memory back or ends; nothing when no other
+  // pool has any.
+  std::optional<std::uint64_t> OthersEpoch() const;
+  // Returns the bytes that others were refused since the last call, and have not got.
+  std::int64_t TakeWanted();
+
+ private:
+  struct Head;
+  struct Entry;
+  struct Table;
+
+  SharedBudget(std::string path, int descriptor);
+
+  // Reads the file under its lock, takes ended processes out, calls `change`, and writes the file.
+  absl::Status Change(absl::FunctionRef<absl::Status(Table&)> change) const;
+  absl::Status ReadOrMake(Table& table) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Check(const Table& table, std::int64_t bytes) const;
+  absl::Status Enter(Table& table, std::int64_t bytes);
+  void ForgetEnded(Table& table) const;
+  absl::Status Allow(Table& table, std::int64_t bytes) const;
+  // Returns a line about the bytes of each pool.
+  std::string HoldersIn(const Table& table) const;
+  absl::Status SystemError(int error, const char* done) const;
+
+  const std::string path_;
+  const int descriptor_;
+  const pid_t process_;
+  std::size_t own_ = kMostPools;  // the entry of this pool
+  mutable locks::Mutex mutex_;    // locks of the file are one for all threads
+  std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
+};
+
+// Calls `take()`, which takes memory of a device, under a budget; null: none.
+template <typename Take>
+auto TakeUnder(SharedBudget* budget, std::int64_t bytes, Take take) -> decltype(take()) {
+  if (budget == nullptr) return take();
+  if (absl::Status status = budget->Charge(bytes); !status.ok()) return status;
+  auto taken = take();
+  if (!taken.ok()) budget->GiveBack(bytes);
+  return taken;
+}
+
+// Calls `give()`, which gives memory to a device, under a budget; null: none.
+template <typename Give>
+absl::Status GiveUnder(SharedBudget* budget, std::int64_t bytes, Give give) {
+  absl::Status status = give();
+  if (status.ok() && budget != nullptr) budget->GiveBack(bytes);
+  return status;
+}
+
+}  // namespace tidepool::sharing
+
+#endif  // TIDEPOOL_LIB_MEMORY_SHARING_SHARED_BUDGET_H_
