@@ -53,15 +53,6 @@ absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGra
   return schedule::InPages(*std::move(modnn));
 }
 
-OffloadPolicy PolicyOf(std::string_view name, MakeForGraph make_paged,
-                       MakeForGraph make_rounds = nullptr) {
-  OffloadPolicy policy;
-  policy.name = name;
-  policy.make_paged = std::move(make_paged);
-  policy.make_rounds = std::move(make_rounds);
-  return policy;
-}
-
 const TaskGraph& GraphOfBatch(const std::vector<TaskGraph>& graphs, std::int64_t batch) {
   for (const TaskGraph& graph : graphs) {
     if (graph.batch == batch) return graph;
@@ -549,15 +540,17 @@ class FrontMaker {
   const GraphOrFamily& graphs_;
   const ScheduleRequest& request_;
   FrontOptions options_;
-  const OffloadPolicy none_ = PolicyOf("none", layerwise::MakeStaying);
-  const OffloadPolicy modnn_ = PolicyOf("modnn", nullptr, modnn::MakeModnn);
-  const OffloadPolicy planned_modnn_ = PolicyOf("modnn, planned", MakePlannedModnn);
+  const OffloadPolicy none_ = {.name = "none", .make_round = layerwise::MakeStaying};
+  const OffloadPolicy modnn_ = {
+      .name = "modnn", .make_round = modnn::MakeModnn, .rounds_keep_addresses = true};
+  const OffloadPolicy planned_modnn_ = {.name = "modnn, planned", .make_round = MakePlannedModnn};
   const MakeForGraph make_best_ = [this](std::string_view /*policy*/, const TaskGraph& graph,
                                          const ScheduleRequest& request) {
     return MakeBest(graph, request);
   };
-  const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, make_best_);
-  const OffloadPolicy best_in_pages_ = PolicyOf("best", make_best_);
+  const OffloadPolicy best_with_addresses_ = {
+      .name = "best", .make_round = make_best_, .rounds_keep_addresses = true};
+  const OffloadPolicy best_in_pages_ = {.name = "best", .make_round = make_best_};
   budget::Budget budget_;
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;
