@@ -279,7 +279,7 @@ void KindSearch::Tighten(schedule::PlanEffort effort, PlannedIteration planned,
   for (int fails = 0; fails < kMostFails && seconds_left > 0 && !context_.budget.HasEnded();) {
     Iteration next = planned.iteration;
     if (context_.fastest.IsProved() ||
-        !transfers::ChangeForLess(next.made.problem, next.seconds * kFaster, kMostChanges,
+        !transfers::ChangeForLess(next.problem.transfers, next.seconds * kFaster, kMostChanges,
                                   ++effort.seed, next.is_away)) {
       return;
     }
@@ -314,7 +314,7 @@ absl::StatusOr<KindSearch::Plan> KindSearch::PlanNear(schedule::PlanEffort effor
 
 Schedule KindSearch::StepsOf(const Iteration& iteration) const {
   Schedule schedule = context_.fastest.AsPaged(
-      transfers::MakeSteps(context_.graph, iteration.runs, iteration.made, iteration.actions));
+      transfers::MakeSteps(context_.graph, iteration.runs, iteration.problem, iteration.actions));
   transfers::CompressCopies(context_.options.densities, schedule);
   return schedule;
 }

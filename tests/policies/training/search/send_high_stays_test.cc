@@ -17,7 +17,7 @@ using schedule::HighStay;
 transfers::Iteration MadeIteration() {
   transfers::Iteration iteration;
   iteration.runs.resize(5);
-  iteration.made.problem = {
+  iteration.problem.transfers = {
       .seconds = {1, 1, 1, 1, 1},
       .running_bytes = {30, 30, 30, 30, 30},
       .resting_bytes = {30, 30, 30, 30, 30, 30},
@@ -26,7 +26,7 @@ transfers::Iteration MadeIteration() {
                    {.bytes = 4, .left = 2, .needed = 3, .out_seconds = 0.1, .in_seconds = 0.1}},
       .memory_bytes = 40,
       .full_duplex = true};
-  iteration.made.moved = {{.data = 0}, {.data = 1}, {.data = 2}};
+  iteration.problem.moved = {{.data = 0}, {.data = 1}, {.data = 2}};
   iteration.is_away.resize(3);
   return iteration;
 }
