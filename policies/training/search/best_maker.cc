@@ -222,12 +222,10 @@ void BestMaker::AddModnn() {
 // Walks through all schedules of a small graph. Then no other one that copies data as a whole is
 // faster.
 void BestMaker::AddWalk() {
-  // Graphs of up to 8 tasks have a few thousand states, and a state takes microseconds.
-  constexpr double kStatesOfASecond = 25'000;  // of work
   constexpr double kMostStates = 100'000;
   const bool has_limit = machine_.host.memory_bytes != MachineHost().memory_bytes;
   if (has_limit || !options_.densities.empty() || !IsForWalk(graph_)) return;
-  const double states = std::min(kMostStates, options_.work_seconds * kStatesOfASecond);
+  const double states = std::min(kMostStates, StatesIn(options_.work_seconds));
   WalkAnswer answer = WalkSmallGraph(graph_, {.memory_bytes = memory_bytes(),
                                               .granule = request_.placing.alignment,
                                               .rates = transfers::RatesOfDevice(machine_, 0),

@@ -81,7 +81,7 @@ GraphProblemOptions KindSearch::ProblemWith(bool sends_for_short_times,
 // Trying other transfers is several times as fast as trying other tasks that run again.
 double KindSearch::SendingStepsIn(double work_seconds) const {
   const double faster = kind_.recomputes ? 5 : 10;
-  return transfers::WorkOf(work_seconds) / 2 * faster;
+  return transfers::StepsIn(work_seconds) / 2 * faster;
 }
 
 // Searches for a lead from the start, takes it if it is faster than the one so far, and improves
@@ -115,7 +115,7 @@ Iteration KindSearch::SearchWith(const Algorithms& algorithms,
                                  const transfers::IterationOptions& options,
                                  double work_seconds) const {
   budget::Budget& whole = context_.budget;
-  budget::Budget choosing(whole, transfers::WorkOf(work_seconds) / 2, whole.SecondsLeft() / 2);
+  budget::Budget choosing(whole, transfers::StepsIn(work_seconds) / 2, whole.SecondsLeft() / 2);
   budget::Budget sending(whole, SendingStepsIn(work_seconds));
   const transfers::GoOn go_on = [&](std::size_t steps) { return choosing.Take(steps); };
   const transfers::GoOn go_on_sending = [&](std::size_t steps) { return sending.Take(steps); };
@@ -130,7 +130,7 @@ void KindSearch::Improve(const GraphProblemOptions& problem, const Effort& effor
   const bool changes_reruns = kind_.recomputes && problem.part_bytes == 0;
   const double work_seconds = changes_reruns ? effort.work_seconds / 2 : effort.work_seconds;
   if (changes_reruns) {
-    budget::Budget changing(context_.budget, transfers::WorkOf(work_seconds));
+    budget::Budget changing(context_.budget, transfers::StepsIn(work_seconds));
     transfers::ChangeReruns(
         context_.graph, problem, effort.seed,
         [&](std::size_t steps) { return changing.Take(steps); }, iteration);

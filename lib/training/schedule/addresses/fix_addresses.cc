@@ -82,7 +82,7 @@ class StayPlanner {
     return plan::PlanLives(stays,
                            {.alignment = alignment_,
                             .capacity = memory_bytes_,
-                            .work = effort_.work_seconds * schedule::kWorkOfASecond,
+                            .work = schedule::StepsIn(effort_.work_seconds),
                             .seed = effort_.seed,
                             .near = near},
                            budget);

@@ -19,8 +19,9 @@
 
 namespace tidepool::schedule {
 
-// Buffers times steps that an ejection search does in a second on a usual core.
-inline constexpr double kWorkOfASecond = 1e8;
+// Returns the steps of ejection searches, each counted once for each buffer, in these seconds of
+// work of a usual core.
+constexpr double StepsIn(double work_seconds) { return 1e8 * work_seconds; }
 
 // A stay by its number among those of its datum, or of the workspaces of its task.
 struct StayKey {
