@@ -28,14 +28,14 @@
 namespace tidepool::rounds {
 namespace {
 
-std::vector<std::int64_t> MemoryOf(const Machine& machine) {
+std::vector<std::int64_t> MemoryOfDevices(const Machine& machine) {
   std::vector<std::int64_t> bytes;
   bytes.reserve(machine.devices.size());
   for (const MachineDevice& device : machine.devices) bytes.push_back(device.memory_bytes);
   return bytes;
 }
 
-Machine MachineOf(const ScheduleRequest& request) {
+Machine MachineInUse(const ScheduleRequest& request) {
   Machine machine = request.machine;
   machine.devices.resize(request.devices);
   return machine;
@@ -46,7 +46,7 @@ bool WantsPages(const ScheduleRequest& request) { return request.memory == Sched
 // Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& effort,
                     MadeSchedule& made) {
-  const std::vector<std::int64_t> memory = MemoryOf(made.machine);
+  const std::vector<std::int64_t> memory = MemoryOfDevices(made.machine);
   if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
     absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
         effort, made.graphs, made.schedule, request.placing.alignment, memory);
@@ -150,7 +150,7 @@ class RoundsMaker {
 
  private:
   absl::StatusOr<MadeSchedule> Paged(const BatchDivision& division) const {
-    MadeSchedule made = {.machine = MachineOf(request_),
+    MadeSchedule made = {.machine = MachineInUse(request_),
                          .placing = request_.placing,
                          .batch = request_.batch,
                          .sub_batch = division.sub_batch,
@@ -299,7 +299,7 @@ absl::StatusOr<MadeSchedule> MakeIteration(const requests::OffloadPolicy& policy
   const double least = TotalsOf(graph).least_seconds;
   MadeSchedule made = {.schedule = *std::move(schedule),
                        .graphs = {graph},
-                       .machine = MachineOf(request),
+                       .machine = MachineInUse(request),
                        .placing = request.placing,
                        .batch = graph.batch,
                        .sub_batch = graph.batch,
