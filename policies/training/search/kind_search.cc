@@ -195,7 +195,7 @@ bool KindSearch::PlanWithReserve(const Effort& effort, Iteration iteration, Rese
   // A plan in less work is hardly better than one without a search.
   constexpr double kLeastWork = 0.005;
   absl::StatusOr<Plan> plan =
-      PlanNear({.work_seconds = std::max(effort.work_seconds, kLeastWork), .seed = effort.seed},
+      PlanFrom({.work_seconds = std::max(effort.work_seconds, kLeastWork), .seed = effort.seed},
                iteration, {}, seconds_left);
   const bool fits = plan.ok() && plan->fixed.fits;
   if (!fits) reserve.Exceeds(plan.ok() ? plan->fixed.height : 2 * memory_bytes());
@@ -251,7 +251,7 @@ bool KindSearch::Repair(const schedule::PlanEffort& effort, PlannedIteration& re
   for (int plans = 0; plans < kMostPlans && iteration.seconds < SecondsToBeat(); ++plans) {
     if (seconds_left <= 0) return false;
     const bool is_first = repaired.offsets.empty();
-    absl::StatusOr<Plan> plan = PlanNear(effort, iteration, repaired.offsets, seconds_left);
+    absl::StatusOr<Plan> plan = PlanFrom(effort, iteration, repaired.offsets, seconds_left);
     if (!plan.ok()) return false;
     repaired.offsets = std::move(plan->fixed.offsets);
     if (plan->fixed.fits) return true;
@@ -284,25 +284,25 @@ void KindSearch::Tighten(schedule::PlanEffort effort, PlannedIteration planned,
       return;
     }
     transfers::FindTimes(next);
-    absl::StatusOr<Plan> plan = PlanNear(effort, next, planned.offsets, seconds_left);
+    absl::StatusOr<Plan> plan = PlanFrom(effort, next, planned.offsets, seconds_left);
     const bool fits = plan.ok() && plan->fixed.fits;
     fails = fits ? 0 : fails + 1;
     if (fits) planned = {std::move(next), std::move(plan->fixed.offsets)};
   }
 }
 
-// Plans the addresses of an iteration, beginning with the offsets `near`, and keeps it with them if
-// that is the fastest. Takes the work from `seconds_left`.
-absl::StatusOr<KindSearch::Plan> KindSearch::PlanNear(schedule::PlanEffort effort,
+// Plans the addresses of an iteration, beginning with the `start_offsets`, and keeps it with them
+// if that is the fastest. Takes the work from `seconds_left`.
+absl::StatusOr<KindSearch::Plan> KindSearch::PlanFrom(schedule::PlanEffort effort,
                                                       const Iteration& iteration,
-                                                      const schedule::StayOffsets& near,
+                                                      const schedule::StayOffsets& start_offsets,
                                                       double& seconds_left) {
   constexpr double kSecondsOfAStep = 2e-6;  // of work beside the plan
   absl::StatusOr<Schedule> late =
       TakeMemoryLate(context_.graph, StepsOf(iteration), context_.machine);
   if (!late.ok()) return late.status();
   seconds_left -= effort.work_seconds + kSecondsOfAStep * static_cast<double>(late->steps.size());
-  if (!near.empty()) effort.near = &near;
+  if (!start_offsets.empty()) effort.start_offsets = &start_offsets;
   absl::StatusOr<schedule::FixedSchedule> fixed =
       context_.fastest.PlanAndKeep(*late, effort, kind_);
   if (!fixed.ok()) return fixed.status();

@@ -92,8 +92,8 @@ class KindSearch {
   void TakeLeadToRepair();
   bool Repair(const schedule::PlanEffort& effort, PlannedIteration& repaired, double& seconds_left);
   void Tighten(schedule::PlanEffort effort, PlannedIteration planned, double& seconds_left);
-  absl::StatusOr<Plan> PlanNear(schedule::PlanEffort effort, const transfers::Iteration& iteration,
-                                const schedule::StayOffsets& near, double& seconds_left);
+  absl::StatusOr<Plan> PlanFrom(schedule::PlanEffort effort, const transfers::Iteration& iteration,
+                                const schedule::StayOffsets& start_offsets, double& seconds_left);
 
   transfers::GraphProblemOptions ProblemWith(bool sends_for_short_times,
                                              std::int64_t reserve_bytes = 0) const;

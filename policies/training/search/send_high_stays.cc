@@ -50,10 +50,10 @@ class StaySender {
   };
 
   std::size_t Begin(const HighStay& stay) const {
-    return runs_before_[static_cast<std::size_t>(std::max<std::int64_t>(stay.lower, 0))];
+    return runs_before_[static_cast<std::size_t>(std::max<std::int64_t>(stay.first_step, 0))];
   }
   std::size_t End(const HighStay& stay) const {
-    return runs_before_[static_cast<std::size_t>(stay.upper)];
+    return runs_before_[static_cast<std::size_t>(stay.end_step)];
   }
 
   bool FindsRoom(const HighStay& stay) {

@@ -27,8 +27,8 @@ bool HasLayers(const PlanProblem& problem) {
 
 }  // namespace
 
-absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
-                             const PlanEffort& effort) {
+absl::StatusOr<Plan> PlanBuffersWithin(const PlanProblem& problem, std::int64_t memory_bytes,
+                                       const PlanEffort& effort) {
   absl::StatusOr<Plan> best = MakePlan(problem, {.time_limit_seconds = 0});
   const auto is_enough = [&] {
     return !best.ok() || best->height <= memory_bytes || best->lower_bound > memory_bytes;

@@ -39,10 +39,11 @@ Schedule FiveRuns() {
   return schedule;
 }
 
-HighStay StayOf(std::size_t data, std::int64_t lower, std::int64_t upper, std::int64_t above) {
+HighStay StayOf(std::size_t data, std::int64_t first_step, std::int64_t end_step,
+                std::int64_t above) {
   return {.key = {.kind = StepKind::kAllocate, .index = data},
-          .lower = lower,
-          .upper = upper,
+          .first_step = first_step,
+          .end_step = end_step,
           .bytes_above = above};
 }
 
@@ -56,8 +57,10 @@ TEST(SendHighStays, SendsTheDatumItself) {
 
 TEST(SendHighStays, SendsTheDatumThatMakesRoomInTheLeastTime) {
   transfers::Iteration iteration = MadeIteration();
-  const HighStay workspace = {
-      .key = {.kind = StepKind::kRun, .index = 2}, .lower = 2, .upper = 3, .bytes_above = 6};
+  const HighStay workspace = {.key = {.kind = StepKind::kRun, .index = 2},
+                              .first_step = 2,
+                              .end_step = 3,
+                              .bytes_above = 6};
   EXPECT_TRUE(SendHighStays(FiveRuns(), {workspace}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{true, false, false}));
 }
