@@ -130,7 +130,7 @@ void FindLimits(Case& of) {
           of.graph, runs,
           {.granule = granule,
            .rates = {.out_bytes_per_second = kLinkRate, .in_bytes_per_second = kLinkRate}})
-          .problem;
+          .transfers;
   std::vector<std::int64_t> away(runs.size() + 1);
   for (const transfers::Absence& absence : problem.absences) {
     away[absence.left] += absence.bytes;

@@ -82,7 +82,7 @@ Extreme MakeExtreme(const TaskGraph& graph, bool offloads) {
 // Returns the most bytes in use, with everything away that the schedule sends.
 std::int64_t LeastMemory(const TaskGraph& graph, const Extreme& extreme) {
   const transfers::TransferProblem problem =
-      extreme.ProblemIn(graph, 0, {.out_bytes_per_second = 1, .in_bytes_per_second = 1}).problem;
+      extreme.ProblemIn(graph, 0, {.out_bytes_per_second = 1, .in_bytes_per_second = 1}).transfers;
   std::vector<std::int64_t> bytes = problem.running_bytes;
   for (const transfers::Absence& absence : problem.absences) {
     for (std::size_t k = absence.left; extreme.Sends(absence) && k < absence.needed; ++k) {
@@ -107,16 +107,17 @@ Machine MachineWith(std::int64_t memory, double rate) {
 
 double SecondsOf(const TaskGraph& graph, const Extreme& extreme, const Machine& machine) {
   const double rate = machine.links.front().out_bytes_per_second;
-  const transfers::GraphProblem made =
+  const transfers::GraphProblem problem =
       extreme.ProblemIn(graph, machine.devices.front().memory_bytes,
                         {.out_bytes_per_second = rate, .in_bytes_per_second = rate});
   std::vector<transfers::TransferAction> actions;
   std::vector<bool> is_away;
-  for (const transfers::Absence& absence : made.problem.absences) {
+  for (const transfers::Absence& absence : problem.transfers.absences) {
     is_away.push_back(extreme.Sends(absence));
   }
-  if (transfers::TransferDispatcher(made.problem).Run(is_away, &actions) == kNever) return kNever;
-  Schedule schedule = transfers::MakeSteps(graph, extreme.runs, made, actions);
+  if (transfers::TransferDispatcher(problem.transfers).Run(is_away, &actions) == kNever)
+    return kNever;
+  Schedule schedule = transfers::MakeSteps(graph, extreme.runs, problem, actions);
   schedule.fingerprint = GraphFingerprint(graph);
   schedule.memory = ScheduleMemory::kPaged;
   schedule.alignment = kGranule;

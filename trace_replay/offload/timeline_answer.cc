@@ -107,7 +107,7 @@ const MachineLink& LinkOf(const ScheduledGraph& scheduled) {
   return machine.links[machine.devices.front().link];
 }
 
-std::int64_t MemoryOf(const ScheduledGraph& scheduled) {
+std::int64_t FirstDeviceMemory(const ScheduledGraph& scheduled) {
   return scheduled.choice.machine.devices.front().memory_bytes;
 }
 
@@ -129,7 +129,7 @@ nlohmann::ordered_json LinkJson(const OffloadCommandOptions& options,
           {"source", LinkSource(options, scheduled)}};
 }
 
-std::int64_t RoundsOf(const Schedule& schedule) {
+std::int64_t RoundCount(const Schedule& schedule) {
   std::int64_t rounds = schedule.rounds.empty() ? 1 : 0;
   for (const ScheduleRound& round : schedule.rounds) rounds += round.times;
   return rounds;
@@ -169,8 +169,8 @@ std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph
 // Returns ", 4 rounds of 16 samples, 2 devices", or nothing for one round on one device.
 std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
   std::string text;
-  if (RoundsOf(schedule) > 1) {
-    text = absl::StrCat(", ", CountText(RoundsOf(schedule)), " rounds of ",
+  if (RoundCount(schedule) > 1) {
+    text = absl::StrCat(", ", CountText(RoundCount(schedule)), " rounds of ",
                         CountText(SubBatchOf(graph, schedule)), " samples");
   }
   if (NormalizationOf(graph, schedule) == BatchNormalization::kGhost) {
@@ -204,7 +204,7 @@ nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
           {"algorithms", or_null(is_layerwise || (is_made && scheduled.choice.has_algorithms),
                                  options.algorithms)},
           {"order", or_null(is_layerwise, OrderText(options, scheduled))},
-          {"memory_bytes", MemoryOf(scheduled)},
+          {"memory_bytes", FirstDeviceMemory(scheduled)},
           {"placement", or_null(is_layerwise, scheduled.choice.placing.placement)},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
@@ -261,7 +261,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
-            << SizeText(MemoryOf(scheduled)) << ",\n  " << LinkLine(options, scheduled)
+            << SizeText(FirstDeviceMemory(scheduled)) << ",\n  " << LinkLine(options, scheduled)
             << (scheduled.ended_by == EndedBy::kInterrupt ? ",\n  the best before the interrupt\n\n"
                                                           : "\n\n")
             << TableText(rows);
@@ -311,7 +311,7 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
 
 BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule) {
   if (!NormalizesOverBatch(graph)) return BatchNormalization::kUnknown;
-  return RoundsOf(schedule) > 1 ? BatchNormalization::kGhost : BatchNormalization::kBatch;
+  return RoundCount(schedule) > 1 ? BatchNormalization::kGhost : BatchNormalization::kBatch;
 }
 
 nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule) {
@@ -352,7 +352,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["compute_seconds"] = timeline.compute_seconds;
   json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);
   json["sub_batch"] = SubBatchOf(graph, schedule);
-  json["rounds"] = RoundsOf(schedule);
+  json["rounds"] = RoundCount(schedule);
   json["batch_normalization"] = NormalizationJson(graph, schedule);
   json["devices"] = schedule.devices;
   if (schedule.devices > 1) json["reduction"] = GradientReductionName(ReductionOf(schedule));
@@ -422,7 +422,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
     return Answer::kNo;
   }
   std::cout << absl::CHexEscape(scheduled.graph().name) << "\n  does not fit in "
-            << SizeText(MemoryOf(scheduled)) << ": " << why.message() << '\n';
+            << SizeText(FirstDeviceMemory(scheduled)) << ": " << why.message() << '\n';
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) std::cout << "  " << advice << '\n';
   return Answer::kNo;

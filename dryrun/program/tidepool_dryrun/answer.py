@@ -172,7 +172,8 @@ def available_bytes(rank, memory_bytes):
 def available_range(rank, memory_bytes):
     """Returns the least and the most memory of a device for PyTorch's allocator, for which alone the limit holds that a program sets."""
     least_beside, most_beside = outside.counted_bytes(rank["outside"])
-    return tuple(min(rank["memory_bytes"], memory_bytes - rank["other_bytes"] - beside) for beside in (most_beside, least_beside))
+    least, most = (memory_bytes - rank["other_bytes"] - beside for beside in (most_beside, least_beside))
+    return min(rank["memory_bytes"], least), min(rank["memory_bytes"], most)
 
 
 def fits(rank, memory_bytes, tool):
@@ -232,11 +233,8 @@ def check_world(read, world, finished):
         raise DryRunError(f"--world {world.size}, but the program made no process group, expected torch.distributed.init_process_group")
 
 
-def collect(folder, finished, around, memory_bytes, tool, world=None):
-    """Returns the answer of a run on the machine `around` it, or raises DryRunError where it has none. `world` is that of the ranks, if
-    they are some of many."""
-    gpu = around.gpu.title
-    read = processes(folder)
+def check_notes(folder, read, finished, world):
+    """Raises DryRunError where the dry run itself, or the stand-in, noted an end of the program without an answer."""
     failure = no_answer.text_of(folder, "failure")
     if failure:
         raise DryRunError(f"the dry run itself failed, not the program: {failure}")
@@ -247,40 +245,54 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     waits = no_answer.text_of(folder, "waits")
     if waits and finished.ran_out_of_time:
         raise DryRunError(f"the program ran out of time: {waits}, expected a longer --time-limit, or a program in which it comes")
-    answer = None if read else plain.collect(folder, finished, around, memory_bytes)
-    if answer:
-        return answer
-    if not read:
-        raise DryRunError(no_answer.reason(folder, finished))
+
+
+def ranks_of(folder, read, finished, around, tool, world):
+    """Returns the ranks of the processes, at least one, or raises DryRunError for a program that failed otherwise than for want of memory."""
     for process in read:
         process["out_of_memory"] = process["out_of_memory"] or refused_outside(process)
     if finished.failed and not any(process["error"] or process["out_of_memory"] for process in read):
         give_up(read)
     ranks = [rank for process in read for rank in of_rank(process, tool, around)]
-    failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
-    error = error_of(read, finished.ran_out_of_time or finished.was_interrupted, folder)
-    if error and not failed:
-        raise DryRunError(f"the program failed: {error}")
-    ended = ended_themselves(read, world)
-    if finished.failed and not failed and ended:
-        raise DryRunError(no_answer.reason_of_status(folder, finished, ended, world))
+    if not any(rank["out_of_memory"] for rank in ranks):
+        check_end(folder, read, finished, world)
     if not ranks:
         raise DryRunError(no_answer.reason_without_gpu(finished, [record["peak"] for record in plain.records(folder)]))
+    return ranks
+
+
+def check_end(folder, read, finished, world):
+    """Raises DryRunError where a program that was refused no memory failed."""
+    error = error_of(read, finished.ran_out_of_time or finished.was_interrupted, folder)
+    if error:
+        raise DryRunError(f"the program failed: {error}")
+    ended = ended_themselves(read, world)
+    if finished.failed and ended:
+        raise DryRunError(no_answer.reason_of_status(folder, finished, ended, world))
+
+
+def judge(ranks, memory_bytes, tool):
+    """Adds to each rank whether it fits in its memory."""
     for rank in ranks:
         rank["memory_bytes"] = min(memory_bytes, rank.pop("limit_bytes") or memory_bytes)
         rank["fits"] = fits(rank, memory_bytes, tool)
-    # Each rank of a world has a device of its own.
-    shared = [] if world else sharing.find(ranks, memory_bytes)
-    for rank in ranks:
-        del rank["lives"]
+
+
+def explain_largest(largest, tool):
+    """Adds to the rank that takes most memory the answers that take a look at its requests."""
+    if largest["allocations"] == 0:
+        return
+    largest["planned_bytes"] = planned_bytes(largest, tool)
+    add_lines_below(largest)
+    stranded.add_lines(largest["stranded_by"], largest["snapshot"], largest["device"])
+    largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
+
+
+def answer_of(read, ranks, shared, finished):
+    """Returns the part of the answer that the processes, their ranks and the devices that several of them share tell."""
     largest = largest_of(ranks)
-    if largest["allocations"] > 0:
-        largest["planned_bytes"] = planned_bytes(largest, tool)
-        add_lines_below(largest)
-        stranded.add_lines(largest["stranded_by"], largest["snapshot"], largest["device"])
-        largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
-    return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
-            "world": world.answer(folder) if world else None, "steps": max(rank["steps"] for rank in ranks),
+    failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
+    return {"steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "max_memory_allocated": largest["max_memory_allocated"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
@@ -294,3 +306,24 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}
+
+
+def collect(folder, finished, around, memory_bytes, tool, world=None):
+    """Returns the answer of a run on the machine `around` it, or raises DryRunError where it has none. `world` is that of the ranks, if
+    they are some of many."""
+    read = processes(folder)
+    check_notes(folder, read, finished, world)
+    answer = None if read else plain.collect(folder, finished, around, memory_bytes)
+    if answer:
+        return answer
+    if not read:
+        raise DryRunError(no_answer.reason(folder, finished))
+    ranks = ranks_of(folder, read, finished, around, tool, world)
+    judge(ranks, memory_bytes, tool)
+    # Each rank of a world has a device of its own.
+    shared = [] if world else sharing.find(ranks, memory_bytes)
+    for rank in ranks:
+        del rank["lives"]
+    explain_largest(largest_of(ranks), tool)
+    return {"dry_run": True, "torch": read[0]["torch"], "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
+            "world": world.answer(folder) if world else None, **answer_of(read, ranks, shared, finished)}

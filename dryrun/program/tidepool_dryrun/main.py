@@ -47,11 +47,11 @@ class Options:
     checkpoints: tuple = ()  # modules that keep their input alone, in a further run with a task graph
     budget: int = 0  # bytes of tensors in which a further run trains by tidepool.torch.offload; 0: none
     is_function: bool = False  # whether the command calls a function of another process
+    records_steps: "bool | None" = None  # whether the program notes the operators of its steps; None: for a graph or a picture
 
-    @property
-    def records_steps(self):
-        """Whether the program notes the operators of its steps."""
-        return bool(self.graph or self.front)
+    def __post_init__(self):
+        if self.records_steps is None:
+            self.records_steps = bool(self.graph or self.front)
 
 
 def check_fit(options):

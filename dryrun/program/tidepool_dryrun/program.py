@@ -108,64 +108,89 @@ ALONE = {"NCCL_HOST_PEERS": "missing", "TORCH_NCCL_ENABLE_MONITORING": "0", "TOR
 def environment(target, machine, stand_in, out, options, is_alone=False):
     """Returns the environment of the program. `options` are those of the command, or of a further run. A rank is alone if its peers
     have no processes."""
-    folders = library_folders(target, stand_in)
-    own = dict(os.environ)
-
-    def put_first(name, *values):
-        own[name] = os.pathsep.join([*map(str, values), *filter(None, [os.environ.get(name)])])
-
-    put_first("LD_LIBRARY_PATH", *folders)
-    put_first("PYTHONPATH", HERE.parent / "site")
-    put_first("PATH", HERE.parent / "programs")
-    if target.has_copies:
-        put_first("LD_PRELOAD", *preloaded(target, folders))
-    if target.cudnn:
-        major, minor, patch = target.cudnn
-        own["CUDART_HOST_CUDNN"] = str(10000 * major + 100 * minor + patch)
-    gpu = machine.gpu
-    own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
-               CUDART_HOST_CONTEXT=str(outside.least_context(machine.gpu, options.memory_bytes is None)),
-               CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),
-               CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors), CUDART_HOST_L2=str(gpu.l2_bytes),
-               CUDART_HOST_INTEGRATED=str(int(gpu.is_integrated)), CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
-               CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
-               CUDART_HOST_ASSUMED_BYTES_PER_SECOND=f"{gpu.bytes_per_second:.0f}",
-               CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND=f"{gpu.link_bytes_per_second:.0f}",
-               CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one:g}" for one in gpu.operations_per_second),
-               CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
-               NCCL_HOST_LINKS=f"{gpu.peer_bytes_per_second:.0f},{gpus.NETWORK:.0f},{machine.devices}",
-               NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(options.steps),
-               TIDEPOOL_DRYRUN_DENSITY=str(options.density))
-    if options.memory_bytes is None:
-        own["NCCL_HOST_MEMORY"] = outside.least_of_nccl(gpu, machine.devices)
-    # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
-    # Triton's kernels only the code is kept.
-    own.update(TORCHINDUCTOR_CACHE_DIR=str(pathlib.Path(out) / "inductor"), TRITON_CACHE_DIR=str(cache_folder() / "triton"))
-    # The newer runner of vLLM has the number of sampled tokens made by a kernel, and waits until it is not zero.
-    own.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
-    # Processes that are ended leave their temporary files there.
-    own["TMPDIR"] = str(out)
-    # The devices of this machine have other numbers. Programs read this variable.
-    own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
-    if options.cudnn_workspace_bytes is not None:
-        own["CUDART_HOST_CUDNN_WORKSPACE"] = str(options.cudnn_workspace_bytes)
-    if options.records_steps:
-        own.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(options.checkpoints))
-    own.pop("TIDEPOOL_DRYRUN_BUDGET", None)
-    if options.budget:
-        own.update(TIDEPOOL_DRYRUN_BUDGET=str(options.budget))
-    own.update(TIDEPOOL_DRYRUN_PARENT=str(os.getpid()), TIDEPOOL_DRYRUN_PYTHON=target.python, TIDEPOOL_DRYRUN_TORCH=target.folder or "")
-    if options.by:
-        own["TIDEPOOL_DRYRUN_BY"] = options.by
-    if not options.initializes:
-        own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
+    variables = dict(os.environ)
+    variables.pop("TIDEPOOL_DRYRUN_BUDGET", None)
+    variables.update(of_search_paths(target, stand_in))
+    variables.update(of_devices(machine, options))
+    variables.update(of_libraries(target, options))
+    variables.update(of_folders(out))
+    variables.update(of_notes(target, options))
     if is_alone:
-        own.update(ALONE)
+        variables.update(ALONE)
+    # The newer runner of vLLM has the number of sampled tokens made by a kernel, and waits until it is not zero.
+    variables.setdefault("VLLM_USE_V2_MODEL_RUNNER", "0")
     # Launchers would all choose the same port, for runs side by side too.
     port = str(free_port())
-    own.setdefault("MASTER_PORT", port)  # programs that start their own processes
-    own.setdefault("PET_MASTER_PORT", port)  # torchrun
-    return own
+    variables.setdefault("MASTER_PORT", port)  # programs that start their own processes
+    variables.setdefault("PET_MASTER_PORT", port)  # torchrun
+    return variables
+
+
+def of_search_paths(target, stand_in):
+    """Returns the variables of which the stand-in and the modules inside the program are the first values."""
+    folders = library_folders(target, stand_in)
+    first = {"LD_LIBRARY_PATH": folders, "PYTHONPATH": [HERE.parent / "site"], "PATH": [HERE.parent / "programs"]}
+    if target.has_copies:
+        first["LD_PRELOAD"] = preloaded(target, folders)
+    return {name: os.pathsep.join([*map(str, values), *filter(None, [os.environ.get(name)])]) for name, values in first.items()}
+
+
+def of_devices(machine, options):
+    """Returns the variables that tell the stand-in about the devices and their links."""
+    gpu = machine.gpu
+    variables = {
+        "CUDART_HOST_DEVICES": str(machine.devices), "CUDART_HOST_MEMORY": str(machine.memory_bytes),
+        "CUDART_HOST_CONTEXT": str(outside.least_context(gpu, options.memory_bytes is None)),
+        "CUDART_HOST_NAME": gpu.title, "CUDART_HOST_CAPABILITY": str(gpu.capability),
+        "CUDART_HOST_MULTIPROCESSORS": str(gpu.multiprocessors), "CUDART_HOST_L2": str(gpu.l2_bytes),
+        "CUDART_HOST_INTEGRATED": str(int(gpu.is_integrated)), "CUDART_HOST_THREADS_PER_MULTIPROCESSOR": str(gpu.threads),
+        "CUDART_HOST_SHARED_MEMORY": str(gpu.shared_bytes), "CUDART_HOST_KERNELS": "1", "CUDART_HOST_DATA": "0",
+        "CUDART_HOST_ASSUMED_BYTES_PER_SECOND": f"{gpu.bytes_per_second:.0f}",
+        "CUDART_HOST_ASSUMED_LINK_BYTES_PER_SECOND": f"{gpu.link_bytes_per_second:.0f}",
+        "CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND": ",".join(f"{one:g}" for one in gpu.operations_per_second),
+        "CUDART_HOST_ADDRESSES": os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
+        "NCCL_HOST_LINKS": f"{gpu.peer_bytes_per_second:.0f},{gpus.NETWORK:.0f},{machine.devices}",
+        # The devices of this machine have other numbers. Programs read this variable.
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(machine.devices)))}
+    if options.memory_bytes is None:
+        variables["NCCL_HOST_MEMORY"] = outside.least_of_nccl(gpu, machine.devices)
+    return variables
+
+
+def of_libraries(target, options):
+    """Returns the variables about cuDNN."""
+    variables = {}
+    if target.cudnn:
+        major, minor, patch = target.cudnn
+        variables["CUDART_HOST_CUDNN"] = str(10000 * major + 100 * minor + patch)
+    if options.cudnn_workspace_bytes is not None:
+        variables["CUDART_HOST_CUDNN_WORKSPACE"] = str(options.cudnn_workspace_bytes)
+    return variables
+
+
+def of_folders(out):
+    """Returns the variables with the folders that the program and the stand-in write to."""
+    folder = str(out)
+    # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
+    # Triton's kernels only the code is kept. Processes that are ended leave their temporary files in TMPDIR.
+    return {"NCCL_HOST_FOLDER": folder, "CUDART_HOST_FOLDER": folder, "TIDEPOOL_DRYRUN_FOLDER": folder, "TMPDIR": folder,
+            "TORCHINDUCTOR_CACHE_DIR": str(pathlib.Path(out) / "inductor"), "TRITON_CACHE_DIR": str(cache_folder() / "triton")}
+
+
+def of_notes(target, options):
+    """Returns the variables that tell the modules inside the program which notes to take."""
+    variables = {"TIDEPOOL_DRYRUN_STEPS": str(options.steps), "TIDEPOOL_DRYRUN_DENSITY": str(options.density),
+                 "TIDEPOOL_DRYRUN_PARENT": str(os.getpid()), "TIDEPOOL_DRYRUN_PYTHON": target.python,
+                 "TIDEPOOL_DRYRUN_TORCH": target.folder or ""}
+    if options.records_steps:
+        variables.update(TIDEPOOL_DRYRUN_GRAPH="1", TIDEPOOL_DRYRUN_CHECKPOINTS=":".join(options.checkpoints))
+    if options.budget:
+        variables["TIDEPOOL_DRYRUN_BUDGET"] = str(options.budget)
+    if options.by:
+        variables["TIDEPOOL_DRYRUN_BY"] = options.by
+    if not options.initializes:
+        variables["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
+    return variables
 
 
 def check_loads(target, own_environment):

@@ -51,7 +51,7 @@ class Remedies:
         if left <= 0:
             raise DryRunError("no time left for further runs")
         folder = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")))
-        options = dataclasses.replace(run.options, **{"graph": "step", "steps": STEPS, "time_limit_seconds": left, **changes})
+        options = dataclasses.replace(run.options, **{"records_steps": True, "steps": STEPS, "time_limit_seconds": left, **changes})
         machine = dataclasses.replace(run.machine, memory_bytes=memory_bytes or run.machine.memory_bytes)
         answer = run.answer(command or run.command, folder, options, machine)
         if answer["interrupted"] or answer["ran_out_of_time"]:
@@ -87,7 +87,7 @@ class Remedies:
             return None
         most = self.enough_bytes()
         try:
-            less, _ = self.dry_run(memory_bytes=most // 2, graph="")
+            less, _ = self.dry_run(memory_bytes=most // 2, records_steps=False)
         except DryRunError:
             return None
         grown = needed - less["reserved_range"][1]
@@ -160,7 +160,7 @@ class Remedies:
         if processor_seconds() <= CHEAP_SECONDS and affordable > batch:
             with contextlib.suppress(DryRunError):
                 other, sizes = max(batch + 1, min(found, affordable)), {batch: self.first["reserved_range"][1]}
-                sizes[other], fits = self.measured({}, graph="")(other)
+                sizes[other], fits = self.measured({}, records_steps=False)(other)
                 found, how = max(batch, batches.on_line(sizes, self.memory, most)), "on the line through two dry runs"
                 is_least = found == most
                 if fits and found <= (1 + batches.CLOSE) * other:

@@ -82,19 +82,19 @@ def verdict(answer):
     refused = answer["out_of_memory"]
     if refused:
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at_frame(refused)}"
-    most = answer["reserved_range"][1]
+    reserved = answer["reserved_range"][1]
     beside = surroundings(rank["outside"])
-    least, available = available_range(rank, answer["memory_bytes"])
-    room = answer["memory_bytes"] - rank["other_bytes"] - most  # for all that lies beside PyTorch's allocator
+    available_least, available_most = available_range(rank, answer["memory_bytes"])
+    room = answer["memory_bytes"] - rank["other_bytes"] - reserved  # for all that lies beside PyTorch's allocator
     if not answer["fits"]:
-        if most <= rank["memory_bytes"] and room >= 0:
-            return f"no: {size(most)} of {memory} leave no room for {beside}"
-        return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(most)} and run out of memory"
-    if most > available:
+        if reserved <= rank["memory_bytes"] and room >= 0:
+            return f"no: {size(reserved)} of {memory} leave no room for {beside}"
+        return f"no: this run fit in {memory}, but with rising addresses PyTorch may reserve {size(reserved)} and run out of memory"
+    if reserved > available_most:
         return f"{positive(answer)}, but only because PyTorch gives cached memory back, with nothing of {memory} to spare besides {beside}"
-    if most > least:
-        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(most)} of {size(answer['memory_bytes'])} leave {size(room)} for {beside}"
-    return f"{positive(answer)}, {size_range(least - most, available - most)} of {memory} to spare besides {beside}"
+    if reserved > available_least:
+        return f"{'so far perhaps' if answer['so_far'] else 'perhaps'}: {size(reserved)} of {size(answer['memory_bytes'])} leave {size(room)} for {beside}"
+    return f"{positive(answer)}, {size_range(available_least - reserved, available_most - reserved)} of {memory} to spare besides {beside}"
 
 
 def room_of(shared, answer, end):

@@ -86,7 +86,7 @@ class LivesPlanner {
   std::int64_t SizeOf(std::size_t buffer) const {
     return AlignUp(buffers_[buffer].bytes, options_.alignment) / options_.alignment;
   }
-  bool GoesOn() const { return !options_.near.empty(); }
+  bool GoesOn() const { return !options_.start_offsets.empty(); }
 
   // Stacks the buffers that are always there, and those that are gone before another comes and
   // come back once: weights that never leave, and gradients. Those that come back last lie on top,
@@ -136,7 +136,7 @@ class LivesPlanner {
   void BeginNear() {
     PlacedLists placed(instance_, best_, PlacedLists::Sorted::kByOffset);
     for (const std::int32_t k : order_) {
-      const std::int64_t near = options_.near[above_[k]];
+      const std::int64_t near = options_.start_offsets[above_[k]];
       const std::int64_t offset = near / options_.alignment;
       const bool is_inside =
           near >= 0 && offset >= instance_.floor[k] && offset + instance_.size[k] <= capacity_;

@@ -22,7 +22,7 @@ struct LivesOptions {
   std::uint64_t seed = 1;
   // By buffer: its offset in a plan of similar buffers, -1 without one. Empty: there is no such
   // plan.
-  std::vector<std::int64_t> near = {};
+  std::vector<std::int64_t> start_offsets = {};
 };
 
 // Returns the lowest plan found. Buffers that are always there lie at the bottom, and with them

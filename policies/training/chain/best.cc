@@ -187,9 +187,9 @@ void BestChain::TryPolicies() {
 
 void BestChain::TrySets() {
   std::vector<bool> set = transfers::EagerSet(problem_);
-  budget::Budget budget(transfers::WorkOf(kSecondsForSets), time_limit_seconds_, options_.stop);
+  budget::Budget budget(transfers::StepsIn(kSecondsForSets), time_limit_seconds_, options_.stop);
   transfers::ImproveSet(
-      problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
+      problem_, bound_, options_.seed, [&](std::size_t steps) { return budget.Take(steps); }, set);
   NoteEnd(budget, options_);
   std::vector<TransferAction> actions;
   const double seconds = transfers::TransferDispatcher(problem_).Run(set, &actions);

@@ -109,9 +109,9 @@ absl::Status CheckRecomputedLength(const Chain& chain) {
 std::size_t RecomputeSlots(std::size_t operations, std::int64_t wanted, double seconds) {
   // A table takes operations^3 slots of time, and operations^2 slots of memory.
   const auto n = static_cast<double>(operations);
-  constexpr double kWorkOfASecond = 1e9;
-  const double work = std::min(kWorkOfASecond * seconds, wanted > 0 ? 8e9 : 1e9);
-  const double most = std::min({work / (n * n * n), 6.4e7 / (n * n), 20'000.0});
+  constexpr double kStepsOfASecond = 1e9;
+  const double steps = std::min(kStepsOfASecond * seconds, wanted > 0 ? 8e9 : 1e9);
+  const double most = std::min({steps / (n * n * n), 6.4e7 / (n * n), 20'000.0});
   const double slots = wanted > 0 ? static_cast<double>(wanted) : most;
   return static_cast<std::size_t>(std::min(slots, std::max(most, 20.0)));
 }

@@ -56,13 +56,13 @@ class GraphScheduler {
   void Merge();
 
   std::size_t NumberOf(const Absence& absence) const {
-    return static_cast<std::size_t>(&absence - problem_.problem.absences.data());
+    return static_cast<std::size_t>(&absence - problem_.transfers.absences.data());
   }
   const Absence& AbsenceOf(const TransferAction& transfer) const {
-    return problem_.problem.absences[transfer.index];
+    return problem_.transfers.absences[transfer.index];
   }
   double EndOf(std::size_t runs) const {
-    return runs == 0 ? 0 : starts_[runs - 1] + problem_.problem.seconds[runs - 1];
+    return runs == 0 ? 0 : starts_[runs - 1] + problem_.transfers.seconds[runs - 1];
   }
 
   const TaskGraph& graph_;
@@ -132,7 +132,7 @@ const Absence* GraphScheduler::FindAbsence(std::size_t data, std::size_t runs) c
       problem_.moved.begin(), problem_.moved.end(),
       [&](const transfers::GraphProblem::Moved& moved) { return moved.data < data; });
   for (auto i = first; i != problem_.moved.end() && i->data == data; ++i) {
-    const Absence& absence = problem_.problem.absences[i - problem_.moved.begin()];
+    const Absence& absence = problem_.transfers.absences[i - problem_.moved.begin()];
     if (absence.left <= runs && runs <= absence.needed && !absence.is_always_away()) {
       return &absence;
     }
@@ -161,7 +161,7 @@ void GraphScheduler::AddTransfers(std::size_t number, const ChainStep& out, cons
 
 // Adds the copies of data at home on the host: all of it comes when the iteration starts.
 void GraphScheduler::AddTransfersOfHomes() {
-  for (const Absence& absence : problem_.problem.absences) {
+  for (const Absence& absence : problem_.transfers.absences) {
     if (absence.begins_away) transfers_.push_back({Kind::kIn, NumberOf(absence), 0});
     if (absence.ends_away) {
       transfers_.push_back({Kind::kOut, NumberOf(absence), EndOf(absence.left)});

@@ -42,7 +42,7 @@ constexpr double kWorthwhile = 1e-3;      // a search for less does not pay
 constexpr double kWorkShare = 0.75;       // of the time limit, so that no clock ends the work
 constexpr double kModnnShare = 1.0 / 16;  // of the work: plans of a schedule of `modnn`
 // Seconds that the least work of a search takes for each task of the graph, about.
-constexpr double kLeastWorkOfTask = 2e-4;
+constexpr double kLeastWorkSecondsOfATask = 2e-4;
 
 // Makes a schedule of `modnn` that gets its addresses from the planner.
 absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGraph& graph,
@@ -51,15 +51,6 @@ absl::StatusOr<Schedule> MakePlannedModnn(std::string_view policy, const TaskGra
   if (!modnn.ok()) return modnn;
   modnn->policy = std::string(policy);
   return schedule::InPages(*std::move(modnn));
-}
-
-OffloadPolicy PolicyOf(std::string_view name, MakeForGraph make_paged,
-                       MakeForGraph make_rounds = nullptr) {
-  OffloadPolicy policy;
-  policy.name = name;
-  policy.make_paged = std::move(make_paged);
-  policy.make_rounds = std::move(make_rounds);
-  return policy;
 }
 
 const TaskGraph& GraphOfBatch(const std::vector<TaskGraph>& graphs, std::int64_t batch) {
@@ -115,7 +106,7 @@ class FrontMaker {
     best_.work_seconds *= kModnnShare;
     if (options_.memory_bytes.empty()) TryLeastModnn(memories->back());
     for (const std::int64_t memory : *memories) TryModnn(memory);
-    work_left_ = options_.best.work_seconds;
+    work_seconds_left_ = options_.best.work_seconds;
     Search();
     if (options_.memory_bytes.empty() && !front_.points.empty()) FindLeftEnd();
     if (front_.points.empty()) return NothingFits(memories->back());
@@ -262,25 +253,27 @@ class FrontMaker {
   // Searches for faster schedules until the work is used up: in passes over all memories in which
   // one could be faster, each with twice the work of the one before.
   void Search() {
-    constexpr double kFirstWork = 2.0 / 15;     // seconds at most
-    constexpr std::size_t kMostSubBatches = 3;  // that divide the work of a memory
+    constexpr double kFirstWorkSeconds = 2.0 / 15;  // seconds at most
+    constexpr std::size_t kMostSubBatches = 3;      // that divide the work of a memory
     FindMemories();
-    work_of_memory_ = work_left_ / static_cast<double>(searched_.size());
-    const double most = std::max(work_of_memory_ - WorkToBegin(), work_of_memory_ / 2);
+    work_seconds_of_memory_ = work_seconds_left_ / static_cast<double>(searched_.size());
+    const double most =
+        std::max(work_seconds_of_memory_ - WorkSecondsToBegin(), work_seconds_of_memory_ / 2);
     const auto sub_batches = static_cast<double>(std::min(kMostSubBatches, sub_batches_.size()));
-    first_work_ = std::min(kFirstWork, most / sub_batches);
-    for (double work = first_work_; work <= work_left_ && !IsOver(); work *= 2) {
+    first_work_seconds_ = std::min(kFirstWorkSeconds, most / sub_batches);
+    for (double work_seconds = first_work_seconds_; work_seconds <= work_seconds_left_ && !IsOver();
+         work_seconds *= 2) {
       std::vector<Candidate> candidates = Candidates();
       if (candidates.empty()) return;
       searches_.clear();
-      SearchOnce(std::move(candidates), work);
+      SearchOnce(std::move(candidates), work_seconds);
       AddMemoriesOfModnn();
     }
   }
 
   // Searches where most time could be saved first.
-  void SearchOnce(std::vector<Candidate> candidates, double work) {
-    while (work <= work_left_ && !IsOver()) {
+  void SearchOnce(std::vector<Candidate> candidates, double work_seconds) {
+    while (work_seconds <= work_seconds_left_ && !IsOver()) {
       std::erase_if(candidates, [&](const Candidate& one) { return GainOf(one) < kWorthwhile; });
       if (candidates.empty()) return;
       NoteFastest();
@@ -290,7 +283,7 @@ class FrontMaker {
       const Candidate candidate = *next;
       candidates.erase(next);
       ++searches_[candidate.memory_bytes];
-      TryBest(*candidate.sub_batch, candidate.memory_bytes, work);
+      TryBest(*candidate.sub_batch, candidate.memory_bytes, work_seconds);
     }
   }
 
@@ -303,14 +296,14 @@ class FrontMaker {
     }
     for (double fits = LeastMemory(); fits > kApart * fails && fails > 0 && !IsOver();) {
       const auto middle = static_cast<std::int64_t>(std::sqrt(fits * fails));
-      TryBest(Least(), middle, 2 * first_work_);
+      TryBest(Least(), middle, 2 * first_work_seconds_);
       if (!IsWithin(middle)) fails = static_cast<double>(middle);
       fits = LeastMemory();
     }
   }
 
-  void TryBest(const FrontSubBatch& sub_batch, std::int64_t memory, double work) {
-    best_.work_seconds = work;
+  void TryBest(const FrontSubBatch& sub_batch, std::int64_t memory, double work_seconds) {
+    best_.work_seconds = work_seconds;
     Try(BestFor(sub_batch), sub_batch, memory);
   }
 
@@ -464,7 +457,7 @@ class FrontMaker {
   // A search for a graph in one memory, and the work of its next round.
   struct GraphSearch {
     search::BestSearch search;
-    double next_work = 0;
+    double next_work_seconds = 0;
   };
 
   // Goes on with the search for a graph in the memory of the request, from the answers in the next
@@ -480,15 +473,18 @@ class FrontMaker {
     return MakeRounds(own->second);
   }
 
-  double WorkToBegin() const { return static_cast<double>(tasks_) * kLeastWorkOfTask; }
+  double WorkSecondsToBegin() const {
+    return static_cast<double>(tasks_) * kLeastWorkSecondsOfATask;
+  }
 
   std::map<std::int64_t, GraphSearch>::iterator AddSearch(
       const TaskGraph& graph, ScheduleRequest request,
       std::map<std::int64_t, GraphSearch>& searches) {
-    std::get<BestOptions>(request.options).work_seconds = work_of_memory_;
-    work_left_ -= WorkToBegin();
+    std::get<BestOptions>(request.options).work_seconds = work_seconds_of_memory_;
+    work_seconds_left_ -= WorkSecondsToBegin();
     const std::int64_t memory = request.machine.devices.front().memory_bytes;
-    return searches.try_emplace(memory, search::BestSearch(graph, request, budget_), first_work_)
+    return searches
+        .try_emplace(memory, search::BestSearch(graph, request, budget_), first_work_seconds_)
         .first;
   }
 
@@ -496,10 +492,11 @@ class FrontMaker {
   absl::StatusOr<Schedule> MakeRounds(GraphSearch& one) {
     absl::StatusOr<Schedule> made;
     do {
-      made = one.search.MakeRound(one.next_work);
-      if (!one.search.IsFastest()) work_left_ -= one.next_work;
-      one.next_work *= 2;
-    } while (one.next_work <= best_.work_seconds && !one.search.IsFastest() && !budget_.HasEnded());
+      made = one.search.MakeRound(one.next_work_seconds);
+      if (!one.search.IsFastest()) work_seconds_left_ -= one.next_work_seconds;
+      one.next_work_seconds *= 2;
+    } while (one.next_work_seconds <= best_.work_seconds && !one.search.IsFastest() &&
+             !budget_.HasEnded());
     return made;
   }
 
@@ -549,15 +546,17 @@ class FrontMaker {
   const GraphOrFamily& graphs_;
   const ScheduleRequest& request_;
   FrontOptions options_;
-  const OffloadPolicy none_ = PolicyOf("none", layerwise::MakeStaying);
-  const OffloadPolicy modnn_ = PolicyOf("modnn", nullptr, modnn::MakeModnn);
-  const OffloadPolicy planned_modnn_ = PolicyOf("modnn, planned", MakePlannedModnn);
+  const OffloadPolicy none_ = {.name = "none", .make_round = layerwise::MakeStaying};
+  const OffloadPolicy modnn_ = {
+      .name = "modnn", .make_round = modnn::MakeModnn, .rounds_keep_addresses = true};
+  const OffloadPolicy planned_modnn_ = {.name = "modnn, planned", .make_round = MakePlannedModnn};
   const MakeForGraph make_best_ = [this](std::string_view /*policy*/, const TaskGraph& graph,
                                          const ScheduleRequest& request) {
     return MakeBest(graph, request);
   };
-  const OffloadPolicy best_with_addresses_ = PolicyOf("best", nullptr, make_best_);
-  const OffloadPolicy best_in_pages_ = PolicyOf("best", make_best_);
+  const OffloadPolicy best_with_addresses_ = {
+      .name = "best", .make_round = make_best_, .rounds_keep_addresses = true};
+  const OffloadPolicy best_in_pages_ = {.name = "best", .make_round = make_best_};
   budget::Budget budget_;
   std::int64_t batch_ = 0;  // of one device
   std::size_t tasks_ = 0;
@@ -565,10 +564,10 @@ class FrontMaker {
   std::set<std::int64_t> searched_;         // the memories to search in
   std::map<std::int64_t, int> searches_;    // by memory, in one pass
   std::map<std::int64_t, double> fastest_;  // seconds, by memory that was tried
-  double work_left_ = 0;                    // seconds, for searches
+  double work_seconds_left_ = 0;            // for searches
   BestOptions best_;                        // with the limits of the search that runs
-  double work_of_memory_ = 0;               // seconds, of all rounds
-  double first_work_ = 0;                   // of the first round
+  double work_seconds_of_memory_ = 0;       // of all rounds
+  double first_work_seconds_ = 0;           // of the first round
   // By the fingerprint of a graph and the memory.
   std::map<std::uint64_t, std::map<std::int64_t, GraphSearch>> graph_searches_;
   absl::Status last_;  // of the last try that failed

@@ -38,23 +38,43 @@ constexpr auto kModnn = OffloadPolicy::Options::kModnn;
 const std::vector<OffloadPolicy>& AllPolicies() {
   static const auto* const policies = [] {
     auto* all = new std::vector<OffloadPolicy>{
-        {"none", "all data stays on the device", kLayerwise, layerwise::MakePooled,
-         layerwise::MakeStaying},
-        {"vdnn", "each layer waits for the copies that it overlaps with", kLayerwise,
-         layerwise::MakePooled},
-        {"vdnn++", "no layer waits for copies", kLayerwise, layerwise::MakePooled},
-        {"base",
-         "the papers' manager: all data has memory of its own, gradients take chunks in turn",
-         kLayerwise, nullptr, nullptr, layerwise::MakeBase},
-        {"modnn", "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
-         kModnn, nullptr, nullptr, nullptr, modnn::MakeModnn, modnn::ChooseModnnSubBatch},
-        {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
-         search::MakeBest},
+        {.name = "none",
+         .description = "all data stays on the device",
+         .options = kLayerwise,
+         .make_pooled = layerwise::MakePooled,
+         .make_round = layerwise::MakeStaying},
+        {.name = "vdnn",
+         .description = "each layer waits for the copies that it overlaps with",
+         .options = kLayerwise,
+         .make_pooled = layerwise::MakePooled},
+        {.name = "vdnn++",
+         .description = "no layer waits for copies",
+         .options = kLayerwise,
+         .make_pooled = layerwise::MakePooled},
+        {.name = "base",
+         .description =
+             "the papers' manager: all data has memory of its own, gradients take chunks in turn",
+         .options = kLayerwise,
+         .make_fixed = layerwise::MakeBase},
+        {.name = "modnn",
+         .description =
+             "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
+         .options = kModnn,
+         .make_round = modnn::MakeModnn,
+         .rounds_keep_addresses = true,
+         .choose_sub_batch = modnn::ChooseModnnSubBatch},
+        {.name = "best",
+         .description = "the fastest that a search finds: data is sent, or made again",
+         .options = kBest,
+         .make_round = search::MakeBest},
     };
     for (const chain_policies::ChainPolicy& policy : chain_policies::ChainPolicies()) {
       if (policy.takes_copies) continue;
-      all->push_back({policy.name, policy.description, kGraphChain, nullptr,
-                      policy.recomputes ? search::MakeRecomputing : search::MakeChained});
+      all->push_back(
+          {.name = policy.name,
+           .description = policy.description,
+           .options = kGraphChain,
+           .make_round = policy.recomputes ? search::MakeRecomputing : search::MakeChained});
     }
     return all;
   }();
@@ -77,10 +97,10 @@ absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
                                           ", expected one of ", absl::StrJoin(names, ", ")));
 }
 
-std::vector<std::string> NamesOfPagedPolicies() {
+std::vector<std::string> NamesOfRoundPolicies() {
   std::vector<std::string> names;
   for (const OffloadPolicy& policy : AllPolicies()) {
-    if (policy.ForRounds() != nullptr) names.emplace_back(policy.name);
+    if (policy.MakesRounds()) names.emplace_back(policy.name);
   }
   return names;
 }
@@ -102,41 +122,47 @@ absl::Status LacksMemory(const OffloadPolicy& policy, std::string_view lacks,
 
 absl::Status LacksPages(const OffloadPolicy& policy, std::string_view lacks) {
   return LacksMemory(policy, lacks,
-                     absl::StrCat("one of ", absl::StrJoin(NamesOfPagedPolicies(), ", ")));
+                     absl::StrCat("one of ", absl::StrJoin(NamesOfRoundPolicies(), ", ")));
 }
 
-// Returns the policy's function for schedules of a pool or with addresses of its own; null for
-// paged schedules, which get their rounds, devices and addresses later.
-absl::StatusOr<MakeForGraph> MakerFor(const OffloadPolicy& policy, const ScheduleRequest& request,
-                                      bool is_divided) {
+// The way to the schedule of a request.
+enum class Way : std::uint8_t {
+  kPool,          // make_pooled
+  kOwnAddresses,  // make_fixed
+  kRounds,        // make_round, and MakeIteration for rounds, devices and addresses
+};
+
+absl::StatusOr<Way> WayTo(const ScheduleRequest& request, const OffloadPolicy& policy,
+                          bool is_divided) {
   const bool has_pool = policy.make_pooled != nullptr && !is_divided;
   const ScheduleMemory memory =
       request.memory.value_or(has_pool ? ScheduleMemory::kPool : ScheduleMemory::kFixed);
   if (memory == ScheduleMemory::kPool) {
-    if (has_pool) return policy.make_pooled;
+    if (has_pool) return Way::kPool;
     return LacksMemory(
         policy, is_divided ? "a pool for rounds, several devices or updates on the host" : "a pool",
         "fixed or paged memory");
   }
   const bool has_addresses = memory == ScheduleMemory::kFixed && !is_divided;
-  if (has_addresses && policy.make_fixed != nullptr) return policy.make_fixed;
-  if (policy.ForRounds() != nullptr) return nullptr;
+  if (has_addresses && policy.make_fixed != nullptr) return Way::kOwnAddresses;
+  if (policy.MakesRounds()) return Way::kRounds;
   return LacksPages(policy, is_divided      ? "rounds, several devices and updates on the host"
                             : has_addresses ? "fixed addresses"
                                             : "pages");
 }
 
-absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph make,
-                                       const TaskGraph& graph, const ScheduleRequest& request) {
-  ScheduleRequest own = request;
-  own.machine.devices.resize(1);
-  absl::StatusOr<Schedule> schedule = make(policy.name, graph, own);
+// Makes the schedule of a whole iteration on one device.
+absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, Way way, const TaskGraph& graph,
+                                       ScheduleRequest request) {
+  request.machine.devices.resize(1);
+  const MakeForGraph& make = way == Way::kPool ? policy.make_pooled : policy.make_fixed;
+  absl::StatusOr<Schedule> schedule = make(policy.name, graph, request);
   if (!schedule.ok()) return schedule.status();
-  const double lower_bound = LowerBoundSeconds({&graph, 1}, *schedule, own.machine);
+  const double lower_bound = LowerBoundSeconds({&graph, 1}, *schedule, request.machine);
   return MadeSchedule{.schedule = *std::move(schedule),
                       .graphs = {graph},
-                      .machine = std::move(own.machine),
-                      .placing = std::move(own.placing),
+                      .machine = std::move(request.machine),
+                      .placing = std::move(request.placing),
                       .batch = graph.batch,
                       .sub_batch = graph.batch,
                       .ideal_seconds = TotalsOf(graph).least_seconds,
@@ -148,15 +174,16 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
 template <typename Make>
 absl::StatusOr<MadeSchedule> MakeAndTellEnd(const ScheduleRequest& request, bool is_divided,
                                             Make make) {
-  ScheduleRequest own = request;
+  ScheduleRequest noted = request;
   bool was_late = false;
   bool was_proved = false;
-  if (auto* best = std::get_if<BestOptions>(&own.options)) {
+  if (auto* best = std::get_if<BestOptions>(&noted.options)) {
     best->was_late = &was_late;
     best->was_proved = is_divided ? nullptr : &was_proved;
   }
-  if (auto* chain = std::get_if<GraphChainOptions>(&own.options)) chain->chain.was_late = &was_late;
-  absl::StatusOr<MadeSchedule> made = make(own);
+  if (auto* chain = std::get_if<GraphChainOptions>(&noted.options))
+    chain->chain.was_late = &was_late;
+  absl::StatusOr<MadeSchedule> made = make(noted);
   const bool is_stopped = requests::StopOf(request.options).stop_requested();
   if (is_stopped && absl::IsResourceExhausted(made.status())) {
     return absl::CancelledError("the search was stopped before it had a schedule");
@@ -180,7 +207,7 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
     policies.push_back({.name = std::string(policy.name),
                         .description = std::string(policy.description),
                         .options = DefaultsOf(policy),
-                        .has_rounds = policy.ForRounds() != nullptr});
+                        .has_rounds = policy.MakesRounds()});
   }
   return policies;
 }
@@ -199,14 +226,14 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGra
   absl::Status status = requests::CheckMachine(request);
   if (status.ok()) status = requests::CheckRequestOfGraph(graph, request);
   if (!status.ok()) return status;
-  const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
-  if (!make.ok()) return make.status();
-  if (*make == nullptr) {
-    return MakeAndTellEnd(request, /*is_divided=*/false, [&](const ScheduleRequest& own) {
-      return rounds::MakeIteration(**found, graph, own);
+  const absl::StatusOr<Way> way = WayTo(request, **found, /*is_divided=*/false);
+  if (!way.ok()) return way.status();
+  if (*way == Way::kRounds) {
+    return MakeAndTellEnd(request, /*is_divided=*/false, [&](const ScheduleRequest& noted) {
+      return rounds::MakeIteration(**found, graph, noted);
     });
   }
-  return MakeWhole(**found, *make, graph, request);
+  return MakeWhole(**found, *way, graph, request);
 }
 
 absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFamily& family,
@@ -219,16 +246,16 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   if (!batch.ok()) return batch.status();
   const bool is_whole = request.sub_batch == kWholeBatch || request.sub_batch == *batch;
   const bool is_divided = !is_whole || request.devices > 1 || request.host_updates;
-  const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
-  if (!make.ok()) return make.status();
-  if (*make == nullptr) {
-    return MakeAndTellEnd(request, is_divided, [&](const ScheduleRequest& own) {
-      return rounds::MakeIteration(**found, family, *batch, own);
+  const absl::StatusOr<Way> way = WayTo(request, **found, is_divided);
+  if (!way.ok()) return way.status();
+  if (*way == Way::kRounds) {
+    return MakeAndTellEnd(request, is_divided, [&](const ScheduleRequest& noted) {
+      return rounds::MakeIteration(**found, family, *batch, noted);
     });
   }
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, *batch);
   if (!graph.ok()) return graph.status();
-  return MakeWhole(**found, *make, *graph, request);
+  return MakeWhole(**found, *way, *graph, request);
 }
 
 absl::StatusOr<Timeline> Simulate(const MadeSchedule& made) {

@@ -25,24 +25,22 @@ using ChooseSubBatchOf = absl::StatusOr<std::int64_t> (*)(const GraphFamily& fam
                                                           std::int64_t batch,
                                                           const ScheduleRequest& request);
 
-// A policy makes schedules of a pool, paged ones, or ones with addresses of its own. Paged ones get
-// rounds, devices and fixed addresses from MakeSchedule. `make_paged` of "best" gives fixed
-// addresses unless the request asks for pages; rounds drop them (InPages).
+// A policy has a function for a pool, for fixed addresses of its own, or for a round. The last one
+// serves pages, addresses, rounds and devices (rounds::MakeIteration).
 struct OffloadPolicy {
   enum class Options : std::uint8_t { kLayerwise, kGraphChain, kBest, kModnn };
 
-  std::string_view name;
-  std::string_view description;
+  std::string_view name = {};
+  std::string_view description = {};
   Options options = Options::kLayerwise;
-  MakeForGraph make_pooled = nullptr;
-  MakeForGraph make_paged = nullptr;
-  MakeForGraph make_fixed = nullptr;
-  // Makes paged schedules, or ones with addresses of its own that rounds keep.
-  MakeForGraph make_rounds = nullptr;
+  MakeForGraph make_pooled = nullptr;  // a whole iteration in a pool
+  MakeForGraph make_fixed = nullptr;   // a whole iteration with addresses of its own
+  // A round, which may be the whole iteration. Paged, or with addresses of its own.
+  MakeForGraph make_round = nullptr;
+  bool rounds_keep_addresses = false;           // false: several rounds drop them (InPages)
   ChooseSubBatchOf choose_sub_batch = nullptr;  // null: the largest that fits
 
-  // Returns the function for rounds, several devices, fixed addresses and pages; null for none.
-  const MakeForGraph& ForRounds() const { return make_paged != nullptr ? make_paged : make_rounds; }
+  bool MakesRounds() const { return make_round != nullptr; }
 };
 
 }  // namespace tidepool::requests

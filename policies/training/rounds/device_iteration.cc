@@ -28,14 +28,14 @@
 namespace tidepool::rounds {
 namespace {
 
-std::vector<std::int64_t> MemoryOf(const Machine& machine) {
+std::vector<std::int64_t> MemoryOfDevices(const Machine& machine) {
   std::vector<std::int64_t> bytes;
   bytes.reserve(machine.devices.size());
   for (const MachineDevice& device : machine.devices) bytes.push_back(device.memory_bytes);
   return bytes;
 }
 
-Machine MachineOf(const ScheduleRequest& request) {
+Machine MachineInUse(const ScheduleRequest& request) {
   Machine machine = request.machine;
   machine.devices.resize(request.devices);
   return machine;
@@ -46,7 +46,7 @@ bool WantsPages(const ScheduleRequest& request) { return request.memory == Sched
 // Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& effort,
                     MadeSchedule& made) {
-  const std::vector<std::int64_t> memory = MemoryOf(made.machine);
+  const std::vector<std::int64_t> memory = MemoryOfDevices(made.machine);
   if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
     absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
         effort, made.graphs, made.schedule, request.placing.alignment, memory);
@@ -96,7 +96,7 @@ std::int64_t BufferBytes(const TaskGraph& graph, const ScheduleRequest& request)
 ScheduleRequest RequestOfRounds(const requests::OffloadPolicy& policy, const TaskGraph& graph,
                                 ScheduleRequest request) {
   const std::int64_t buffer = RoundUp(BufferBytes(graph, request), request.placing.alignment);
-  if (policy.make_rounds == nullptr || buffer == 0) return request;
+  if (!policy.rounds_keep_addresses || buffer == 0) return request;
   std::int64_t& memory = request.machine.devices.front().memory_bytes;
   memory = std::max<std::int64_t>(memory - buffer, 0) / request.placing.alignment *
            request.placing.alignment;
@@ -150,7 +150,7 @@ class RoundsMaker {
 
  private:
   absl::StatusOr<MadeSchedule> Paged(const BatchDivision& division) const {
-    MadeSchedule made = {.machine = MachineOf(request_),
+    MadeSchedule made = {.machine = MachineInUse(request_),
                          .placing = request_.placing,
                          .batch = request_.batch,
                          .sub_batch = division.sub_batch,
@@ -194,7 +194,7 @@ class RoundsMaker {
 
   absl::Status AddWhole(MadeSchedule& made) const {
     absl::StatusOr<Schedule> schedule =
-        policy_.ForRounds()(policy_.name, made.graphs.front(), request_);
+        policy_.make_round(policy_.name, made.graphs.front(), request_);
     if (!schedule.ok()) return schedule.status();
     made.schedule = *std::move(schedule);
     made.schedule.rounds = {{.steps = made.schedule.steps.size(), .batch = made.sub_batch}};
@@ -203,7 +203,7 @@ class RoundsMaker {
 
   // Policies with addresses of their own can give weights memory again and again.
   bool MayLeave(const TaskGraph& graph) const {
-    return policy_.make_rounds != nullptr && IsAlone() && !WantsPages(request_) &&
+    return policy_.rounds_keep_addresses && IsAlone() && !WantsPages(request_) &&
            WeightsMayLeave(graph);
   }
 
@@ -218,12 +218,12 @@ class RoundsMaker {
     std::vector<Schedule> rounds;
     RoundGraph first;
     const ScheduleRequest round_request = RequestOfRounds(policy_, made.graphs.front(), request_);
-    const bool keeps_addresses = policy_.make_rounds != nullptr;
+    const bool keeps_addresses = policy_.rounds_keep_addresses;
     for (const TaskGraph& graph : made.graphs) {
       absl::StatusOr<RoundGraph> round = RoundGraphOf(graph, requests::UpdatesOnHost(request_));
       if (!round.ok()) return round.status();
       absl::StatusOr<Schedule> schedule =
-          policy_.ForRounds()(policy_.name, round->graph, round_request);
+          policy_.make_round(policy_.name, round->graph, round_request);
       if (!schedule.ok()) return schedule.status();
       rounds.push_back(keeps_addresses ? *std::move(schedule)
                                        : schedule::InPages(*std::move(schedule)));
@@ -294,12 +294,12 @@ class RoundsMaker {
 absl::StatusOr<MadeSchedule> MakeIteration(const requests::OffloadPolicy& policy,
                                            const TaskGraph& graph, const ScheduleRequest& request,
                                            const schedule::PlanEffort& effort) {
-  absl::StatusOr<Schedule> schedule = policy.ForRounds()(policy.name, graph, request);
+  absl::StatusOr<Schedule> schedule = policy.make_round(policy.name, graph, request);
   if (!schedule.ok()) return schedule.status();
   const double least = TotalsOf(graph).least_seconds;
   MadeSchedule made = {.schedule = *std::move(schedule),
                        .graphs = {graph},
-                       .machine = MachineOf(request),
+                       .machine = MachineInUse(request),
                        .placing = request.placing,
                        .batch = graph.batch,
                        .sub_batch = graph.batch,

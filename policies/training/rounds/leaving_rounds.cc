@@ -57,7 +57,7 @@ class Parts {
 
   absl::Status Add(const TaskGraph& graph, Part part) {
     const PartGraph of = PartOf(graph, part);
-    absl::StatusOr<Schedule> made = policy_.ForRounds()(policy_.name, of.graph, request_);
+    absl::StatusOr<Schedule> made = policy_.make_round(policy_.name, of.graph, request_);
     if (!made.ok()) return made.status();
     for (ScheduleStep& step : made->steps) {
       if (step.kind == StepKind::kRun) step.index = of.tasks[step.index];

@@ -43,9 +43,9 @@ class BestInStages {
   }
 
   // The further stages search with the work of the round.
-  absl::StatusOr<Schedule> MakeRound(double work) {
-    options_.work_seconds = work;
-    return InFurtherStages(first_.MakeRound(work));
+  absl::StatusOr<Schedule> MakeRound(double work_seconds) {
+    options_.work_seconds = work_seconds;
+    return InFurtherStages(first_.MakeRound(work_seconds));
   }
 
   void TakeLeads(const BestInStages& other) { first_.TakeLeads(other.first_); }
@@ -152,8 +152,8 @@ BestSearch::BestSearch(const TaskGraph& graph, const ScheduleRequest& request,
 BestSearch::BestSearch(BestSearch&& other) noexcept = default;
 BestSearch::~BestSearch() = default;
 
-absl::StatusOr<Schedule> BestSearch::MakeRound(double work) {
-  return parts_->stages.MakeRound(work);
+absl::StatusOr<Schedule> BestSearch::MakeRound(double work_seconds) {
+  return parts_->stages.MakeRound(work_seconds);
 }
 void BestSearch::TakeLeads(const BestSearch& other) {
   parts_->stages.TakeLeads(other.parts_->stages);

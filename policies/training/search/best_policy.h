@@ -31,7 +31,7 @@ class BestSearch {
 
   // Searches one more round, with this work: in each call twice that of the call before. Returns
   // the fastest schedule so far.
-  absl::StatusOr<Schedule> MakeRound(double work);
+  absl::StatusOr<Schedule> MakeRound(double work_seconds);
   // Goes on from the answers of another search where they are faster in this memory.
   void TakeLeads(const BestSearch& other);
   // Whether no schedule is faster than that of the last round.

@@ -36,6 +36,10 @@ class LateMemory {
   }
 
  private:
+  struct Times {
+    double start = -1;
+    double end = -1;
+  };
   // Memory that is given back when some steps have ended.
   struct Release {
     double seconds = 0;
@@ -43,6 +47,13 @@ class LateMemory {
     friend bool operator>(const Release& a, const Release& b) {
       return std::tie(a.seconds, a.step) > std::tie(b.seconds, b.step);
     }
+  };
+
+  // The steps that give memory back.
+  struct Releases {
+    std::vector<std::vector<std::size_t>> of_use;  // by step: those that wait for it
+    std::vector<std::size_t> missing;              // by release: the steps that it waits for
+    std::vector<double> seconds;                   // by release: the end of the last of these
   };
 
   template <typename Visit>
@@ -57,15 +68,14 @@ class LateMemory {
   std::vector<double> LatestStarts(double seconds) const;
   void FindTimes();
   std::vector<std::vector<std::size_t>> UsesBeforeReleases() const;
+  std::vector<Times> TimesOfAll() const;
+  Releases FindReleases(const std::vector<Times>& times) const;
+  std::vector<std::size_t> OtherSteps(const std::vector<Times>& times) const;
   Schedule InOrder() const;
 
   const TaskGraph& graph_;
   const Schedule& schedule_;
   const Program& program_;
-  struct Times {
-    double start = -1;
-    double end = -1;
-  };
   std::vector<Times> times_;  // by step; -1 without an operation
 };
 
@@ -140,10 +150,10 @@ std::vector<std::vector<std::size_t>> LateMemory::UsesBeforeReleases() const {
   return uses;
 }
 
-Schedule LateMemory::InOrder() const {
+// Allocations go with the next task; those before all tasks come first.
+std::vector<LateMemory::Times> LateMemory::TimesOfAll() const {
   const std::vector<ScheduleStep>& steps = schedule_.steps;
   std::vector<Times> times = times_;
-  // Allocations go with the next task; those before all tasks come first.
   double next = kForever;
   for (std::size_t at = steps.size(); at-- > 0;) {
     if (steps[at].kind == StepKind::kRun) next = times[at].start;
@@ -152,37 +162,52 @@ Schedule LateMemory::InOrder() const {
   for (std::size_t at = 0; at < steps.size() && steps[at].kind == StepKind::kAllocate; ++at) {
     times[at] = {-1, -1};
   }
+  return times;
+}
+
+LateMemory::Releases LateMemory::FindReleases(const std::vector<Times>& times) const {
+  const std::size_t steps = schedule_.steps.size();
   const std::vector<std::vector<std::size_t>> uses = UsesBeforeReleases();
-  std::vector<std::vector<std::size_t>> releases(steps.size());  // by step that is used
-  std::vector<std::size_t> missing(steps.size());
-  std::vector<double> when(steps.size(), -1);
-  std::vector<std::size_t> order;
-  for (std::size_t at = 0; at < steps.size(); ++at) {
-    if (!GivesBack(steps[at])) {
-      order.push_back(at);
-      continue;
-    }
-    missing[at] = uses[at].size();
+  Releases releases = {.of_use = std::vector<std::vector<std::size_t>>(steps),
+                       .missing = std::vector<std::size_t>(steps),
+                       .seconds = std::vector<double>(steps, -1)};
+  for (std::size_t at = 0; at < steps; ++at) {
+    releases.missing[at] = uses[at].size();
     for (const std::size_t use : uses[at]) {
-      releases[use].push_back(at);
-      when[at] = std::max(when[at], times[use].end);
+      releases.of_use[use].push_back(at);
+      releases.seconds[at] = std::max(releases.seconds[at], times[use].end);
     }
+  }
+  return releases;
+}
+
+// Returns the steps that give no memory back, by their starts.
+std::vector<std::size_t> LateMemory::OtherSteps(const std::vector<Times>& times) const {
+  std::vector<std::size_t> order;
+  for (std::size_t at = 0; at < schedule_.steps.size(); ++at) {
+    if (!GivesBack(schedule_.steps[at])) order.push_back(at);
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return times[a].start < times[b].start; });
+  return order;
+}
+
+Schedule LateMemory::InOrder() const {
+  const std::vector<Times> times = TimesOfAll();
+  Releases releases = FindReleases(times);
   Schedule schedule = schedule_;
   schedule.steps.clear();
   std::priority_queue<Release, std::vector<Release>, std::greater<>> ready;
   const auto give_back_until = [&](double seconds) {
     for (; !ready.empty() && ready.top().seconds <= seconds; ready.pop()) {
-      schedule.steps.push_back(steps[ready.top().step]);
+      schedule.steps.push_back(schedule_.steps[ready.top().step]);
     }
   };
-  for (const std::size_t at : order) {
+  for (const std::size_t at : OtherSteps(times)) {
     give_back_until(times[at].start);
-    schedule.steps.push_back(steps[at]);
-    for (const std::size_t release : releases[at]) {
-      if (--missing[release] == 0) ready.push({when[release], release});
+    schedule.steps.push_back(schedule_.steps[at]);
+    for (const std::size_t release : releases.of_use[at]) {
+      if (--releases.missing[release] == 0) ready.push({releases.seconds[release], release});
     }
   }
   give_back_until(kForever);

@@ -129,9 +129,9 @@ Iteration RepeatedSearch::Repeat(const Iteration& found, const Algorithms& algor
     all[task] = own[twins_[task]];
   }
   iteration.runs = transfers::RerunOrder(graph_, std::move(all)).Make(iteration.runs_again);
-  iteration.made = MakeGraphProblem(graph_, iteration.runs, options.problem);
+  iteration.problem = MakeGraphProblem(graph_, iteration.runs, options.problem);
   iteration.is_away = AwayIn(iteration, found, idle_leaves);
-  AddUntilFits(iteration.made.problem, iteration.is_away);
+  AddUntilFits(iteration.problem.transfers, iteration.is_away);
   FindTimes(iteration);
   return iteration;
 }
@@ -149,10 +149,10 @@ std::vector<bool> RepeatedSearch::AwayIn(const Iteration& iteration, const Itera
   std::set<ComesBack> away;
   const std::vector<std::size_t> first_of_part = FirstRuns(found);
   for (std::size_t g = 0; g < found.is_away.size(); ++g) {
-    const std::size_t run = found.made.problem.absences[g].needed;
+    const std::size_t run = found.problem.transfers.absences[g].needed;
     if (!found.is_away[g] || run == found.runs.size()) continue;
     const std::size_t task = found.runs[run].task;
-    const auto& moved = found.made.moved[g];
+    const auto& moved = found.problem.moved[g];
     away.insert(
         {task, first_of_part[task] < run, UseOf(part_.tasks[task], moved.data), moved.begin});
   }
@@ -163,19 +163,19 @@ std::vector<bool> RepeatedSearch::AwayIn(const Iteration& iteration, const Itera
   }
   begins.push_back(iteration.runs.size());
   const auto leaves = [&](std::size_t g) {
-    const Absence& absence = iteration.made.problem.absences[g];
+    const Absence& absence = iteration.problem.transfers.absences[g];
     if (absence.is_always_away()) return true;
     const auto next = std::lower_bound(begins.begin(), begins.end(), absence.left) + 1;
     const bool is_idle = next < begins.end() && *next <= absence.needed;
     if (is_idle || absence.needed == iteration.runs.size()) return is_idle && idle_leaves;
     const std::size_t task = iteration.runs[absence.needed].task;
-    const auto& moved = iteration.made.moved[g];
+    const auto& moved = iteration.problem.moved[g];
     return away.contains({twins_[task], first[task] < absence.needed,
                           UseOf(graph_.tasks[task], moved.data), moved.begin});
   };
   std::vector<bool> is_away;
-  is_away.reserve(iteration.made.moved.size());
-  for (std::size_t g = 0; g < iteration.made.moved.size(); ++g) is_away.push_back(leaves(g));
+  is_away.reserve(iteration.problem.moved.size());
+  for (std::size_t g = 0; g < iteration.problem.moved.size(); ++g) is_away.push_back(leaves(g));
   return is_away;
 }
 

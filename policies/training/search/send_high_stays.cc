@@ -20,8 +20,8 @@ class StaySender {
              transfers::Iteration& iteration)
       : go_on_(go_on),
         iteration_(iteration),
-        absences_(iteration.made.problem.absences),
-        dispatcher_(iteration.made.problem),
+        absences_(iteration.problem.transfers.absences),
+        dispatcher_(iteration.problem.transfers),
         runs_before_({0}) {
     for (const ScheduleStep& step : schedule.steps) {
       runs_before_.push_back(runs_before_.back() + (step.kind == StepKind::kRun ? 1 : 0));
@@ -50,10 +50,10 @@ class StaySender {
   };
 
   std::size_t Begin(const HighStay& stay) const {
-    return runs_before_[static_cast<std::size_t>(std::max<std::int64_t>(stay.lower, 0))];
+    return runs_before_[static_cast<std::size_t>(std::max<std::int64_t>(stay.first_step, 0))];
   }
   std::size_t End(const HighStay& stay) const {
-    return runs_before_[static_cast<std::size_t>(stay.upper)];
+    return runs_before_[static_cast<std::size_t>(stay.end_step)];
   }
 
   bool FindsRoom(const HighStay& stay) {
@@ -68,7 +68,7 @@ class StaySender {
   // Whether an absence is one of the stay's own datum while it stays.
   bool IsOwn(const HighStay& stay, std::size_t g) const {
     return stay.key.kind == StepKind::kAllocate &&
-           stay.key.index == iteration_.made.moved[g].data && Begin(stay) <= absences_[g].left &&
+           stay.key.index == iteration_.problem.moved[g].data && Begin(stay) <= absences_[g].left &&
            absences_[g].needed <= End(stay);
   }
   bool MakesRoom(const HighStay& stay, std::size_t g) const {

@@ -266,6 +266,102 @@ class LargeChanges {
   std::size_t next_ = 0;
 };
 
+// A schedule that takes this share longer takes the place of the last one with a probability of
+// 1 / e. The share falls in a round.
+class Temperature {
+ public:
+  double value() const { return value_; }
+  // Falls by one of the steps of a round. Returns false at its end.
+  bool Fall(double steps) {
+    value_ *= std::pow(kLast / kFirst, 1 / steps);
+    return value_ >= kLast;
+  }
+
+ private:
+  static constexpr double kFirst = 0.003;
+  static constexpr double kLast = 0.0001;
+
+  double value_ = kFirst;
+};
+
+// Simulated annealing of a set, in rounds.
+class Annealing {
+ public:
+  // Improves `best`.
+  Annealing(const TransferProblem& problem, std::uint64_t seed, std::vector<bool>& best)
+      : problem_(problem),
+        dispatcher_(problem),
+        random_(seed),
+        changes_(problem),
+        large_changes_(problem),
+        best_(best),
+        best_seconds_(dispatcher_.Run(best)),
+        current_(best),
+        current_seconds_(best_seconds_) {}
+
+  double best_seconds() const { return best_seconds_; }
+
+  void Run(double bound, const GoOn& go_on) {
+    const std::size_t steps = problem_.seconds.size() + problem_.absences.size();
+    while (best_seconds_ > bound * (1 + kEqualSeconds) && go_on(steps)) {
+      next_ = current_;
+      changes_.Make(random_, next_);
+      const double chance = static_cast<double>((random_() >> 11) + 1) * 0x1p-53;
+      if (temperature_.Fall(tries_)) {
+        Try(chance);
+      } else {
+        BeginRound();
+      }
+    }
+  }
+
+ private:
+  static constexpr double kFirstTries = 2000;
+
+  // Each round begins with the best set. From the third on every other round changes a large
+  // absence first. The first two do not, because large graphs have no time for more. Each other
+  // round has twice as many tries as the one before it.
+  void BeginRound() {
+    begins_with_large_change_ = !begins_with_large_change_ && tries_ > kFirstTries;
+    temperature_ = Temperature();
+    if (begins_with_large_change_) {
+      current_ = large_changes_.Next(best_);
+      current_seconds_ = dispatcher_.Run(current_);
+    } else {
+      tries_ *= 2;
+      current_ = best_;
+      current_seconds_ = best_seconds_;
+    }
+  }
+
+  // Takes the next set with the probability exp((current - next) / (current * temperature)) of
+  // their times.
+  void Try(double chance) {
+    const double most_seconds = current_seconds_ * (1 - temperature_.value() * std::log(chance));
+    const double seconds = dispatcher_.RunWithin(most_seconds, next_);
+    if (seconds > most_seconds) return;
+    current_.swap(next_);
+    current_seconds_ = seconds;
+    if (seconds >= best_seconds_) return;
+    best_seconds_ = seconds;
+    best_ = current_;
+  }
+
+  const TransferProblem& problem_;
+  TransferDispatcher dispatcher_;
+  std::mt19937_64 random_;
+  const SetChanges changes_;
+  LargeChanges large_changes_;
+  std::vector<bool>& best_;
+  double best_seconds_;
+  std::vector<bool> current_;
+  double current_seconds_;
+  std::vector<bool> next_;
+  Temperature temperature_;
+  double tries_ = kFirstTries;  // of the round
+  bool begins_with_large_change_ = false;
+};
+
 }  // namespace
 
 std::vector<bool> EagerSet(const TransferProblem& problem) {
@@ -286,51 +382,9 @@ void FitSet(const TransferProblem& problem, std::vector<bool>& set) {
 
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set) {
-  // At the start of a round, a schedule that takes this share longer takes the place of the last
-  // one with a probability of 1 / e. The share falls with the steps of the round. Each round begins
-  // with the best set. From the third on every other round changes a large absence first. The first
-  // two do not, because large graphs have no time for more. Each round that begins with the best
-  // set has twice as many steps as the one before it.
-  constexpr double kFirstTemperature = 0.003;
-  constexpr double kLastTemperature = 0.0001;
-  constexpr double kFirstSteps = 2000;
-  TransferDispatcher dispatcher(problem);
-  double best = dispatcher.Run(set);
-  if (problem.absences.empty()) return best;
-  std::vector<bool> current = set;
-  double current_seconds = best;
-  std::vector<bool> next;
-  std::mt19937_64 random(seed);
-  SetChanges changes(problem);
-  LargeChanges large_changes(problem);
-  double steps = kFirstSteps;
-  bool is_changed = false;
-  double temperature = kFirstTemperature;
-  while (best > bound * (1 + kEqualSeconds) &&
-         go_on(problem.seconds.size() + problem.absences.size())) {
-    next = current;
-    changes.Make(random, next);
-    const double chance = static_cast<double>((random() >> 11) + 1) * 0x1p-53;
-    temperature *= std::pow(kLastTemperature / kFirstTemperature, 1 / steps);
-    if (temperature < kLastTemperature) {
-      is_changed = !is_changed && steps > kFirstSteps;
-      temperature = kFirstTemperature;
-      if (!is_changed) steps *= 2;
-      current = is_changed ? large_changes.Next(set) : set;
-      current_seconds = is_changed ? dispatcher.Run(current) : best;
-      continue;
-    }
-    // A schedule is taken with the probability exp((current - seconds) / (current * temperature)).
-    const double most_seconds = current_seconds * (1 - temperature * std::log(chance));
-    const double seconds = dispatcher.RunWithin(most_seconds, next);
-    if (seconds > most_seconds) continue;
-    current.swap(next);
-    current_seconds = seconds;
-    if (seconds >= best) continue;
-    best = seconds;
-    set = current;
-  }
-  return best;
+  Annealing annealing(problem, seed, set);
+  if (!problem.absences.empty()) annealing.Run(bound, go_on);
+  return annealing.best_seconds();
 }
 
 bool ChangeForLess(const TransferProblem& problem, double seconds, int tries, std::uint64_t seed,

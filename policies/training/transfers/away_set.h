@@ -26,11 +26,11 @@ void AddUntilFits(const TransferProblem& problem, std::vector<bool>& set);
 void FitSet(const TransferProblem& problem, std::vector<bool>& set);
 
 // Returns whether a search goes on. A search asks after each schedule that it tried, with the
-// number of its operations and absences as the work.
-using GoOn = std::function<bool(std::size_t work)>;
+// number of its operations and absences as the steps of the try.
+using GoOn = std::function<bool(std::size_t steps)>;
 
-// Returns the work that searches do in these seconds on a usual core, in the unit of GoOn.
-constexpr double WorkOf(double seconds) { return 12e6 * seconds; }
+// Returns the steps of searches in these seconds of work of a usual core.
+constexpr double StepsIn(double work_seconds) { return 12e6 * work_seconds; }
 
 // Improves `set` by simulated annealing with the dispatcher (Kirkpatrick, Gelatt and Vecchi,
 // Science 220, 1983) in rounds: absences are added, removed or exchanged at random. Later rounds

@@ -44,7 +44,7 @@ std::vector<std::int64_t> FreeBytes(const TransferProblem& problem,
 // Returns, by task, the bytes of workspace that have room beside all its runs.
 std::vector<std::int64_t> RoomOfTasks(const TaskGraph& graph, std::int64_t granule,
                                       const Iteration& iteration) {
-  const std::vector<std::int64_t> free = FreeBytes(iteration.made.problem, iteration.is_away);
+  const std::vector<std::int64_t> free = FreeBytes(iteration.problem.transfers, iteration.is_away);
   std::vector<std::int64_t> room(graph.tasks.size(), std::numeric_limits<std::int64_t>::max());
   for (std::size_t run = 0; run < iteration.runs.size(); ++run) {
     const auto [task, algorithm] = iteration.runs[run];
@@ -119,7 +119,7 @@ class AlgorithmChanger {
     for (TaskRun& run : next.runs) {
       if (changed[run.task] != kNone) run.algorithm = changed[run.task];
     }
-    next.made = maker_.Make(next.runs);
+    next.problem = maker_.Make(next.runs);
     FindTimes(next);
     return next;
   }
@@ -146,7 +146,7 @@ void MakeRoomForAlgorithms(const TaskGraph& graph, const GraphProblemOptions& op
     GraphProblemOptions less = options;
     less.reserve_bytes += options.memory_bytes / part;
     Iteration next = start;
-    next.is_away = EagerSet(MakeGraphProblem(graph, next.runs, less).problem);
+    next.is_away = EagerSet(MakeGraphProblem(graph, next.runs, less).transfers);
     FindTimes(next);
     changer.UseFaster(next);
     if (next.seconds < iteration.seconds) iteration = std::move(next);

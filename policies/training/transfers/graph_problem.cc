@@ -29,7 +29,7 @@ GraphProblemMaker::GraphProblemMaker(const TaskGraph& graph, const GraphProblemO
   for (const GraphTask& task : graph.tasks) AddTask(task);
   task_uses_of_.push_back(task_uses_.size());
   has_updates_ = std::find(is_update_.begin(), is_update_.end(), true) != is_update_.end();
-  made_.problem.full_duplex = options.rates.full_duplex;
+  problem_.transfers.full_duplex = options.rates.full_duplex;
 }
 
 std::int64_t GraphProblemMaker::FindLeastBytes() const {
@@ -64,14 +64,14 @@ void GraphProblemMaker::Begin(std::size_t runs) {
   before_ = dropped_ = 0;
   taken_.assign(runs + 1, 0);
   given_back_.assign(runs + 1, 0);
-  made_.moved.clear();
-  made_.ends.clear();
-  made_.dropped.clear();
-  made_.problem.seconds.clear();
-  made_.problem.running_bytes.clear();
-  made_.problem.resting_bytes.clear();
-  made_.problem.absences.clear();
-  made_.problem.memory_bytes = options_.memory_bytes;
+  problem_.moved.clear();
+  problem_.ends.clear();
+  problem_.dropped.clear();
+  problem_.transfers.seconds.clear();
+  problem_.transfers.running_bytes.clear();
+  problem_.transfers.resting_bytes.clear();
+  problem_.transfers.absences.clear();
+  problem_.transfers.memory_bytes = options_.memory_bytes;
 }
 
 // Sorts the uses of all runs by data.
@@ -84,7 +84,7 @@ void GraphProblemMaker::FindUses(const std::vector<TaskRun>& runs) {
     for (std::size_t i = task_uses_of_[task]; i < task_uses_of_[task + 1]; ++i) {
       ++uses_of_[task_uses_[i].data];
     }
-    made_.problem.seconds.push_back(AlgorithmOf(runs[run]).seconds);
+    problem_.transfers.seconds.push_back(AlgorithmOf(runs[run]).seconds);
     is_update_run_.push_back(is_update_[task]);
   }
   std::partial_sum(uses_of_.begin(), uses_of_.end(), uses_of_.begin());
@@ -116,7 +116,7 @@ void GraphProblemMaker::AddLives(std::size_t data) {
   if (uses.empty() && datum.is_on_host) return;
   if (LosesItsValue(data)) {
     if (!datum.is_on_host) {
-      made_.dropped.push_back(data);
+      problem_.dropped.push_back(data);
       dropped_ += bytes;
     }
   } else if (datum.exists_before) {
@@ -141,7 +141,7 @@ bool GraphProblemMaker::IsChanged(std::size_t data) const {
 
 void GraphProblemMaker::End(std::size_t data, std::size_t run, bool is_kept) {
   given_back_[run] += data_[data].rounded;
-  made_.ends.push_back({run, data, is_kept});
+  problem_.ends.push_back({run, data, is_kept});
 }
 
 // Adds the absence of a datum with the uses of `uses`, or one for each part.
@@ -170,8 +170,8 @@ void GraphProblemMaker::AddPart(const GraphProblem::Moved& moved, Absence absenc
     absence.in_seconds = options_.rates.InSeconds(bytes, density);
   }
   if (moved.is_clean) absence.out_seconds = 0;
-  made_.problem.absences.push_back(absence);
-  made_.moved.push_back(moved);
+  problem_.transfers.absences.push_back(absence);
+  problem_.moved.push_back(moved);
 }
 
 void GraphProblemMaker::AddAbsences(std::size_t data) {
@@ -199,7 +199,7 @@ void GraphProblemMaker::AddAbsences(std::size_t data) {
 
 // Adds the absence of data that goes home to the host after its last use.
 void GraphProblemMaker::AddLeaving(std::size_t data, Absence absence) {
-  absence.needed = made_.problem.seconds.size();
+  absence.needed = problem_.transfers.seconds.size();
   absence.ends_away = true;
   AddAbsence(data, absence, false);
 }
@@ -221,32 +221,32 @@ void GraphProblemMaker::AddAbsencesAtHome(std::size_t data) {
     absence.left = use.run + 1;
     if (use.changes) absence.written = use.run + 1;
   }
-  add(made_.problem.seconds.size());
+  add(problem_.transfers.seconds.size());
 }
 
 void GraphProblemMaker::AddMemory(const std::vector<TaskRun>& runs) {
-  TransferProblem& problem = made_.problem;
+  TransferProblem& transfers = problem_.transfers;
   std::int64_t bytes = before_;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    problem.resting_bytes.push_back(bytes);
+    transfers.resting_bytes.push_back(bytes);
     bytes += taken_[run];
-    problem.running_bytes.push_back(bytes + AlgorithmOf(runs[run]).workspace);
+    transfers.running_bytes.push_back(bytes + AlgorithmOf(runs[run]).workspace);
     bytes -= given_back_[run];
   }
-  problem.resting_bytes.push_back(bytes);
+  transfers.resting_bytes.push_back(bytes);
   // All that is on the device before the iteration fits beside each other.
   if (!runs.empty()) {
-    problem.running_bytes.front() = std::max(problem.running_bytes.front(), before_ + dropped_);
+    transfers.running_bytes.front() = std::max(transfers.running_bytes.front(), before_ + dropped_);
   }
 }
 
 // Takes the reserve from the memory, and adds the part that a run cannot spare by counting less for
 // that run.
 void GraphProblemMaker::Reserve() {
-  TransferProblem& problem = made_.problem;
-  const std::size_t runs = problem.seconds.size();
+  TransferProblem& transfers = problem_.transfers;
+  const std::size_t runs = transfers.seconds.size();
   std::vector<std::int64_t> leaving(runs + 1);
-  for (const Absence& absence : problem.absences) {
+  for (const Absence& absence : transfers.absences) {
     leaving[absence.left] += absence.bytes;
     leaving[absence.needed] -= absence.bytes;
   }
@@ -254,19 +254,20 @@ void GraphProblemMaker::Reserve() {
   std::int64_t spared_before = 0;
   for (std::size_t run = 0; run < runs; ++run) {
     away += leaving[run];
-    const std::int64_t free = problem.memory_bytes - (problem.running_bytes[run] - away);
+    const std::int64_t free = transfers.memory_bytes - (transfers.running_bytes[run] - away);
     const std::int64_t reserve =
         std::min(options_.reserve_bytes, std::max<std::int64_t>(free / 2, 0));
     const std::int64_t spared = options_.reserve_bytes - reserve;
-    problem.running_bytes[run] -= spared;
-    problem.resting_bytes[run] -= std::max(spared_before, spared);
+    transfers.running_bytes[run] -= spared;
+    transfers.resting_bytes[run] -= std::max(spared_before, spared);
     spared_before = spared;
   }
-  problem.memory_bytes -= options_.reserve_bytes;
+  transfers.memory_bytes -= options_.reserve_bytes;
   // At the end all that is at home on the device is there.
-  std::int64_t missing = problem.resting_bytes.back() - problem.memory_bytes;
-  for (const Absence& absence : problem.absences) missing -= absence.ends_away ? absence.bytes : 0;
-  problem.resting_bytes.back() -= std::max(spared_before, missing);
+  std::int64_t missing = transfers.resting_bytes.back() - transfers.memory_bytes;
+  for (const Absence& absence : transfers.absences)
+    missing -= absence.ends_away ? absence.bytes : 0;
+  transfers.resting_bytes.back() -= std::max(spared_before, missing);
 }
 
 const GraphProblem& GraphProblemMaker::Make(const std::vector<TaskRun>& runs) {
@@ -278,7 +279,7 @@ const GraphProblem& GraphProblemMaker::Make(const std::vector<TaskRun>& runs) {
   }
   AddMemory(runs);
   if (options_.reserve_bytes > 0) Reserve();
-  return made_;
+  return problem_;
 }
 
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,

@@ -72,7 +72,7 @@ struct GraphProblem {
     friend bool operator==(const Moved&, const Moved&) = default;
   };
 
-  TransferProblem problem;
+  TransferProblem transfers;
   std::vector<Moved> moved;  // by absence
   std::vector<End> ends;     // in the order of data; several for data that is made again
   // Data without memory once the iteration has started: gradients of the iteration before.
@@ -187,7 +187,7 @@ class GraphProblemMaker {
   std::int64_t dropped_ = 0;         // bytes that are given back at the start
   std::vector<std::int64_t> taken_;  // bytes that a run takes when it starts, for its data
   std::vector<std::int64_t> given_back_;
-  GraphProblem made_;
+  GraphProblem problem_;
 };
 
 }  // namespace tidepool::transfers

@@ -28,14 +28,14 @@ struct IsLater {
 
 class StepMaker {
  public:
-  StepMaker(const TaskGraph& graph, const std::vector<TaskRun>& runs, const GraphProblem& made)
+  StepMaker(const TaskGraph& graph, const std::vector<TaskRun>& runs, const GraphProblem& problem)
       : graph_(graph),
         runs_(runs),
-        made_(made),
+        problem_(problem),
         is_there_(graph.data.size()),
         left_by_(runs.size() + 1),
         ends_(runs.size()) {
-    for (const GraphProblem::End& one : made.ends) ends_[one.run].push_back(one);
+    for (const GraphProblem::End& one : problem.ends) ends_[one.run].push_back(one);
   }
 
   Schedule Make(const std::vector<TransferAction>& actions);
@@ -52,7 +52,7 @@ class StepMaker {
 
   const TaskGraph& graph_;
   const std::vector<TaskRun>& runs_;
-  const GraphProblem& made_;
+  const GraphProblem& problem_;
   std::vector<bool> is_there_;  // on the device or the host, by data
   // By number of runs: the absences that begin at their end, sent before, with the ends of copies.
   std::vector<std::vector<std::pair<std::size_t, double>>> left_by_;
@@ -76,11 +76,11 @@ void StepMaker::Begin() {
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
     if (graph_.data[data].before == DataHome::kDevice) Allocate(data);
   }
-  for (std::size_t absence = 0; absence < made_.moved.size(); ++absence) {
-    if (!made_.problem.absences[absence].begins_away) continue;
-    is_there_[made_.moved[absence].data] = true;
+  for (std::size_t absence = 0; absence < problem_.moved.size(); ++absence) {
+    if (!problem_.transfers.absences[absence].begins_away) continue;
+    is_there_[problem_.moved[absence].data] = true;
   }
-  for (const std::size_t data : made_.dropped) {
+  for (const std::size_t data : problem_.dropped) {
     schedule_.steps.push_back({.kind = StepKind::kDrop, .index = data});
     is_there_[data] = false;
   }
@@ -104,20 +104,20 @@ void StepMaker::Run(std::size_t run, double start) {
   }
   schedule_.steps.push_back(
       {.kind = StepKind::kRun, .index = runs_[run].task, .algorithm = runs_[run].algorithm});
-  const double end = start + made_.problem.seconds[run];
+  const double end = start + problem_.transfers.seconds[run];
   run_ends_.push_back(end);
   for (const GraphProblem::End& one : ends_[run]) {
     const StepKind kind = one.is_kept ? StepKind::kDrop : StepKind::kFree;
     ReleaseLater(end, {.kind = kind, .index = one.data}, true);
   }
   for (const auto& [absence, sent] : left_by_[run + 1]) {
-    ReleaseLater(std::max(end, sent), StepOf(StepKind::kDrop, made_.moved[absence]), false);
+    ReleaseLater(std::max(end, sent), StepOf(StepKind::kDrop, problem_.moved[absence]), false);
   }
 }
 
 void StepMaker::Send(std::size_t absence, double start) {
-  const Absence& one = made_.problem.absences[absence];
-  const GraphProblem::Moved& moved = made_.moved[absence];
+  const Absence& one = problem_.transfers.absences[absence];
+  const GraphProblem::Moved& moved = problem_.moved[absence];
   if (!moved.is_clean) schedule_.steps.push_back(StepOf(StepKind::kOffload, moved));
   const double sent = start + one.out_seconds;
   if (one.left > run_ends_.size()) {
@@ -135,7 +135,7 @@ void StepMaker::Take(const TransferAction& action) {
     case TransferAction::Kind::kOut:
       return Send(action.index, action.start_seconds);
     case TransferAction::Kind::kIn:
-      schedule_.steps.push_back(StepOf(StepKind::kPrefetch, made_.moved[action.index]));
+      schedule_.steps.push_back(StepOf(StepKind::kPrefetch, problem_.moved[action.index]));
       return;
   }
 }
@@ -154,8 +154,8 @@ Schedule StepMaker::Make(const std::vector<TransferAction>& actions) {
 }  // namespace
 
 Schedule MakeSteps(const TaskGraph& graph, const std::vector<TaskRun>& runs,
-                   const GraphProblem& made, const std::vector<TransferAction>& actions) {
-  return StepMaker(graph, runs, made).Make(actions);
+                   const GraphProblem& problem, const std::vector<TransferAction>& actions) {
+  return StepMaker(graph, runs, problem).Make(actions);
 }
 
 }  // namespace tidepool::transfers

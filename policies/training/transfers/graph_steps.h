@@ -11,11 +11,11 @@
 
 namespace tidepool::transfers {
 
-// Returns the steps of `actions`, by start, of a schedule of `made`. Memory is given back in the
+// Returns the steps of `actions`, by start, of a schedule of `problem`. Memory is given back in the
 // order of time, so each step finds the granules that are free at its start. The caller sets the
 // names and the granule. O(steps log steps).
 Schedule MakeSteps(const TaskGraph& graph, const std::vector<TaskRun>& runs,
-                   const GraphProblem& made, const std::vector<TransferAction>& actions);
+                   const GraphProblem& problem, const std::vector<TransferAction>& actions);
 
 }  // namespace tidepool::transfers
 

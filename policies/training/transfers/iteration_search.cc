@@ -116,7 +116,7 @@ double IterationSearch::Try(const Reruns& reruns) {
   double seconds = 0;
   for (const TaskRun& run : runs) seconds += SecondsOf(run.task);
   if (seconds >= best_seconds_) return seconds;
-  const TransferProblem& problem = whole_.Make(runs).problem;
+  const TransferProblem& problem = whole_.Make(runs).transfers;
   seconds = TransferDispatcher(problem).RunWithin(best_seconds_, EagerSet(problem));
   if (seconds < best_seconds_) {
     best_seconds_ = seconds;
@@ -300,24 +300,25 @@ Iteration IterationSearch::Search() {
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
   iteration.runs_again = best_reruns_;
-  iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
+  iteration.problem = MakeGraphProblem(graph_, iteration.runs, options_.problem);
   return iteration;
 }
 
 // Returns the absences of another problem of the same runs in which the same bytes are away.
-std::vector<bool> SameAway(const Iteration& iteration, const GraphProblem& made) {
-  const auto key_of = [](const GraphProblem& problem, std::size_t g) {
-    const GraphProblem::Moved& moved = problem.moved[g];
-    return std::tuple(moved.data, moved.begin, problem.problem.absences[g].needed);
+std::vector<bool> SameAway(const Iteration& iteration, const GraphProblem& problem) {
+  const auto key_of = [](const GraphProblem& one, std::size_t g) {
+    const GraphProblem::Moved& moved = one.moved[g];
+    return std::tuple(moved.data, moved.begin, one.transfers.absences[g].needed);
   };
   std::set<std::tuple<std::size_t, std::int64_t, std::size_t>> away;
   for (std::size_t g = 0; g < iteration.is_away.size(); ++g) {
-    if (iteration.is_away[g]) away.insert(key_of(iteration.made, g));
+    if (iteration.is_away[g]) away.insert(key_of(iteration.problem, g));
   }
   std::vector<bool> set;
-  set.reserve(made.moved.size());
-  for (std::size_t g = 0; g < made.moved.size(); ++g) {
-    set.push_back(made.problem.absences[g].is_always_away() || away.contains(key_of(made, g)));
+  set.reserve(problem.moved.size());
+  for (std::size_t g = 0; g < problem.moved.size(); ++g) {
+    set.push_back(problem.transfers.absences[g].is_always_away() ||
+                  away.contains(key_of(problem, g)));
   }
   return set;
 }
@@ -351,7 +352,7 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending) {
   Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
-  const TransferProblem& problem = iteration.made.problem;
+  const TransferProblem& problem = iteration.problem.transfers;
   // The bound takes longer than all else in a search without steps, which does not use it.
   const double bound = go_on_sending(0) ? TransferBounds(problem).Of({}) : 0;
   // Parts are many: they need all the work, and the eager set of parts is a good one.
@@ -368,23 +369,23 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
 
 void SendOtherData(std::uint64_t seed, const GoOn& go_on, Iteration& iteration) {
   if (!go_on(0)) return;
-  const TransferProblem& problem = iteration.made.problem;
+  const TransferProblem& problem = iteration.problem.transfers;
   ImproveSet(problem, TransferBounds(problem).Of({}), seed, go_on, iteration.is_away);
   FindTimes(iteration);
 }
 
 void KeepAway(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
-  GraphProblem made = MakeGraphProblem(graph, iteration.runs, options);
-  iteration.is_away = SameAway(iteration, made);
-  iteration.made = std::move(made);
-  AddUntilFits(iteration.made.problem, iteration.is_away);
+  GraphProblem problem = MakeGraphProblem(graph, iteration.runs, options);
+  iteration.is_away = SameAway(iteration, problem);
+  iteration.problem = std::move(problem);
+  AddUntilFits(iteration.problem.transfers, iteration.is_away);
   FindTimes(iteration);
 }
 
 void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration& iteration) {
   KeepAway(graph, options, iteration);
   Iteration less = iteration;
-  FitSet(less.made.problem, less.is_away);
+  FitSet(less.problem.transfers, less.is_away);
   FindTimes(less);
   if (less.seconds < iteration.seconds) iteration = std::move(less);
 }
@@ -392,7 +393,7 @@ void Refit(const TaskGraph& graph, const GraphProblemOptions& options, Iteration
 void FindTimes(Iteration& iteration) {
   iteration.actions.clear();
   iteration.seconds =
-      TransferDispatcher(iteration.made.problem).Run(iteration.is_away, &iteration.actions);
+      TransferDispatcher(iteration.problem.transfers).Run(iteration.is_away, &iteration.actions);
 }
 
 }  // namespace tidepool::transfers

@@ -22,7 +22,7 @@ struct IterationOptions {
 struct Iteration {
   std::vector<TaskRun> runs;
   std::vector<bool> runs_again;  // by task
-  GraphProblem made;             // of the runs
+  GraphProblem problem;          // of the runs
   std::vector<bool> is_away;     // by absence
   std::vector<TransferAction> actions;
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits

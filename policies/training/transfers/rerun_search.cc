@@ -57,33 +57,34 @@ class RerunSearch {
     order_.ChangeAtRandom(random_, runs_again);
     if (runs_again == iteration_.runs_again) return;
     std::vector<TaskRun> runs = order_.Make(runs_again);
-    const GraphProblem& made = maker_.Make(runs);
-    std::vector<bool> is_away = AwayAsBefore(runs, made);
-    FitSet(made.problem, is_away);
-    const double seconds = TransferDispatcher(made.problem).RunWithin(iteration_.seconds, is_away);
+    const GraphProblem& problem = maker_.Make(runs);
+    std::vector<bool> is_away = AwayAsBefore(runs, problem);
+    FitSet(problem.transfers, is_away);
+    const double seconds =
+        TransferDispatcher(problem.transfers).RunWithin(iteration_.seconds, is_away);
     if (seconds > iteration_.seconds) return;
     iteration_.runs = std::move(runs);
     iteration_.runs_again = std::move(runs_again);
-    iteration_.made = made;
+    iteration_.problem = problem;
     iteration_.is_away = std::move(is_away);
     iteration_.seconds = seconds;
   }
 
   // Returns the set of those absences that are in the iteration's set.
-  std::vector<bool> AwayAsBefore(const std::vector<TaskRun>& runs, const GraphProblem& made) {
+  std::vector<bool> AwayAsBefore(const std::vector<TaskRun>& runs, const GraphProblem& problem) {
     for (std::vector<Needed>& needed : needed_) needed.clear();
     FindFirstRuns(iteration_.runs);
     for (std::size_t g = 0; g < iteration_.is_away.size(); ++g) {
       if (!iteration_.is_away[g]) continue;
-      needed_[iteration_.made.moved[g].data].push_back(
-          NeededAfter(iteration_.made.problem.absences[g], iteration_.runs));
+      needed_[iteration_.problem.moved[g].data].push_back(
+          NeededAfter(iteration_.problem.transfers.absences[g], iteration_.runs));
     }
     FindFirstRuns(runs);
     std::vector<bool> is_away;
-    is_away.reserve(made.moved.size());
-    for (std::size_t g = 0; g < made.moved.size(); ++g) {
-      const Absence& absence = made.problem.absences[g];
-      const std::vector<Needed>& needed = needed_[made.moved[g].data];
+    is_away.reserve(problem.moved.size());
+    for (std::size_t g = 0; g < problem.moved.size(); ++g) {
+      const Absence& absence = problem.transfers.absences[g];
+      const std::vector<Needed>& needed = needed_[problem.moved[g].data];
       const bool is_in =
           std::find(needed.begin(), needed.end(), NeededAfter(absence, runs)) != needed.end();
       is_away.push_back(is_in || absence.is_always_away());

@@ -69,26 +69,27 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   ins_.resize(ins);
 }
 
-// Data that was fetched does not leave again, so it takes from the memory of all operations before
-// the one that needs it. Returns false where the data that is needed alone is too much.
+// While operation k runs, running_bytes[k] less the bytes that have left so far, plus those that
+// were fetched so far, are in use. Both sums only grow: a datum that came back is in both. So at
+// most memory_bytes - running_bytes[k] + left bytes may have been fetched. Returns false where the
+// data that is needed alone is too much.
 bool TransferDispatcher::FindLimits() {
+  // First the bytes that leave before each operation, then the limits.
   most_fetched_.assign(operations() + 1, 0);
-  // First the changes from one operation to the next, then their sums.
   for (const std::size_t g : ins_) {
     const Absence& absence = problem_.absences[g];
-    most_fetched_[absence.left] += absence.bytes;  // away from here on
-    // No longer away, but needed before the next operations: these two cancel out.
+    most_fetched_[absence.left] += absence.bytes;
   }
   for (const std::size_t g : always_away_) {
     const Absence& absence = problem_.absences[g];
     if (absence.ends_away) most_fetched_[absence.left] += absence.bytes;
   }
-  std::int64_t sum = 0;
+  std::int64_t left = 0;
   std::int64_t fetched = 0;
   auto next = ins_.begin();
   for (std::size_t k = 0; k < operations(); ++k) {
-    sum += most_fetched_[k];
-    most_fetched_[k] = problem_.memory_bytes - problem_.running_bytes[k] + sum;
+    left += most_fetched_[k];
+    most_fetched_[k] = problem_.memory_bytes - problem_.running_bytes[k] + left;
     for (; next != ins_.end() && problem_.absences[*next].needed <= k; ++next) {
       fetched += problem_.absences[*next].bytes;
     }

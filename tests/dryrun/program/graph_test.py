@@ -613,8 +613,8 @@ class BatchTest(unittest.TestCase):
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
         with remedies.Remedies(run, answer) as further, unittest.mock.patch.multiple(
                 remedies, processor_seconds=lambda: seconds, host_bytes=lambda: 100, free_host_bytes=lambda: int(400 * 100 * host)):
-            further.with_enough = lambda command, graph: ({"reserved_range": [0, runs(int(command[-1]))]},
-                                                          {"reserved_range": [0, runs(int(command[-1]))], "snapshot": None})
+            further.with_enough = lambda command, records_steps: ({"reserved_range": [0, runs(int(command[-1]))]},
+                                                                  {"reserved_range": [0, runs(int(command[-1]))], "snapshot": None})
             return further.larger_batch(step)
 
     def test_all_but_weights_and_state_grows_without_a_graph(self):

@@ -18,12 +18,15 @@ namespace {
 constexpr double kWork = 1e6;
 
 Plan PlanWithin(const std::vector<LivingBuffer>& buffers, std::int64_t capacity,
-                std::int64_t alignment = 1, const std::vector<std::int64_t>& near = {}) {
+                std::int64_t alignment = 1, const std::vector<std::int64_t>& start_offsets = {}) {
   budget::Budget budget(1e9, {});
-  return PlanLives(
-      buffers,
-      {.alignment = alignment, .capacity = capacity, .work = kWork, .seed = 1, .near = near},
-      budget);
+  return PlanLives(buffers,
+                   {.alignment = alignment,
+                    .capacity = capacity,
+                    .work = kWork,
+                    .seed = 1,
+                    .start_offsets = start_offsets},
+                   budget);
 }
 
 bool ShareAStep(const LivingBuffer& a, const LivingBuffer& b) {

@@ -52,13 +52,13 @@ class StayPlanner {
   }
 
   // Returns a plan with the offsets of all stays. It keeps the whole memory of each from its first
-  // step to its last, unless that does not fit. `near` has offsets to begin with, by
+  // step to its last, unless that does not fit. `start_offsets` has offsets to begin with, by
   // stay; empty: no such plan.
-  absl::StatusOr<Plan> MakePlan(const std::vector<std::int64_t>& near) const {
-    if (!near.empty()) return PlanLives(near);
-    absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, effort_);
+  absl::StatusOr<Plan> PlanStays(const std::vector<std::int64_t>& start_offsets) const {
+    if (!start_offsets.empty()) return PlanWithLives(start_offsets);
+    absl::StatusOr<Plan> plan = schedule::PlanBuffersWithin({whole_}, memory_bytes_, effort_);
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
-    Plan lives = PlanLives({});
+    Plan lives = PlanWithLives({});
     if (lives.height < plan->height) plan = std::move(lives);
     if (plan->height <= memory_bytes_) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
@@ -71,7 +71,7 @@ class StayPlanner {
   }
 
   // Plans all stays at once. A stay has its whole memory while any of its bytes is there.
-  Plan PlanLives(const std::vector<std::int64_t>& near) const {
+  Plan PlanWithLives(const std::vector<std::int64_t>& start_offsets) const {
     std::vector<plan::LivingBuffer> stays(whole_.size());
     for (std::size_t stay = 0; stay < stays.size(); ++stay) stays[stay].bytes = whole_[stay].bytes;
     for (const schedule::StayPart& part : stays_.parts) {
@@ -82,9 +82,9 @@ class StayPlanner {
     return plan::PlanLives(stays,
                            {.alignment = alignment_,
                             .capacity = memory_bytes_,
-                            .work = effort_.work_seconds * schedule::kWorkOfASecond,
+                            .work = schedule::StepsIn(effort_.work_seconds),
                             .seed = effort_.seed,
-                            .near = near},
+                            .start_offsets = start_offsets},
                            budget);
   }
 
@@ -111,7 +111,7 @@ class StayPlanner {
   // Stacks the stays throughout, such as weights and gradients, from the lowest address on. Data
   // that comes back last lies on top, so that once it has left the stack only grows. Other stays of
   // several parts lie above.
-  absl::StatusOr<std::vector<std::int64_t>> PlanFirst() const {
+  absl::StatusOr<std::vector<std::int64_t>> PlanThoseInParts() const {
     std::vector<std::int64_t> offsets(whole_.size());
     PlanProblem above;
     std::int64_t top = 0;
@@ -126,7 +126,8 @@ class StayPlanner {
       above.buffers.push_back(whole_[stay]);
     }
     if (others.empty()) return offsets;
-    const absl::StatusOr<Plan> plan = schedule::PlanFor(above, memory_bytes_ - top, effort_);
+    const absl::StatusOr<Plan> plan =
+        schedule::PlanBuffersWithin(above, memory_bytes_ - top, effort_);
     if (!plan.ok()) return plan.status();
     for (std::size_t i = 0; i < others.size(); ++i) offsets[others[i]] = top + plan->offsets[i];
     return offsets;
@@ -134,7 +135,7 @@ class StayPlanner {
 
   // Plans all other stays around the parts of those that come first.
   absl::StatusOr<Plan> PlanInParts() const {
-    absl::StatusOr<std::vector<std::int64_t>> offsets = PlanFirst();
+    absl::StatusOr<std::vector<std::int64_t>> offsets = PlanThoseInParts();
     if (!offsets.ok()) return offsets.status();
     PlanProblem around;
     std::vector<std::size_t> others;
@@ -150,7 +151,7 @@ class StayPlanner {
                                 .bytes = part.range.end - part.range.begin,
                                 .offset = (*offsets)[part.stay] + part.range.begin});
     }
-    absl::StatusOr<Plan> plan = schedule::PlanFor(around, memory_bytes_, effort_);
+    absl::StatusOr<Plan> plan = schedule::PlanBuffersWithin(around, memory_bytes_, effort_);
     if (!plan.ok()) return plan;
     for (std::size_t i = 0; i < others.size(); ++i) (*offsets)[others[i]] = plan->offsets[i];
     plan->offsets = *std::move(offsets);
@@ -187,14 +188,14 @@ std::vector<schedule::StayKey> KeysOf(const DeviceStays& stays, const Schedule& 
   return keys;
 }
 
-std::vector<std::int64_t> OffsetsNear(const std::vector<schedule::StayKey>& keys,
-                                      const schedule::StayOffsets* near) {
+std::vector<std::int64_t> StartOffsets(const std::vector<schedule::StayKey>& keys,
+                                       const schedule::StayOffsets* start) {
   std::vector<std::int64_t> offsets;
-  if (near == nullptr) return offsets;
+  if (start == nullptr) return offsets;
   offsets.reserve(keys.size());
   for (const schedule::StayKey& key : keys) {
-    const auto found = near->find(key);
-    offsets.push_back(found == near->end() ? -1 : found->second);
+    const auto found = start->find(key);
+    offsets.push_back(found == start->end() ? -1 : found->second);
   }
   return offsets;
 }
@@ -207,8 +208,8 @@ std::vector<schedule::HighStay> HighStays(const DeviceStays& stays,
     const std::int64_t above = plan.offsets[part.stay] + part.range.end - memory_bytes;
     if (above <= 0) continue;
     high.push_back({.key = keys[part.stay],
-                    .lower = part.lower,
-                    .upper = part.upper,
+                    .first_step = part.lower,
+                    .end_step = part.upper,
                     .bytes_above = std::min(above, part.range.end - part.range.begin)});
   }
   return high;
@@ -223,8 +224,8 @@ absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
   if (stays.bytes.empty()) return absl::OkStatus();
   memory_bytes &= -alignment;
   const std::vector<schedule::StayKey> keys = KeysOf(stays, fixed.schedule);
-  const absl::StatusOr<Plan> plan =
-      StayPlanner(stays, alignment, memory_bytes, effort).MakePlan(OffsetsNear(keys, effort.near));
+  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, effort)
+                                        .PlanStays(StartOffsets(keys, effort.start_offsets));
   if (!plan.ok()) return plan.status();
   const std::int64_t height = RoundUp(plan->height, alignment);
   fixed.offsets.clear();

@@ -16,7 +16,7 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanSchedule(const TaskGrap
   if (!trace.ok()) return trace.status();
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(*trace, alignment);
   if (!problem.ok()) return problem.status();
-  const absl::StatusOr<Plan> plan = schedule::PlanFor(*problem, memory_bytes);
+  const absl::StatusOr<Plan> plan = schedule::PlanBuffersWithin(*problem, memory_bytes);
   if (!plan.ok()) return plan.status();
   return ToPlacementPlan(*problem, plan->offsets, problem->buffers.size());
 }

@@ -27,8 +27,8 @@ bool HasLayers(const PlanProblem& problem) {
 
 }  // namespace
 
-absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
-                             const PlanEffort& effort) {
+absl::StatusOr<Plan> PlanBuffersWithin(const PlanProblem& problem, std::int64_t memory_bytes,
+                                       const PlanEffort& effort) {
   absl::StatusOr<Plan> best = MakePlan(problem, {.time_limit_seconds = 0});
   const auto is_enough = [&] {
     return !best.ok() || best->height <= memory_bytes || best->lower_bound > memory_bytes;
@@ -38,11 +38,10 @@ absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_byt
   };
   budget::Budget budget(effort.most_seconds, effort.stop);
   if (!is_enough() && HasLayers(problem)) {
-    Plan layered = plan::PlanInLayers(problem,
-                                      {.capacity = memory_bytes,
-                                       .work = effort.work_seconds * kWorkOfASecond,
-                                       .seed = effort.seed},
-                                      budget);
+    Plan layered = plan::PlanInLayers(
+        problem,
+        {.capacity = memory_bytes, .work = StepsIn(effort.work_seconds), .seed = effort.seed},
+        budget);
     absl::Status status = ValidatePlan(problem, layered.offsets, layered.height);
     if (!status.ok()) return absl::InternalError(status.message());
     take(std::move(layered));

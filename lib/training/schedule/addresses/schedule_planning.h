@@ -19,8 +19,9 @@
 
 namespace tidepool::schedule {
 
-// Buffers times steps that an ejection search does in a second on a usual core.
-inline constexpr double kWorkOfASecond = 1e8;
+// Returns the steps of ejection searches, each counted once for each buffer, in these seconds of
+// work of a usual core.
+constexpr double StepsIn(double work_seconds) { return 1e8 * work_seconds; }
 
 // A stay by its number among those of its datum, or of the workspaces of its task.
 struct StayKey {
@@ -47,19 +48,19 @@ struct PlanEffort {
   WorkspaceLife workspaces = WorkspaceLife::kOneStep;
   // The plan of a similar schedule, from which the search for stays goes on, in place of all other
   // searches; null: there is no such plan.
-  const StayOffsets* near = nullptr;
+  const StayOffsets* start_offsets = nullptr;
 };
 
 // Returns the first plan, made at once. Where that exceeds `memory_bytes` and a lower one is not
 // ruled out, searches in layers (plan::PlanInLayers), and then for any plan.
-absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
-                             const PlanEffort& effort = {});
+absl::StatusOr<Plan> PlanBuffersWithin(const PlanProblem& problem, std::int64_t memory_bytes,
+                                       const PlanEffort& effort = {});
 
 // A stay with bytes above the memory, or a part of one.
 struct HighStay {
   StayKey key = {};
-  std::int64_t lower = 0;  // it is there at the steps [lower, upper); -1: before the first one
-  std::int64_t upper = 0;
+  std::int64_t first_step = 0;  // -1: it is there before all steps
+  std::int64_t end_step = 0;    // it is no longer there
   std::int64_t bytes_above = 0;
 };
 

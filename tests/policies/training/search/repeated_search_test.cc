@@ -39,7 +39,7 @@ std::int64_t PeakOf(const TaskGraph& graph) {
       SearchIteration(graph, Algorithms(graph.tasks.size()),
                       OptionsFor(std::numeric_limits<std::int64_t>::max() / 4), Tries(0), Tries(0));
   std::int64_t peak = 0;
-  for (const std::int64_t bytes : all.made.problem.running_bytes) peak = std::max(peak, bytes);
+  for (const std::int64_t bytes : all.problem.transfers.running_bytes) peak = std::max(peak, bytes);
   return peak;
 }
 
@@ -96,7 +96,7 @@ TEST(RepeatedSearch, SendsDataThatNoTaskOfAMicroBatchUses) {
   ASSERT_LT(found.seconds, std::numeric_limits<double>::infinity());
   std::size_t sent = 0;
   for (std::size_t g = 0; g < found.is_away.size(); ++g) {
-    sent += found.is_away[g] && found.made.moved[g].data == state ? 1 : 0;
+    sent += found.is_away[g] && found.problem.moved[g].data == state ? 1 : 0;
   }
   EXPECT_EQ(sent, 1);
 }

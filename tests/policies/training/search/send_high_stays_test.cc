@@ -17,7 +17,7 @@ using schedule::HighStay;
 transfers::Iteration MadeIteration() {
   transfers::Iteration iteration;
   iteration.runs.resize(5);
-  iteration.made.problem = {
+  iteration.problem.transfers = {
       .seconds = {1, 1, 1, 1, 1},
       .running_bytes = {30, 30, 30, 30, 30},
       .resting_bytes = {30, 30, 30, 30, 30, 30},
@@ -26,7 +26,7 @@ transfers::Iteration MadeIteration() {
                    {.bytes = 4, .left = 2, .needed = 3, .out_seconds = 0.1, .in_seconds = 0.1}},
       .memory_bytes = 40,
       .full_duplex = true};
-  iteration.made.moved = {{.data = 0}, {.data = 1}, {.data = 2}};
+  iteration.problem.moved = {{.data = 0}, {.data = 1}, {.data = 2}};
   iteration.is_away.resize(3);
   return iteration;
 }
@@ -39,10 +39,11 @@ Schedule FiveRuns() {
   return schedule;
 }
 
-HighStay StayOf(std::size_t data, std::int64_t lower, std::int64_t upper, std::int64_t above) {
+HighStay StayOf(std::size_t data, std::int64_t first_step, std::int64_t end_step,
+                std::int64_t above) {
   return {.key = {.kind = StepKind::kAllocate, .index = data},
-          .lower = lower,
-          .upper = upper,
+          .first_step = first_step,
+          .end_step = end_step,
           .bytes_above = above};
 }
 
@@ -56,8 +57,10 @@ TEST(SendHighStays, SendsTheDatumItself) {
 
 TEST(SendHighStays, SendsTheDatumThatMakesRoomInTheLeastTime) {
   transfers::Iteration iteration = MadeIteration();
-  const HighStay workspace = {
-      .key = {.kind = StepKind::kRun, .index = 2}, .lower = 2, .upper = 3, .bytes_above = 6};
+  const HighStay workspace = {.key = {.kind = StepKind::kRun, .index = 2},
+                              .first_step = 2,
+                              .end_step = 3,
+                              .bytes_above = 6};
   EXPECT_TRUE(SendHighStays(FiveRuns(), {workspace}, GoOn, iteration));
   EXPECT_EQ(iteration.is_away, (std::vector<bool>{true, false, false}));
 }

@@ -20,8 +20,8 @@ Iteration MadeIteration(const TaskGraph& graph, const GraphProblemOptions& optio
                         std::vector<TaskRun> runs) {
   Iteration iteration;
   iteration.runs = std::move(runs);
-  iteration.made = MakeGraphProblem(graph, iteration.runs, options);
-  iteration.is_away.resize(iteration.made.problem.absences.size());
+  iteration.problem = MakeGraphProblem(graph, iteration.runs, options);
+  iteration.is_away.resize(iteration.problem.transfers.absences.size());
   FindTimes(iteration);
   return iteration;
 }
@@ -39,7 +39,7 @@ TEST(FasterAlgorithms, AreTakenWhereTheyHaveRoom) {
     UseFasterAlgorithms(graph, options, iteration);
     EXPECT_EQ(iteration.runs.front().algorithm, fits ? kQuick : kSmall);
     EXPECT_EQ(iteration.seconds, fits ? 14.5 : 15);
-    EXPECT_EQ(iteration.made, MakeGraphProblem(graph, iteration.runs, options));
+    EXPECT_EQ(iteration.problem, MakeGraphProblem(graph, iteration.runs, options));
   }
 }
 

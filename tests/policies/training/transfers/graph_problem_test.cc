@@ -38,22 +38,22 @@ GraphProblem ProblemOf(const TaskGraph& graph, bool sends_for_short_times = fals
 }
 
 TEST(GraphProblem, GradientsOfTheIterationBeforeTakeNoMemory) {
-  const GraphProblem made = ProblemOf(WithKeptGradient());
+  const GraphProblem problem = ProblemOf(WithKeptGradient());
   constexpr std::int64_t kKernel = 512;
   constexpr std::int64_t kBatchAndMap = 1024 + 4096;
-  EXPECT_THAT(made.dropped, ElementsAre(testing::kStep));
-  EXPECT_THAT(made.problem.resting_bytes,
+  EXPECT_THAT(problem.dropped, ElementsAre(testing::kStep));
+  EXPECT_THAT(problem.transfers.resting_bytes,
               ElementsAre(kKernel + 1024, kKernel + kBatchAndMap, kKernel + kBatchAndMap + 1,
                           kKernel + 600 + 512, kKernel + 512));
-  EXPECT_EQ(made.problem.running_bytes[1], kKernel + kBatchAndMap + 1);
-  EXPECT_EQ(made.problem.running_bytes[2], kKernel + kBatchAndMap + 1 + 600 + 512 + 512);
+  EXPECT_EQ(problem.transfers.running_bytes[1], kKernel + kBatchAndMap + 1);
+  EXPECT_EQ(problem.transfers.running_bytes[2], kKernel + kBatchAndMap + 1 + 600 + 512 + 512);
 }
 
 // The device holds them until the iteration starts.
 TEST(GraphProblem, GradientsOfTheIterationBeforeFitBesideTheWeights) {
   TaskGraph graph = WithKeptGradient();
   graph.data[testing::kStep].bytes = 9900;
-  EXPECT_EQ(ProblemOf(graph).problem.running_bytes.front(), 512 + 1024 + 9900);
+  EXPECT_EQ(ProblemOf(graph).transfers.running_bytes.front(), 512 + 1024 + 9900);
 }
 
 // Returns a graph of `idle` tasks between the uses of a kernel and its gradient, all large.
@@ -70,14 +70,14 @@ TaskGraph WithLargeKernel(std::size_t idle = 2) {
 
 TEST(GraphProblem, DataAtHomeMayBeAwayBeforeBetweenAndAfterItsUses) {
   constexpr std::size_t kIdle = 2;
-  const GraphProblem made = ProblemOf(WithLargeKernel(kIdle));
-  const std::size_t end = made.problem.seconds.size();
+  const GraphProblem problem = ProblemOf(WithLargeKernel(kIdle));
+  const std::size_t end = problem.transfers.seconds.size();
   std::vector<std::vector<std::size_t>> found;
-  for (std::size_t g = 0; g < made.moved.size(); ++g) {
-    const Absence& one = made.problem.absences[g];
+  for (std::size_t g = 0; g < problem.moved.size(); ++g) {
+    const Absence& one = problem.transfers.absences[g];
     EXPECT_TRUE(one.is_at_home);
     EXPECT_GT(one.out_seconds, 0);
-    found.push_back({made.moved[g].data, one.written, one.left, one.needed});
+    found.push_back({problem.moved[g].data, one.written, one.left, one.needed});
   }
   constexpr std::size_t kConvRun = kIdle;
   constexpr std::size_t kBackRun = kIdle + 2;
@@ -98,7 +98,7 @@ TEST(GraphProblem, DataLeavesForShortTimesWhereTheGraphIsShort) {
     for (std::size_t task = graph.tasks.size(); task < tasks; ++task) {
       graph.tasks.push_back({.name = "idle", .algorithms = {{"only", 1, 0}}});
     }
-    return ProblemOf(graph, sends_for_short_times).problem.absences.size();
+    return ProblemOf(graph, sends_for_short_times).transfers.absences.size();
   };
   constexpr std::size_t kLong = kSoonPart * kMostSoonRuns;
   EXPECT_EQ(absences(1, 0, false), 5);
@@ -111,10 +111,10 @@ TEST(GraphProblem, DataLeavesForShortTimesWhereTheGraphIsShort) {
 TEST(GraphProblem, SmallDataHasASmallPartOfAllBytes) {
   TaskGraph graph = WithLargeKernel();
   const auto kernel_leaves = [&] {
-    const GraphProblem made = ProblemOf(graph);
-    return std::any_of(made.moved.begin(), made.moved.end(), [](const GraphProblem::Moved& moved) {
-      return moved.data == testing::kKernel;
-    });
+    const GraphProblem problem = ProblemOf(graph);
+    return std::any_of(
+        problem.moved.begin(), problem.moved.end(),
+        [](const GraphProblem::Moved& moved) { return moved.data == testing::kKernel; });
   };
   EXPECT_TRUE(kernel_leaves());
   graph.data[testing::kKernel].bytes = kMostSmallBytes - 1;
@@ -135,16 +135,16 @@ TEST(GraphProblem, NothingLeavesToMakeRoomIfItMayNot) {
   GraphProblemOptions options = {.memory_bytes = 10000,
                                  .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
                                  .has_all_absences = true};
-  const auto has_sent = [](const GraphProblem& made) {
-    return std::any_of(made.problem.absences.begin(), made.problem.absences.end(),
+  const auto has_sent = [](const GraphProblem& problem) {
+    return std::any_of(problem.transfers.absences.begin(), problem.transfers.absences.end(),
                        [](const Absence& one) { return one.out_seconds > 0 && !one.ends_away; });
   };
   EXPECT_TRUE(has_sent(MakeGraphProblem(graph, runs, options)));
   options.offloads = false;
-  const GraphProblem made = MakeGraphProblem(graph, runs, options);
-  EXPECT_FALSE(has_sent(made));
+  const GraphProblem problem = MakeGraphProblem(graph, runs, options);
+  EXPECT_FALSE(has_sent(problem));
   std::vector<std::size_t> moved;
-  for (const GraphProblem::Moved& one : made.moved) moved.push_back(one.data);
+  for (const GraphProblem::Moved& one : problem.moved) moved.push_back(one.data);
   EXPECT_THAT(moved, ::testing::IsSupersetOf({testing::kBatch, testing::kStep}));
 }
 
@@ -152,16 +152,16 @@ TEST(GraphProblem, DataAtHomeStaysInRounds) {
   TaskGraph graph = WithLargeKernel();
   std::erase_if(graph.tasks,
                 [](const GraphTask& task) { return task.phase == TaskPhase::kUpdate; });
-  EXPECT_TRUE(ProblemOf(graph).problem.absences.empty());
+  EXPECT_TRUE(ProblemOf(graph).transfers.absences.empty());
 }
 
 // A round adds to the gradients of the rounds before.
 TEST(GraphProblem, GradientsThatNoUpdateReadsStay) {
   TaskGraph graph = WithKeptGradient();
   graph.tasks.pop_back();
-  const GraphProblem made = ProblemOf(graph);
-  EXPECT_THAT(made.dropped, ElementsAre());
-  EXPECT_EQ(made.problem.resting_bytes.front(), 512 + 1024 + 512);
+  const GraphProblem problem = ProblemOf(graph);
+  EXPECT_THAT(problem.dropped, ElementsAre());
+  EXPECT_EQ(problem.transfers.resting_bytes.front(), 512 + 1024 + 512);
 }
 
 // The kernel comes for its convolution and goes after its update; the host need not send the
@@ -171,9 +171,9 @@ TEST(GraphProblem, DataAtHomeOnTheHostComesAndGoes) {
   for (const std::size_t data : {testing::kKernel, testing::kStep}) {
     graph.data[data].before = graph.data[data].after = DataHome::kHost;
   }
-  const GraphProblem made = ProblemOf(BesideLargeData(std::move(graph)));
-  EXPECT_THAT(made.dropped, ElementsAre());
-  EXPECT_THAT(made.problem.absences,
+  const GraphProblem problem = ProblemOf(BesideLargeData(std::move(graph)));
+  EXPECT_THAT(problem.dropped, ElementsAre());
+  EXPECT_THAT(problem.transfers.absences,
               ElementsAre(Absence{.bytes = 512, .in_seconds = 512, .begins_away = true},
                           Absence{.bytes = 512,
                                   .written = 4,
@@ -189,22 +189,22 @@ TEST(GraphProblem, DataAtHomeOnTheHostComesAndGoes) {
                                   .out_seconds = 512,
                                   .in_seconds = 512,
                                   .ends_away = true}));
-  EXPECT_THAT(made.moved, ElementsAre(GraphProblem::Moved{testing::kKernel, true},
-                                      GraphProblem::Moved{testing::kKernel, false},
-                                      GraphProblem::Moved{testing::kStep, false}));
+  EXPECT_THAT(problem.moved, ElementsAre(GraphProblem::Moved{testing::kKernel, true},
+                                         GraphProblem::Moved{testing::kKernel, false},
+                                         GraphProblem::Moved{testing::kStep, false}));
   // The batch and the kernel begin there, and the gradient has memory from the backward task on.
-  EXPECT_EQ(made.problem.resting_bytes.front(), 1024 + 512);
-  EXPECT_EQ(made.problem.resting_bytes.back(), 512 + 512);
+  EXPECT_EQ(problem.transfers.resting_bytes.front(), 1024 + 512);
+  EXPECT_EQ(problem.transfers.resting_bytes.back(), 512 + 512);
 }
 
 // Data that no task changes is dropped after its last use, because the host has it.
 TEST(GraphProblem, DataThatStaysAsOnTheHostIsNotSent) {
   TaskGraph graph = testing::SmallGraph();
   graph.data[testing::kBatch].before = graph.data[testing::kBatch].after = DataHome::kHost;
-  const GraphProblem made = ProblemOf(BesideLargeData(std::move(graph)));
-  EXPECT_THAT(made.problem.absences,
+  const GraphProblem problem = ProblemOf(BesideLargeData(std::move(graph)));
+  EXPECT_THAT(problem.transfers.absences,
               ElementsAre(Absence{.bytes = 1024, .in_seconds = 1024, .begins_away = true}));
-  EXPECT_THAT(made.ends, ::testing::Contains(GraphProblem::End{2, testing::kBatch, true}));
+  EXPECT_THAT(problem.ends, ::testing::Contains(GraphProblem::End{2, testing::kBatch, true}));
 }
 
 // A maker keeps its lists from problem to problem.

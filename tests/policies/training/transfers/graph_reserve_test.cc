@@ -29,7 +29,7 @@ TEST(GraphReserve, LeavesEachRunWhatItNeeds) {
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
   GraphProblemOptions options = {
       .granule = 256, .rates = {.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9}};
-  const TransferProblem whole = MakeGraphProblem(graph, runs, options).problem;
+  const TransferProblem whole = MakeGraphProblem(graph, runs, options).transfers;
   const std::vector<std::int64_t> away = MostAway(whole);
   std::int64_t least = 0;
   for (std::size_t run = 0; run < away.size(); ++run) {
@@ -38,7 +38,7 @@ TEST(GraphReserve, LeavesEachRunWhatItNeeds) {
   for (const std::int64_t memory : {least, least + least / 10}) {
     options.memory_bytes = memory;
     options.reserve_bytes = least / 5;
-    const TransferProblem problem = MakeGraphProblem(graph, runs, options).problem;
+    const TransferProblem problem = MakeGraphProblem(graph, runs, options).transfers;
     ASSERT_EQ(problem.absences.size(), whole.absences.size());
     for (std::size_t run = 0; run < away.size(); ++run) {
       SCOPED_TRACE(run);
@@ -69,7 +69,7 @@ TEST(GraphReserve, EndsWhenDataAtHomeTakesTheWholeMemory) {
                        {.memory_bytes = at_home,
                         .reserve_bytes = at_home / 8,
                         .rates = {.out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9}})
-          .problem;
+          .transfers;
   EXPECT_GE(problem.resting_bytes.front(), at_home / 2);
   EXPECT_LE(problem.resting_bytes.back(), problem.memory_bytes);
   EXPECT_LT(TransferDispatcher(problem).Run(EagerSet(problem)),

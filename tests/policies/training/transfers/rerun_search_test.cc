@@ -59,8 +59,8 @@ Iteration WithoutReruns(const TaskGraph& graph, const IterationOptions& options)
   Iteration iteration;
   iteration.runs_again.resize(graph.tasks.size());
   iteration.runs = RerunOrder(graph, Algorithms(graph.tasks.size())).Make(iteration.runs_again);
-  iteration.made = MakeGraphProblem(graph, iteration.runs, options.problem);
-  iteration.is_away = EagerSet(iteration.made.problem);
+  iteration.problem = MakeGraphProblem(graph, iteration.runs, options.problem);
+  iteration.is_away = EagerSet(iteration.problem.transfers);
   FindTimes(iteration);
   return iteration;
 }
@@ -79,9 +79,9 @@ double LeastSeconds(const TaskGraph& graph, const IterationOptions& options) {
   for (std::uint64_t choice = 0; choice < std::uint64_t{1} << kForwardTasks; ++choice) {
     std::vector<bool> runs_again(graph.tasks.size());
     for (std::size_t k = 0; k < kForwardTasks; ++k) runs_again[k] = ((choice >> k) & 1U) != 0;
-    const GraphProblem made = MakeGraphProblem(graph, order.Make(runs_again), options.problem);
-    TransferDispatcher dispatcher(made.problem);
-    const std::size_t absences = made.problem.absences.size();
+    const GraphProblem problem = MakeGraphProblem(graph, order.Make(runs_again), options.problem);
+    TransferDispatcher dispatcher(problem.transfers);
+    const std::size_t absences = problem.transfers.absences.size();
     for (std::uint64_t away = 0; away < std::uint64_t{1} << absences; ++away) {
       std::vector<bool> set(absences);
       for (std::size_t g = 0; g < absences; ++g) set[g] = ((away >> g) & 1U) != 0;
@@ -128,9 +128,9 @@ TEST(ChangeReruns, LeavesAnIterationWithItsOwnProblemAndTimes) {
     Change(graph, options, 50, iteration);
     const RerunOrder order(graph, Algorithms(graph.tasks.size()));
     const std::vector<TaskRun> runs = order.Make(iteration.runs_again);
-    EXPECT_EQ(iteration.made, MakeGraphProblem(graph, runs, options.problem));
+    EXPECT_EQ(iteration.problem, MakeGraphProblem(graph, runs, options.problem));
     std::vector<TransferAction> actions;
-    EXPECT_EQ(TransferDispatcher(iteration.made.problem).Run(iteration.is_away, &actions),
+    EXPECT_EQ(TransferDispatcher(iteration.problem.transfers).Run(iteration.is_away, &actions),
               iteration.seconds);
     EXPECT_EQ(iteration.actions, actions);
     Iteration again = WithoutReruns(graph, options);
@@ -153,13 +153,13 @@ TEST(Refit, KeepsTheRunsAndFitsTheMemory) {
     SCOPED_TRACE(i);
     Iteration same = iteration;
     Refit(graph, options.problem, same);
-    EXPECT_EQ(same.made, iteration.made);
+    EXPECT_EQ(same.problem, iteration.problem);
     EXPECT_EQ(same.seconds, iteration.seconds);
     Iteration less = iteration;
     const GraphProblemOptions less_memory = OptionsOf(18 * kMiB).problem;
     Refit(graph, less_memory, less);
     EXPECT_EQ(less.runs_again, iteration.runs_again);
-    EXPECT_EQ(less.made, MakeGraphProblem(graph, iteration.runs, less_memory));
+    EXPECT_EQ(less.problem, MakeGraphProblem(graph, iteration.runs, less_memory));
     fits += less.seconds < kNoTime ? 1 : 0;
   }
   EXPECT_GT(fits, 30);
