@@ -10,9 +10,10 @@ import pickle
 import sys
 import weakref
 
+import _tidepool_joined as joined
 import _tidepool_lines as lines
 
-MOST_OPERATORS = 1_000_000
+MOST_NOTES = 200_000  # of operators of a step: of more, neighbours are joined, to half as many at most
 BEGIN = 4  # of position and time in the notes of an operator, before those of its end
 LARGEST = "-largest"  # of the file of the step that takes most memory
 # Operators with zeros for one of these numbers draw no random numbers.
@@ -74,9 +75,8 @@ class Steps:
 
     def keep(self, number, mode):
         """Writes the step, in the place of the one before. A step that takes more memory than all before stays beside later ones."""
-        names = [one[0] for one in mode.operators]
-        step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, names)}
-        self.before = names
+        step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, mode.names)}
+        self.before = mode.names
         replace(self.path, step)
         # In a further run the first step may lack the change that is tried, so it must not take the place of the last one.
         if self.has_new_peak() and not self.checkpoints and not self.is_in_budget:
@@ -86,7 +86,7 @@ class Steps:
         """Returns the operators of the step that ends now, and the names of its memory."""
         end = self.recording.position(mode.device)
         return {"device": mode.device, "begin": mode.begin, "end": end,
-                "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "left_out": mode.left_out,
+                "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "joined": len(mode.names) - len(mode.operators),
                 "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
                                for parameter in parameters_of(optimizer)}, **self.layers.weights()},
                 "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
@@ -157,6 +157,7 @@ class Layers:
         self.paths = {}  # by the identity of a module
         self.names = {}  # by the identity of a parameter
         self.of_sequence = {}
+        self.places = {}  # one object for all operators of a place
 
     def begin(self):
         self.of_sequence = {}
@@ -195,6 +196,7 @@ class Layers:
             number = node._sequence_nr() if node is not None else None
             return self.of_sequence.get(number, ("", ""))
         found = self.of_stack()
+        found = self.places.setdefault(found, found)
         self.of_sequence[self.torch._C._autograd._get_sequence_nr() - 1] = found
         return found
 
@@ -231,6 +233,17 @@ def leave_alone(torch, function):
 def has_other_code():
     """Returns whether code between two operators may ask for memory: that of Inductor does. Optimizers import the compiler without use."""
     return "torch._inductor.compile_fx" in sys.modules
+
+
+def fewer(operators):
+    """Returns notes of operators with those of neighbours joined by modules, where there are too many."""
+    groups = joined.pieces([operator[1:3] for operator in operators], MOST_NOTES // 2)
+    return [operators[begin] if end - begin == 1 else joined.joined(operators[begin:end], flags_of(may_rerun(operators[begin:end]), False, False, False))
+            for begin, end in groups]
+
+
+def may_rerun(operators):
+    return all(operator[-1]["may_rerun"] for operator in operators)
 
 
 def with_ends(operators, end):
@@ -281,9 +294,8 @@ def mode_of(steps, device=None):
             self.begin_step()
 
         def begin_step(self):
-            self.operators = []
+            self.operators, self.names = [], []
             self.product = None, 0  # the call that made the last product of matrices, and its address
-            self.left_out = 0
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
 
@@ -310,9 +322,6 @@ def mode_of(steps, device=None):
             if name in PRODUCTS:
                 self.product = call_of_program(), address_of(result)
             end = position(device) if has_other_code() else None, clock(device)
-            if len(self.operators) >= MOST_OPERATORS:
-                self.left_out += 1
-                return result
             used = list(tensors_of(torch, (*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
@@ -322,6 +331,9 @@ def mode_of(steps, device=None):
                     bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
                     any(not one.is_cuda and one.dim() > 0 for one in used),
                     name == "_to_copy" and is_cached(torch, used[0]))))
+            self.names.append(name)
+            if len(self.operators) > MOST_NOTES:
+                self.operators = fewer(self.operators)
             return result
 
         def adds_bias(self, arguments):

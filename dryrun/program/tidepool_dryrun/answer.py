@@ -9,6 +9,7 @@ from .errors import DryRunError
 
 
 PREFIX = "tidepool: "  # of errors
+CLOSE = 1.01  # PyTorch counts whole blocks, so its own peak may be a little larger
 
 
 class Tool:
@@ -104,12 +105,15 @@ def of_device(process, device, held, tool):
     # The model serves each request, so its answers would be larger than the memory that there is where one was refused.
     if process["out_of_memory"] or process["caught_out_of_memory"] or not device["is_modelled"]:
         model = {}
+    # Null without recorded events of the device. Then it is the memory that is live at the end.
+    live = here["peak_live_bytes"] or here["live_bytes"]
+    lost, most = device["lost_events"], device["max_memory_allocated"]
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
     orders = [] if device["is_expandable"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
-            # Null without recorded events of the device. Then it is the memory that is live at the end.
-            "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
+            "peak_live_bytes": most if lost and most > CLOSE * live else live,
+            "lost_events": lost, "peak_reserved_bytes": reserved,
             "max_memory_allocated": device["max_memory_allocated"],
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),

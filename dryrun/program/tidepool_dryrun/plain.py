@@ -79,7 +79,7 @@ def rank_answer(record, memory_bytes):
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "process": record["rank"], "number": record["device"], "stopped_at": None, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "max_memory_allocated": None, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
+            "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "lost_events": 0, "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
             "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
             "snapshot": None}
 

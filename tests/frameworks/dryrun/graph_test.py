@@ -137,6 +137,25 @@ class GraphTest(unittest.TestCase):
         _, graph = self.answer("gpt")
         self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
 
+    # With bounds that a small program reaches.
+    def test_very_many_operators_are_joined_while_they_run(self):
+        path = self.folder / "program.py"
+        path.write_text("import torch, _tidepool_recording, _tidepool_steps\n_tidepool_steps.MOST_NOTES = 100\n_tidepool_recording.MOST_EVENTS = 3000\n"
+                        "class Cell(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.weight = torch.nn.Parameter(torch.ones(1 << 20, device='cuda'))\n"
+                        "    def forward(self, x):\n        return torch.tanh(x * self.weight + x)\n"
+                        "cells = torch.nn.Sequential(*(Cell() for _ in range(4)))\noptimizer = torch.optim.AdamW(cells.parameters())\n"
+                        "while True:\n    x = torch.ones(1 << 20, device='cuda')\n    for _ in range(30): x = cells(x)\n    x.sum().backward()\n    optimizer.step()\n")
+        done = self.run_program(command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertGreater(found["ranks"][0]["lost_events"], 0)
+        self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+        self.assertRegex(" ".join(found["graph"]["notes"]), r"^\d{3} operators are joined to \d{2} tasks, each a module or a part of it$")
+        with gzip.open(self.file) as file:
+            tasks = json.loads(file.read())["tasks"]
+        self.assertTrue(any(task["may_rerun"] for task in tasks))
+        self.assertAlmostEqual(sum(task["algorithms"][0]["seconds"] for task in tasks) / found["graph"]["seconds"], 1, delta=0.01)
+
     def test_can_be_scheduled_in_less_memory(self):
         picture = self.folder / "front.svg"
         found, _ = self.answer("gpt", "--batch", "16", options=("--front", str(picture)))
