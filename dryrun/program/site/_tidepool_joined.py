@@ -58,8 +58,8 @@ def common(layers):
 
 
 def joined(notes, flags):
-    """Returns one note for those of neighbouring operators. Its memory has the position of the first use: what has another use there later is
-    no memory that is older than all of them."""
+    """Returns one note for those of neighbouring operators. Its memory has the position of the first use: later uses of the address may be
+    of other memory."""
     name, phase, _, line, begin, *_ = notes[0]
     used, written = {}, {}
     for note in notes:

@@ -12,6 +12,7 @@ import weakref
 
 import _tidepool_joined as joined
 import _tidepool_lines as lines
+from _tidepool_tensors import parts_of
 
 MOST_NOTES = 200_000  # of operators of a step: of more, neighbours are joined, to half as many at most
 BEGIN = 4  # of position and time in the notes of an operator, before those of its end
@@ -53,8 +54,7 @@ class Steps:
         self.is_in_step += 1
         if self.mode is not None:
             for parameter in parameters_of(optimizer):
-                if parameter.grad is not None:
-                    self.gradients[address_of(parameter.grad)] = self.layers.name_of(parameter)
+                self.gradients.update(addresses_of(self.torch, parameter.grad, self.layers.name_of(parameter)))
 
     def updates_end(self):
         self.is_in_step = max(0, self.is_in_step - 1)
@@ -87,12 +87,12 @@ class Steps:
         end = self.recording.position(mode.device)
         return {"device": mode.device, "begin": mode.begin, "end": end,
                 "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "joined": len(mode.names) - len(mode.operators),
-                "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
-                               for parameter in parameters_of(optimizer)}, **self.layers.weights()},
+                "weights": {**{address: name for optimizer in self.optimizers for parameter in parameters_of(optimizer)
+                               for address, name in addresses_of(self.torch, parameter, self.layers.name_of(parameter)).items()}, **self.layers.weights()},
                 "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
-                "states": {address_of(value): (self.layers.name_of(parameter), name, str(value.dtype), type(optimizer).__name__)
+                "states": {address_of(value): (self.layers.name_of(parameter), name.strip("."), str(value.dtype), type(optimizer).__name__)
                            for optimizer in self.optimizers for parameter, state in optimizer.state.items()
-                           for name, value in state.items() if isinstance(value, self.torch.Tensor) and value.is_cuda},
+                           for name, value in parts_of(self.torch, state) if value.is_cuda},
                 "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
                 "models": self.layers.models()}
 
@@ -119,8 +119,12 @@ def address_of(tensor):
         storage = tensor.untyped_storage()
         return storage._cdata if storage.device.type == "meta" else storage.data_ptr()  # one without memory has no address
     except (NotImplementedError, RuntimeError):
-        local = getattr(tensor, "_local_tensor", None)  # of a distributed tensor
-        return 0 if local is None else address_of(local)
+        return 0
+
+
+def addresses_of(torch, value, name):
+    """Returns the addresses of the memory of a value on a GPU, with the names of its parts."""
+    return {address_of(part): own for own, part in parts_of(torch, value, name) if part.is_cuda}
 
 
 def modes_of_program():
@@ -176,10 +180,13 @@ class Layers:
         return sorted(type(root).__name__ for root in self.roots if any(True for _ in root.parameters()))
 
     def weights(self):
-        return {address_of(parameter): name for root in self.roots for name, parameter in root.named_parameters() if parameter.is_cuda}
+        return self._addresses(root.named_parameters() for root in self.roots)
 
     def buffers(self):
-        return {address_of(buffer): name for root in self.roots for name, buffer in root.named_buffers() if buffer.is_cuda}
+        return self._addresses(root.named_buffers() for root in self.roots)
+
+    def _addresses(self, named):
+        return {address: own for tensors in named for name, tensor in tensors for address, own in addresses_of(self.torch, tensor, name).items()}
 
     def run_again(self, paths):
         """Lets modules keep their input alone, and run again in the backward pass."""

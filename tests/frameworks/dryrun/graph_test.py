@@ -137,6 +137,38 @@ class GraphTest(unittest.TestCase):
         _, graph = self.answer("gpt")
         self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
 
+    def test_state_that_consists_of_several_tensors_is_named(self):
+        path = self.folder / "program.py"
+        path.write_text(
+            "import torch\n"
+            "class Packed(torch.Tensor):\n"
+            "    @staticmethod\n"
+            "    def __new__(cls, codes, scale): return torch.Tensor._make_wrapper_subclass(cls, codes.shape, dtype=torch.float32, device=codes.device)\n"
+            "    def __init__(self, codes, scale): self.codes, self.scale = codes, scale\n"
+            "    def __tensor_flatten__(self): return ['codes', 'scale'], None\n"
+            "    @classmethod\n"
+            "    def __torch_dispatch__(cls, function, types, arguments=(), named=None): raise NotImplementedError(str(function))\n"
+            "class Small(torch.optim.Optimizer):\n"
+            "    def __init__(self, weights): super().__init__(weights, {})\n"
+            "    def step(self):\n"
+            "        for weight in self.param_groups[0]['params']:\n"
+            "            state = self.state[weight]\n"
+            "            if not state:\n"
+            "                state['moment'] = Packed(torch.zeros_like(weight, dtype=torch.uint8), torch.zeros(1 << 14, device='cuda'))\n"
+            "                state['factors'] = [torch.zeros(1 << 16, device='cuda')]\n"
+            "            state['moment'].codes.add_(1); state['moment'].scale.add_(1); state['factors'][0].add_(1)\n"
+            "            weight.data.add_(weight.grad, alpha=-1)\n"
+            "net = torch.nn.Sequential(torch.nn.Linear(1024, 1024, bias=False)).cuda()\n"
+            "optimizer = Small(net.parameters())\n"
+            "while True:\n    net(torch.ones(8, 1024, device='cuda')).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n")
+        done = self.run_program("--by", "module", command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with gzip.open(self.file) as file:
+            states = {one["name"]: one["bytes"] for one in json.loads(file.read())["data"] if one["kind"] == "optimizer-state"}
+        self.assertEqual(states, {"0.weight.moment.codes": 1 << 20, "0.weight.moment.scale": 4 << 14, "0.weight.factors.0": 4 << 16})
+        rows = {row["module"]: row for row in json.loads(done.stdout)["ranks"][0]["modules"]}
+        self.assertEqual(rows["0"]["optimizer_bytes"], sum(states.values()))
+
     # With bounds that a small program reaches.
     def test_very_many_operators_are_joined_while_they_run(self):
         path = self.folder / "program.py"
