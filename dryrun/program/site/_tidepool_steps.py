@@ -23,6 +23,7 @@ STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which do
 COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
 READ_ALONE = ("send", "barrier")  # of them
 PRODUCTS = ("mm", "bmm")
+LENGTHS = ("input_lengths", "target_lengths")  # of the CTC loss
 AROUND = ("/_compile.py", "/eval_frame.py")  # files of PyTorch that call this one in some versions, in programs that import the compiler
 
 
@@ -319,6 +320,7 @@ def mode_of(steps, device=None):
                     steps.layers.place(is_backward)
                 return function(*arguments, **named)
             place = steps.layers.place(is_backward)
+            function, arguments = with_numbers(torch, function, arguments)
             begin = position(device), clock(device)
             if function is torch.ops.aten.add.Tensor and self.adds_bias(arguments):
                 function = torch.ops.aten.add_.Tensor
@@ -373,6 +375,15 @@ def is_of_host(torch, function, arguments, named):
             return False
         has_tensors = True
     return has_tensors or device is not None
+
+
+def with_numbers(torch, function, arguments):
+    """Returns the CTC loss with lengths as numbers, which PyTorch reads from their tensors where there is no mode: it would ask for all tensors
+    on the GPU."""
+    if function not in (torch.ops.aten._ctc_loss.Tensor, torch.ops.aten._ctc_loss_backward.Tensor):
+        return function, arguments
+    names = [argument.name for argument in function._schema.arguments]
+    return function._overloadpacket.default, [value.tolist() if name in LENGTHS else value for name, value in zip(names, arguments)]
 
 
 def call_of_program():
