@@ -5,6 +5,7 @@ Each request for memory that outlives an operator is a datum, and the record tel
 its uses. Memory that the program holds longer is read by a task of no time at its end, so the graph takes the memory that the run
 took.
 """
+import bisect
 import contextlib
 import gc
 import gzip
@@ -132,6 +133,7 @@ class Graph:
             raise DryRunError(f"the record of memory has {self.replay.requested} bytes at the end of step {step['number']}, and PyTorch "
                               f"{step['requested_bytes']}: there is no graph")
         self.end_backward()
+        self.fill_outside()
         self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
         for task in self.tasks:
@@ -205,6 +207,21 @@ class Graph:
         last = max((task.number for task in self.tasks if task.phase == "backward"), default=len(self.tasks))
         for task in self.tasks[last + 1:]:
             task.phase = "update"
+
+    def fill_outside(self):
+        """Lets code between two operators write the memory that one made without values and the next one reads, as kernels of an extension do: it
+        must not be made again without that code."""
+        outside = [task.number for task in self.tasks if task.operator == OUTSIDE]
+        for datum in self.data:
+            made_by = datum.writer
+            if made_by is None or made_by.operator not in EMPTY or not datum.users or datum in datum.users[0].updates:
+                continue
+            at = bisect.bisect_left(outside, datum.users[0].number) - 1
+            if at >= 0 and outside[at] > made_by.number:
+                made_by.writes.remove(datum)
+                made_by.is_left_out = not made_by.writes
+                datum.writer = datum.begin = self.tasks[outside[at]]
+                datum.writer.writes.append(datum)
 
     def find_kinds(self):
         step = self.step

@@ -138,6 +138,23 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(tasks["1.b train.py:1 end"]["algorithms"][0]["seconds"], 0)
         self.assertEqual(tasks["3.d train.py:1"]["reads"], ["d2", "d1"])
 
+    # The kernel of an extension, for which `empty_like` made memory.
+    def test_code_outside_of_operators_writes_what_was_made_without_values(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.run("empty_like", makes=(2,), seconds=0)
+        program.now += 2_000_000
+        program.run("empty", makes=(3,), seconds=0)
+        program.run("copy_", uses=(2,), changes=(3,))
+        program.run("loss", "backward", uses=(1, 2, 3), makes=(4,))
+        found = program.file()
+        tasks = named(found["tasks"])
+        self.assertEqual(list(tasks), ["0.mm train.py:1", "2.outside", "4.copy_ train.py:1", "5.loss train.py:1"])
+        self.assertEqual((tasks["2.outside"]["writes"], tasks["2.outside"]["may_rerun"], tasks["2.outside"]["algorithms"][0]["seconds"]),
+                         (["d1"], False, 2e-3))
+        self.assertTrue(tasks["4.copy_ train.py:1"]["may_rerun"])
+
     def test_changes_in_place_may_run_again_where_there_is_room(self):
         for most, may_rerun in ((4, True), (0, False)):
             program = Program()
