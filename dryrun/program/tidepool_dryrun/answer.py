@@ -294,7 +294,7 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
-            "host": on_host(read), "assumed": [place for process in read for place in process["assumed"]],
+            "host": on_host(read), "waiting_optimizers": sorted({name for process in read for name in process["waiting"]}), "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

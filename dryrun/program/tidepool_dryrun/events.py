@@ -1,9 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the requests for memory of a device from PyTorch's snapshot, which holds the last events of a long run."""
+import contextlib
 import dataclasses
+import gc
 import pickle
 
 LOST = "lost_events"  # of a snapshot: the number of requests and frees of each device before those that it holds
+
+
+@contextlib.contextmanager
+def without_collection():
+    """Pauses Python's search for cycles, which takes longer than all else where very many objects are made."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclasses.dataclass
@@ -14,6 +28,7 @@ class Record:
     begin: int = 0  # the position from which on all are known
 
 
+@without_collection()
 def read(snapshot, device):
     """Returns the record of a device in the file of a snapshot."""
     with open(snapshot, "rb") as file:

@@ -6,8 +6,6 @@ its uses. Memory that the program holds longer is read by a task of no time at i
 took.
 """
 import bisect
-import contextlib
-import gc
 import gzip
 import json
 import pathlib
@@ -23,18 +21,6 @@ OUTSIDE = "outside"  # the name of tasks between two operators
 MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
 OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False, "is_cached": False}  # code that PyTorch's dispatcher does not see
-
-
-@contextlib.contextmanager
-def without_collection():
-    """Pauses Python's search for cycles, which takes longer than all else where very many objects are made."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def rounded(bytes_):
@@ -413,13 +399,13 @@ def peak_of(step, record):
     return replay.advance(step["end"])[2]
 
 
-@without_collection()
+@events.without_collection()
 def make(rank):
     """Returns the graph of the step that the process of a rank noted."""
     return Graph(*step_of(rank))
 
 
-@without_collection()
+@events.without_collection()
 def write(graph, name, gpu, peak, file):
     """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     data, tasks = entries(graph, lambda task: task.seconds)

@@ -561,7 +561,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "waiting": [], "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300, "workers": {"1": 2 << 30, "77": 40}}, "snapshot": str(self.snapshot),
                    "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "lost_events": 0, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
@@ -679,6 +679,13 @@ class AnswerTest(unittest.TestCase):
         del contents["lost_events"]
         self.snapshot.write_bytes(pickle.dumps(contents))
         self.assertEqual((len(events.read(self.snapshot, 0).events), events.read(self.snapshot, 0).begin), (4, 0))
+
+    def test_an_optimizer_without_a_step_is_told(self):
+        self.write(waiting=["SGD", "Adam"])
+        self.write(1, waiting=["Adam"])
+        found = self.collect()
+        self.assertEqual(found["waiting_optimizers"], ["Adam", "SGD"])
+        self.assertIn("  not reached       the first step of Adam, SGD, which may take more memory: more --steps", text.lines(found, "train.py"))
 
     def test_a_plan_of_nothing_takes_no_memory(self):
         tool = unittest.mock.Mock(ask=lambda *arguments: {"policies": []})

@@ -355,6 +355,19 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
 
     # One optimizer steps once with each batch.
+    # A critic takes five steps for one of the generator. Another optimizer has weights that the critic's updates.
+    def test_an_optimizer_that_made_no_step_is_told(self):
+        command = self.program(
+            "import torch\n"
+            "critic, generator = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 8).cuda()\n"
+            "first, other = torch.optim.SGD(critic.parameters()), torch.optim.RMSprop(critic.parameters())\n"
+            "second = torch.optim.Adam(generator.parameters())\n"
+            "for step in range(12):\n"
+            "    critic(generator(torch.ones(4, 8, device='cuda'))).sum().backward()\n"
+            "    (second if step % 6 == 5 else first).step()\n")
+        self.assertEqual(answer(command=command)["waiting_optimizers"], ["Adam"])
+        self.assertEqual(answer("--steps", "6", command=command)["waiting_optimizers"], [])
+
     def test_the_steps_of_lightnings_search_for_a_batch_do_not_count(self):
         module = self.folder / "lightning" / "pytorch" / "tuner" / "batch_size_scaling.py"
         module.parent.mkdir(parents=True)
