@@ -200,6 +200,7 @@ class Run:
 
 def leave(status):
     """Ends the process at once. Workers of data loaders would complain about it, and PyTorch about their end."""
+    give_back_locks()
     if "multiprocessing" in sys.modules:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -208,6 +209,15 @@ def leave(status):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def give_back_locks():
+    """Removes the locks of extensions that the program builds: PyTorch keeps a file for each, and later runs would wait for it without end."""
+    module = sys.modules.get("torch.utils.file_baton")
+    for one in gc.get_objects() if module else ():
+        if type(one) is module.FileBaton and one.fd is not None:
+            with contextlib.suppress(OSError):
+                os.remove(one.lock_file_path)
 
 
 def stack_of_caller():

@@ -1132,6 +1132,24 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual(place["frame"], f"{command[1]}:4")
         self.assertIn("/threading.py:", place["innermost"])
 
+    # PyTorch has a file for each extension that it builds, and waits for ever where one is left.
+    def test_an_interrupt_gives_the_lock_of_an_extension_back(self):
+        lock = self.folder / "lock"
+        command = self.program(
+            "import sys, threading, torch\n"
+            "from torch.utils.file_baton import FileBaton\n"
+            "torch.cuda.init()\n"
+            f"baton = FileBaton({str(lock)!r})\n"
+            "print('acquired', baton.try_acquire(), file=sys.stderr, flush=True)\n"
+            "threading.Event().wait()\n")
+        with subprocess.Popen([TOOL, "dryrun", "--", *command], stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
+            self.assertTrue(any("acquired True" in line for line in run.stderr))
+            self.assertTrue(lock.exists())
+            run.send_signal(signal.SIGINT)
+            run.communicate()
+        self.assertFalse(lock.exists())
+
     def test_the_program_ends_where_the_command_is_killed(self):
         command = self.program(
             "import os, sys, time, torch\n"

@@ -7,6 +7,7 @@ graph_test.py TOOL PYTHON
 import gzip
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,43 @@ RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
 PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
             ("resnet", "--ema", "--optimizer", "RMSprop"))
+
+
+EXTENSION = """
+import torch
+from torch.utils.cpp_extension import load_inline
+DECLARED = "#include <cstdint>\\n#include <pybind11/pybind11.h>\\nvoid twice(std::int64_t x, std::int64_t y, std::int64_t count);"
+DEFINED = '''
+#include <cstdint>
+__global__ void Twice(const float* x, float* y, std::int64_t count) {
+  const std::int64_t i = blockIdx.x * 256L + threadIdx.x;
+  if (i < count) y[i] = 2 * x[i];
+}
+void twice(std::int64_t x, std::int64_t y, std::int64_t count) {
+  Twice<<<(count + 255) / 256, 256>>>(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), count);
+}
+'''
+extension = load_inline("tidepool_twice", DECLARED, DEFINED, functions=["twice"], with_pytorch_error_handling=False, no_implicit_headers=True,
+                        build_directory=FOLDER)
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x): return twice(x)
+    @staticmethod
+    def backward(context, gradient): return twice(gradient.contiguous())
+
+def twice(x):
+    y = torch.empty_like(x)
+    extension.twice(x.data_ptr(), y.data_ptr(), x.numel())
+    return y
+
+layers = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Linear(1024, 1024)).cuda()
+optimizer = torch.optim.AdamW(layers.parameters())
+while True:
+    layers[1](Twice.apply(layers[0](torch.ones(1024, 1024, device="cuda")))).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 
 
 def ask(*words):
@@ -168,6 +206,28 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(states, {"0.weight.moment.codes": 1 << 20, "0.weight.moment.scale": 4 << 14, "0.weight.factors.0": 4 << 16})
         rows = {row["module"]: row for row in json.loads(done.stdout)["ranks"][0]["modules"]}
         self.assertEqual(rows["0"]["optimizer_bytes"], sum(states.values()))
+
+    # The extension launches its kernel outside of PyTorch's operators, in the forward pass and in the backward pass.
+    def test_the_kernel_of_an_extension_is_one_task(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        version = subprocess.run([PYTHON, "-c", "import torch; print(torch.version.cuda)"], capture_output=True, text=True, check=True).stdout.split(".")[0]
+        if not (shutil.which("c++") and shutil.which("ninja") and pathlib.Path(nvcc).exists()):
+            self.skipTest("no c++, ninja or nvcc")
+        if f"release {version}." not in subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout:
+            self.skipTest(f"nvcc is not that of CUDA {version}")
+        path = self.folder / "program.py"
+        path.write_text(EXTENSION.replace("FOLDER", repr(str(self.folder))))
+        done = self.run_program("--time-limit", "30m", command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["graph"]["peak_bytes"], found["peak_live_bytes"])
+        with gzip.open(self.file) as file:
+            made = json.loads(file.read())
+        sizes = {one["name"]: one["bytes"] for one in made["data"]}
+        kernels = [task for task in made["tasks"] if task["operation"] == "outside" and task["phase"] != "update"]
+        self.assertEqual([(task["phase"], task["may_rerun"], [sizes[name] for name in task["writes"]]) for task in kernels],
+                         [(phase, False, [4 << 20]) for phase in ("forward", "backward")])
+        self.assertTrue(all(task["algorithms"][0]["seconds"] > 0 for task in kernels))
 
     # Lengths are tensors of the host, as a data loader makes them, or of the GPU.
     def test_the_ctc_loss_takes_no_more_memory_with_a_graph(self):
