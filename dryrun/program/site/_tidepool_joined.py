@@ -3,9 +3,9 @@
 import itertools
 
 
-def pieces(places, most):
+def pieces(places, most, counts=None):
     """Returns the ranges of at most `most` groups of neighbours, or of one for each stretch of a phase. `places` are pairs of the phase and the
-    layer of each operator. Operators of one module are a group, those of the innermost modules first; a module much longer than others
+    layer of each operator, and `counts` how many operators each of them stands for: None: one. Operators of one module are a group, those of the innermost modules first; a module much longer than others
     is divided."""
     parts = {}
     paths = [parts.setdefault(place, (place[0], *filter(None, place[1].split(".")))) for place in places]
@@ -13,10 +13,11 @@ def pieces(places, most):
         whole = list(stretches(paths, 0, len(paths), depth))
         if len(whole) <= most:
             break
-    limit = -(-2 * len(paths) // most)
+    before = [0, *itertools.accumulate(counts or itertools.repeat(1, len(paths)))]
+    limit = -(-2 * before[-1] // most)
     while True:
-        found = [piece for begin, end in whole for piece in divided(paths, begin, end, depth, limit)]
-        if len(found) <= most or limit >= len(paths):
+        found = [piece for begin, end in whole for piece in divided(paths, before, begin, end, depth, limit)]
+        if len(found) <= most or limit >= before[-1]:
             return found
         limit *= 2
 
@@ -30,21 +31,22 @@ def stretches(paths, begin, end, depth):
         yield first, last + 1
 
 
-def divided(paths, begin, end, depth, limit):
-    """Yields a range, or parts of at most `limit` operators where it is longer: modules inside of it as far as they are short enough."""
-    if end - begin <= limit:
+def divided(paths, before, begin, end, depth, limit):
+    """Yields a range, or parts of at most `limit` operators where it has more: modules inside of it as far as they are short enough. `before` has the
+    operators before each place."""
+    if end - begin == 1 or before[end] - before[begin] <= limit:
         yield begin, end
         return
     is_deepest = all(len(path) <= depth for path in paths[begin:end])
     inner = ((at, at + 1) for at in range(begin, end)) if is_deepest else stretches(paths, begin, end, depth + 1)
     part = begin
     for first, last in inner:
-        if last - part > limit:
+        if before[last] - before[part] > limit:
             if first > part:
                 yield part, first
             part = first
-        if last - part > limit:
-            yield from divided(paths, first, last, depth + 1, limit)
+        if before[last] - before[part] > limit:
+            yield from divided(paths, before, first, last, depth + 1, limit)
             part = last
     if end > part:
         yield part, end

@@ -243,11 +243,12 @@ def has_other_code():
     return "torch._inductor.compile_fx" in sys.modules
 
 
-def fewer(operators):
-    """Returns notes of operators with those of neighbours joined by modules, where there are too many."""
-    groups = joined.pieces([operator[1:3] for operator in operators], MOST_NOTES // 2)
-    return [operators[begin] if end - begin == 1 else joined.joined(operators[begin:end], flags_of(may_rerun(operators[begin:end]), False, False, False))
-            for begin, end in groups]
+def fewer(operators, counts):
+    """Returns notes of operators with those of neighbours joined by modules, and how many operators each stands for."""
+    groups = joined.pieces([operator[1:3] for operator in operators], MOST_NOTES // 2, counts)
+    notes = [operators[begin] if end - begin == 1 else joined.joined(operators[begin:end], flags_of(may_rerun(operators[begin:end]), False, False, False))
+             for begin, end in groups]
+    return notes, [sum(counts[begin:end]) for begin, end in groups]
 
 
 def may_rerun(operators):
@@ -303,6 +304,7 @@ def mode_of(steps, device=None):
 
         def begin_step(self):
             self.operators, self.names = [], []
+            self.counts = []  # how many operators each of the notes stands for
             self.product = None, 0  # the call that made the last product of matrices, and its address
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
@@ -341,8 +343,9 @@ def mode_of(steps, device=None):
                     any(not one.is_cuda and one.dim() > 0 for one in used),
                     name == "_to_copy" and is_cached(torch, used[0]))))
             self.names.append(name)
+            self.counts.append(1)
             if len(self.operators) > MOST_NOTES:
-                self.operators = fewer(self.operators)
+                self.operators, self.counts = fewer(self.operators, self.counts)
             return result
 
         def adds_bias(self, arguments):

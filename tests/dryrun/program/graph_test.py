@@ -333,7 +333,8 @@ class GraphTest(unittest.TestCase):
 def with_fewer_notes(program, most):
     """Returns the graph of a program of which operators were joined while they ran."""
     with unittest.mock.patch.object(_tidepool_steps, "MOST_NOTES", 2 * most):
-        fewer = _tidepool_steps.fewer(program.operators)
+        fewer, counts = _tidepool_steps.fewer(program.operators, [1] * len(program.operators))
+    assert sum(counts) == len(program.operators)
     program.step["joined"] = len(program.operators) - len(fewer)
     program.operators = fewer
     return program.graph()
@@ -409,6 +410,11 @@ class ModulesTest(unittest.TestCase):
             self.assertEqual([found[0][0], *(end for _, end in found)], [*(begin for begin, _ in found), len(places)])
             self.assertTrue(most / 3 < len(found) <= most, (most, len(found)))
             self.assertTrue(all(len({phase for phase, _ in places[begin:end]}) == 1 for begin, end in found))
+        # Operators that were joined before are not joined again as if they were one.
+        counts = [400] * 10 + [1] * 4000
+        found = _tidepool_joined.pieces([("forward", f"cells.{number % 8}") for number in range(len(counts))], 50, counts)
+        self.assertLessEqual(len(found), 50)
+        self.assertLessEqual(max(sum(counts[begin:end]) for begin, end in found), 800)
         self.assertEqual(_tidepool_joined.common(["a.b.c", "a.b", "a.b.d"]), "a.b")
         self.assertEqual(_tidepool_joined.common(["a.b", "c"]), "")
 
