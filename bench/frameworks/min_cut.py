@@ -6,7 +6,7 @@ The partitioner chooses the data that the forward pass keeps, for each activatio
 graph, with a task for each operator that runs again, and `tidepool simulate` gives its peak and its time. The policies get the joint
 graph. Nothing is computed: tensors of the CPU play the part of a GPU, with 400 TFLOP/s, 2.5 TB/s, 5 us for each operator, and a link
 of 50 GB/s. Needs the Python package and PyTorch.
-usage: min_cut.py TOOL MODEL BATCH [SHARE...]     MODEL: gpt2-small, gpt2-medium or resnet-50 of tests/frameworks/torch_compile
+usage: min_cut.py TOOL MODEL BATCH [SHARE...]     MODEL: one of LARGE in tests/frameworks/torch_compile/models.py
 """
 import copy
 import json

@@ -7,6 +7,7 @@ _CHECKPOINTS, which _tidepool_steps.py reads.
 """
 import atexit
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -154,7 +155,7 @@ class Run:
                   "out_of_memory": self.out_of_memory, "caught_out_of_memory": self.refusals, "error": self.error,
                   "error_frame": self.error_frame, "failed_rank": self.failed_rank, "stopped_at": place_of_stop() if reason == "time" else None,
                   "visible_devices": self.visible_devices, "devices": [], "host": host.answer(),
-                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None,
+                  "pinned": self.pinned.answer() if self.pinned else {"peak_bytes": 0}, "snapshot": None, "waiting": self.waiting_optimizers(torch) if reason == "steps" else [],
                   "assumed": self.assumptions.answer() if self.assumptions else [],
                   "convolution_workspaces": workspaces.told("tidepoolConvolutionWorkspace")}
         path = os.path.join(self.folder, f"process-{self.process}")
@@ -166,6 +167,12 @@ class Run:
         with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(answer, file)
         os.replace(path + ".new", path + ".json")
+
+    def waiting_optimizers(self, torch):
+        """Returns the names of the optimizers that made no step, of weights that none of the others updates."""
+        stepped = {id(weight) for optimizer in self.steps_of for weight in steps.parameters_of(optimizer)}
+        others = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer) and one not in self.steps_of]
+        return sorted(type(one).__name__ for one in others if any(id(weight) not in stepped and weight.is_cuda for weight in steps.parameters_of(one)))
 
     def note_failure(self, error):
         """Notes an error of the dry run itself, or that there is no room for the answer."""
@@ -193,6 +200,7 @@ class Run:
 
 def leave(status):
     """Ends the process at once. Workers of data loaders would complain about it, and PyTorch about their end."""
+    give_back_locks()
     if "multiprocessing" in sys.modules:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -201,6 +209,15 @@ def leave(status):
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def give_back_locks():
+    """Removes the locks of extensions that the program builds: PyTorch keeps a file for each, and later runs would wait for it without end."""
+    module = sys.modules.get("torch.utils.file_baton")
+    for one in gc.get_objects() if module else ():
+        if type(one) is module.FileBaton and one.fd is not None:
+            with contextlib.suppress(OSError):
+                os.remove(one.lock_file_path)
 
 
 def stack_of_caller():
@@ -296,6 +313,7 @@ def answer_at_signals(run, torch):
         while True:
             numbers = os.read(reader, 1)
             if numbers and numbers[0] == signal.SIGTERM and torch.cuda.is_initialized():
+                run.note("answers", "")
                 run.end("time")
 
     threading.Thread(target=answer, daemon=True).start()

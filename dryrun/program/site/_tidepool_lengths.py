@@ -11,6 +11,7 @@ class Lengths:
         self.replace(torch._VF, "split_with_sizes", self.split)
         self.replace(torch._VF, "_pack_padded_sequence", self.pack)
         self.replace(torch, "segment_reduce", self.reduce_segments)
+        self.replace(torch, "ctc_loss", self.ctc_loss)
         self.replace(torch.nn.AdaptiveLogSoftmaxWithLoss, "forward", self.divide_classes)
 
     # TorchScript has the operators all the same.
@@ -40,6 +41,13 @@ class Lengths:
     # The lengths decide no size, but have to add up.
     def reduce_segments(self, own, data, *arguments, **named):
         return own(data, *arguments, **{**named, "unsafe": True} if data.is_cuda else named)
+
+    # PyTorch reads the lengths itself, but while operators are noted it asks for all tensors on the GPU.
+    def ctc_loss(self, own, log_probs, targets, input_lengths, target_lengths, *options):
+        lengths = input_lengths, target_lengths
+        if all(isinstance(one, self.torch.Tensor) and one.is_cpu for one in lengths):
+            lengths = [one.tolist() for one in lengths]
+        return own(log_probs, targets, *lengths, *options)
 
     # Each cluster of classes asks which targets it has, and then for these.
     def divide_classes(self, own, layer, tensor, target):

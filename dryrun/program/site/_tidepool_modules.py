@@ -9,6 +9,8 @@ import threading
 import warnings
 import weakref
 
+from _tidepool_tensors import parts_of
+
 # Parts of paths that wrappers of PyTorch add.
 WRAPPERS = {"_fsdp_wrapped_module", "_orig_mod", "_checkpoint_wrapped_module"}
 MOST_SAMPLES = 100
@@ -113,10 +115,11 @@ class Modules:
     def _sample(self):
         found = {device: {} for device in self.devices}
 
-        def note(tensor, place, kind):
-            address, device = address_of(tensor)
-            if address and device in found:
-                found[device].setdefault(address, (*place, kind))
+        def note(value, place, kind):
+            for _, tensor in parts_of(self.torch, value):
+                address, device = address_of(tensor)
+                if address and device in found:
+                    found[device].setdefault(address, (*place, kind))
 
         places, parameters = {}, []
         for root, module in [(root, root.module()) for root in self.roots]:
@@ -131,13 +134,10 @@ class Modules:
         for optimizer in list(self.optimizers):
             parameters += [one for group in optimizer.param_groups for one in group["params"]]
             for parameter, state in optimizer.state.items():
-                for value in state.values() if isinstance(state, dict) else ():
-                    if isinstance(value, self.torch.Tensor):
-                        note(value, places.get(id(parameter), unnamed), "optimizer state")
+                note(state, places.get(id(parameter), unnamed), "optimizer state")
         for one in parameters:
             note(one, places.get(id(one), unnamed), "weights")
-            if one.grad is not None:
-                note(one.grad, places.get(id(one), unnamed), "gradients")
+            note(one.grad, places.get(id(one), unnamed), "gradients")
         for device, addresses in found.items():
             self.samples.append((device, self.recording.position(device), addresses))
             self.peaks[device] = self.recording.peak_bytes(device)
@@ -166,5 +166,4 @@ def address_of(tensor):
     try:
         return (tensor.untyped_storage().data_ptr(), tensor.device.index) if tensor.is_cuda else (0, None)
     except (NotImplementedError, RuntimeError):
-        local = getattr(tensor, "_local_tensor", None)  # of a distributed tensor
-        return (0, None) if local is None else address_of(local)
+        return 0, None

@@ -10,9 +10,11 @@ import pickle
 import sys
 import weakref
 
+import _tidepool_joined as joined
 import _tidepool_lines as lines
+from _tidepool_tensors import parts_of
 
-MOST_OPERATORS = 1_000_000
+MOST_NOTES = 200_000  # of operators of a step: of more, neighbours are joined, to half as many at most
 BEGIN = 4  # of position and time in the notes of an operator, before those of its end
 LARGEST = "-largest"  # of the file of the step that takes most memory
 # Operators with zeros for one of these numbers draw no random numbers.
@@ -21,6 +23,7 @@ STATISTICS = {"running_mean", "running_var"}  # of batch normalisation, which do
 COLLECTIVES = "c10d"  # the namespace of operators that change their first argument, of which their schemas do not tell
 READ_ALONE = ("send", "barrier")  # of them
 PRODUCTS = ("mm", "bmm")
+LENGTHS = ("input_lengths", "target_lengths")  # of the CTC loss
 AROUND = ("/_compile.py", "/eval_frame.py")  # files of PyTorch that call this one in some versions, in programs that import the compiler
 
 
@@ -52,8 +55,7 @@ class Steps:
         self.is_in_step += 1
         if self.mode is not None:
             for parameter in parameters_of(optimizer):
-                if parameter.grad is not None:
-                    self.gradients[address_of(parameter.grad)] = self.layers.name_of(parameter)
+                self.gradients.update(addresses_of(self.torch, parameter.grad, self.layers.name_of(parameter)))
 
     def updates_end(self):
         self.is_in_step = max(0, self.is_in_step - 1)
@@ -74,9 +76,8 @@ class Steps:
 
     def keep(self, number, mode):
         """Writes the step, in the place of the one before. A step that takes more memory than all before stays beside later ones."""
-        names = [one[0] for one in mode.operators]
-        step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, names)}
-        self.before = names
+        step = {**self.notes(mode), "number": number, "differs_from_before": None if self.before is None else difference(self.before, mode.names)}
+        self.before = mode.names
         replace(self.path, step)
         # In a further run the first step may lack the change that is tried, so it must not take the place of the last one.
         if self.has_new_peak() and not self.checkpoints and not self.is_in_budget:
@@ -86,13 +87,13 @@ class Steps:
         """Returns the operators of the step that ends now, and the names of its memory."""
         end = self.recording.position(mode.device)
         return {"device": mode.device, "begin": mode.begin, "end": end,
-                "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "left_out": mode.left_out,
-                "weights": {**{address_of(parameter): self.layers.name_of(parameter) for optimizer in self.optimizers
-                               for parameter in parameters_of(optimizer)}, **self.layers.weights()},
+                "clock": (mode.begin_clock, self.clock(mode.device)), "span": (mode.begin_span, self.end_of_work(mode.device)), "operators": with_ends(mode.operators, end), "joined": len(mode.names) - len(mode.operators),
+                "weights": {**{address: name for optimizer in self.optimizers for parameter in parameters_of(optimizer)
+                               for address, name in addresses_of(self.torch, parameter, self.layers.name_of(parameter)).items()}, **self.layers.weights()},
                 "requested_bytes": self.recording.requested_bytes(mode.device), "buffers": self.layers.buffers(), "gradients": self.gradients,
-                "states": {address_of(value): (self.layers.name_of(parameter), name, str(value.dtype), type(optimizer).__name__)
+                "states": {address_of(value): (self.layers.name_of(parameter), name.strip("."), str(value.dtype), type(optimizer).__name__)
                            for optimizer in self.optimizers for parameter, state in optimizer.state.items()
-                           for name, value in state.items() if isinstance(value, self.torch.Tensor) and value.is_cuda},
+                           for name, value in parts_of(self.torch, state) if value.is_cuda},
                 "optimizers": sorted(type(optimizer).__name__ for optimizer in self.optimizers),
                 "models": self.layers.models()}
 
@@ -119,8 +120,12 @@ def address_of(tensor):
         storage = tensor.untyped_storage()
         return storage._cdata if storage.device.type == "meta" else storage.data_ptr()  # one without memory has no address
     except (NotImplementedError, RuntimeError):
-        local = getattr(tensor, "_local_tensor", None)  # of a distributed tensor
-        return 0 if local is None else address_of(local)
+        return 0
+
+
+def addresses_of(torch, value, name):
+    """Returns the addresses of the memory of a value on a GPU, with the names of its parts."""
+    return {address_of(part): own for own, part in parts_of(torch, value, name) if part.is_cuda}
 
 
 def modes_of_program():
@@ -157,6 +162,7 @@ class Layers:
         self.paths = {}  # by the identity of a module
         self.names = {}  # by the identity of a parameter
         self.of_sequence = {}
+        self.places = {}  # one object for all operators of a place
 
     def begin(self):
         self.of_sequence = {}
@@ -175,10 +181,13 @@ class Layers:
         return sorted(type(root).__name__ for root in self.roots if any(True for _ in root.parameters()))
 
     def weights(self):
-        return {address_of(parameter): name for root in self.roots for name, parameter in root.named_parameters() if parameter.is_cuda}
+        return self._addresses(root.named_parameters() for root in self.roots)
 
     def buffers(self):
-        return {address_of(buffer): name for root in self.roots for name, buffer in root.named_buffers() if buffer.is_cuda}
+        return self._addresses(root.named_buffers() for root in self.roots)
+
+    def _addresses(self, named):
+        return {address: own for tensors in named for name, tensor in tensors for address, own in addresses_of(self.torch, tensor, name).items()}
 
     def run_again(self, paths):
         """Lets modules keep their input alone, and run again in the backward pass."""
@@ -195,6 +204,7 @@ class Layers:
             number = node._sequence_nr() if node is not None else None
             return self.of_sequence.get(number, ("", ""))
         found = self.of_stack()
+        found = self.places.setdefault(found, found)
         self.of_sequence[self.torch._C._autograd._get_sequence_nr() - 1] = found
         return found
 
@@ -231,6 +241,18 @@ def leave_alone(torch, function):
 def has_other_code():
     """Returns whether code between two operators may ask for memory: that of Inductor does. Optimizers import the compiler without use."""
     return "torch._inductor.compile_fx" in sys.modules
+
+
+def fewer(operators, counts):
+    """Returns notes of operators with those of neighbours joined by modules, and how many operators each stands for."""
+    groups = joined.pieces([operator[1:3] for operator in operators], MOST_NOTES // 2, counts)
+    notes = [operators[begin] if end - begin == 1 else joined.joined(operators[begin:end], flags_of(may_rerun(operators[begin:end]), False, False, False))
+             for begin, end in groups]
+    return notes, [sum(counts[begin:end]) for begin, end in groups]
+
+
+def may_rerun(operators):
+    return all(operator[-1]["may_rerun"] for operator in operators)
 
 
 def with_ends(operators, end):
@@ -281,9 +303,9 @@ def mode_of(steps, device=None):
             self.begin_step()
 
         def begin_step(self):
-            self.operators = []
+            self.operators, self.names = [], []
+            self.counts = []  # how many operators each of the notes stands for
             self.product = None, 0  # the call that made the last product of matrices, and its address
-            self.left_out = 0
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
 
@@ -300,6 +322,7 @@ def mode_of(steps, device=None):
                     steps.layers.place(is_backward)
                 return function(*arguments, **named)
             place = steps.layers.place(is_backward)
+            function, arguments = with_numbers(torch, function, arguments)
             begin = position(device), clock(device)
             if function is torch.ops.aten.add.Tensor and self.adds_bias(arguments):
                 function = torch.ops.aten.add_.Tensor
@@ -310,9 +333,6 @@ def mode_of(steps, device=None):
             if name in PRODUCTS:
                 self.product = call_of_program(), address_of(result)
             end = position(device) if has_other_code() else None, clock(device)
-            if len(self.operators) >= MOST_OPERATORS:
-                self.left_out += 1
-                return result
             used = list(tensors_of(torch, (*arguments, *named.values())))
             written = written_by(function, arguments, named)
             self.operators.append((
@@ -322,6 +342,10 @@ def mode_of(steps, device=None):
                     bool(written) and set(written) <= STATISTICS and is_training(function, arguments, named),
                     any(not one.is_cuda and one.dim() > 0 for one in used),
                     name == "_to_copy" and is_cached(torch, used[0]))))
+            self.names.append(name)
+            self.counts.append(1)
+            if len(self.operators) > MOST_NOTES:
+                self.operators, self.counts = fewer(self.operators, self.counts)
             return result
 
         def adds_bias(self, arguments):
@@ -354,6 +378,15 @@ def is_of_host(torch, function, arguments, named):
             return False
         has_tensors = True
     return has_tensors or device is not None
+
+
+def with_numbers(torch, function, arguments):
+    """Returns the CTC loss with lengths as numbers, which PyTorch reads from their tensors where there is no mode: it would ask for all tensors
+    on the GPU."""
+    if function not in (torch.ops.aten._ctc_loss.Tensor, torch.ops.aten._ctc_loss_backward.Tensor):
+        return function, arguments
+    names = [argument.name for argument in function._schema.arguments]
+    return function._overloadpacket.default, [value.tolist() if name in LENGTHS else value for name, value in zip(names, arguments)]
 
 
 def call_of_program():

@@ -20,6 +20,8 @@ def _load(name):
 _load("_tidepool_lines")
 _load("_tidepool_conditions")
 _load("_tidepool_assumed")
+_load("_tidepool_joined")
+_load("_tidepool_tensors")
 _load("_tidepool_steps")
 _load("_tidepool_checks")
 _load("_tidepool_imports")

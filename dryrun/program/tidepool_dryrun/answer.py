@@ -9,6 +9,7 @@ from .errors import DryRunError
 
 
 PREFIX = "tidepool: "  # of errors
+CLOSE = 1.01  # PyTorch counts whole blocks, so its own peak may be a little larger
 
 
 class Tool:
@@ -104,12 +105,15 @@ def of_device(process, device, held, tool):
     # The model serves each request, so its answers would be larger than the memory that there is where one was refused.
     if process["out_of_memory"] or process["caught_out_of_memory"] or not device["is_modelled"]:
         model = {}
+    # Null without recorded events of the device. Then it is the memory that is live at the end.
+    live = here["peak_live_bytes"] or here["live_bytes"]
+    lost, most = device["lost_events"], device["max_memory_allocated"]
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
     orders = [] if device["is_expandable"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
-            # Null without recorded events of the device. Then it is the memory that is live at the end.
-            "peak_live_bytes": here["peak_live_bytes"] or here["live_bytes"], "peak_reserved_bytes": reserved,
+            "peak_live_bytes": most if lost and most > CLOSE * live else live,
+            "lost_events": lost, "peak_reserved_bytes": reserved,
             "max_memory_allocated": device["max_memory_allocated"],
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
@@ -302,7 +306,7 @@ def answer_of(read, ranks, shared, finished):
             "out_of_memory": failed[0] if failed else None,
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
-            "host": on_host(read), "assumed": [place for process in read for place in process["assumed"]],
+            "host": on_host(read), "waiting_optimizers": sorted({name for process in read for name in process["waiting"]}), "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

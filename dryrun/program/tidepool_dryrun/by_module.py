@@ -7,7 +7,7 @@ import pathlib
 import pickle
 import re
 
-from . import where
+from . import events, where
 
 KINDS = {"weights": "weights_bytes", "gradients": "gradients_bytes", "optimizer state": "optimizer_bytes"}
 OTHER = "activations_bytes"
@@ -15,34 +15,23 @@ PURPOSE = "purpose"  # the file of a frame that names the purpose of a request
 BACKWARD, OUTSIDE = "(backward)", "(outside of modules)"  # in the place of a module
 
 
-def positions(events):
-    """Yields each request or free with the number of those before it."""
-    position = 0
-    for event in events:
-        if event["action"] in ("alloc", "free_completed"):
-            yield position, event
-            position += 1
-
-
-def labels(events, samples):
+def labels(record, samples):
     """Returns the module and the kind of requests that were weights, gradients or optimizer state, by their positions. A sample has the
     addresses of these at a position."""
     found, live, samples = {}, {}, sorted(samples, key=lambda sample: sample[0])
-    end = 0
 
     def take(sample):
         for address, label in sample[1].items():
             if address in live:
                 found.setdefault(live[address], label)
 
-    for position, event in positions(events):
+    for position, event in enumerate(record.events, record.offset):
         while samples and samples[0][0] <= position:
             take(samples.pop(0))
         if event["action"] == "alloc":
             live[event["addr"]] = position
         else:
             live.pop(event["addr"], None)
-        end = position
     for sample in samples:
         take(sample)
     return found
@@ -56,12 +45,12 @@ def module_at(marks, starts, position, event):
     return OUTSIDE if any(frame["filename"] != PURPOSE for frame in event.get("frames", ())) else BACKWARD
 
 
-def table(events, marks, samples):
+def table(record, marks, samples):
     """Returns the modules with their bytes at the peak, the largest first."""
-    known, starts = labels(events, samples), [position for position, _ in marks]
-    numbered = {id(event): position for position, event in positions(events)}
+    known, starts = labels(record, samples), [position for position, _ in marks]
+    numbered = {id(event): position for position, event in enumerate(record.events, record.offset)}
     rows = {}
-    for event in where.live_at_peak(events):
+    for event in where.live_at_peak(record.events):
         position = numbered[id(event)]
         module, kind = known.get(position, ("", None))
         module = module or module_at(marks, starts, position, event)
@@ -76,11 +65,10 @@ def answer(snapshot, device):
     notes = pathlib.Path(snapshot).with_suffix(".modules")
     if not notes.exists():
         return None
-    with open(snapshot, "rb") as file:
-        events = pickle.load(file)["device_traces"][device]
+    record = events.read(snapshot, device)
     found = pickle.loads(notes.read_bytes())
     samples = [(position, addresses) for number, position, addresses in found["samples"] if number == device]
-    return table(events, found["marks"].get(device, []), samples)
+    return table(record, found["marks"].get(device, []), samples)
 
 
 def alike(rows):

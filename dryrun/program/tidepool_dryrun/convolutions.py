@@ -3,7 +3,7 @@
 
 The workspaces of the run have sizes that hardly any tensor has, so they are found among the recorded requests.
 """
-import pickle
+from . import events
 
 GRAIN = 512  # of blocks
 
@@ -12,13 +12,11 @@ def rounded(size):
     return (size + GRAIN - 1) // GRAIN * GRAIN
 
 
-def peak_live(events, workspaces):
+def peak_live(record, workspaces):
     """Returns the most bytes in use if each request of a size in `workspaces` has the bytes there, and their number."""
     live = peak = count = 0
-    for event in events:
+    for event in record:
         action, size = event["action"], event["size"]
-        if action not in ("alloc", "free_completed"):
-            continue
         if size in workspaces:
             size = workspaces[size]
             count += action == "alloc"
@@ -32,13 +30,12 @@ def answer(snapshot, device, workspaces):
     that a convolution took, and the most that one of its algorithms takes."""
     if not workspaces:
         return None
-    with open(snapshot, "rb") as file:
-        events = pickle.load(file)["device_traces"][device]
-    peak, count = peak_live(events, {bytes_: bytes_ for bytes_, _ in workspaces})
+    record = events.read(snapshot, device).events
+    peak, count = peak_live(record, {bytes_: bytes_ for bytes_, _ in workspaces})
     if count == 0:
         return None
     return {"workspace_bytes": rounded(max(bytes_ for bytes_, _ in workspaces)), "calls": count,
             "large_workspace_bytes": rounded(max(largest for _, largest in workspaces)),
-            "large_peak_live_bytes": peak_live(events, dict(workspaces))[0],
-            "no_workspace_peak_live_bytes": peak_live(events, {bytes_: 0 for bytes_, _ in workspaces})[0],
+            "large_peak_live_bytes": peak_live(record, dict(workspaces))[0],
+            "no_workspace_peak_live_bytes": peak_live(record, {bytes_: 0 for bytes_, _ in workspaces})[0],
             "peak_live_bytes": peak}

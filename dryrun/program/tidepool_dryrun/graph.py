@@ -5,14 +5,13 @@ Each request for memory that outlives an operator is a datum, and the record tel
 its uses. Memory that the program holds longer is read by a task of no time at its end, so the graph takes the memory that the run
 took.
 """
-import contextlib
-import gc
+import bisect
 import gzip
 import json
 import pathlib
 import pickle
 
-from . import modules
+from . import events, modules
 from .errors import DryRunError
 
 BLOCK = 512  # bytes: PyTorch takes whole ones
@@ -22,18 +21,6 @@ OUTSIDE = "outside"  # the name of tasks between two operators
 MOST_TASKS = 50_000  # of more operators, neighbours are joined: policies take as long as the tasks are many
 NAMED_DIFFERENCE = 0.01  # a share of the peak or of the time
 OPAQUE = {"may_rerun": False, "statistics": False, "from_host": False, "is_cached": False}  # code that PyTorch's dispatcher does not see
-
-
-@contextlib.contextmanager
-def without_collection():
-    """Pauses Python's search for cycles, which takes longer than all else where very many objects are made."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def rounded(bytes_):
@@ -48,6 +35,7 @@ class Datum:
         self.bytes = bytes_
         self.writer = self.begin = writer  # None: it is older than the step. Data from the host has a start alone
         self.death = None  # the task that ran last when it was freed; None: it outlives the step
+        self.freed_at = None  # the position of its end in the step
         self.users = []  # tasks, in order
         self.kind = self.name = None
         self.homes = {}  # where they differ from those of the kind
@@ -75,11 +63,11 @@ class Task:
 
 
 class Replay:
-    """The requests of a device, one after the other."""
+    """The requests of a device, one after the other. `record` is an events.Record."""
 
-    def __init__(self, events):
-        self.events = events
-        self.position = 0
+    def __init__(self, record):
+        self.events, self.offset = record.events, record.offset
+        self.position = record.offset
         self.live = {}  # data by address
         self.bytes = 0  # that are live, in blocks
         self.requested = 0
@@ -88,7 +76,7 @@ class Replay:
         """Returns the ends of groups of requests up to a position: frees end a group."""
         has_freed, ends = False, []
         for at in range(self.position, position):
-            is_request = self.events[at]["action"] == "alloc"
+            is_request = self.events[at - self.offset]["action"] == "alloc"
             if is_request and has_freed:
                 ends.append(at)
             has_freed = not is_request
@@ -97,7 +85,7 @@ class Replay:
     def advance(self, position):
         """Goes on to a position. Returns the data that was made, the data that was freed, and the most bytes on the way."""
         made, freed, most = [], [], self.bytes
-        for event in self.events[self.position:position]:
+        for at, event in enumerate(self.events[self.position - self.offset:position - self.offset], self.position):
             if event["action"] == "alloc":
                 datum = self.live[event["addr"]] = Datum(event["addr"], event["size"])
                 made.append(datum)
@@ -106,6 +94,7 @@ class Replay:
                 most = max(most, self.bytes)
             elif event["addr"] in self.live:
                 datum = self.live.pop(event["addr"])
+                datum.freed_at = at
                 freed.append(datum)
                 self.requested -= datum.bytes
                 self.bytes -= rounded(datum.bytes)
@@ -116,10 +105,10 @@ class Replay:
 class Graph:
     """The graph of a step. `peak` is the most memory of the run in it, and `peak_bytes` that of the graph."""
 
-    def __init__(self, step, events):
+    def __init__(self, step, record):
         self.step = step
         self.tasks = []
-        self.replay = Replay(events)
+        self.replay = Replay(record)
         self.replay.advance(step["begin"])
         self.peak = self.replay.bytes
         self.peak_bytes = 0
@@ -130,13 +119,14 @@ class Graph:
             raise DryRunError(f"the record of memory has {self.replay.requested} bytes at the end of step {step['number']}, and PyTorch "
                               f"{step['requested_bytes']}: there is no graph")
         self.end_backward()
+        self.fill_outside()
         self.data = [datum for datum in self.data if datum.death is None or datum.death not in (BEFORE, datum.writer)]
         self.find_kinds()
         for task in self.tasks:
             self.take_from_host(task)
             self.divide_updates(task)
-        self.operators = len(self.tasks)
-        if self.operators > MOST_TASKS:
+        self.operators = len(self.tasks) + step["joined"]
+        if len(self.tasks) > MOST_TASKS:
             modules.join(self, MOST_TASKS)
         for task in self.tasks:
             task.name = f"{task.number}.{task.operator}" + (f" {task.line}" if task.line else "")
@@ -165,8 +155,9 @@ class Graph:
 
     def run(self, task, position, used, written):
         older = {id(datum): datum for datum in map(self.replay.live.get, used) if datum}
-        changed = set(written)
         made, freed, most = self.replay.advance(position)
+        older = {key: datum for key, datum in older.items() if is_older(datum, used)}
+        changed = {datum.address for datum in older.values() if datum.address in written and is_older(datum, written)}
         if not made and not task.seconds and not any(datum.address in changed for datum in older.values()):
             self.end(freed)  # a view
             return
@@ -202,6 +193,21 @@ class Graph:
         last = max((task.number for task in self.tasks if task.phase == "backward"), default=len(self.tasks))
         for task in self.tasks[last + 1:]:
             task.phase = "update"
+
+    def fill_outside(self):
+        """Lets code between two operators write the memory that one made without values and the next one reads, as kernels of an extension do: it
+        must not be made again without that code."""
+        outside = [task.number for task in self.tasks if task.operator == OUTSIDE]
+        for datum in self.data:
+            made_by = datum.writer
+            if made_by is None or made_by.operator not in EMPTY or not datum.users or datum in datum.users[0].updates:
+                continue
+            at = bisect.bisect_left(outside, datum.users[0].number) - 1
+            if at >= 0 and outside[at] > made_by.number:
+                made_by.writes.remove(datum)
+                made_by.is_left_out = not made_by.writes
+                datum.writer = datum.begin = self.tasks[outside[at]]
+                datum.writer.writes.append(datum)
 
     def find_kinds(self):
         step = self.step
@@ -262,6 +268,11 @@ class Graph:
             live += difference
             task.workspace = max(0, task.most_live - live)
             self.peak_bytes = max(self.peak_bytes, live + task.workspace)
+
+
+def is_older(datum, firsts):
+    """Returns whether a datum was still there at the first use of its address, where operators were joined: later ones are of other data."""
+    return not isinstance(firsts, dict) or datum.freed_at is None or datum.freed_at >= firsts[datum.address]
 
 
 def divide(datum, task, name):
@@ -362,50 +373,39 @@ def step_of(rank):
         raise DryRunError(f"the program took {rank['steps']} step{'' if rank['steps'] == 1 else 's'} of an optimizer of PyTorch, so there is "
                           "no task graph: expected 2 complete ones, of which the first makes the state of the optimizer")
     step = read_step(path, rank)
-    events = events_of(snapshot, step["device"])
+    record = events.read(snapshot, step["device"])
     largest = path.with_name(path.name + LARGEST)
-    if largest.exists() and peak_of(step, events) < (1 - NAMED_DIFFERENCE) * rank["peak_live_bytes"]:
+    if largest.exists() and peak_of(step, record) < (1 - NAMED_DIFFERENCE) * rank["peak_live_bytes"]:
         other = {**read_step(largest, rank), "in_place_of": step["number"]}
-        step = max(step, other, key=lambda one: peak_of(one, events))
-    return step, events
+        step = max(step, other, key=lambda one: peak_of(one, record))
+    if step["begin"] < record.begin:
+        raise DryRunError(f"step {step['number']} has {step['end'] - step['begin']} requests and frees of memory, and PyTorch recorded the last "
+                          f"{step['end'] - record.begin} of them: there is no graph, expected shorter sequences or fewer micro-batches")
+    return step, record
 
 
 def read_step(path, rank):
     step = pickle.loads(path.read_bytes())
-    if step["left_out"]:
-        count = step["left_out"] + len(step["operators"])
-        raise DryRunError(f"step {step['number']} has {count} operators, expected at most {len(step['operators'])}: shorter sequences "
-                          "or fewer micro-batches")
     if step["device"] != rank["device"]:
         raise DryRunError(f"the optimizer steps on device {step['device']}, and device {rank['device']} takes most memory: a task graph "
                           "has one device, expected a process for each")
     return step
 
 
-def peak_of(step, events):
-    """Returns the most live bytes of a step."""
-    replay = Replay(events)
+def peak_of(step, record):
+    """Returns the most live bytes of a step, as far as they are known."""
+    replay = Replay(record)
     replay.advance(step["begin"])
     return replay.advance(step["end"])[2]
 
 
-def events_of(snapshot, device):
-    with open(snapshot, "rb") as file:
-        return requests_of(pickle.load(file)["device_traces"][device])
-
-
-def requests_of(events):
-    """Returns the requests and frees among the events of a device."""
-    return [event for event in events if event["action"] in ("alloc", "free_completed")]
-
-
-@without_collection()
+@events.without_collection()
 def make(rank):
     """Returns the graph of the step that the process of a rank noted."""
     return Graph(*step_of(rank))
 
 
-@without_collection()
+@events.without_collection()
 def write(graph, name, gpu, peak, file):
     """Writes a graph into a file, and returns its part of the answer. `peak` is the most live memory of the run."""
     data, tasks = entries(graph, lambda task: task.seconds)

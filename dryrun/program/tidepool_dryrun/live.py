@@ -8,7 +8,7 @@ import pathlib
 import sys
 import types
 
-from . import gpus, graph
+from . import events, gpus, graph
 from .errors import DryRunError
 
 SITE = pathlib.Path(__file__).resolve().parent.parent / "site"
@@ -30,9 +30,9 @@ class Requests:
     def end(self):
         """Returns all requests and frees, and ends the record."""
         made = self.count() - self.first
-        events = self.torch.cuda.memory._snapshot()["device_traces"][self.device]
+        recorded = self.torch.cuda.memory._snapshot()["device_traces"][self.device]
         self.torch.cuda.memory._record_memory_history(enabled=None)
-        found = graph.requests_of(events)
+        found = events.requests_of(recorded)
         if len(found) < made:
             raise DryRunError(f"PyTorch recorded {len(found)} of {made} requests and frees of the step, expected all: its record was ended "
                               "or cleared in the step")
@@ -103,7 +103,7 @@ def notes_module():
 
 
 def record(torch, run_step):
-    """Runs a step and returns its notes and the requests for memory."""
+    """Runs a step and returns its notes and the record of memory."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
     steps, device = notes_module(), torch.cuda.current_device()
     torch.cuda.synchronize()
@@ -119,17 +119,14 @@ def record(torch, run_step):
         for hook in hooks:
             hook.remove()
         torch.cuda.synchronize()
-        events = requests.end()
-    return timed({**found, "number": 1, "differs_from_before": None}, events, clock), events
+        recorded = requests.end()
+    return timed({**found, "number": 1, "differs_from_before": None}, recorded, clock), events.Record(recorded)
 
 
 def write(run_step, path):
     """Runs a training step on the current GPU, writes its task graph into a file, and returns its part of the JSON of a dry run."""
     import torch
-    step, events = record(torch, run_step)
-    if step["left_out"]:
-        raise DryRunError(f"the step has more than {len(step['operators'])} operators, expected fewer: shorter sequences or fewer micro-batches")
-    made = graph.Graph(step, events)
+    made = graph.Graph(*record(torch, run_step))
     major, minor = torch.cuda.get_device_capability()
     title = torch.cuda.get_device_name()
     gpu = types.SimpleNamespace(title=title, link_bytes_per_second=gpus.link_of(title, 10 * major + minor))

@@ -128,7 +128,7 @@ def write_files(run, answer, title):
         named.symlink_to(rank["snapshot"])
         run.tool.report(named, options.report)
     each_fits = all(one["fits"] for one in answer["ranks"])
-    step = graph.make(rank) if options.records_steps and each_fits else None
+    step = graph_of(rank, answer) if options.records_steps and each_fits else None
     if step:
         write_graph(run, step, answer, answer, title)
     if answer["torch"] and not (answer["interrupted"] or answer["ran_out_of_time"]):
@@ -139,6 +139,17 @@ def write_files(run, answer, title):
                 answer["larger_batch"] = further.larger_batch(step)
         else:
             explain(run, answer, title)
+
+
+def graph_of(rank, answer):
+    """Returns the graph of the step of a rank. Raises DryRunError with the cause where a run that was stopped has none."""
+    try:
+        return graph.make(rank)
+    except DryRunError as error:
+        if not answer["so_far"]:
+            raise
+        stop = "the time limit, expected a longer --time-limit" if answer["ran_out_of_time"] else "an interrupt"
+        raise DryRunError(f"{error}; the program was ended by {stop}") from None
 
 
 def write_graph(run, step, answer, needed, title):

@@ -7,7 +7,7 @@ import os
 import warnings
 import weakref
 
-from . import backward, cudnn, gpus, graph, live, roofline
+from . import backward, cudnn, events, gpus, graph, live, roofline
 from .errors import DryRunError
 
 DEVICE = 0
@@ -288,15 +288,14 @@ def record(torch, gpu, *step):
         finally:
             for hook in hooks:
                 hook.remove()
-    return {**found, "number": 1, "differs_from_before": None}, requests.events
+    return {**found, "number": 1, "differs_from_before": None}, events.Record(requests.events)
 
 
 def write(model, path, example_inputs, loss, targets, optimizer, gpu):
     """Writes the task graph of a training step of a model into a file, and returns its part of the JSON of a dry run."""
     import torch
     card = gpus.find(gpu)
-    step, events = record(torch, card, model, example_inputs, loss, targets, optimizer)
-    made = graph.Graph(step, events)
+    made = graph.Graph(*record(torch, card, model, example_inputs, loss, targets, optimizer))
     title = type(model).__name__
     answer = graph.write(made, title, card, made.peak, os.fspath(path))
     return {**answer, "notes": [*answer["notes"], NOTE if cudnn.rules() else NOTE.replace(", cuDNN", "")]}

@@ -1,42 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joins the tasks of a graph by modules, for steps of very many operators."""
-import itertools
+from . import where  # noqa: F401 (finds the parts of the dry run inside the program)
+
+import _tidepool_joined as joined
 
 
 def join(graph, most):
-    """Joins neighbouring tasks of one module and phase: those of the innermost modules first, until there are at most `most` tasks or
-    one for each stretch of a phase. Data that lives inside of such a task is a part of its workspace."""
-    for depth in range(max(task.layer.count(".") for task in graph.tasks) + 1, -1, -1):
-        groups = [list(group) for _, group in itertools.groupby(graph.tasks, key=lambda task: place_of(task, depth))]
-        if len(groups) <= most:
-            break
+    """Joins neighbouring tasks of one module and phase until there are at most `most` tasks, or one for each stretch of a phase. Data that lives
+    inside of such a task is a part of its workspace."""
+    groups = [graph.tasks[begin:end] for begin, end in joined.pieces([(task.phase, task.layer) for task in graph.tasks], most)]
     owner = {}
     for group in groups:
-        joined = group[0] if len(group) == 1 else joined_task(group, depth)
-        owner.update((id(task), joined) for task in group)
+        whole = group[0] if len(group) == 1 else joined_task(group)
+        owner.update((id(task), whole) for task in group)
     graph.tasks = [owner[id(group[0])] for group in groups]
     for number, task in enumerate(graph.tasks):
         task.number = number
     graph.data = [datum for datum in graph.data if move(datum, owner)]
 
 
-def place_of(task, depth):
-    return task.phase, module_of(task, depth)
-
-
-def module_of(task, depth):
-    return ".".join(task.layer.split(".")[:depth])
-
-
-def joined_task(group, depth):
+def joined_task(group):
     """Returns a task like the first of a group, with the time and the memory of all. Its uses are not known yet."""
     first = next((task for task in group if not task.is_left_out), group[0])
-    joined = type(first)("module", first.phase, module_of(first, depth), first.line, sum(task.seconds for task in group), dict(first.flags))
-    joined.flags.update(may_rerun=all(task.is_left_out or task.flags["may_rerun"] for task in group), is_cached=False)
-    joined.is_left_out = all(task.is_left_out for task in group)
-    joined.most_live = max(task.most_live for task in group)
-    joined.statistics = list({id(datum): datum for task in group for datum in task.statistics}.values())
-    return joined
+    layer = joined.common(task.layer for task in group)
+    made = type(first)("module", first.phase, layer, first.line, sum(task.seconds for task in group), dict(first.flags))
+    made.flags.update(may_rerun=all(task.is_left_out or task.flags["may_rerun"] for task in group), is_cached=False)
+    made.is_left_out = all(task.is_left_out for task in group)
+    made.most_live = max(task.most_live for task in group)
+    made.statistics = list({id(datum): datum for task in group for datum in task.statistics}.values())
+    return made
 
 
 def move(datum, owner):

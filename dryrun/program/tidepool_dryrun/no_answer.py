@@ -12,6 +12,8 @@ def reason(folder, finished):
     # A process writes the snapshot and a new file, which it then renames.
     if any(folder.glob("process-*")) or room:
         free = shutil.disk_usage(folder).free
+        if not room and finished.ran_out_of_time:
+            return "the program ran out of time, and its memory was not written in time, expected a longer --time-limit"
         cause = room or "the program was ended before, or there is no room"
         return (f"{folder}: the memory of the program was not written whole ({free >> 20} MiB free): {cause} (TMPDIR names another "
                 "folder)")

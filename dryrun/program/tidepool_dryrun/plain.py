@@ -79,7 +79,7 @@ def rank_answer(record, memory_bytes):
     refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
     return {"rank": record["rank"], "device": record["device"], "process": record["rank"], "number": record["device"], "stopped_at": None, "steps": 0, "peak_live_bytes": peak,
             "peak_reserved_bytes": peak, "max_memory_allocated": None, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
+            "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "lost_events": 0, "retries": 0, "allocations": None, "top": [], "modules": None, "convolutions": None, "categories": {},
             "out_of_memory": refused, "caught_out_of_memory": [], "memory_bytes": memory_bytes, "fits": refused is None,
             "snapshot": None}
 
@@ -116,6 +116,6 @@ def collect(folder, finished, around, memory_bytes):
             "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
             "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
             "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "host": None, "assumed": [],
-            "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
+            "waiting_optimizers": [], "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": finished.seconds, "needed_bytes": None, "follows_memory": False,
             "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}

@@ -17,6 +17,7 @@ from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS_TO_ANSWER = 20  # after SIGTERM
+SECONDS_TO_WRITE = 300  # for a process that has begun to write its answer: the record of very many requests takes a while
 SECONDS_FOR_OTHERS = 10  # after the failure of a process
 SECONDS_BETWEEN_LOOKS = 0.2
 STANDARD_ERROR = 2  # also where sys.stderr is another object, as in notebooks
@@ -272,9 +273,15 @@ def processes_of(folder):
 
 def wait_until_gone(program, folder):
     """Waits some seconds for all processes to end. After SIGTERM each writes the memory so far; one in a long call of a library may not."""
-    end = time.monotonic() + SECONDS_TO_ANSWER
-    while time.monotonic() < end and (program.poll() is None or processes_of(folder)):
+    begin = time.monotonic()
+    while time.monotonic() < begin + seconds_to_answer(folder) and (program.poll() is None or processes_of(folder)):
         time.sleep(0.05)
+
+
+def seconds_to_answer(folder):
+    """Returns how long a process may take to end."""
+    is_writing = folder is not None and any(pathlib.Path(folder).glob("answers-*"))
+    return SECONDS_TO_WRITE if is_writing else SECONDS_TO_ANSWER
 
 
 def signal_all(program, folder, number):

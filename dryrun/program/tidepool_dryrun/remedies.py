@@ -21,6 +21,7 @@ STEPS_IN_BUDGET = 8  # tidepool.torch.offload measures a step, and corrects its 
 MOST_CHECKS = 3  # of numbers of blocks that run again
 CHEAP_SECONDS = 30  # of the processor: a program that fits and takes longer does not run once more for a larger batch
 HOST_SHARE = 1 / 4  # of the host's free memory: no further run shall take more, if it takes that in proportion to the batch
+NO_TIME = "no time left for further runs, expected a longer --time-limit"
 SEARCH = "5s"  # for a schedule
 # Files with the limit of a control group and the memory that it takes: of version 2, and of version 1.
 GROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
@@ -49,14 +50,14 @@ class Remedies:
         DryRunError where it does not come to its end in the time of all further runs."""
         run, left = self.run, self.end - time.monotonic()
         if left <= 0:
-            raise DryRunError("no time left for further runs")
+            raise DryRunError(NO_TIME)
         folder = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")))
         options = dataclasses.replace(run.options, **{"records_steps": True, "steps": STEPS, "time_limit_seconds": left, **changes})
         machine = dataclasses.replace(run.machine, memory_bytes=memory_bytes or run.machine.memory_bytes)
         answer = run.answer(command or run.command, folder, options, machine)
         if answer["interrupted"] or answer["ran_out_of_time"]:
             self.end = 0
-            raise DryRunError("a further run was interrupted, or ran out of time")
+            raise DryRunError("a further run was interrupted" if answer["interrupted"] else NO_TIME)
         return answer, answers.largest_of(answer["ranks"])
 
     def enough_bytes(self):

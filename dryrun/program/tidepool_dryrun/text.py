@@ -344,6 +344,10 @@ def rows_of_pytorch(answer):
                                                               ("planned_bytes", "planned by tidepool")) if answer[key]]
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}".rstrip())]
+    if rank["lost_events"]:
+        rows.append(("record", f"the last part of the run: {rank['lost_events']} requests and frees came before, of which no lines are known"))
+    if answer["waiting_optimizers"]:
+        rows.append(("not reached", f"the first step of {', '.join(answer['waiting_optimizers'])}, which may take more memory: more --steps"))
     if answer["stranded_bytes"] >= LEAST_STRANDED * answer["peak_reserved_bytes"] > 0:
         rows.append(("stranded", f"{size(answer['stranded_bytes'])} of it are free, but belong to streams or pools that do not ask for more: "
                                  f"{stranded(answer['stranded_by'])}"))

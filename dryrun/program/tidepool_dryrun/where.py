@@ -3,26 +3,27 @@
 the model in the library says for which purpose."""
 import os
 import pathlib
-import pickle
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "site"))
 
 import _tidepool_lines as lines  # noqa: E402
 
+from . import events  # noqa: E402
+
 PACKAGES = ("/site-packages/", "/dist-packages/")
 OWN = "/_tidepool_"  # parts of the dry run inside the program
 MOST = 10  # lines of libraries for each line of the program
 
 
-def live_at_peak(events):
+def live_at_peak(requests):
     """Returns the requests that were live at the peak."""
     live, total, peak, at_peak = {}, 0, 0, 0
-    for number, event in enumerate(events):
+    for number, event in enumerate(requests):
         total += change(event)
         if total > peak:
             peak, at_peak = total, number
-    for event in events[:at_peak + 1]:
+    for event in requests[:at_peak + 1]:
         if event["action"] == "alloc":
             live[event["addr"]] = event
         elif event["action"] == "free_completed":
@@ -68,10 +69,8 @@ def of_program(frames):
 
 def below(snapshot, device):
     """Returns, for each line of the program, the lines of packages that it called with the bytes at the peak, the largest first."""
-    with open(snapshot, "rb") as file:
-        events = pickle.load(file)["device_traces"][device]
     sums = {}
-    for event in live_at_peak(events):
+    for event in live_at_peak(events.read(snapshot, device).events):
         found = lines_below(event.get("frames", []))
         if found:
             inner = sums.setdefault(found[0], {})

@@ -18,8 +18,11 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun" / "program"))
 
-from tidepool_dryrun import batches, budgets, front, gpus, graph, main, program, remedies, roofline, text, what_if, world  # noqa: E402
+from tidepool_dryrun import batches, budgets, events, front, gpus, graph, main, program, remedies, roofline, text, what_if, world  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+import _tidepool_joined  # noqa: E402
+import _tidepool_steps  # noqa: E402
 
 BLOCK = 1 << 20
 NO_FLAGS = {"may_rerun": True, "statistics": False, "from_host": False, "is_cached": False}
@@ -30,7 +33,7 @@ class Program:
 
     def __init__(self):
         self.events, self.operators, self.sizes, self.now = [], [], {}, 0
-        self.step = {"number": 3, "device": 0, "left_out": 0, "weights": {}, "buffers": {}, "gradients": {}, "states": {}, "models": ["Net"],
+        self.step = {"number": 3, "device": 0, "joined": 0, "weights": {}, "buffers": {}, "gradients": {}, "states": {}, "models": ["Net"],
                      "optimizers": ["SGD"], "differs_from_before": None}
 
     def take(self, address, blocks=1):
@@ -57,7 +60,7 @@ class Program:
 
     def graph(self):
         self.step.update(end=len(self.events), clock=(0, self.now), span=(0, self.now), operators=self.operators, requested_bytes=sum(self.sizes.values()))
-        return graph.Graph(self.step, self.events)
+        return graph.Graph(self.step, events.Record(self.events))
 
     def file(self):
         return json.loads(graph.text(self.graph(), "net", gpus.find("h100")))
@@ -134,6 +137,23 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(tasks["1.b train.py:1 end"]["reads"], ["d0"])
         self.assertEqual(tasks["1.b train.py:1 end"]["algorithms"][0]["seconds"], 0)
         self.assertEqual(tasks["3.d train.py:1"]["reads"], ["d2", "d1"])
+
+    # The kernel of an extension, for which `empty_like` made memory.
+    def test_code_outside_of_operators_writes_what_was_made_without_values(self):
+        program = Program()
+        program.begin()
+        program.run("mm", makes=(1,))
+        program.run("empty_like", makes=(2,), seconds=0)
+        program.now += 2_000_000
+        program.run("empty", makes=(3,), seconds=0)
+        program.run("copy_", uses=(2,), changes=(3,))
+        program.run("loss", "backward", uses=(1, 2, 3), makes=(4,))
+        found = program.file()
+        tasks = named(found["tasks"])
+        self.assertEqual(list(tasks), ["0.mm train.py:1", "2.outside", "4.copy_ train.py:1", "5.loss train.py:1"])
+        self.assertEqual((tasks["2.outside"]["writes"], tasks["2.outside"]["may_rerun"], tasks["2.outside"]["algorithms"][0]["seconds"]),
+                         (["d1"], False, 2e-3))
+        self.assertTrue(tasks["4.copy_ train.py:1"]["may_rerun"])
 
     def test_changes_in_place_may_run_again_where_there_is_room(self):
         for most, may_rerun in ((4, True), (0, False)):
@@ -235,11 +255,9 @@ class GraphTest(unittest.TestCase):
             rank = {"snapshot": str(pathlib.Path(folder, "process-7.pickle")), "steps": 1, "device": 0}
             with self.assertRaisesRegex(DryRunError, "took 1 step of an optimizer of PyTorch, .*expected 2 complete ones"):
                 graph.make(rank)
-            for step, error in (({"left_out": 5, "number": 2, "operators": [0] * 3}, "step 2 has 8 operators, expected at most 3"),
-                                ({"left_out": 0, "device": 1}, "on device 1, and device 0 takes most memory")):
-                pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(step))
-                with self.assertRaisesRegex(DryRunError, error):
-                    graph.make(rank)
+            pathlib.Path(folder, "step-7").write_bytes(pickle.dumps({"device": 1}))
+            with self.assertRaisesRegex(DryRunError, "on device 1, and device 0 takes most memory"):
+                graph.make(rank)
 
     def test_a_step_that_takes_more_is_taken_in_place_of_the_last_one(self):
         program, steps = Program(), []
@@ -260,6 +278,33 @@ class GraphTest(unittest.TestCase):
             self.assertEqual(graph.notes(found, found.peak), ["step 2 takes more memory than step 3, the last one"])
             rank["peak_live_bytes"] = 3 * BLOCK
             self.assertEqual(graph.make(rank).step["number"], 3)
+
+    def test_a_record_of_the_last_requests_has_the_graph_of_its_steps(self):
+        program = program_of_blocks(2)
+        whole = program.graph()
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = pathlib.Path(folder, "process-7.pickle")
+            pathlib.Path(folder, "step-7").write_bytes(pickle.dumps(program.step))
+            rank = {"snapshot": str(snapshot), "steps": 3, "device": 0, "peak_live_bytes": whole.peak}
+            blocks = [{"address": address, "requested_size": size, "state": "active_allocated"} for address, size in program.sizes.items()]
+            for lost, is_whole in ((4, True), (program.step["begin"], True), (program.step["begin"] + 1, False)):
+                snapshot.write_bytes(pickle.dumps({"device_traces": [program.events[lost:]], "lost_events": {0: lost},
+                                                   "segments": [{"device": 0, "blocks": blocks}]}))
+                if is_whole:
+                    found = graph.make(rank)
+                    self.assertEqual((found.peak, found.peak_bytes, len(found.tasks), len(found.data)),
+                                     (whole.peak, whole.peak_bytes, len(whole.tasks), len(whole.data)))
+                else:
+                    with self.assertRaisesRegex(DryRunError, r"step 3 has \d+ requests and frees of memory, and PyTorch recorded the last \d+ of them"):
+                        graph.make(rank)
+
+    def test_a_step_that_the_time_limit_ended_names_it(self):
+        rank = {"snapshot": None, "steps": 1, "device": 0}
+        for answer, error in (({"so_far": True, "ran_out_of_time": True}, "; the program was ended by the time limit, expected a longer --time-limit"),
+                              ({"so_far": True, "ran_out_of_time": False}, "; the program was ended by an interrupt"),
+                              ({"so_far": False}, "the first makes the state of the optimizer")):
+            with self.assertRaisesRegex(DryRunError, f"took 1 step of an optimizer.*{error}$"):
+                main.graph_of(rank, answer)
 
     # The file has a task more for statistics of a layer, and the result of the copy is data.
     def test_writes_a_file_by_its_name(self):
@@ -285,8 +330,22 @@ class GraphTest(unittest.TestCase):
             self.assertEqual(gzip.decompress(files[1].read_bytes()), files[0].read_bytes())
 
 
+def with_fewer_notes(program, most):
+    """Returns the graph of a program of which operators were joined while they ran."""
+    with unittest.mock.patch.object(_tidepool_steps, "MOST_NOTES", 2 * most):
+        fewer, counts = _tidepool_steps.fewer(program.operators, [1] * len(program.operators))
+    assert sum(counts) == len(program.operators)
+    program.step["joined"] = len(program.operators) - len(fewer)
+    program.operators = fewer
+    return program.graph()
+
+
 def blocks(count, names="blocks.{}"):
-    """Returns the graph of a program of blocks. Each keeps a block of memory inside and its result for the backward pass, and frees
+    return program_of_blocks(count, names).graph()
+
+
+def program_of_blocks(count, names="blocks.{}"):
+    """Returns a program of blocks. Each keeps a block of memory inside and its result for the backward pass, and frees
     another one. Its weight is a block, with two moments of Adam."""
     program = Program()
     for number in range(count):
@@ -313,7 +372,7 @@ def blocks(count, names="blocks.{}"):
         program.free(x + 3, x + 11, 5001)
     program.run("adam", "update", uses=tuple(2000 + number for number in range(count)), scratch=20,
                 changes=tuple(first + number for number in range(count) for first in (1000, 1100, 1200)), layer="")
-    return program.graph()
+    return program
 
 
 class ModulesTest(unittest.TestCase):
@@ -327,8 +386,8 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual([task.layer for task in whole.tasks][1:4], ["blocks.0.norm", "blocks.0.mm", "blocks.0"])
         self.assertEqual([(task.operator, task.phase, task.layer) for task in found.tasks],
                          [("input", "forward", ""), *(("module", "forward", f"blocks.{number}") for number in range(4)),
-                          ("loss", "forward", ""), ("module", "backward", ""), ("adam", "update", "")])
-        self.assertEqual([task.number for task in found.tasks], list(range(8)))
+                          ("loss", "forward", ""), *2 * [("module", "backward", "")], ("mm_backward", "backward", ""), ("adam", "update", "")])
+        self.assertEqual([task.number for task in found.tasks], list(range(10)))
         self.assertAlmostEqual(what_if.seconds(found), what_if.seconds(whole))
         self.assertTrue(found.tasks[1].may_rerun())
         # A block keeps the result of its product and its own, and its first result is a part of its workspace.
@@ -343,10 +402,56 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual([(task.operator, task.phase) for task in self.joined(4).tasks],
                          [("module", "forward"), ("module", "backward"), ("adam", "update")])
 
+    def test_a_long_module_is_divided(self):
+        # A loop over small modules, which has more stretches of one of them than there may be groups.
+        places = [("forward", f"cells.{number // 2 % 8}") for number in range(4000)] + [("backward", "")] * 100 + [("update", "")]
+        for most in (3, 10, 100, 3000):
+            found = _tidepool_joined.pieces(places, most)
+            self.assertEqual([found[0][0], *(end for _, end in found)], [*(begin for begin, _ in found), len(places)])
+            self.assertTrue(most / 3 < len(found) <= most, (most, len(found)))
+            self.assertTrue(all(len({phase for phase, _ in places[begin:end]}) == 1 for begin, end in found))
+        # Operators that were joined before are not joined again as if they were one.
+        counts = [400] * 10 + [1] * 4000
+        found = _tidepool_joined.pieces([("forward", f"cells.{number % 8}") for number in range(len(counts))], 50, counts)
+        self.assertLessEqual(len(found), 50)
+        self.assertLessEqual(max(sum(counts[begin:end]) for begin, end in found), 800)
+        self.assertEqual(_tidepool_joined.common(["a.b.c", "a.b", "a.b.d"]), "a.b")
+        self.assertEqual(_tidepool_joined.common(["a.b", "c"]), "")
+
+    def test_operators_that_were_joined_while_they_ran_take_the_same(self):
+        whole, found = blocks(4), with_fewer_notes(program_of_blocks(4), 12)
+        self.assertEqual(len(found.step["operators"]), 10)
+        self.assertEqual(found.peak, whole.peak)
+        self.assertAlmostEqual(what_if.seconds(found), what_if.seconds(whole))
+        self.assertEqual(([task.layer for task in found.tasks][:5]), ["", *(f"blocks.{number}" for number in range(4))])
+        self.assertTrue(found.tasks[1].may_rerun())
+        self.assertEqual([datum.name for datum in found.tasks[-1].updates], [datum.name for datum in whole.tasks[-1].updates])
+        self.assertIn("24 operators are joined to 10 tasks, each a module or a part of it", graph.notes(found, found.peak_bytes))
+
+    # The allocator gives the memory of an input to data that lives inside of the group alone.
+    def test_memory_that_is_taken_again_inside_of_joined_operators_is_no_input(self):
+        program = Program()
+        for address in (1, 2, 3):
+            program.take(address)
+        program.begin()
+        program.run("mm", uses=(1,), makes=(4,), layer="cell")
+        program.free(2, 3)
+        program.run("mm", uses=(4,), makes=(2,), layer="cell")
+        program.run("relu_", changes=(2,), layer="cell")
+        program.run("mm", uses=(2,), makes=(5,), layer="cell")
+        program.free(2)
+        program.run("mm", "backward", uses=(1, 4, 5), makes=(6,), layer="")
+        found = with_fewer_notes(program, 2)
+        cell = found.tasks[0]
+        self.assertEqual((cell.operator, cell.layer, cell.updates, [datum.address for datum in cell.writes]), ("module", "cell", [], [4, 5]))
+        self.assertTrue(cell.may_rerun())
+        self.assertEqual([datum.address for datum in cell.reads], [1])
+        self.assertEqual(sorted(datum.address for datum in cell.held), [2, 3])
+
     def test_the_file_and_the_notes_say_so(self):
         found = self.joined(12)
         self.assertEqual(json.loads(graph.text(found, "net", gpus.find("h100")))["name"], "net (24 operators joined by modules)")
-        self.assertIn("24 operators are joined to 8 tasks, each a module or a part of it", graph.notes(found, found.peak_bytes))
+        self.assertIn("24 operators are joined to 10 tasks, each a module or a part of it", graph.notes(found, found.peak_bytes))
         self.assertEqual(json.loads(graph.text(blocks(4), "net", gpus.find("h100")))["name"], "net")
 
     def test_each_use_of_the_file_is_of_data_that_it_has(self):

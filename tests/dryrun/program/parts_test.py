@@ -30,7 +30,7 @@ import _tidepool_lines as lines  # noqa: E402
 import _tidepool_recording as recording  # noqa: E402
 import _tidepool_workspaces as workspaces  # noqa: E402
 
-from tidepool_dryrun import answer, by_module, convolutions, fit, gpus, inputs, main, outputs, outside, plain, program, sharing, target, text, where, world, wrappers  # noqa: E402
+from tidepool_dryrun import answer, by_module, convolutions, events, fit, gpus, inputs, main, outputs, outside, plain, program, sharing, target, text, where, world, wrappers  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -56,15 +56,16 @@ class ModulesTest(unittest.TestCase):
             return {"action": action, "addr": address, "size": size, "frames": list(frames)}
 
         line = {"filename": "a.py", "line": 1, "name": "f"}
-        events = [event("alloc", 1, 10, [line]), event("segment_alloc", 9, 99), event("alloc", 2, 20, [line]), event("free_completed", 2, 20),
-                  event("alloc", 2, 30, [line]), event("alloc", 3, 40), event("alloc", 4, 50, [line])]
+        requests = [event("alloc", 1, 10, [line]), event("alloc", 2, 20, [line]), event("free_completed", 2, 20), event("alloc", 2, 30, [line]),
+                    event("alloc", 3, 40), event("alloc", 4, 50, [line])]
+        record = events.Record(requests)
         # The weight at 1 is known from a sample at the end, the gradient at 2 by the second request at that address.
         marks = [(1, "net.0"), (4, None)]
-        found = by_module.table(events, marks, [(6, {1: ("net.0", "weights"), 2: ("net.1", "gradients"), 5: ("net", "weights")})])
+        found = by_module.table(record, marks, [(6, {1: ("net.0", "weights"), 2: ("net.1", "gradients"), 5: ("net", "weights")})])
         self.assertEqual({row["module"]: (row["bytes"], row["weights_bytes"], row["gradients_bytes"], row["activations_bytes"]) for row in found},
                          {"net.0": (10, 10, 0, 0), "net.1": (30, 0, 30, 0), "(backward)": (40, 0, 0, 40), "(outside of modules)": (50, 0, 0, 50)})
-        events[5]["frames"] = [{"filename": "purpose", "line": 0, "name": "workspace"}]  # no stack
-        found = by_module.table(events, marks, [(2, {2: ("net.1", "gradients")})])  # of the request that ended
+        requests[4]["frames"] = [{"filename": "purpose", "line": 0, "name": "workspace"}]  # no stack
+        found = by_module.table(record, marks, [(2, {2: ("net.1", "gradients")})])  # of the request that ended
         self.assertEqual({row["module"]: row["bytes"] for row in found},
                          {"net.0": 30, "(backward)": 40, "(outside of modules)": 60})
 
@@ -454,6 +455,13 @@ class ProgramTest(unittest.TestCase):
             # A busy machine may not have begun the shell within the limit.
             self.assertEqual(asked.exists(), begun.exists())
 
+    def test_a_process_that_writes_its_answer_may_take_longer(self):
+        self.assertEqual(program.seconds_to_answer(None), program.SECONDS_TO_ANSWER)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(program.seconds_to_answer(folder), program.SECONDS_TO_ANSWER)
+            pathlib.Path(folder, "answers-7").touch()
+            self.assertEqual(program.seconds_to_answer(folder), program.SECONDS_TO_WRITE)
+
     def test_output_passes_through(self):
         lines = ("import os, sys; from tidepool_dryrun import program; "
                  "program.run(['sh', '-c', 'head -c 20000000 /dev/zero; echo end >&2'], dict(os.environ), 1000)")
@@ -553,9 +561,9 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, device=None, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "assumed": [], "convolution_workspaces": [],
+                   "out_of_memory": None, "caught_out_of_memory": [], "error": None, "error_frame": None, "failed_rank": None, "stopped_at": None, "visible_devices": None, "waiting": [], "assumed": [], "convolution_workspaces": [],
                    "pinned": {"peak_bytes": 0}, "host": {"bytes": 200, "peak_bytes": 300, "workers": {"1": 2 << 30, "77": 40}}, "snapshot": str(self.snapshot),
-                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "retries": 0, "max_memory_allocated": 95,
+                   "devices": [{"device": 0, "peak_reserved_bytes": 100 + rank, "allocations": allocations, "lost_events": 0, "retries": 0, "max_memory_allocated": 95,
                                 "limit_bytes": None, "is_expandable": False, "is_modelled": True, **(device or {})}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
@@ -647,6 +655,37 @@ class AnswerTest(unittest.TestCase):
                                       "     1       0   90 bytes  101 bytes  yes"])
         # A plan takes a search, so there is one for the largest rank alone.
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
+
+    def test_a_record_of_the_last_requests_alone_is_told(self):
+        for most, peak in ((90, 90), (95, 95)):  # of PyTorch's own statistics
+            self.write(device={"lost_events": 7, "max_memory_allocated": most})
+            found = self.collect()
+            self.assertEqual((found["ranks"][0]["lost_events"], found["peak_live_bytes"]), (7, peak))
+        self.assertIn("  record            the last part of the run: 7 requests and frees came before, of which no lines are known",
+                      text.lines(found, "train.py"))
+
+    def test_memory_that_is_older_than_the_record_was_asked_for_at_its_beginning(self):
+        contents = {"lost_events": {0: 100}, "device_traces": [[
+            {"action": "alloc", "addr": 1, "size": 10}, {"action": "segment_alloc", "addr": 9, "size": 99},
+            {"action": "free_completed", "addr": 2, "size": 20}, {"action": "free_completed", "addr": 1, "size": 10}, {"action": "alloc", "addr": 2, "size": 5}]],
+            "segments": [{"device": 0, "blocks": [{"address": address, "requested_size": size, "state": state} for address, size, state in
+                                                  ((1, 0, "inactive"), (2, 5, "active_allocated"), (3, 30, "active_awaiting_free"))]},
+                         {"device": 1, "blocks": [{"address": 4, "requested_size": 40, "state": "active_allocated"}]}]}
+        self.snapshot.write_bytes(pickle.dumps(contents))
+        record = events.read(self.snapshot, 0)
+        self.assertEqual([(one["action"], one["addr"], one["size"]) for one in record.events],
+                         [("alloc", 2, 20), ("alloc", 3, 30), ("alloc", 1, 10), ("free_completed", 2, 20), ("free_completed", 1, 10), ("alloc", 2, 5)])
+        self.assertEqual((record.offset, record.begin), (98, 100))
+        del contents["lost_events"]
+        self.snapshot.write_bytes(pickle.dumps(contents))
+        self.assertEqual((len(events.read(self.snapshot, 0).events), events.read(self.snapshot, 0).begin), (4, 0))
+
+    def test_an_optimizer_without_a_step_is_told(self):
+        self.write(waiting=["SGD", "Adam"])
+        self.write(1, waiting=["Adam"])
+        found = self.collect()
+        self.assertEqual(found["waiting_optimizers"], ["Adam", "SGD"])
+        self.assertIn("  not reached       the first step of Adam, SGD, which may take more memory: more --steps", text.lines(found, "train.py"))
 
     def test_a_plan_of_nothing_takes_no_memory(self):
         tool = unittest.mock.Mock(ask=lambda *arguments: {"policies": []})
@@ -865,6 +904,9 @@ class AnswerTest(unittest.TestCase):
             self.collect()
         snapshot = pathlib.Path(self.folder.name) / "process-7.pickle"
         snapshot.touch()
+        with self.assertRaisesRegex(DryRunError, "ran out of time, and its memory was not written in time, expected a longer --time-limit"):
+            self.collect()
+        self.finished.ran_out_of_time = False
         with self.assertRaisesRegex(DryRunError, f"{self.folder.name}: .* was not written whole .* .TMPDIR names another folder"):
             self.collect()
         snapshot.unlink()

@@ -355,6 +355,19 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
 
     # One optimizer steps once with each batch.
+    # A critic takes five steps for one of the generator. Another optimizer has weights that the critic's updates.
+    def test_an_optimizer_that_made_no_step_is_told(self):
+        command = self.program(
+            "import torch\n"
+            "critic, generator = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 8).cuda()\n"
+            "first, other = torch.optim.SGD(critic.parameters()), torch.optim.RMSprop(critic.parameters())\n"
+            "second = torch.optim.Adam(generator.parameters())\n"
+            "for step in range(12):\n"
+            "    critic(generator(torch.ones(4, 8, device='cuda'))).sum().backward()\n"
+            "    (second if step % 6 == 5 else first).step()\n")
+        self.assertEqual(answer(command=command)["waiting_optimizers"], ["Adam"])
+        self.assertEqual(answer("--steps", "6", command=command)["waiting_optimizers"], [])
+
     def test_the_steps_of_lightnings_search_for_a_batch_do_not_count(self):
         module = self.folder / "lightning" / "pytorch" / "tuner" / "batch_size_scaling.py"
         module.parent.mkdir(parents=True)
@@ -1118,6 +1131,24 @@ class DryRunTest(unittest.TestCase):
         place = found["ranks"][0]["stopped_at"]
         self.assertEqual(place["frame"], f"{command[1]}:4")
         self.assertIn("/threading.py:", place["innermost"])
+
+    # PyTorch has a file for each extension that it builds, and waits for ever where one is left.
+    def test_an_interrupt_gives_the_lock_of_an_extension_back(self):
+        lock = self.folder / "lock"
+        command = self.program(
+            "import sys, threading, torch\n"
+            "from torch.utils.file_baton import FileBaton\n"
+            "torch.cuda.init()\n"
+            f"baton = FileBaton({str(lock)!r})\n"
+            "print('acquired', baton.try_acquire(), file=sys.stderr, flush=True)\n"
+            "threading.Event().wait()\n")
+        with subprocess.Popen([TOOL, "dryrun", "--", *command], stderr=subprocess.PIPE, text=True,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
+            self.assertTrue(any("acquired True" in line for line in run.stderr))
+            self.assertTrue(lock.exists())
+            run.send_signal(signal.SIGINT)
+            run.communicate()
+        self.assertFalse(lock.exists())
 
     def test_the_program_ends_where_the_command_is_killed(self):
         command = self.program(

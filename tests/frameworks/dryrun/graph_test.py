@@ -7,6 +7,7 @@ graph_test.py TOOL PYTHON
 import gzip
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,43 @@ RANKS = str(pathlib.Path(__file__).parent / "ranks.py")
 PROGRAMS = (("gpt",), ("resnet",), ("convnext",), ("unet",), ("lstm",), ("mlp",), ("gpt", "--type", "bfloat16", "--dropout", "0.1"),
             ("gpt", "--type", "float16", "--micro-batches", "2", "--tied"), ("gpt", "--checkpoint", "3", "--keep-gradients"),
             ("resnet", "--ema", "--optimizer", "RMSprop"))
+
+
+EXTENSION = """
+import torch
+from torch.utils.cpp_extension import load_inline
+DECLARED = "#include <cstdint>\\n#include <pybind11/pybind11.h>\\nvoid twice(std::int64_t x, std::int64_t y, std::int64_t count);"
+DEFINED = '''
+#include <cstdint>
+__global__ void Twice(const float* x, float* y, std::int64_t count) {
+  const std::int64_t i = blockIdx.x * 256L + threadIdx.x;
+  if (i < count) y[i] = 2 * x[i];
+}
+void twice(std::int64_t x, std::int64_t y, std::int64_t count) {
+  Twice<<<(count + 255) / 256, 256>>>(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), count);
+}
+'''
+extension = load_inline("tidepool_twice", DECLARED, DEFINED, functions=["twice"], with_pytorch_error_handling=False, no_implicit_headers=True,
+                        build_directory=FOLDER)
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x): return twice(x)
+    @staticmethod
+    def backward(context, gradient): return twice(gradient.contiguous())
+
+def twice(x):
+    y = torch.empty_like(x)
+    extension.twice(x.data_ptr(), y.data_ptr(), x.numel())
+    return y
+
+layers = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Linear(1024, 1024)).cuda()
+optimizer = torch.optim.AdamW(layers.parameters())
+while True:
+    layers[1](Twice.apply(layers[0](torch.ones(1024, 1024, device="cuda")))).square().sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
 
 
 def ask(*words):
@@ -137,6 +175,97 @@ class GraphTest(unittest.TestCase):
         _, graph = self.answer("gpt")
         self.assertTrue(any("attention" in task["operation"] and task["may_rerun"] for task in graph["tasks"]))
 
+    def test_state_that_consists_of_several_tensors_is_named(self):
+        path = self.folder / "program.py"
+        path.write_text(
+            "import torch\n"
+            "class Packed(torch.Tensor):\n"
+            "    @staticmethod\n"
+            "    def __new__(cls, codes, scale): return torch.Tensor._make_wrapper_subclass(cls, codes.shape, dtype=torch.float32, device=codes.device)\n"
+            "    def __init__(self, codes, scale): self.codes, self.scale = codes, scale\n"
+            "    def __tensor_flatten__(self): return ['codes', 'scale'], None\n"
+            "    @classmethod\n"
+            "    def __torch_dispatch__(cls, function, types, arguments=(), named=None): raise NotImplementedError(str(function))\n"
+            "class Small(torch.optim.Optimizer):\n"
+            "    def __init__(self, weights): super().__init__(weights, {})\n"
+            "    def step(self):\n"
+            "        for weight in self.param_groups[0]['params']:\n"
+            "            state = self.state[weight]\n"
+            "            if not state:\n"
+            "                state['moment'] = Packed(torch.zeros_like(weight, dtype=torch.uint8), torch.zeros(1 << 14, device='cuda'))\n"
+            "                state['factors'] = [torch.zeros(1 << 16, device='cuda')]\n"
+            "            state['moment'].codes.add_(1); state['moment'].scale.add_(1); state['factors'][0].add_(1)\n"
+            "            weight.data.add_(weight.grad, alpha=-1)\n"
+            "net = torch.nn.Sequential(torch.nn.Linear(1024, 1024, bias=False)).cuda()\n"
+            "optimizer = Small(net.parameters())\n"
+            "while True:\n    net(torch.ones(8, 1024, device='cuda')).sum().backward()\n    optimizer.step()\n    optimizer.zero_grad()\n")
+        done = self.run_program("--by", "module", command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with gzip.open(self.file) as file:
+            states = {one["name"]: one["bytes"] for one in json.loads(file.read())["data"] if one["kind"] == "optimizer-state"}
+        self.assertEqual(states, {"0.weight.moment.codes": 1 << 20, "0.weight.moment.scale": 4 << 14, "0.weight.factors.0": 4 << 16})
+        rows = {row["module"]: row for row in json.loads(done.stdout)["ranks"][0]["modules"]}
+        self.assertEqual(rows["0"]["optimizer_bytes"], sum(states.values()))
+
+    # The extension launches its kernel outside of PyTorch's operators, in the forward pass and in the backward pass.
+    def test_the_kernel_of_an_extension_is_one_task(self):
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        version = subprocess.run([PYTHON, "-c", "import torch; print(torch.version.cuda)"], capture_output=True, text=True, check=True).stdout.split(".")[0]
+        if not (shutil.which("c++") and shutil.which("ninja") and pathlib.Path(nvcc).exists()):
+            self.skipTest("no c++, ninja or nvcc")
+        if f"release {version}." not in subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout:
+            self.skipTest(f"nvcc is not that of CUDA {version}")
+        path = self.folder / "program.py"
+        path.write_text(EXTENSION.replace("FOLDER", repr(str(self.folder))))
+        done = self.run_program("--time-limit", "30m", command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertEqual(found["graph"]["peak_bytes"], found["peak_live_bytes"])
+        with gzip.open(self.file) as file:
+            made = json.loads(file.read())
+        sizes = {one["name"]: one["bytes"] for one in made["data"]}
+        kernels = [task for task in made["tasks"] if task["operation"] == "outside" and task["phase"] != "update"]
+        self.assertEqual([(task["phase"], task["may_rerun"], [sizes[name] for name in task["writes"]]) for task in kernels],
+                         [(phase, False, [4 << 20]) for phase in ("forward", "backward")])
+        self.assertTrue(all(task["algorithms"][0]["seconds"] > 0 for task in kernels))
+
+    # Lengths are tensors of the host, as a data loader makes them, or of the GPU.
+    def test_the_ctc_loss_takes_no_more_memory_with_a_graph(self):
+        for device in ("cpu", "cuda"):
+            with self.subTest(device):
+                self.check_ctc_loss(device)
+
+    def check_ctc_loss(self, device):
+        path = self.folder / "program.py"
+        path.write_text("import torch\nlayer = torch.nn.Linear(80, 20).cuda()\noptimizer = torch.optim.SGD(layer.parameters())\n"
+                        "x, targets = torch.zeros(400, 16, 80, device='cuda'), torch.randint(1, 20, (480,)).cuda()\n"
+                        "while True:\n    loss = torch.nn.functional.ctc_loss(layer(x).log_softmax(2), targets, torch.full((16,), 400, device=DEVICE), torch.full((16,), 30, device=DEVICE))\n"
+                        "    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n".replace("DEVICE", repr(device)))
+        found = self.check_answer_without_a_graph(str(path), more=1024 if device == "cuda" else 0)  # PyTorch copies lengths of the GPU
+        self.assertEqual([one["operation"] for one in found["assumed"]], ["ctc_loss with lengths on the device"] * (device == "cuda"))
+        with gzip.open(self.file) as file:
+            operations = [task["operation"] for task in json.loads(file.read())["tasks"]]
+        self.assertEqual([operations.count(name) for name in ("_ctc_loss", "_ctc_loss_backward")], [1, 1])
+
+    # With bounds that a small program reaches.
+    def test_very_many_operators_are_joined_while_they_run(self):
+        path = self.folder / "program.py"
+        path.write_text("import torch, _tidepool_recording, _tidepool_steps\n_tidepool_steps.MOST_NOTES = 100\n_tidepool_recording.MOST_EVENTS = 3000\n"
+                        "class Cell(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.weight = torch.nn.Parameter(torch.ones(1 << 20, device='cuda'))\n"
+                        "    def forward(self, x):\n        return torch.tanh(x * self.weight + x)\n"
+                        "cells = torch.nn.Sequential(*(Cell() for _ in range(4)))\noptimizer = torch.optim.AdamW(cells.parameters())\n"
+                        "while True:\n    x = torch.ones(1 << 20, device='cuda')\n    for _ in range(30): x = cells(x)\n    x.sum().backward()\n    optimizer.step()\n")
+        done = self.run_program(command=(PYTHON, str(path)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        self.assertGreater(found["ranks"][0]["lost_events"], 0)
+        self.assertLessEqual(abs(found["graph"]["peak_bytes"] / found["peak_live_bytes"] - 1), 0.01)
+        self.assertRegex(" ".join(found["graph"]["notes"]), r"^\d{3} operators are joined to \d{2} tasks, each a module or a part of it$")
+        with gzip.open(self.file) as file:
+            tasks = json.loads(file.read())["tasks"]
+        self.assertTrue(any(task["may_rerun"] for task in tasks))
+        self.assertAlmostEqual(sum(task["algorithms"][0]["seconds"] for task in tasks) / found["graph"]["seconds"], 1, delta=0.01)
+
     def test_can_be_scheduled_in_less_memory(self):
         picture = self.folder / "front.svg"
         found, _ = self.answer("gpt", "--batch", "16", options=("--front", str(picture)))
@@ -172,16 +301,20 @@ class GraphTest(unittest.TestCase):
     def test_the_answer_is_that_without_a_graph(self):
         self.check_answer_without_a_graph(NETWORKS, "mlp")
 
-    def check_answer_without_a_graph(self, *words):
+    def check_answer_without_a_graph(self, *words, more=0):
+        """Checks that a program takes as much memory with a graph, or as many bytes more. Returns the answer."""
         done = self.run_program(command=(PYTHON, *words))
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)
         plain = subprocess.run([TOOL, "dryrun", "--json", "--", PYTHON, *words], capture_output=True, text=True, check=True)
         plain = json.loads(plain.stdout)
         self.assertIsNone(plain["graph"])
-        for key in ("peak_live_bytes", "peak_reserved_bytes", "steps"):
+        self.assertEqual(found["peak_live_bytes"], plain["peak_live_bytes"] + more)
+        for key in ("peak_reserved_bytes", "steps"):
             self.assertEqual(found[key], plain[key], key)
-        self.assertEqual(found["ranks"][0]["top"], plain["ranks"][0]["top"])
+        if not more:
+            self.assertEqual(found["ranks"][0]["top"], plain["ranks"][0]["top"])
+        return found
 
     # The bias of a layer is added in place, where the input is not contiguous.
     def test_layers_take_no_more_memory_with_a_graph(self):

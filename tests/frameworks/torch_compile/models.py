@@ -114,6 +114,78 @@ class ResNet(nn.Module):
         return F.cross_entropy(self.head(self.body(self.stem(x)).mean((2, 3))), y)
 
 
+class RotaryLayer(nn.Module):
+    """A block of a Llama: grouped queries with rotary positions, and SwiGLU."""
+
+    def __init__(self, width, heads, groups, inner):
+        super().__init__()
+        self.heads, self.groups, self.size = heads, groups, width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.query, self.out = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.key, self.value = (nn.Linear(width, groups * self.size, bias=False) for _ in range(2))
+        self.gate, self.up, self.down = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
+
+    def turned(self, x, count, angles):
+        x = x.view(*x.shape[:2], count, self.size).transpose(1, 2)
+        first, second = x.chunk(2, -1)
+        return x * angles.cos() + torch.cat((-second, first), -1) * angles.sin()
+
+    def forward(self, x, angles):
+        y = self.norm1(x)
+        q, k = self.turned(self.query(y), self.heads, angles), self.turned(self.key(y), self.groups, angles)
+        v = self.value(y).view(*y.shape[:2], self.groups, self.size).transpose(1, 2)
+        k, v = (one.repeat_interleave(self.heads // self.groups, 1) for one in (k, v))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """A Llama that returns its loss."""
+
+    def __init__(self, width, layers, heads, groups, inner, words, length):
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(RotaryLayer(width, heads, groups, inner) for _ in range(layers))
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, words, bias=False)
+        size = width // heads
+        steps = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, size, 2) / size)
+        self.register_buffer("angles", torch.cat((steps, steps), -1))
+
+    def forward(self, x, y):
+        x = self.words(x)
+        for layer in self.layers:
+            x = layer(x, self.angles)
+        return F.cross_entropy(self.head(self.norm(x)).flatten(0, 1), y.flatten())
+
+
+class ViTLayer(Layer):
+    def forward(self, x):
+        rows, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).view(rows, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class ViT(nn.Module):
+    """A vision Transformer that returns its loss."""
+
+    def __init__(self, width, layers, heads, patch, side, classes):
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(torch.zeros(1, (side // patch) ** 2 + 1, width))
+        self.layers = nn.ModuleList(ViTLayer(width, heads, 0.0) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x, y):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.token.expand(len(x), -1, -1), x), 1) + self.places
+        for layer in self.layers:
+            x = layer(x)
+        return F.cross_entropy(self.head(self.norm(x)[:, 0]), y)
+
+
 def tokens(rows, length=64, words=128):
     return torch.randint(words, (rows, length)), torch.randint(words, (rows, length))
 
@@ -122,9 +194,11 @@ def images(rows, side=64, classes=100):
     return torch.randn(rows, 3, side, side), torch.randint(classes, (rows,))
 
 
-# Models of dry runs: GPT-2 small, GPT-2 medium and ResNet-50.
+# Models of dry runs.
 LARGE = {
     "gpt2-small": (lambda: GPT(768, 12, 12, 50304, 1024, 0.1), lambda rows: tokens(rows, 1024, 50304)),
     "gpt2-medium": (lambda: GPT(1024, 24, 16, 50304, 1024, 0.0), lambda rows: tokens(rows, 1024, 50304)),
+    "llama-400m": (lambda: Llama(1024, 24, 16, 4, 2816, 32000, 1024), lambda rows: tokens(rows, 1024, 32000)),
+    "vit-l": (lambda: ViT(1024, 24, 16, 16, 224, 1000), lambda rows: images(rows, 224, 1000)),
     "resnet-50": (lambda: ResNet(64, (3, 4, 6, 3), 1000), lambda rows: images(rows, 224, 1000)),
 }
