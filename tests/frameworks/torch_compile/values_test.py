@@ -566,6 +566,20 @@ def groups_take_tensors_of_other_strides():
         assert torch.allclose(group(value)[0], value.sin().cos(), atol=1e-6), value.stride()
 
 
+def groups_that_do_not_compile_have_results_of_planned_strides():
+    """Else their readers would copy them, in memory that is not planned."""
+    from tidepool._torch_compile import _fuse, _private
+
+    aten = torch.ops.aten
+    _fuse._functions.clear()
+    with unittest.mock.patch.object(_private, "compile_by_inductor", side_effect=RuntimeError("no compiler")), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        group = _group_of(lambda add, x: (add(aten.cos.default, add(aten.sin.default, x)),))
+    _fuse._functions.clear()
+    value = torch.randn(4, 8).t()
+    assert group(value)[0].stride() == (4, 1) and is_near(group(value)[0], value.sin().cos()), group(value)[0].stride()
+
+
 def results_of_a_group_have_memory_of_their_own():
     aten = torch.ops.aten
 

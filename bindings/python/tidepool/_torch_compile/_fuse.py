@@ -459,7 +459,8 @@ def _or_eager(module: fx.GraphModule, examples: List[torch.Tensor], results: Lis
     except Exception as error:
         warnings.warn(f"tidepool: {len(module.graph.nodes)} operators have kernels of their own, since Inductor did not compile them: "
                       f"{error}", RuntimeWarning, stacklevel=2)
-        return _named(_random.apart(module).forward)
+        call = _random.apart(module).forward
+        return _named(lambda *tensors: [_with_layout(*each) for each in zip(call(*tensors), results)])
 
 
 def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:
