@@ -508,6 +508,7 @@ if __name__ == "__main__":
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["captured_inductor"] = check_captured_kernels_of_inductor
+            checks["tight_inductor"] = lambda: check("resnet", [0.3], kernels="inductor")
         if "WORLD_SIZE" in os.environ:
             torch.distributed.init_process_group("nccl")
             checks = {name: functools.partial(check_ranks, name) for name in RANKS}

@@ -960,16 +960,71 @@ def _live_at(requests, time):
 # PyTorch's private names ---------------------------------------------------------------------------
 
 
-def a_slab_beyond_the_budget_is_told():
+def a_slab_beyond_the_budget_is_refused():
+    """But where graphs share the slab, since their next plans may fit."""
     from tidepool._torch_compile import _backend
 
-    planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20))
+    def check(excess, nest=None):
+        _backend._Planner.check_excess(types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20), excess=excess, nest=nest))
+
+    check(0)
+    raised = raises(_backend.BudgetError, "a budget of 120.00 MiB (125829120 bytes) is too small", lambda: check(2 << 20))
+    assert raised.smallest == 122 << 20 and "122.00 MiB (127926272 bytes): the addresses found for a schedule take 2.00 MiB more, after 3 searches" in str(raised)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        _backend._Planner._warn_if_higher(planner, 100 << 20, 100 << 20)
-        assert not told, told
-        _backend._Planner._warn_if_higher(planner, 102 << 20, 100 << 20)
-    assert "take 2.00 MiB more than the budget of 120.00 MiB, after 3 searches" in str(told[0].message), told[0].message
+        check(2 << 20, nest=object())
+    assert "take 2.00 MiB more" in str(told[0].message), told
+
+
+def fused_kernels_keep_a_small_budget():
+    """Functions that would hold too much at once are divided."""
+    from tidepool._torch_compile import _places
+
+    for program, shares in ((Program(models.ResNet, lambda: models.images(8)), (0.8, 0.4)), (Program(_Mix, lambda: (torch.randn(1024, 32),)), (0.8, 0.6))):
+        with _uncompiled():
+            whole, expected = plan_of(program, kernels="inductor"), program.train(steps=2)
+            for share in shares:
+                count, budget = len(tidepool_torch.plans()), share_of(whole, share)
+                *_, (captured, _, written) = _written(lambda: _check_near(expected, program.train(
+                    within(budget, link=5e9, kernels="inductor", time_limit=1), 2)))
+                plan = tidepool_torch.plans()[count]
+                requests = _places.requests_of(written.forward.graph, written.backward.graph, captured, _NewStorages())
+                live = max(_live_at(requests, request.lower) for request in requests)
+                assert plan.kernels == "inductor" and live <= plan.graph_bytes <= budget - plan.outside_bytes, (share, live, plan)
+
+
+def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longer():
+    from tidepool._torch_compile import _backend, _options
+
+    def planned(seconds):
+        return types.SimpleNamespace(planner=types.SimpleNamespace(plan=types.SimpleNamespace(seconds=seconds, overhead=seconds)))
+
+    eager, refusal, small = planned(2.0), _backend.BudgetError("small", 7), _backend.BudgetError("smaller", 5)
+    cases = [((planned(1.05), None), None, "fused"), ((planned(1.5), None), (None, None), "fused"),
+             ((planned(1.5), None), (None, small), "fused"), ((planned(1.5), None), (eager, None), "fused"),
+             ((planned(2.5), None), (eager, None), "eager"), ((None, refusal), (eager, None), "eager"),
+             ((None, refusal), (None, small), small), ((None, small), (None, refusal), small)]
+    region = types.SimpleNamespace(options=_options.check({"budget": 9, "kernels": "inductor"}))
+    for fused, other, expected in cases:
+        def compiled(_, __, kernels, most_seconds=float("inf"), fused=fused, other=other):
+            assert kernels == "inductor" or other is not None
+            return fused if kernels == "inductor" else other
+
+        count = len(tidepool_torch.plans())
+        with unittest.mock.patch.object(_backend, "_compiled_or_refused", compiled), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = _backend._compile(region, ())
+            except _backend.BudgetError as error:
+                assert error is expected, (error, expected)
+                continue
+            assert found is (fused[0] if expected == "fused" else eager), (fused, expected)
+            assert len(tidepool_torch.plans()) == count + 1 and _backend.plans.pop() is found.planner.plan
+    # A plan that is known to take longer is not searched.
+    program = Program(models.ResNet, lambda: models.images(8))
+    with unittest.mock.patch.object(_backend, "_TIGHT", 0.5), unittest.mock.patch.object(_backend, "search", wraps=_backend.search) as searches, _uncompiled():
+        plan = plan_of(program, kernels="inductor")
+        assert plan.kernels == "inductor" and searches.call_count == 1, (plan, searches.call_count)
 
 
 def no_search_has_less_memory_than_a_task_needs():
@@ -978,12 +1033,12 @@ def no_search_has_less_memory_than_a_task_needs():
     asked = []
     graphs = types.SimpleNamespace(forward=types.SimpleNamespace(graph=None), backward=types.SimpleNamespace(graph=None))
     planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20, time_limit=1), least=90 << 20, costs=None,
-                                    _written=lambda *_: graphs, _warn_if_higher=lambda *_: None)
+                                    _written=lambda *_: graphs)
     with unittest.mock.patch.multiple(_backend, search=lambda _, memory, __: asked.append(memory) or ({"steps": []}, {}),
                                       carry_out=lambda *_: None, Problem=lambda *_: None), \
             unittest.mock.patch.multiple(_backend._places, requests_of=lambda *_: [], plan=lambda _: types.SimpleNamespace(height=500 << 20)):
         *_, places = _backend._Planner._searched(planner, None, types.SimpleNamespace(document=None), 0, True)
-    assert asked == [120 << 20] and places.height == 500 << 20, asked
+    assert asked == [120 << 20] and places.height == 500 << 20 and planner.excess == 380 << 20, (asked, planner.excess)
 
 
 def private_names_of_pytorch_do_what_they_should():
