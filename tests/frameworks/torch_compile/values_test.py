@@ -1027,6 +1027,19 @@ def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longe
         assert plan.kernels == "inductor" and searches.call_count == 1, (plan, searches.call_count)
 
 
+def libraries_are_linked_with_the_cuda_runtime_of_pytorch():
+    from tidepool import _torch_build
+
+    with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(torch.version, "cuda", "12.4"):
+        maps = pathlib.Path(folder) / "maps"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.13.0.1\n7f-80 r-xp 0 08:01 2   /a b/libcudart.so.12\n", encoding="utf-8")
+        assert _torch_build._runtime_path(maps) == "/a b/libcudart.so.12"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.12.4.127\n", encoding="utf-8")
+        assert _torch_build._runtime_path(maps) == "/usr/lib/libcudart.so.12.4.127"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.13.0.1\n", encoding="utf-8")
+        raises(ImportError, "no libcudart.so.12", lambda: _torch_build._runtime_path(maps))
+
+
 def no_search_has_less_memory_than_a_task_needs():
     from tidepool._torch_compile import _backend
 
