@@ -1389,6 +1389,57 @@ def a_step_is_planned_before_its_capture_into_a_cuda_graph():
 # Budgets and options ------------------------------------------------------------------------------
 
 
+def _own_operators():
+    """Returns operators of the program: one with a gradient that calls it, one of two results, and one that changes a tensor."""
+    @torch.library.custom_op("tidepool_test::scale", mutates_args=())
+    def scale(x: torch.Tensor, by: float) -> torch.Tensor:
+        return x * by
+
+    @torch.library.custom_op("tidepool_test::halves", mutates_args=())
+    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        one, other = x.chunk(2, -1)
+        return one.clone(), other.clone()
+
+    @torch.library.custom_op("tidepool_test::add_to", mutates_args={"total"})
+    def add_to(total: torch.Tensor, x: torch.Tensor) -> None:
+        total.add_(x)
+
+    scale.register_fake(lambda x, by: torch.empty_like(x))
+    scale.register_autograd(lambda context, gradient: (scale(gradient, context.by), None),
+                            setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
+    halves.register_fake(lambda x: tuple(x.new_empty(x.shape[0], x.shape[1] // 2) for _ in range(2)))
+    halves.register_autograd(lambda context, one, other: torch.cat((one, other), -1))
+    return scale, halves, add_to
+
+
+class _WithOwnOperators(torch.nn.Module):
+    def __init__(self, scale, halves, add_to):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+        self.register_buffer("total", torch.zeros(64))
+        self.scale, self.halves, self.add_to = scale, halves, add_to
+
+    def forward(self, x):
+        for layer in self.layers:
+            one, other = self.halves(torch.tanh(self.scale(layer(x), 1.5)))
+            x = torch.cat((one * other, other), -1)
+            self.add_to(self.total, x.detach().mean(0))
+        return x.square().mean()
+
+
+def operators_of_the_program_run_again_and_copy_their_results():
+    operators = _own_operators()
+    program = Program(lambda: _WithOwnOperators(*operators), lambda: (torch.randn(256, 64),))
+    expected, whole = program.train(steps=3), plan_of(program)
+    for link, share in (("none", 0.8), (5e9, 0.5)):
+        count = len(tidepool_torch.plans())
+        assert is_same(expected, program.train(within(share_of(whole, share), link=link, time_limit=2), 3)), link
+        plan = tidepool_torch.plans()[count]
+        assert plan.runs_again if link == "none" else plan.copies_out, plan
+    assert is_near(expected, program.train(within(share_of(whole, 0.5), link=5e9, kernels="inductor", time_limit=2), 3))
+    assert not tidepool_torch.fallbacks()
+
+
 def the_smallest_budget_is_told_and_works():
     raised = raises(Exception, "is too small. The smallest that works is", lambda: GPT.train(within(1 << 20), 1))
     assert "end of the backward pass" in str(raised) or "operator" in str(raised), raised
@@ -1426,4 +1477,4 @@ if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
                   and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing")])
+                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators")])
