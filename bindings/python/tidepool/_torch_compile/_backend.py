@@ -328,7 +328,7 @@ def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
 
 _MOST_NESTED = 512  # graphs
 _UNIT = 512  # bytes of which sizes in a slab are multiples
-_MOST_SEARCHES = 3  # of a schedule that fits with its addresses
+_MOST_SEARCHES = 6  # of a schedule that fits with its addresses
 _OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
 _TIGHT = 1.1  # times the time with memory enough, above which PyTorch's own kernels may be as fast as fused ones
 _TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
