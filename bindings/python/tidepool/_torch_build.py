@@ -71,14 +71,16 @@ def _cache_folder():
     return pathlib.Path(home) / "tidepool"
 
 
-def _runtime_path():
-    """Returns the path of the CUDA runtime that PyTorch has loaded."""
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        for line in maps:
+def _runtime_path(maps="/proc/self/maps"):
+    """Returns the path of the CUDA runtime that PyTorch has loaded. The process may have one of another version beside it, such as tidepool's."""
+    name = f"libcudart.so.{str(torch.version.cuda).partition('.')[0]}"
+    with open(maps, encoding="utf-8") as lines:
+        for line in lines:
             path = line.rstrip("\n").partition("/")
-            if path[2].rpartition("/")[2].startswith("libcudart.so."):
+            file = path[2].rpartition("/")[2]
+            if file == name or file.startswith(f"{name}."):
                 return "/" + path[2]
-    raise ImportError("PyTorch has loaded no libcudart.so; a version with CUDA is needed")
+    raise ImportError(f"PyTorch has loaded no {name}; a version with CUDA is needed")
 
 
 def _of_pools(library):

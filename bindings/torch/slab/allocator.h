@@ -23,10 +23,18 @@
 
 #include "slab.h"
 
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR <= 6
+#define TIDEPOOL_TORCH_2_6
+#endif
+
 namespace tidepool::torch_slab {
 
 using c10::DeviceIndex;
+#ifdef TIDEPOOL_TORCH_2_6
+using c10::cuda::MempoolId_t;
+#else
 using c10::MempoolId_t;
+#endif
 using namespace c10::cuda::CUDACachingAllocator;  // NOLINT(google-build-using-namespace)
 using c10::CachingDeviceAllocator::DeviceStats;
 
@@ -67,7 +75,6 @@ class SlabAllocator final : public CUDAAllocator {
     inner_.copy_data(to, from, bytes);
   }
   bool initialized() override { return inner_.initialized(); }
-  void emptyCache(MempoolId_t id) override { inner_.emptyCache(id); }
   DeviceStats getDeviceStats(DeviceIndex device) override { return inner_.getDeviceStats(device); }
   void resetAccumulatedStats(DeviceIndex device) override { inner_.resetAccumulatedStats(device); }
   void resetPeakStats(DeviceIndex device) override { inner_.resetPeakStats(device); }
@@ -76,16 +83,10 @@ class SlabAllocator final : public CUDAAllocator {
   void setMemoryFraction(double fraction, DeviceIndex device) override {
     inner_.setMemoryFraction(fraction, device);
   }
-  std::vector<StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex device) override {
-    return inner_.getExpandableSegmentSizes(device);
-  }
   void enable(bool value) override { inner_.enable(value); }
   bool isEnabled() const override { return inner_.isEnabled(); }
   void cacheInfo(DeviceIndex device, std::size_t* largest) override {
     inner_.cacheInfo(device, largest);
-  }
-  SnapshotInfo snapshot(MempoolId_t id, bool include_traces) override {
-    return inner_.snapshot(id, include_traces);
   }
   void beginAllocateToPool(DeviceIndex device, MempoolId_t id,
                            std::function<bool(cudaStream_t)> filter) override {
@@ -98,14 +99,6 @@ class SlabAllocator final : public CUDAAllocator {
   int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
     return inner_.getPoolUseCount(device, id);
   }
-  void createOrIncrefPool(DeviceIndex device, MempoolId_t id,
-                          std::shared_ptr<CUDAAllocator> allocator) override {
-    inner_.createOrIncrefPool(device, id, std::move(allocator));
-  }
-  void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool is_used) override {
-    inner_.setUseOnOOM(device, id, is_used);
-  }
-  void setNoSplit(DeviceIndex device, MempoolId_t id) override { inner_.setNoSplit(device, id); }
   bool checkPoolLiveAllocations(DeviceIndex device, MempoolId_t id,
                                 const std::unordered_set<void*>& expected) override {
     return inner_.checkPoolLiveAllocations(device, id, expected);
@@ -114,19 +107,10 @@ class SlabAllocator final : public CUDAAllocator {
     return inner_.getIpcDevPtr(std::move(handle));
   }
   bool isHistoryEnabled() override { return inner_.isHistoryEnabled(); }
-  void recordHistory(bool enabled, CreateContextFn make_context, std::size_t most,
-                     RecordContext when, bool clear,
-                     const std::vector<std::string>& skipped) override {
-    inner_.recordHistory(enabled, make_context, most, when, clear, skipped);
-  }
   void recordAnnotation(
       const std::vector<std::pair<std::string, std::string>>& annotation) override {
     inner_.recordAnnotation(annotation);
   }
-  void pushCompileContext(std::string& context) override { inner_.pushCompileContext(context); }
-  void popCompileContext() override { inner_.popCompileContext(); }
-  void setUserMetadata(const std::string& metadata) override { inner_.setUserMetadata(metadata); }
-  std::string getUserMetadata() override { return inner_.getUserMetadata(); }
   void attachOutOfMemoryObserver(OutOfMemoryObserver observer) override {
     inner_.attachOutOfMemoryObserver(std::move(observer));
   }
@@ -148,6 +132,42 @@ class SlabAllocator final : public CUDAAllocator {
     return inner_.setCheckpointPoolState(device, std::move(state));
   }
   std::string name() override { return inner_.name(); }
+#ifdef TIDEPOOL_TORCH_2_6
+  void emptyCache() override { inner_.emptyCache(); }
+  SnapshotInfo snapshot() override { return inner_.snapshot(); }
+  void ensureExistsAndIncrefPool(DeviceIndex device, MempoolId_t id) override {
+    inner_.ensureExistsAndIncrefPool(device, id);
+  }
+  void recordHistory(bool enabled, CreateContextFn make_context, std::size_t most,
+                     RecordContext when) override {
+    inner_.recordHistory(enabled, make_context, most, when);
+  }
+#else
+  void emptyCache(MempoolId_t id) override { inner_.emptyCache(id); }
+  std::vector<StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex device) override {
+    return inner_.getExpandableSegmentSizes(device);
+  }
+  SnapshotInfo snapshot(MempoolId_t id, bool include_traces) override {
+    return inner_.snapshot(id, include_traces);
+  }
+  void createOrIncrefPool(DeviceIndex device, MempoolId_t id,
+                          std::shared_ptr<CUDAAllocator> allocator) override {
+    inner_.createOrIncrefPool(device, id, std::move(allocator));
+  }
+  void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool is_used) override {
+    inner_.setUseOnOOM(device, id, is_used);
+  }
+  void setNoSplit(DeviceIndex device, MempoolId_t id) override { inner_.setNoSplit(device, id); }
+  void recordHistory(bool enabled, CreateContextFn make_context, std::size_t most,
+                     RecordContext when, bool clear,
+                     const std::vector<std::string>& skipped) override {
+    inner_.recordHistory(enabled, make_context, most, when, clear, skipped);
+  }
+  void pushCompileContext(std::string& context) override { inner_.pushCompileContext(context); }
+  void popCompileContext() override { inner_.popCompileContext(); }
+  void setUserMetadata(const std::string& metadata) override { inner_.setUserMetadata(metadata); }
+  std::string getUserMetadata() override { return inner_.getUserMetadata(); }
+#endif
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
   void attachOomRejectionObserver(OomRejectionObserver observer) override {
     inner_.attachOomRejectionObserver(std::move(observer));
@@ -174,6 +194,13 @@ class SlabAllocator final : public CUDAAllocator {
   void* Take(std::size_t bytes, cudaStream_t stream);
   void* TakeNoted(std::size_t bytes, cudaStream_t stream);
   Slab* SlabOf(const void* address);
+  void EmptyInnerCache() {
+#ifdef TIDEPOOL_TORCH_2_6
+    inner_.emptyCache();
+#else
+    inner_.emptyCache({0, 0});
+#endif
+  }
 
   CUDAAllocator& inner_;
   std::mutex mutex_;  // of all below. No call of the inner allocator is made under it

@@ -34,7 +34,7 @@ bool SlabAllocator::Resize(DeviceIndex device, std::int64_t bytes) {
     inner_.raw_delete(earlier);
   }
   // The cache would be reserved beside the slab.
-  inner_.emptyCache({0, 0});
+  EmptyInnerCache();
   if (bytes == 0) return true;
   char* const base =
       static_cast<char*>(inner_.raw_alloc_with_stream(static_cast<std::size_t>(bytes), stream));

@@ -265,6 +265,21 @@ class Captured:
             assert traffic.calls_that_wait() == before, (before, traffic.calls_that_wait())
 
 
+def check_capture_on_another_stream():
+    """Checks that a capture keeps the budget where the first steps ran on another stream, which has workspaces of cuBLAS."""
+    budget = budget_of(0.8)
+    one = Captured(budget)
+    for one.stream in (torch.cuda.Stream(), torch.cuda.Stream()):
+        one.capture()
+        one.graph.instantiate()
+        one.graph.replay()
+        reserved = torch.cuda.max_memory_reserved()
+        print(f"on another stream        budget {budget / GIB:.3f} GiB, reserved {reserved / GIB:.3f}", flush=True)
+        assert reserved <= 1.01 * budget, (reserved, budget)
+        one.graph.reset()
+        torch.cuda.synchronize()
+
+
 def random_numbers_of(body):
     """Returns by how much a step advances the generator of random numbers."""
     generator = torch.cuda.default_generators[0]
@@ -488,11 +503,12 @@ if __name__ == "__main__":
         checks = {"gpt": lambda: check("gpt", [1.0, 0.8, 0.5, 0.35]), "resnet": lambda: check("resnet", [1.0, 0.5, 0.35, 0.25]),
                   "inductor": lambda: check("gpt", [1.0, 0.5], kernels="inductor"), "habits": check_habits, "without_slab": check_without_slab, "nested": check_nested,
                   "breaks": lambda: check_divided("breaks", [0.8, 0.6]),
-                  "loss_outside": check_loss_outside, "captures": check_captures, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
+                  "loss_outside": check_loss_outside, "captures": check_captures, "capture_elsewhere": check_capture_on_another_stream, "refused_captures": check_refused_captures, "held": check_a_graph_holds_its_memory,
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         if not os.environ.get("TIDEPOOL_QUICK"):
             checks["captured_inductor"] = check_captured_kernels_of_inductor
+            checks["tight_inductor"] = lambda: check("resnet", [0.3], kernels="inductor")
         if "WORLD_SIZE" in os.environ:
             torch.distributed.init_process_group("nccl")
             checks = {name: functools.partial(check_ranks, name) for name in RANKS}

@@ -566,6 +566,20 @@ def groups_take_tensors_of_other_strides():
         assert torch.allclose(group(value)[0], value.sin().cos(), atol=1e-6), value.stride()
 
 
+def groups_that_do_not_compile_have_results_of_planned_strides():
+    """Else their readers would copy them, in memory that is not planned."""
+    from tidepool._torch_compile import _fuse, _private
+
+    aten = torch.ops.aten
+    _fuse._functions.clear()
+    with unittest.mock.patch.object(_private, "compile_by_inductor", side_effect=RuntimeError("no compiler")), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        group = _group_of(lambda add, x: (add(aten.cos.default, add(aten.sin.default, x)),))
+    _fuse._functions.clear()
+    value = torch.randn(4, 8).t()
+    assert group(value)[0].stride() == (4, 1) and is_near(group(value)[0], value.sin().cos()), group(value)[0].stride()
+
+
 def results_of_a_group_have_memory_of_their_own():
     aten = torch.ops.aten
 
@@ -946,16 +960,84 @@ def _live_at(requests, time):
 # PyTorch's private names ---------------------------------------------------------------------------
 
 
-def a_slab_beyond_the_budget_is_told():
+def a_slab_beyond_the_budget_is_refused():
+    """But where graphs share the slab, since their next plans may fit."""
     from tidepool._torch_compile import _backend
 
-    planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20))
+    def check(excess, nest=None):
+        _backend._Planner.check_excess(types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20), excess=excess, nest=nest))
+
+    check(0)
+    raised = raises(_backend.BudgetError, "a budget of 120.00 MiB (125829120 bytes) is too small", lambda: check(2 << 20))
+    assert raised.smallest == 122 << 20 and "122.00 MiB (127926272 bytes): the addresses found for a schedule take 2.00 MiB more, after 6 searches" in str(raised)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        _backend._Planner._warn_if_higher(planner, 100 << 20, 100 << 20)
-        assert not told, told
-        _backend._Planner._warn_if_higher(planner, 102 << 20, 100 << 20)
-    assert "take 2.00 MiB more than the budget of 120.00 MiB, after 3 searches" in str(told[0].message), told[0].message
+        check(2 << 20, nest=object())
+    assert "take 2.00 MiB more" in str(told[0].message), told
+
+
+def fused_kernels_keep_a_small_budget():
+    """Functions that would hold too much at once are divided."""
+    from tidepool._torch_compile import _places
+
+    for program, shares in ((Program(models.ResNet, lambda: models.images(8)), (0.8, 0.4)), (Program(_Mix, lambda: (torch.randn(1024, 32),)), (0.8, 0.6))):
+        with _uncompiled():
+            whole, expected = plan_of(program, kernels="inductor"), program.train(steps=2)
+            for share in shares:
+                count, budget = len(tidepool_torch.plans()), share_of(whole, share)
+                *_, (captured, _, written) = _written(lambda: _check_near(expected, program.train(
+                    within(budget, link=5e9, kernels="inductor", time_limit=1), 2)))
+                plan = tidepool_torch.plans()[count]
+                requests = _places.requests_of(written.forward.graph, written.backward.graph, captured, _NewStorages())
+                live = max(_live_at(requests, request.lower) for request in requests)
+                assert plan.kernels == "inductor" and live <= plan.graph_bytes <= budget - plan.outside_bytes, (share, live, plan)
+
+
+def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longer():
+    from tidepool._torch_compile import _backend, _options
+
+    def planned(seconds):
+        return types.SimpleNamespace(planner=types.SimpleNamespace(plan=types.SimpleNamespace(seconds=seconds, overhead=seconds)))
+
+    eager, refusal, small = planned(2.0), _backend.BudgetError("small", 7), _backend.BudgetError("smaller", 5)
+    cases = [((planned(1.05), None), None, "fused"), ((planned(1.5), None), (None, None), "fused"),
+             ((planned(1.5), None), (None, small), "fused"), ((planned(1.5), None), (eager, None), "fused"),
+             ((planned(2.5), None), (eager, None), "eager"), ((None, refusal), (eager, None), "eager"),
+             ((None, refusal), (None, small), small), ((None, small), (None, refusal), small)]
+    region = types.SimpleNamespace(options=_options.check({"budget": 9, "kernels": "inductor"}))
+    for fused, other, expected in cases:
+        def compiled(_, __, kernels, most_seconds=float("inf"), fused=fused, other=other):
+            assert kernels == "inductor" or other is not None
+            return fused if kernels == "inductor" else other
+
+        count = len(tidepool_torch.plans())
+        with unittest.mock.patch.object(_backend, "_compiled_or_refused", compiled), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = _backend._compile(region, ())
+            except _backend.BudgetError as error:
+                assert error is expected, (error, expected)
+                continue
+            assert found is (fused[0] if expected == "fused" else eager), (fused, expected)
+            assert len(tidepool_torch.plans()) == count + 1 and _backend.plans.pop() is found.planner.plan
+    # A plan that is known to take longer is not searched.
+    program = Program(models.ResNet, lambda: models.images(8))
+    with unittest.mock.patch.object(_backend, "_TIGHT", 0.5), unittest.mock.patch.object(_backend, "search", wraps=_backend.search) as searches, _uncompiled():
+        plan = plan_of(program, kernels="inductor")
+        assert plan.kernels == "inductor" and searches.call_count == 1, (plan, searches.call_count)
+
+
+def libraries_are_linked_with_the_cuda_runtime_of_pytorch():
+    from tidepool import _torch_build
+
+    with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(torch.version, "cuda", "12.4"):
+        maps = pathlib.Path(folder) / "maps"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.13.0.1\n7f-80 r-xp 0 08:01 2   /a b/libcudart.so.12\n", encoding="utf-8")
+        assert _torch_build._runtime_path(maps) == "/a b/libcudart.so.12"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.12.4.127\n", encoding="utf-8")
+        assert _torch_build._runtime_path(maps) == "/usr/lib/libcudart.so.12.4.127"
+        maps.write_text("7f-80 r-xp 0 08:01 1   /usr/lib/libcudart.so.13.0.1\n", encoding="utf-8")
+        raises(ImportError, "no libcudart.so.12", lambda: _torch_build._runtime_path(maps))
 
 
 def no_search_has_less_memory_than_a_task_needs():
@@ -964,12 +1046,12 @@ def no_search_has_less_memory_than_a_task_needs():
     asked = []
     graphs = types.SimpleNamespace(forward=types.SimpleNamespace(graph=None), backward=types.SimpleNamespace(graph=None))
     planner = types.SimpleNamespace(options=types.SimpleNamespace(budget=120 << 20, time_limit=1), least=90 << 20, costs=None,
-                                    _written=lambda *_: graphs, _warn_if_higher=lambda *_: None)
+                                    _written=lambda *_: graphs)
     with unittest.mock.patch.multiple(_backend, search=lambda _, memory, __: asked.append(memory) or ({"steps": []}, {}),
                                       carry_out=lambda *_: None, Problem=lambda *_: None), \
             unittest.mock.patch.multiple(_backend._places, requests_of=lambda *_: [], plan=lambda _: types.SimpleNamespace(height=500 << 20)):
         *_, places = _backend._Planner._searched(planner, None, types.SimpleNamespace(document=None), 0, True)
-    assert asked == [120 << 20] and places.height == 500 << 20, asked
+    assert asked == [120 << 20] and places.height == 500 << 20 and planner.excess == 380 << 20, (asked, planner.excess)
 
 
 def private_names_of_pytorch_do_what_they_should():
@@ -1307,6 +1389,57 @@ def a_step_is_planned_before_its_capture_into_a_cuda_graph():
 # Budgets and options ------------------------------------------------------------------------------
 
 
+def _own_operators():
+    """Returns operators of the program: one with a gradient that calls it, one of two results, and one that changes a tensor."""
+    @torch.library.custom_op("tidepool_test::scale", mutates_args=())
+    def scale(x: torch.Tensor, by: float) -> torch.Tensor:
+        return x * by
+
+    @torch.library.custom_op("tidepool_test::halves", mutates_args=())
+    def halves(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        one, other = x.chunk(2, -1)
+        return one.clone(), other.clone()
+
+    @torch.library.custom_op("tidepool_test::add_to", mutates_args={"total"})
+    def add_to(total: torch.Tensor, x: torch.Tensor) -> None:
+        total.add_(x)
+
+    scale.register_fake(lambda x, by: torch.empty_like(x))
+    scale.register_autograd(lambda context, gradient: (scale(gradient, context.by), None),
+                            setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
+    halves.register_fake(lambda x: tuple(x.new_empty(x.shape[0], x.shape[1] // 2) for _ in range(2)))
+    halves.register_autograd(lambda context, one, other: torch.cat((one, other), -1))
+    return scale, halves, add_to
+
+
+class _WithOwnOperators(torch.nn.Module):
+    def __init__(self, scale, halves, add_to):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+        self.register_buffer("total", torch.zeros(64))
+        self.scale, self.halves, self.add_to = scale, halves, add_to
+
+    def forward(self, x):
+        for layer in self.layers:
+            one, other = self.halves(torch.tanh(self.scale(layer(x), 1.5)))
+            x = torch.cat((one * other, other), -1)
+            self.add_to(self.total, x.detach().mean(0))
+        return x.square().mean()
+
+
+def operators_of_the_program_run_again_and_copy_their_results():
+    operators = _own_operators()
+    program = Program(lambda: _WithOwnOperators(*operators), lambda: (torch.randn(256, 64),))
+    expected, whole = program.train(steps=3), plan_of(program)
+    for link, share in (("none", 0.8), (5e9, 0.5)):
+        count = len(tidepool_torch.plans())
+        assert is_same(expected, program.train(within(share_of(whole, share), link=link, time_limit=2), 3)), link
+        plan = tidepool_torch.plans()[count]
+        assert plan.runs_again if link == "none" else plan.copies_out, plan
+    assert is_near(expected, program.train(within(share_of(whole, 0.5), link=5e9, kernels="inductor", time_limit=2), 3))
+    assert not tidepool_torch.fallbacks()
+
+
 def the_smallest_budget_is_told_and_works():
     raised = raises(Exception, "is too small. The smallest that works is", lambda: GPT.train(within(1 << 20), 1))
     assert "end of the backward pass" in str(raised) or "operator" in str(raised), raised
@@ -1344,4 +1477,4 @@ if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
                   and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing")])
+                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators")])

@@ -3,7 +3,9 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import itertools
+import sys
 import time
 import warnings
 import weakref
@@ -26,6 +28,7 @@ class Plan:
     """The schedule of one graph of a program. Sizes are bytes, times are predicted."""
 
     device: str
+    kernels: str  # "eager" or "inductor"
     budget: int
     outside_bytes: int  # the most that the schedule does not move: weights, inputs, optimizer state; each step updates it
     graph_bytes: int  # of the graph's data and workspaces at the peak; of the slab, if the plan has one
@@ -325,17 +328,24 @@ def _refuse_nest(budget: int, outside: int, least: int) -> BudgetError:
 
 _MOST_NESTED = 512  # graphs
 _UNIT = 512  # bytes of which sizes in a slab are multiples
-_MOST_SEARCHES = 3  # of a schedule that fits with its addresses
+_MOST_SEARCHES = 6  # of a schedule that fits with its addresses
 _OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
+_TIGHT = 1.1  # times the time with memory enough, above which PyTorch's own kernels may be as fast as fused ones
 _TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
+
+
+class _TooSlow(Exception):
+    """A graph that would take longer than one that is already there."""
 
 
 class _Planner:
     """Makes the graphs of one Dynamo graph. AOTAutograd calls `partition`."""
 
-    def __init__(self, region: "_Region"):
+    def __init__(self, region: "_Region", kernels: str, most_seconds: float = float("inf")):
         self.region = region
         self.options = region.options
+        self.is_fused = kernels == "inductor"
+        self.most_seconds = most_seconds
         self.outside = region.outside
         self.job = region.job
         self.plan: Optional[Plan] = None
@@ -347,6 +357,7 @@ class _Planner:
         self.least = 0  # bytes of the task that needs the most, or of the caller between the passes
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
+        self.excess = 0  # bytes by which the addresses take more than the budget
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
         self.fusion: Optional[_capture.Fusion] = None
@@ -371,14 +382,20 @@ class _Planner:
             return passes
 
     def fuse(self, passes: Sequence[torch.fx.GraphModule]) -> None:
-        if self.options.kernels == "inductor":
+        """Fuses operators of graphs that have no schedule."""
+        if self.is_fused:
             for module in passes:
                 _fuse.fuse(module.graph)
 
-    def _fuse_written(self, written: Any, captured: _capture.Captured) -> None:
-        if self.options.kernels == "inductor":
-            _fuse.mark_updates(written.forward.graph, captured.new_values)
-        self.fuse((written.forward, written.backward))
+    def _fuse_written(self, written: Any, captured: _capture.Captured, memory: int) -> None:
+        """Fuses operators of written graphs, as far as there is memory for all that each function holds at once."""
+        if not self.is_fused:
+            return
+        graphs = written.forward.graph, written.backward.graph
+        _fuse.mark_updates(graphs[0], captured.new_values)
+        divide = _fuse.within(memory, _places.levels(*graphs, captured), captured)
+        for graph in graphs:
+            _fuse.fuse(graph, divide)
 
     def _scheduled(self, joint: torch.fx.GraphModule, forward_count: int) -> Any:
         begin = time.perf_counter()
@@ -386,7 +403,7 @@ class _Planner:
         _private.mark_backward(joint.graph)
         _capture.check(joint.graph)  # a graph that runs without a schedule stays as it is
         _simplify.simplify(joint.graph)
-        if self.options.kernels == "inductor":
+        if self.is_fused:
             _layouts.put_channels_last(joint, device)
         _buffers.update_in_place(joint.graph, forward_count)
         self.job.find_division(device)
@@ -394,9 +411,12 @@ class _Planner:
         self.costs = _costs.costs_of(device, has_slab)
         with _private.real_tensors():
             link = _link.link_rate(device) if self.options.link is None else self.options.link
-        if self.options.kernels == "inductor":
+        if self.is_fused:
             self.fusion = self._fusion(joint, forward_count)
         captured = self._captured(joint, forward_count, link, has_slab)
+        ideal_seconds = sum(task["algorithms"][0]["seconds"] for task in captured.tasks)
+        if ideal_seconds >= self.most_seconds:
+            raise _TooSlow
         outside = self._outside(captured, has_slab)
         if self.is_shared:
             captured = self._captured(joint, forward_count, link, has_slab)
@@ -406,14 +426,14 @@ class _Planner:
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
         slab_bytes = self.places.height if self.places is not None else 0
+        extra = _fuse.extra_seconds((written.forward.graph, written.backward.graph), self.fusion.seconds, self.costs) if self.fusion else 0
         self.plan = Plan(
-            device=str(device), budget=self.options.budget, outside_bytes=outside, graph_bytes=slab_bytes or order.peak,
+            device=str(device), kernels="inductor" if self.is_fused else "eager", budget=self.options.budget, outside_bytes=outside, graph_bytes=slab_bytes or order.peak,
             slab_bytes=slab_bytes, least_bytes=self.least, live_at_border=order.live_at_border,
-            seconds=answer["seconds"], ideal_seconds=sum(task["algorithms"][0]["seconds"] for task in captured.tasks),
+            seconds=answer["seconds"] + extra, ideal_seconds=ideal_seconds,
             tasks=len(captured.tasks), runs_again=written.runs_again, copies_out=written.copies_out,
             copies_in=written.copies_in, planning_seconds=time.perf_counter() - begin - self.writing_seconds,
             writing_seconds=self.writing_seconds)
-        plans.append(self.plan)
         return written.forward, written.backward
 
     def _fusion(self, joint: torch.fx.GraphModule, forward_count: int) -> _capture.Fusion:
@@ -425,7 +445,7 @@ class _Planner:
         fusion = _capture.Fusion(inlined, assumed, _fuse.written_over(joint.graph, inlined))
         captured = _capture.capture(joint, forward_count, self.costs, fusion=fusion)
         written = write(joint, captured, [("run", i) for i in range(len(captured.tasks))])
-        self._fuse_written(written, captured)
+        self._fuse_written(written, captured, sys.maxsize)
         graphs = written.forward.graph, written.backward.graph
         over = _fuse.found_over(graphs, fusion.over)
         return _capture.Fusion(inlined, _fuse.measured_times(graphs, assumed, self.costs), over)
@@ -486,10 +506,10 @@ class _Planner:
         # Sizes of a loss and of an optimizer that do not exist yet are no reason to refuse a budget.
         return outside if self.options.budget - outside >= self.least else known
 
-    def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any) -> Any:
+    def _written(self, joint: torch.fx.GraphModule, captured: _capture.Captured, order: Any, memory: int) -> Any:
         begin = time.perf_counter()
         written = write(joint, captured, order.actions)
-        self._fuse_written(written, captured)
+        self._fuse_written(written, captured, memory)
         self.writing_seconds += time.perf_counter() - begin
         return written
 
@@ -509,7 +529,7 @@ class _Planner:
             if schedule is None:
                 break
             order = carry_out(schedule["steps"], Problem(captured.document, memory, _capture.BORDER))
-            written = self._written(joint, captured, order)
+            written = self._written(joint, captured, order, memory)
             if not has_slab:
                 return answer, order, written, None
             places = _places.plan(_places.requests_of(written.forward.graph, written.backward.graph, captured, self.costs))
@@ -520,14 +540,20 @@ class _Planner:
             memory -= int((places.height - room) * 1.02) + _UNIT
             if memory < self.least:
                 break
-        self._warn_if_higher(best[3].height, room)
+        self.excess = best[3].height - room if best[3].height > room * _TOO_HIGH else 0
         return best
 
-    def _warn_if_higher(self, height: int, room: int) -> None:
-        if height > room * _TOO_HIGH:
-            warnings.warn(f"tidepool: the addresses found for a schedule take {_options.size_text(height - room)} more than the budget of "
-                          f"{_options.size_text(self.options.budget)}, after {_MOST_SEARCHES} searches; a budget smaller by that keeps to it",
-                          RuntimeWarning, stacklevel=2)
+    def check_excess(self) -> None:
+        """Raises BudgetError for addresses that do not keep the budget. Graphs that share it are told: their next plans may fit."""
+        if not self.excess:
+            return
+        size, budget = _options.size_text, self.options.budget
+        smallest = budget + self.excess
+        text = (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is {size(smallest)} ({smallest} bytes): "
+                f"the addresses found for a schedule take {size(self.excess)} more, after {_MOST_SEARCHES} searches")
+        if self.nest is None:
+            raise BudgetError(text, smallest)
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once all graphs leave memory to each other."""
@@ -548,14 +574,13 @@ class _Planner:
 class _Compiled:
     """The two graphs of one plan."""
 
-    def __init__(self, region: "_Region", inputs: Any):
-        _cuda_graphs.check(not _cuda_graphs.is_captured(_CUDA), f"its graph of operators is not planned yet. {_WARM_UP}")
-        self.planner = _Planner(region)
+    def __init__(self, region: "_Region", inputs: Any, planner: _Planner):
+        self.planner = planner
         self._watch: Optional[_Watch] = None
         self.call = _private.compile_joint(
             region.module, inputs, partition=self.planner.partition, compile_forward=self._forward,
             compile_backward=self._backward, compile_inference=self._inference,
-            taken_apart=_fuse.TAKEN_APART if region.options.kernels == "inductor" else ())
+            taken_apart=_fuse.TAKEN_APART if planner.is_fused else ())
         self.between = region.outside.between  # in the plan
 
     def watch(self) -> Optional[_Watch]:
@@ -584,6 +609,44 @@ class _Compiled:
         """Returns a function for a graph without a backward pass, which has no schedule."""
         self.planner.fuse([module])
         return _guarded(module, None, None, None)
+
+
+def _compile(region: "_Region", inputs: Any) -> _Compiled:
+    """Returns the graphs of a plan with the kernels that the program asks for, or with PyTorch's own where those of Inductor do not keep the
+    budget, or take longer there."""
+    _cuda_graphs.check(not _cuda_graphs.is_captured(_CUDA), f"its graph of operators is not planned yet. {_WARM_UP}")
+    compiled, refusal = _compiled_or_refused(region, inputs, region.options.kernels)
+    plan = compiled and compiled.planner.plan
+    if region.options.kernels == "inductor" and (compiled is None or plan is not None and plan.overhead > _TIGHT):
+        other, other_refusal = _compiled_or_refused(region, inputs, "eager", plan.seconds if plan else float("inf"))
+        if other is not None and (plan is None or other.planner.plan.seconds < plan.seconds):
+            compiled = other
+            _warn_of_eager_kernels(region.options.budget)
+        refusal = min(filter(None, (refusal, other_refusal)), key=lambda one: one.smallest, default=None)
+    if compiled is None:
+        raise refusal or AssertionError("a graph without a plan has a reason")
+    if compiled.planner.plan is not None:
+        plans.append(compiled.planner.plan)
+    return compiled
+
+
+def _compiled_or_refused(region: "_Region", inputs: Any, kernels: str,
+                         most_seconds: float = float("inf")) -> Tuple[Optional[_Compiled], Optional[BudgetError]]:
+    """Returns the graphs of a plan, or None and the reason. None and no reason: it would take `most_seconds` at least."""
+    try:
+        compiled = _Compiled(region, inputs, _Planner(region, kernels, most_seconds))
+        compiled.planner.check_excess()
+        return compiled, None
+    except BudgetError as error:
+        return None, error
+    except _TooSlow:
+        return None, None
+
+
+@functools.lru_cache(maxsize=None)
+def _warn_of_eager_kernels(budget: int) -> None:
+    warnings.warn(f"tidepool: PyTorch's own kernels run in the place of Inductor's in a budget of {_options.size_text(budget)}, which fused ones do "
+                  "not keep, or in which they take longer", RuntimeWarning, stacklevel=2)
 
 
 class _SlabRun:
@@ -647,7 +710,7 @@ class _Region:
         _cuda_graphs.watch(_keys_of_copies)
         self.first_step = _optimizers.steps()
         self.job = _jobs.setdefault(options.budget, _Job(options.budget))
-        self.compiled = _Compiled(self, inputs)
+        self.compiled = _compile(self, inputs)
         self.job.add(self)
 
     def has_stepped(self) -> bool:
@@ -757,7 +820,7 @@ class _Region:
                 _move_gradients_out(arguments, self.compiled.planner.device)
             if self.nest is not None and self.nest is self.compiled.planner.nest:
                 _Nest(self.nest.regions())  # all of them are planned again
-            self.compiled = _Compiled(self, list(arguments))
+            self.compiled = _compile(self, list(arguments))
             self.planned_at = self.calls
         return self.compiled.call(*arguments)
 

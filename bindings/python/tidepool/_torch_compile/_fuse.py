@@ -15,9 +15,10 @@ import torch
 from torch import fx
 
 from . import _private, _random
+from ._capture import Captured
 from ._costs import Costs, assumed_seconds, tensors_of
 
-__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "found_over", "fuse", "inlined", "is_elementwise", "mark_updates", "measured_times", "written_over"]
+__all__ = ["TAKEN_APART", "advance_reductions", "assumed_times", "extra_seconds", "found_over", "fuse", "inlined", "is_elementwise", "mark_updates", "measured_times", "within", "written_over"]
 
 _aten = torch.ops.aten
 _CONSTANTS = ("arange", "full", "full_like", "ones_like", "scalar_tensor", "zeros_like")
@@ -117,7 +118,7 @@ class _Group:
         self.results = [node for node in self.depends
                         if isinstance(node.meta["val"], torch.Tensor) and (node in own or self._is_part(node, own))
                         and self._leaves(node)]
-        self._below = {node.meta["over"] for node in operators if "over" in node.meta}  # storages that results are to be written over
+        self._below = {storage for node in operators for storage in node.meta.get("over", ())}  # storages that results are to be written over
         for node in (*operators, *self.results):
             self._value(node)
         self.over: Dict[int, int] = {}  # result -> the input that it is written over
@@ -141,7 +142,8 @@ class _Group:
 
     def _input_below(self, node: fx.Node) -> List[int]:
         """Returns the number of the input that a result is written over, in a list; an empty one where something else may read it later."""
-        storage = node.meta.get("over")
+        storages = [one for one in node.meta.get("over", ()) if any(one in _storages(given) for given in self.inputs)]
+        storage = storages[0] if storages else None
         found = [i for i, one in enumerate(self.inputs) if storage in _storages(one)]
         if len(found) != 1 or not _is_like(node.meta["val"], self.inputs[found[0]].meta["val"]):
             return []
@@ -183,8 +185,10 @@ class _Group:
         return self._inside[node]
 
 
-def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]) -> None:
-    """Puts a call of a function in the place of a group's first operator. Nodes of the run that it needs move before it."""
+def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any], is_part: bool) -> None:
+    """Puts a call of a function in the place of a group's first operator. Nodes of the run that it needs move before it.
+
+    is_part: whether the group is a part of one that was divided."""
     graph = run[0].graph
     first = group.depends[0]
     needed = set(group.inputs)
@@ -197,6 +201,7 @@ def _replace(run: Sequence[fx.Node], group: _Group, function: Callable[..., Any]
         call = graph.call_function(function, tuple(group.inputs))
         call.meta["val"] = tuple(map(group.value_of, range(len(group.results))))
         call.meta["group"] = [node.meta.get("operator") for node in group.operators]
+        call.meta["is_part"] = is_part
         call.meta["written_over"] = [group.results[i].meta.get("operator") for i in group.over]
         parts = [graph.call_function(operator.getitem, (call, i)) for i in range(len(group.results))]
     for i, (node, part, value) in enumerate(zip(group.results, parts, call.meta["val"])):
@@ -231,21 +236,57 @@ def mark_updates(graph: fx.Graph, inputs: Dict[int, fx.Node]) -> None:
     for i, changed in inputs.items():
         node = nodes[-1].args[0][i]
         if changed.target in given and list(node.users) == [nodes[-1]] and _may_fuse(node) and not _is_view(node):
-            node.meta.update(over=_private.storage_key(given[changed.target].meta["val"]), is_update=True)
+            node.meta.update(over=(_private.storage_key(given[changed.target].meta["val"]),), is_update=True)
 
 
-def fuse(graph: fx.Graph) -> None:
+_Operators = Sequence[fx.Node]
+_Divide = Callable[[_Operators], List[_Operators]]
+
+
+def within(memory: int, levels: Dict[fx.Node, int], captured: Captured) -> _Divide:
+    """Returns a function that divides the operators of a group, where together they would need more memory than a schedule has.
+
+    A function holds all that it reads and writes at once, where the schedule lets data go between two operators. levels: the bytes
+    that are there when each operator of the written graphs begins.
+    """
+    size = {datum["name"]: datum["bytes"] for datum in captured.data}
+
+    def result_bytes(node: fx.Node) -> int:
+        return 0 if "over" in node.meta else sum(size.get(captured.datum.get(key, ""), 0) for key in _storages(node))
+
+    def divide(operators: _Operators) -> List[_Operators]:
+        place = {node: i for i, node in enumerate(operators)}
+        last = [max((place.get(user, len(operators)) for user in _users(node)), default=i) for i, node in enumerate(operators)]
+        sizes = [result_bytes(node) for node in operators]
+        # An inlined operator stays with its user.
+        ends = [i for i, node in enumerate(operators, 1) if node.meta.get("operator") not in captured.inlined or i == len(operators)]
+        found: List[_Operators] = []
+        begin = 0
+        while begin < len(operators):
+            fitting = [end for end in ends if end > begin and levels[operators[begin]] + sum(
+                sizes[i] for i in range(begin, end) if last[i] >= end) <= memory]
+            end = max(fitting, default=min(end for end in ends if end > begin))
+            found.append(operators[begin:end])
+            begin = end
+        return found
+
+    return divide
+
+
+def fuse(graph: fx.Graph, divide: _Divide = lambda operators: [operators]) -> None:
     """Replaces operators of a graph by calls of functions that Inductor compiled. The order of all others stays.
 
-    A graph with symbols in its shapes stays as it is.
+    divide: divides the operators of each group. A graph with symbols in its shapes stays as it is.
     """
     if any(_private.has_symbols(leaf) for node in graph.nodes for leaf in _private.tree_leaves(node.meta.get("val"))):
         return
     for run in _runs(graph):
         for operators in _groups(run):
-            group = _Group(run, operators)
-            if group.results and group.inputs:
-                _replace(run, group, _function(group))
+            parts = divide(operators)
+            for part in parts:
+                group = _Group(run, part)
+                if group.results and group.inputs:
+                    _replace(run, group, _function(group), is_part=len(parts) > 1)
     graph.eliminate_dead_code()
 
 
@@ -362,7 +403,7 @@ def written_over(graph: fx.Graph, inlined: Set[fx.Node]) -> Dict[fx.Node, fx.Nod
         if (_private.is_backward(node) and _has_elements(node) and below in sources.of(node) and all(last[one] is node for one in storages) and
                 all(last[one].op != "output" for one in _storages(node) if one in last) and _is_like(node.meta["val"], below.meta["val"])):
             found[node] = below
-            node.meta["over"] = below.meta.get("over", next(iter(storages)))
+            node.meta["over"] = (next(iter(storages)), *below.meta.get("over", ()))  # of its input, wherever a group begins
     return found
 
 
@@ -389,6 +430,12 @@ def measured_times(graphs: Sequence[fx.Graph], assumed: Dict[fx.Node, float], co
         seconds = costs.of(call, _bytes([call]))[0]
         found.update({node: seconds * assumed[node] / sum(assumed[one] for one in members) for node in members})
     return found
+
+
+def extra_seconds(graphs: Sequence[fx.Graph], planned: Dict[fx.Node, float], costs: Costs) -> float:
+    """Returns the seconds that groups which were divided take beyond those that were planned for their operators."""
+    calls = [node for graph in graphs for node in graph.nodes if node.meta.get("is_part")]
+    return sum(costs.of(call, _bytes([call]))[0] - sum(planned.get(node, 0.0) for node in call.meta["group"]) for call in calls)
 
 
 # Functions ------------------------------------------------------------------------------------------
@@ -459,7 +506,8 @@ def _or_eager(module: fx.GraphModule, examples: List[torch.Tensor], results: Lis
     except Exception as error:
         warnings.warn(f"tidepool: {len(module.graph.nodes)} operators have kernels of their own, since Inductor did not compile them: "
                       f"{error}", RuntimeWarning, stacklevel=2)
-        return _named(_random.apart(module).forward)
+        call = _random.apart(module).forward
+        return _named(lambda *tensors: [_with_layout(*each) for each in zip(call(*tensors), results)])
 
 
 def _compiled(module: fx.GraphModule, examples: List[torch.Tensor], results: List[torch.Tensor]) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import csv
 import dataclasses
 import pathlib
 import tempfile
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from torch import fx
 
@@ -18,7 +18,7 @@ from ._capture import BORDER, Captured
 from ._costs import Costs, round_up, tensors_of
 from ._costs import Request as _Requested
 
-__all__ = ["Places", "Request", "plan", "requests_of", "shifted"]
+__all__ = ["Places", "Request", "levels", "plan", "requests_of", "shifted"]
 
 
 # PyTorch's allocator takes memory of the device in pieces of these bytes, and gives the rest of a piece to other tensors.
@@ -83,6 +83,46 @@ def _storages(held: Iterable[_Held]) -> List[_Storage]:
     return list(dict.fromkeys(storage for each in held for storage in each.values() if storage is not None))
 
 
+def _ending(nodes: Sequence[fx.Node], held: Dict[fx.Node, _Held]) -> "Dict[fx.Node, List[_Storage]]":
+    """Returns the storages that end with each node of a graph, the last that uses them."""
+    position = {node: i for i, node in enumerate(nodes)}
+    last_use: Dict[_Storage, int] = {}
+    for node, each in held.items():
+        for storage in _storages([each]):
+            last_use[storage] = max(last_use.get(storage, 0), *(position[one] for one in (node, *node.users)))
+    ending: "collections.defaultdict[fx.Node, List[_Storage]]" = collections.defaultdict(list)
+    for storage, last in last_use.items():
+        ending[nodes[last]].append(storage)
+    return ending
+
+
+def levels(forward: fx.Graph, backward: fx.Graph, captured: Captured) -> Dict[fx.Node, int]:
+    """Returns the bytes of the schedule's data on the device when each operator of the written graphs begins."""
+    size = {datum["name"]: datum["bytes"] for datum in captured.data}
+    bytes_of: Dict[_Storage, int] = {}
+    found: Dict[fx.Node, int] = {}
+    count = len(captured.forward_results)
+    given: Sequence[_Held] = ()
+    live = 0
+    kept: Set[_Storage] = set()  # results of the forward pass, which the program holds
+    for graph in (forward, backward):
+        nodes = list(graph.nodes)
+        held = _held_by(nodes, given)
+        ending = _ending(nodes, held)
+        for node in nodes[:-1]:
+            found[node] = live
+            for key, storage in held[node].items():
+                if storage is not None and storage.maker is node:
+                    bytes_of[storage] = size.get(captured.datum.get(key, ""), 0)
+                    live += bytes_of[storage]
+            live -= sum(bytes_of[storage] for storage in ending[node] if storage not in kept)
+        results = [held[one] if isinstance(one, fx.Node) else {} for one in nodes[-1].args[0]]
+        kept.update(_storages(each for i, each in enumerate(results[:count]) if i not in captured.new_values))
+        live -= sum(bytes_of[one] for one in set(_storages(results[:count])) - kept - set(_storages(results[count:])))
+        given = results[count:]
+    return found
+
+
 class _Walk:
     """Follows the written graphs, and notes requests. The code of a graph frees each value after its last use."""
 
@@ -107,17 +147,10 @@ class _Walk:
         """Follows a pass, and returns the storages of its results, which do not end with it."""
         nodes = list(graph.nodes)
         held = _held_by(nodes, given)
-        position = {node: i for i, node in enumerate(nodes)}
-        last_use: Dict[_Storage, int] = {}
-        for node, each in held.items():
-            for storage in _storages([each]):
-                last_use[storage] = max(last_use.get(storage, 0), *(position[one] for one in (node, *node.users)))
-        ending: "collections.defaultdict[int, List[_Storage]]" = collections.defaultdict(list)
-        for storage, last in last_use.items():
-            ending[last].append(storage)
-        for i, node in enumerate(nodes[:-1]):
+        ending = _ending(nodes, held)
+        for node in nodes[:-1]:
             self.run(node, held[node])
-            for storage in ending[i]:
+            for storage in ending[node]:
                 if not storage.lasts:
                     self.end(storage.request)
         return [held[one] if isinstance(one, fx.Node) else {} for one in nodes[-1].args[0]]

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NORM_WITHOUT_STATISTICS", "BoxedCode", "CAST", "Operator",
-           "at_end_of_backward", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
+           "at_end_of_backward", "clear_workspaces", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
            "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
            "mutations", "other_inputs", "prefers_channels_last", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
            "watch_saved_tensors_hooks"]
@@ -120,6 +120,11 @@ def has_saved_tensors_hooks():
 def keeps_saved_tensors():
     """Returns whether a backward pass runs after which another may follow, which reads the same saved tensors (retain_graph=True)."""
     return torch._C._current_graph_task_id() != -1 and torch._C._autograd._get_current_graph_task_keep_graph()
+
+
+def clear_workspaces():
+    """Gives the workspaces of cuBLAS back to PyTorch's allocator. Each thread takes some for each stream with a product."""
+    torch._C._cuda_clearCublasWorkspaces()
 
 
 # Operators ------------------------------------------------------------------------------------------
