@@ -213,7 +213,7 @@ class WaitingQueue {
     waiter.is_asleep = true;
     const absl::Cleanup wakes = [&waiter] { waiter.is_asleep = false; };
     const absl::Time until = std::min(end.deadline, most);
-    if (until == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
+    // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not have.
     const auto time = absl::ToChronoTime(until);
     if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
     return end.stop.stop_requested() || until == end.deadline;
