@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Makes the reader in the browser: FOLDER/reader.html, one page that gives the answers of `tidepool info` and `tidepool
-# report` on a machine without tidepool. Emscripten compiles the readers, with the sources of Abseil and zlib. They are those of
-# Debian, which the script downloads into build/browser, or lie in folders that ABSEIL and ZLIB name.
+# report` on a machine without tidepool. Emscripten compiles the readers, with the sources of Abseil and zlib: those of
+# Debian, or those in folders that ABSEIL and ZLIB name.
 # usage: [ABSEIL=FOLDER ZLIB=FOLDER] scripts/browser_reader.sh [FOLDER]
 set -euo pipefail
 folder=${1:+$(realpath -m "$1")}
@@ -24,29 +24,9 @@ check_packages() {
   [ ${#missing[@]} -eq 0 ] || fail "missing ${missing[*]}, expected them installed: apt-get install ${missing[*]}"
 }
 
-# Debian's machines know no sources by default, so apt gets a list of its own.
-download_sources() {
-  local apt=(-qq -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$PWD/parts" -o Dir::State::Lists="$PWD/lists"
-             -o APT::Sandbox::User=root)
-  mkdir -p parts lists/partial
-  sed 's/^Types: deb$/Types: deb-src/' /etc/apt/sources.list.d/debian.sources >parts/debian.sources ||
-    fail "no sources of Debian, expected ABSEIL and ZLIB to name folders with the sources of Abseil and zlib"
-  apt-get "${apt[@]}" update
-  apt-get "${apt[@]}" source --download-only abseil zlib
-  for archive in *.orig.tar.*; do tar xf "$archive"; done
-}
-
 check_packages
-if [ -z "$ABSEIL" ] || [ -z "$ZLIB" ]; then
-  sources=$PWD/$build/sources
-  if ! compgen -G "$sources/zlib-*" >/dev/null; then
-    echo "browser_reader: downloading the sources of Abseil and zlib from Debian (3 MB) into $sources"
-    mkdir -p "$sources"
-    (cd "$sources" && download_sources)
-  fi
-  ABSEIL=${ABSEIL:-$(echo "$sources"/abseil-*/)}
-  ZLIB=${ZLIB:-$(echo "$sources"/zlib-*/)}
-fi
+ABSEIL=${ABSEIL:-$(scripts/debian_sources.sh abseil)}
+ZLIB=${ZLIB:-$(scripts/debian_sources.sh zlib)}
 [ -f "$ABSEIL/absl/base/config.h" ] || fail "$ABSEIL has no absl/base/config.h, expected the sources of Abseil"
 [ -f "$ZLIB/zlib.h" ] || fail "$ZLIB has no zlib.h, expected the sources of zlib"
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks a release, in some four hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
-# and the convolutions under tsan, all tests under asan, all dry runs, the wheel from its sdist, the Debian package, the
-# recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy, journeys of the design page, the
-# reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
+# Checks a release, in some five hours on two processors: the checks of .ci/run, then that benchmarks compile, the executor
+# and the convolutions under tsan, all tests under asan, all dry runs, the wheel from its sdist, wheels for other machines and
+# each Python, the Debian package, the recipe for Conan, each file compiled alone without the CUDA Toolkit, stress, clang-tidy,
+# journeys of the design page, the reader in the browser, the site, and each reader fuzzed by a build of clang, which also checks the locks.
 # usage: scripts/check_all.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,6 +30,11 @@ scripts/framework_tests.sh dryrun dryrun_steps
 
 step "wheel, from the source distribution"
 scripts/wheel_test.sh sdist
+
+step "wheels for other machines"
+scripts/wheel.sh
+scripts/wheel_test.sh build/wheels/tidepool-*.whl
+scripts/wheel_pythons.sh
 
 step "Debian package, and recipe for Conan"
 scripts/deb.sh

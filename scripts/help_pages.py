@@ -76,6 +76,10 @@ class Page:
                 for row in rows_of(lines) if row[0].startswith("-")]
 
     @property
+    def runs_a_program(self):
+        return self.usage.endswith("-- COMMAND...")
+
+    @property
     def commands(self):
         return [row[0] for title, lines in self.sections if title in GROUPS for row in rows_of(lines)]
 
@@ -193,17 +197,19 @@ def zsh_rest(page):
     if page.commands:
         commands = " ".join(zsh_command(*row) for title, text in page.sections if title in GROUPS for row in rows_of(text))
         return f"      '1:command:(({commands}))'"
-    return "      '*:::program:_normal'" if page.usage.endswith("-- COMMAND...") else "      '*:file:_files'"
+    return "      '*:::program:_normal'" if page.runs_a_program else "      '*:file:_files'"
 
 
 def zsh_option(option):
-    """Returns the line of an option for _arguments."""
+    """Returns the lines of an option for _arguments."""
     value = ""
     if option.choices:
         value = f":value:({' '.join(option.choices)})"
     elif option.value:
         value = ":file:_files" if option.takes_file else f":{zsh_text(option.value)}: "
-    return [f"      '*{name}[{zsh_text(option.summary)}]{value}' \\" for name in option.names]
+    # The value may stand in the word of the name: --name=value, and -nvalue.
+    joint = {name: "" if not value else "=" if name.startswith("--") else "+" for name in option.names}
+    return [f"      '*{name}{joint[name]}[{zsh_text(option.summary)}]{value}' \\" for name in option.names]
 
 
 def zsh(pages):
@@ -238,8 +244,18 @@ def fish_option(option, condition):
     return f"complete -c tidepool -n {fish_text(condition)} {names}{value} -d {fish_text(option.summary)}"
 
 
+FISH = r"""function __tidepool_program_words
+  # The end of the line that follows --, as a line of its own.
+  set -l words (commandline -opc)
+  set -l at (contains -i -- -- $words)
+  set -e words[1..$at]
+  complete -C (string join " " -- (string escape -- $words) (commandline -ct))
+end
+"""
+
+
 def fish(pages):
-    lines = [f"# {LICENCE}", f"# {MADE}"]
+    lines = [f"# {LICENCE}", f"# {MADE}", FISH.rstrip()]
     for page in pages:
         condition = "__fish_use_subcommand" if not page.command else "; and ".join(
             f"__fish_seen_subcommand_from {word}" for word in page.command)
@@ -247,6 +263,8 @@ def fish(pages):
             if title in GROUPS:
                 lines += [f"complete -c tidepool -n {fish_text(condition)} -f -a {name} -d {fish_text(Option(name, said).summary)}"
                           for name, said in rows_of(text)]
+        if page.runs_a_program:
+            lines.append(f"complete -c tidepool -n {fish_text(condition + '; and contains -- -- (commandline -opc)')} -f -a '(__tidepool_program_words)'")
         lines += [fish_option(option, condition) for option in page.options]
     return "\n".join(lines) + "\n"
 

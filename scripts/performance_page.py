@@ -479,6 +479,11 @@ def first_answer(results):
                    processors=data["processors"], load=data["load"])
 
 
+def site(results):
+    (elapsed, processors), = results.fields(r"([\d.]+) s elapsed, ([\d.]+) s of processors")
+    return Figures(source=results.source("scripts/site.sh"), elapsed=f"{float(elapsed):.0f}", processors=f"{float(processors):.0f}")
+
+
 def big_traces(results):
     pattern = r"(.+): (\d+) MB, (\d+) MB/s elapsed, (\d+) MB/s of processor time, ([\d.]+) times a count of lines, peak memory ([\d.]+) times the file"
     head = ["file", "MB", "MB/s elapsed", "MB/s of processor time", "elapsed / count of lines", "peak memory / file"]
@@ -573,7 +578,7 @@ def gpu_programs(results):
 FILES = {pofo_curve: ["pofo_curve", "flow_bound"], gpu_training: ["gpu_a"], gpu_pairs: ["gpu_a"], gpu_growth: ["gpu_a"], gpu_cudnn: ["gpu_b"]}
 FIGURES = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, big_traces, recorder, zvc, compression, pinned, regions, vdnnpp,
            vdnnpp_times, chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, practical_sweep, small_graphs, gpt2_medium, llama_layer_sweep,
-           machine_options, python_package, first_answer, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
+           machine_options, python_package, first_answer, site, gpu_training, gpu_pairs, gpu_growth, gpu_cudnn, gpu_programs]
 
 
 def filled(paragraph):

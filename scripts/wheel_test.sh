@@ -22,6 +22,12 @@ if [ "${1:-}" = sdist ]; then
   "$python" -c 'import sys; from scikit_build_core import build; build.build_sdist(sys.argv[1])' "$out" >"$out/sdist.log" ||
     { cat "$out/sdist.log"; echo "the source distribution could not be made"; exit 1; }
   sources=$(echo "$out"/tidepool-*.tar.gz) isolation=""  # pip gets the packages that make it, as for a user
+  # Its pages of the site are those of the checkout.
+  mkdir "$out/unpacked"
+  tar xf "$sources" -C "$out/unpacked" --strip-components 1
+  (cd "$out/unpacked" && python3 -B scripts/site/pages.py . "$out/pages")
+  python3 -B scripts/site/pages.py . "$out/pages-of-git"
+  diff -r "$out/pages" "$out/pages-of-git"
 elif [ $# -gt 0 ]; then
   wheel=$(realpath "$1")
 fi

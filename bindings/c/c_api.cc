@@ -507,10 +507,8 @@ tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics
 }
 
 tidepool_status tidepool_get_metrics(char* text, size_t capacity, size_t* size) {
-  return Guarded(__func__, false, [&] {
-    return StoreText(tidepool::c_api::MetricsText(tidepool_pool::AllFigures()), text, capacity,
-                     size);
-  });
+  return Guarded(__func__, false,
+                 [&] { return StoreText(tidepool_pool::MetricsOfAll(), text, capacity, size); });
 }
 
 tidepool_status tidepool_reset_peaks(tidepool_pool* pool) {

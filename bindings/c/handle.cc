@@ -5,7 +5,9 @@
 #include <pthread.h>
 
 #include <cstddef>
+#include <vector>
 
+#include "bindings/c/metrics.h"
 #include "lib/base/locks/mutex.h"
 
 namespace {
@@ -43,14 +45,14 @@ absl::Status tidepool_pool::Gone() const {
 }
 
 // The list is held, so that no pool ends meanwhile.
-std::vector<tidepool::c_api::PoolFigures> tidepool_pool::AllFigures() {
-  std::vector<tidepool::c_api::PoolFigures> figures;
+std::string tidepool_pool::MetricsOfAll() {
+  std::vector<tidepool::c_api::Figures> figures;
   const tidepool::locks::MutexLock lock(&list_mutex);
   for (std::size_t i = 0; i < List().size(); ++i) {
     CPool* const pool = List()[i]->pool();
     if (pool != nullptr) figures.push_back(tidepool::c_api::FiguresOf(i + 1, *pool));
   }
-  return figures;
+  return tidepool::c_api::MetricsText(figures);
 }
 
 std::unique_ptr<CPool> tidepool_pool::Take() {

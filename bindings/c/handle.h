@@ -6,11 +6,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "absl/status/status.h"
 #include "bindings/c/c_pool.h"
-#include "bindings/c/metrics.h"
 
 // Never freed, so that a call on a destroyed pool finds the mark of it. Thread-safe.
 struct tidepool_pool {
@@ -28,8 +27,8 @@ struct tidepool_pool {
   absl::Status Gone() const;
   // Returns whether the address is a handle. It must be readable memory.
   bool IsHandle() const { return mark_ == kMark; }
-  // Returns the figures of all pools of this process.
-  static std::vector<tidepool::c_api::PoolFigures> AllFigures();
+  // Returns the figures of all pools of this process as text for Prometheus.
+  static std::string MetricsOfAll();
   // Takes the pool out, for its end. Null when it is gone.
   std::unique_ptr<tidepool::c_api::CPool> Take();
 

@@ -12,37 +12,33 @@
 namespace tidepool::c_api {
 namespace {
 
-#define FIELD(name, is_counter, help) \
-  StatisticsField { #name, is_counter, help, &tidepool_statistics::name, &PoolStats::name }
-#define GAUGE(name, help) FIELD(name, false, help)
-#define COUNTER(name, help) FIELD(name, true, help)
+#define FIELD(name) \
+  StatisticsField { #name, &tidepool_statistics::name, &PoolStats::name }
 constexpr std::array kFields = {
-    GAUGE(live_bytes, "bytes of live allocations"),
-    GAUGE(live_count, "live allocations"),
-    GAUGE(peak_live_bytes, "most bytes that were live at a time"),
-    GAUGE(reserved_bytes, "bytes held of the device"),
-    GAUGE(peak_reserved_bytes, "most bytes held of the device at a time"),
-    GAUGE(max_bytes, "the budget in bytes"),
-    GAUGE(high_water_bytes, "the highest end of any block so far"),
-    GAUGE(free_bytes, "bytes held and not live"),
-    GAUGE(largest_hole_bytes, "bytes of the largest free block"),
-    COUNTER(allocations, "allocations served"),
-    COUNTER(frees, "frees"),
-    COUNTER(failures, "allocations refused"),
-    COUNTER(blocked, "allocations that waited for memory"),
-    COUNTER(stream_waits, "waits of a stream for another one"),
-    COUNTER(event_records, "events recorded"),
-    COUNTER(growths, "times the pool took memory from the device"),
-    COUNTER(remaps, "requests for which free memory was moved"),
-    COUNTER(remapped_bytes, "bytes moved for them"),
-    COUNTER(planned, "requests served at their planned offsets"),
-    COUNTER(deviations, "requests that a plan did not foresee, or that did not come"),
-    COUNTER(plans, "plans made"),
-    COUNTER(iterations, "iterations seen"),
-    GAUGE(peak_budget_bytes, "most bytes that the pool and its regions held at a time"),
+    FIELD(live_bytes),
+    FIELD(live_count),
+    FIELD(peak_live_bytes),
+    FIELD(reserved_bytes),
+    FIELD(peak_reserved_bytes),
+    FIELD(max_bytes),
+    FIELD(high_water_bytes),
+    FIELD(free_bytes),
+    FIELD(largest_hole_bytes),
+    FIELD(allocations),
+    FIELD(frees),
+    FIELD(failures),
+    FIELD(blocked),
+    FIELD(stream_waits),
+    FIELD(event_records),
+    FIELD(growths),
+    FIELD(remaps),
+    FIELD(remapped_bytes),
+    FIELD(planned),
+    FIELD(deviations),
+    FIELD(plans),
+    FIELD(iterations),
+    FIELD(peak_budget_bytes),
 };
-#undef COUNTER
-#undef GAUGE
 #undef FIELD
 
 // Each field of the structure stands in the table.

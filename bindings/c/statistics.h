@@ -15,8 +15,6 @@ namespace tidepool::c_api {
 
 struct StatisticsField {
   const char* name;
-  bool is_counter;   // it never falls
-  const char* help;  // for operators, one line
   std::size_t tidepool_statistics::*member;
   std::int64_t PoolStats::*source;
 };

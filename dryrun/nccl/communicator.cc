@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -302,7 +303,9 @@ std::uint64_t Communicator::TakeTurn() {
 void Communicator::RunInTurn(std::uint64_t turn, const Work& work) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
-    turn_has_come_.wait(lock, [&] { return done_ == turn; });
+    // `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not have.
+    constexpr auto kNever = std::chrono::system_clock::time_point::max();
+    turn_has_come_.wait_until(lock, kNever, [&] { return done_ == turn; });
   }
   work(*this);
   const std::unique_lock<std::mutex> lock(mutex_);

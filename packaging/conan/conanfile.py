@@ -30,13 +30,13 @@ class Tidepool(ConanFile):
             copy(self, pattern, root, self.export_sources_folder)
 
     def requirements(self):
-        self.requires("abseil/[>=20220623.1]", transitive_headers=True, transitive_libs=True)
+        self.requires("abseil/[>=20220623]", transitive_headers=True, transitive_libs=True)
         self.requires("zlib/[>=1.2.11 <2]")
-        self.requires("rapidjson/[*]")
+        self.requires("rapidjson/[*]", visible=False)  # headers for the build alone
         if self.options.tool:
             self.requires("sqlite3/[>=3.36 <4]")
-            self.requires("cli11/[>=2.2 <3]")
-            self.requires("nlohmann_json/[>=3.10 <4]")
+            self.requires("cli11/[>=2.1 <3]", visible=False)
+            self.requires("nlohmann_json/[>=3.10 <4]", visible=False)
 
     def validate(self):
         check_min_cppstd(self, 20)
@@ -67,15 +67,17 @@ class Tidepool(ConanFile):
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "tidepool")
-        for name in ("tidepool", "pool"):
-            component = self.cpp_info.components[name]
-            component.set_property("cmake_target_name", f"tidepool::{name}")
-            component.libs = ["tidepool" if name == "tidepool" else "tidepool_pool"]
-            component.system_libs = ["pthread", "dl", "m"]
-            component.requires = ["abseil::abseil", "zlib::zlib", "rapidjson::rapidjson"]
-        component = self.cpp_info.components["c"]
-        component.set_property("cmake_target_name", "tidepool::c")
-        component.libs = ["tidepool_c"]
+        abseil = [f"abseil::absl_{part}" for part in ("flat_hash_map", "flat_hash_set", "hash", "inlined_vector", "span", "status",
+                                                      "statusor", "strings", "time")]
+        self.add_component("tidepool", "tidepool", [*abseil, "zlib::zlib"])
+        self.add_component("pool", "tidepool_pool", abseil)
         if self.options.tool:
-            self.cpp_info.components["tidepool"].requires += [
-                "sqlite3::sqlite3", "cli11::cli11", "nlohmann_json::nlohmann_json"]
+            self.add_component("profile", "tidepool_profile", ["tidepool", "sqlite3::sqlite3"])
+        self.add_component("c", "tidepool_c", [])
+
+    def add_component(self, name, library, requires):
+        component = self.cpp_info.components[name]
+        component.set_property("cmake_target_name", f"tidepool::{name}")
+        component.libs = [library]
+        component.system_libs = ["pthread", "dl", "m"]
+        component.requires = requires

@@ -57,10 +57,20 @@ def write(place, text):
     place.write_text(text)
 
 
+def files_of(sources):
+    """Returns the names of the files that git tracks, or, without git, of all files, as in an unpacked source distribution."""
+    if (sources / ".git").exists():
+        return set(subprocess.run(["git", "-C", str(sources), "ls-files"], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines())
+    names = set()
+    for folder, folders, files in os.walk(sources):
+        folders[:] = [name for name in folders if not re.match(r"build(-|$)|__pycache__$", name)]
+        names.update(os.path.relpath(os.path.join(folder, name), sources) for name in files)
+    return names
+
+
 class Pages:
     def __init__(self, sources, folder):
-        self.sources, self.folder = sources, folder
-        self.names = set(subprocess.run(["git", "-C", str(sources), "ls-files"], capture_output=True, text=True, check=True).stdout.split("\n"))
+        self.sources, self.folder, self.names = sources, folder, files_of(sources)
 
     def target(self, page, link):
         """Makes a page of the file or folder that a page links to: its text, or the names in it. Returns the link to that page; pages and

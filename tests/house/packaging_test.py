@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares packaging/ with CMake and the sources: in recipes the version, the options that they set, and the packages that a build needs; for the
-reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
+"""Compares packaging/ with CMake and the sources: the version in recipes, the C header and the changelog; in recipes the options that they
+set, and the packages that a build needs; for the reader in the browser the list of its sources. No text asks pip for the name of the package alone: on PyPI it is that of another project.
 usage: packaging_test.py SOURCE
 """
 import ast
@@ -22,7 +22,10 @@ build = "\n".join(path.read_text() for path in [root / "CMakeLists.txt", *sorted
 complaints = []
 
 version = re.search(r"project\(tidepool VERSION ([0-9.]+)", build)[1]
-for name, found in (("vcpkg/tidepool/vcpkg.json", json.loads(texts["vcpkg/tidepool/vcpkg.json"])["version"]),
+macros = re.findall(r"define TIDEPOOL_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (root / "include/tidepool/c_api.h").read_text())
+for name, found in (("include/tidepool/c_api.h", ".".join(macros)),
+                    ("CHANGELOG.md", re.search(r"^## (\S+) \(", (root / "CHANGELOG.md").read_text(), re.M)[1]),
+                    ("vcpkg/tidepool/vcpkg.json", json.loads(texts["vcpkg/tidepool/vcpkg.json"])["version"]),
                     ("conda/meta.yaml", re.search(r'set version = "([^"]*)"', texts["conda/meta.yaml"])[1])):
     if found != version:
         complaints.append(f"{name}: version {found}, expected {version}, that of CMakeLists.txt")

@@ -12,7 +12,7 @@ OUTSIDE = ("bindings/", "trace_replay/", "examples/", "dryrun/", "packaging/")
 OF_NO_ROOM = ("tidepool/export.h", "lib/base/arithmetic.h", "dryrun/program/tidepool_dryrun/gpus.inc")
 # Annotated mutexes and tables read without them serve all code that has threads, errors name the nearest of known names first,
 # events and streams end with their owners, and answers compare with the fastest algorithms.
-FOR_ALL = OF_NO_ROOM + ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.h", "lib/base/text/nearest.h",
+FOR_ALL = OF_NO_ROOM + ("lib/base/locks/mutex.h", "lib/base/locks/pointer_table.h", "lib/base/text/metric_family.h", "lib/base/text/nearest.h",
                         "lib/memory/device/owned.h", "lib/training/graph/least_seconds.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git")

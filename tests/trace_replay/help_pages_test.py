@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Man pages and completions: each command has a page, and bash completes words.
+"""Man pages and completions: each command has a page, and bash, zsh and fish complete words. Those that are not
+installed are left out.
 usage: help_pages_test.py TOOL SOURCE
 """
 import atexit
@@ -31,21 +32,25 @@ printf '%s\\n' "${{COMPREPLY[@]}}" """
     return subprocess.run(["bash", "--norc", "-c", script], stdout=subprocess.PIPE, text=True, check=True, cwd=source).stdout.split()
 
 
-class Terminal:
-    """A bash in a terminal, in a folder of its own."""
+SHELLS = {  # their programs, and their start with the completions
+    "bash": (["bash", "--norc", "--noprofile", "-i"], f"source {share}/bash-completion/completions/tidepool\n"),
+    "zsh": (["zsh", "-f", "-i"], f"PS1=; fpath=({share}/zsh/site-functions $fpath); autoload -U compinit; compinit -u -D\n"),
+}
 
-    def __init__(self):
-        self.folder = share / "work"
-        self.folder.mkdir()
-        (self.folder / "inputrc").write_text("set bell-style none\nset show-all-if-ambiguous off\n")
+
+class Terminal:
+    """A shell in a terminal, in a folder with files."""
+
+    def __init__(self, shell):
+        self.program, self.start = SHELLS[shell]
 
     def arguments(self, typed):
-        """Returns the arguments of the line that bash makes of keys."""
-        keys = f"source {share}/bash-completion/completions/tidepool\n{typed}\x01printf '<%s>\\n' 'typed' \nexit\n\x04\x04"  # ends, even within a quotation
+        """Returns the arguments of the line that the shell makes of keys."""
+        keys = f"{self.start}{typed}\x01printf '<%s>\\n' 'typed' \nexit\n\x04\x04"  # ends, even within a quotation
         process, terminal = pty.fork()
         if process == 0:
-            os.chdir(self.folder)
-            os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**os.environ, "INPUTRC": "inputrc", "TERM": "dumb", "PS1": ""})
+            os.chdir(work)
+            os.execvpe(self.program[0], self.program, {**os.environ, "INPUTRC": "inputrc", "TERM": "dumb", "PS1": ""})
         os.write(terminal, keys.encode())
         output = b""
         try:
@@ -55,8 +60,18 @@ class Terminal:
             pass
         os.waitpid(process, 0)
         os.close(terminal)
-        *_, answer = output.decode().replace("\r", "").partition("\n<typed>\n")
+        *_, answer = output.decode().replace("\r", "").rpartition("\n<typed>\n")
         return re.findall(r"^<(.*)>$", answer, re.M)
+
+    def expect(self, typed, expected, name):
+        expect(self.arguments(f"tidepool {typed}"), ["tidepool", *expected], f"{self.program[0]}, {name}")
+
+
+def offered_by_fish(line):
+    """Returns the words that fish offers for the end of a line."""
+    script = f"source {share}/fish/vendor_completions.d/tidepool.fish; complete -C {shlex.quote(line)}"
+    found = subprocess.run(["fish", "--no-config", "-c", script], stdout=subprocess.PIPE, text=True, check=True, cwd=work).stdout
+    return [row.partition("\t")[0] for row in found.splitlines()]
 
 
 def expect(found, expected, name):
@@ -73,25 +88,57 @@ expect(completed("tidepool", "simulate", "--memory-kind", "p"), ["paged", "pool"
 expect(completed("tidepool", "simulate", "--memory-kind", "=", "p"), ["paged", "pool"], "values of an option after =")
 expect(completed("tidepool", "simulate", "--memory-kind", "="), ["fixed", "paged", "pool"], "all values of an option after =")
 expect(completed("tidepool", "tune", "--density", "=", "0.5", "comp"), ["compression"], "commands after a value")
-terminal = Terminal()
-(terminal.folder / "dryrun").mkdir()
-(terminal.folder / "folder").mkdir()
-(terminal.folder / "my snap.pickle").touch()
-expect(terminal.arguments("tidepool dry\t"), ["tidepool", "dryrun"], "a command that is a folder's name")
-expect(terminal.arguments("tidepool size my\t"), ["tidepool", "size", "my snap.pickle"], "a file with a blank in its name")
-expect(terminal.arguments("tidepool size 'my s\t"), ["tidepool", "size", "my snap.pickle"], "a quoted name")
-expect(terminal.arguments("tidepool size fol\t"), ["tidepool", "size", "folder/"], "a folder")
-expect(terminal.arguments("tidepool dryrun -- tr my\t"), ["tidepool", "dryrun", "--", "tr", "my snap.pickle"], "files of a program")
 expect("python3" in completed("tidepool", "dryrun", "--", "python"), True, "programs after --")
 
+work = share / "work"
+(work / "dryrun").mkdir(parents=True)
+(work / "folder").mkdir()
+(work / "my snap.pickle").touch()
+(work / "inputrc").write_text("set bell-style none\nset show-all-if-ambiguous off\n")
+bash = Terminal("bash")
+bash.expect("dry\t", ["dryrun"], "a command that is a folder's name")
+bash.expect("size my\t", ["size", "my snap.pickle"], "a file with a blank in its name")
+bash.expect("size 'my s\t", ["size", "my snap.pickle"], "a quoted name")
+bash.expect("size fol\t", ["size", "folder/"], "a folder")
+bash.expect("dryrun -- tr my\t", ["dryrun", "--", "tr", "my snap.pickle"], "files of a program")
+
+if shutil.which("zsh"):
+    zsh = Terminal("zsh")
+    zsh.expect("dry\t", ["dryrun"], "a command that is a folder's name")
+    zsh.expect("size --pl\t", ["size", "--plan"], "options of a command")
+    zsh.expect("plan --pl\t", ["plan", "--pl"], "options of another command")
+    zsh.expect("tune comp\t", ["tune", "compression"], "commands of a command")
+    zsh.expect("tune compression --dens\t", ["tune", "compression", "--density"], "options of its command")
+    zsh.expect("simulate --memory-kind po\t", ["simulate", "--memory-kind", "pool"], "values of an option")
+    zsh.expect("simulate --memory-kind=po\t", ["simulate", "--memory-kind=pool"], "values of an option after =")
+    zsh.expect("size --json my\t", ["size", "--json", "my snap.pickle"], "a file with a blank in its name")
+    zsh.expect("dryrun --gpu=t4 -- python3 m\t", ["dryrun", "--gpu=t4", "--", "python3", "my snap.pickle"], "files of a program")
+else:
+    print("zsh is not installed: its completion was not tried")
+
+if shutil.which("fish"):
+    for line, expected, name in (
+            ("si", ["simulate", "size"], "commands"), ("size --pl", ["--plan"], "options of a command"),
+            ("plan --pl", [], "options of another command"), ("tune ", ["compression"], "commands of a command"),
+            ("tune compression --dens", ["--density"], "options of its command"),
+            ("simulate --memory-kind p", ["paged", "pool"], "values of an option"),
+            ("simulate --memory-kind=p", ["--memory-kind=paged", "--memory-kind=pool"], "values of an option after ="),
+            ("dry", ["dryrun"], "a command that is a folder's name"), ("size m", ["my snap.pickle"], "a file with a blank in its name"),
+            ("dryrun --gpu t4 -- python3 m", ["my snap.pickle"], "files of a program"),
+            ("dryrun -- tidepool size --pl", ["--plan"], "options of a program")):
+        expect(offered_by_fish(f"tidepool {line}"), expected, f"fish, {name}")
+    expect("python3" in offered_by_fish("tidepool dryrun -- python"), True, "fish, programs after --")
+else:
+    print("fish is not installed: its completion was not tried")
+
 # zsh reads the commands as words within a word.
-zsh = (share / "zsh/site-functions/_tidepool").read_text()
-line = next(line for line in zsh.splitlines() if "'1:command:((" in line)
+text = (share / "zsh/site-functions/_tidepool").read_text()
+line = next(line for line in text.splitlines() if "'1:command:((" in line)
 (spec,) = shlex.split(line.rstrip("\\"))
 shown = dict(word.replace("\\:", ":").split(":", 1) for word in shlex.split(spec.removeprefix("1:command:((").removesuffix("))")))
 summary = "of '-', the text of PyTorch's OutOfMemoryError on standard input, whether a setting can help"
 expect(shown["info"].endswith(summary), True, f"zsh's description of info, {shown['info']}")
-dryrun = zsh.partition("\n    dryrun)\n")[2].partition(";;")[0]
+dryrun = text.partition("\n    dryrun)\n")[2].partition(";;")[0]
 expect("'*:::program:_normal'" in dryrun, True, "zsh's programs after --")
 
 overview = (share / "man/man1/tidepool.1").read_text()

@@ -2,12 +2,13 @@
 // Waits of the annotated condition variable.
 #include "lib/base/locks/mutex.h"
 
+#include <pthread.h>
+
 namespace tidepool::locks {
 
 void CondVar::Wait(Mutex* mutex) {
-  std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-  variable_.wait(lock);
-  lock.release();
+  // GCC 12 gives std::condition_variable::wait a version that libstdc++ of GCC 11 does not have.
+  pthread_cond_wait(variable_.native_handle(), mutex->mutex_.native_handle());
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mutex, absl::Time deadline) {

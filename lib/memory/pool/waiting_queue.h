@@ -223,10 +223,9 @@ class WaitingQueue {
     const absl::Time until = std::min(end.deadline, most);
     for (;;) {
       const absl::Time pause = std::min(until, asks());
-      if (pause == absl::InfiniteFuture()) return !waiter.woken.wait(mutex, end.stop, is_woken);
-      if (waiter.woken.wait_until(mutex, end.stop, absl::ToChronoTime(pause), is_woken)) {
-        return false;
-      }
+      // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not have.
+      const auto time = absl::ToChronoTime(pause);
+      if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
       if (end.stop.stop_requested() || pause == until) break;
     }
     return end.stop.stop_requested() || until == end.deadline;

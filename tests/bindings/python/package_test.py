@@ -31,6 +31,12 @@ def test_the_import_loads_no_compiled_module(python):
     assert python(script) == "False False True "
 
 
+def test_the_import_loads_one_module_beside_typing(python):
+    # Each further module makes programs start later.
+    script = "import sys, importlib, typing; before = set(sys.modules); import tidepool; print(sorted(set(sys.modules) - before))"
+    assert python(script) == "['tidepool']\n"
+
+
 def test_metrics_are_those_of_pools_of_the_library(python):
     script = """import sys, tidepool
 from tidepool._c_api import Pool

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statistics of a pool as text.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/memory/pool/pool_fixture.h"
+#include "tidepool/metrics.h"
 
 namespace tidepool {
 namespace {
@@ -44,6 +46,31 @@ TEST_F(PoolFixture, StatisticsOfAPoolArePrinted) {
   void* const buffer = pool->Allocate(kMiB, stream).value();
   EXPECT_NE(ToString(pool->Stats()).find("live      1.0 MiB in 1 allocation,"), std::string::npos);
   EXPECT_TRUE(pool->Free(buffer, stream).ok());
+}
+
+using ::testing::HasSubstr;
+
+TEST(MetricsText, HasAFamilyForEachFigureOfPools) {
+  const std::string text = MetricsText(
+      {{.labels = {{"pool", "weights"}}, .stats = {.live_bytes = 512, .frees = 3}, .regions = {}},
+       {.labels = {{"pool", "a\"b\\c\nd"}, {"host", "n1"}},
+        .stats = {.live_bytes = 1},
+        .regions = {}}});
+  EXPECT_THAT(text, HasSubstr("# HELP tidepool_live_bytes bytes of live allocations\n"
+                              "# TYPE tidepool_live_bytes gauge\n"
+                              "tidepool_live_bytes{pool=\"weights\"} 512\n"
+                              "tidepool_live_bytes{pool=\"a\\\"b\\\\c\\nd\",host=\"n1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE tidepool_frees_total counter\n"
+                              "tidepool_frees_total{pool=\"weights\"} 3\n"));
+}
+
+TEST(MetricsText, HasTheFiguresOfRegions) {
+  const RegionStats region = {.tag = "kv", .is_asleep = true, .host_bytes = 4096, .pauses = 2};
+  const std::string text =
+      MetricsText({{.labels = {{"pool", "1"}}, .stats = {}, .regions = {region}}});
+  EXPECT_THAT(text, HasSubstr("tidepool_region_is_asleep{pool=\"1\",region=\"kv\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("tidepool_region_host_bytes{pool=\"1\",region=\"kv\"} 4096\n"));
+  EXPECT_THAT(text, HasSubstr("tidepool_region_pauses_total{pool=\"1\",region=\"kv\"} 2\n"));
 }
 
 }  // namespace
