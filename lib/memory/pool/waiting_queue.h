@@ -223,7 +223,8 @@ class WaitingQueue {
     const absl::Time until = std::min(end.deadline, most);
     for (;;) {
       const absl::Time pause = std::min(until, asks());
-      // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not have.
+      // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not
+      // have.
       const auto time = absl::ToChronoTime(pause);
       if (waiter.woken.wait_until(mutex, end.stop, time, is_woken)) return false;
       if (end.stop.stop_requested() || pause == until) break;
