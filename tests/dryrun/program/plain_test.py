@@ -59,7 +59,7 @@ class PlainTest(unittest.TestCase):
                 temporary.mkdir()
                 with subprocess.Popen([TOOL, "dryrun", "--json", "--", script], env=dict(os.environ, TMPDIR=str(temporary)),
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
+                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as run:  # nohup and shells ignore some
                     processes = []
                     while len(processes) < 2:
                         line = run.stderr.readline()
