@@ -102,18 +102,20 @@ def of_device(process, device, held, tool):
     here = next(one for one in info["per_device"] if one["device"] == number)
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
-    # The model serves each request, so its answers would be larger than the memory that there is where one was refused.
-    if process["out_of_memory"] or process["caught_out_of_memory"] or not device["is_modelled"]:
-        model = {}
     # Null without recorded events of the device. Then it is the memory that is live at the end.
     live = here["peak_live_bytes"] or here["live_bytes"]
-    lost, most = device["lost_events"], device["max_memory_allocated"]
+    most = device["max_memory_allocated"]
+    has_lost_peak = device["lost_events"] > 0 and most > CLOSE * live
+    # The model serves each request, so its answers would be larger than the memory that there is where one was refused. Without the
+    # events of the peak they would be smaller.
+    if process["out_of_memory"] or process["caught_out_of_memory"] or not device["is_modelled"] or has_lost_peak:
+        model = {}
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
     orders = [] if device["is_expandable"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
-            "peak_live_bytes": most if lost and most > CLOSE * live else live,
-            "lost_events": lost, "peak_reserved_bytes": reserved,
+            "peak_live_bytes": most if has_lost_peak else live,
+            "lost_events": device["lost_events"], "peak_reserved_bytes": reserved,
             "max_memory_allocated": device["max_memory_allocated"],
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
@@ -155,10 +157,11 @@ def text_of_error(process, folder):
 
 
 def planned_bytes(rank, tool):
-    """Returns the pool of a rank with a plan; 0 where nothing was allocated, and None where the record has no plan."""
+    """Returns the pool of a rank with a plan; 0 where nothing was allocated, and None where the record has no plan, or lacks the peak."""
     size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
-    return max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]),
-               default=None if rank["peak_live_bytes"] else 0)
+    planned = max((one["exact_pool_bytes"] or one["pool_bytes"] for one in size["policies"]),
+                  default=None if rank["peak_live_bytes"] else 0)
+    return None if rank["lost_events"] and planned is not None and planned < rank["peak_live_bytes"] else planned
 
 
 def add_lines_below(rank):
@@ -190,7 +193,7 @@ def serves(rank, available, tool):
     PyTorch, which gives cached memory back, gets through."""
     if rank["reserved_range"][1] <= available:
         return True
-    if rank["snapshot"] is None:  # no allocator gives memory back
+    if rank["snapshot"] is None or rank["peak_live_bytes"] > available:  # no allocator gives memory back
         return False
     replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", available)
     return replay["served"]

@@ -12,13 +12,17 @@ from . import events, where
 KINDS = {"weights": "weights_bytes", "gradients": "gradients_bytes", "optimizer state": "optimizer_bytes"}
 OTHER = "activations_bytes"
 PURPOSE = "purpose"  # the file of a frame that names the purpose of a request
-BACKWARD, OUTSIDE = "(backward)", "(outside of modules)"  # in the place of a module
+BACKWARD, OUTSIDE, BEFORE = "(backward)", "(outside of modules)", "(before the record)"  # in the place of a module
 
 
 def labels(record, samples):
     """Returns the module and the kind of requests that were weights, gradients or optimizer state, by their positions. A sample has the
     addresses of these at a position."""
-    found, live, samples = {}, {}, sorted(samples, key=lambda sample: sample[0])
+    samples = sorted(samples, key=lambda sample: sample[0])
+    older = [addresses for position, addresses in samples if position < record.begin]
+    # The last of these names the memory that is older than the record.
+    samples = [(record.begin, addresses) for addresses in older[-1:]] + samples[len(older):]
+    found, live = {}, {}
 
     def take(sample):
         for address, label in sample[1].items():
@@ -53,7 +57,7 @@ def table(record, marks, samples):
     for event in where.live_at_peak(record.events):
         position = numbered[id(event)]
         module, kind = known.get(position, ("", None))
-        module = module or module_at(marks, starts, position, event)
+        module = module or (BEFORE if position < record.begin else module_at(marks, starts, position, event))
         row = rows.setdefault(module, {"module": module, "bytes": 0, **dict.fromkeys([*KINDS.values(), OTHER], 0)})
         row["bytes"] += event["size"]
         row[KINDS.get(kind, OTHER)] += event["size"]

@@ -366,7 +366,7 @@ def entry(task, name, reads, writes, updates, seconds=0):
 
 def step_of(rank):
     """Returns the step that the process of a rank noted, and the requests and frees of its device, or raises DryRunError. The step is the
-    last one, or that which takes most memory where later ones take less."""
+    last one, or that which takes most memory where later ones take less and it was recorded whole."""
     snapshot = pathlib.Path(rank["snapshot"] or "none")
     path = snapshot.with_name(snapshot.stem.replace("process", "step"))
     if not path.exists():
@@ -374,13 +374,14 @@ def step_of(rank):
                           "no task graph: expected 2 complete ones, of which the first makes the state of the optimizer")
     step = read_step(path, rank)
     record = events.read(snapshot, step["device"])
-    largest = path.with_name(path.name + LARGEST)
-    if largest.exists() and peak_of(step, record) < (1 - NAMED_DIFFERENCE) * rank["peak_live_bytes"]:
-        other = {**read_step(largest, rank), "in_place_of": step["number"]}
-        step = max(step, other, key=lambda one: peak_of(one, record))
     if step["begin"] < record.begin:
         raise DryRunError(f"step {step['number']} has {step['end'] - step['begin']} requests and frees of memory, and PyTorch recorded the last "
                           f"{step['end'] - record.begin} of them: there is no graph, expected shorter sequences or fewer micro-batches")
+    largest = path.with_name(path.name + LARGEST)
+    if largest.exists() and peak_of(step, record) < (1 - NAMED_DIFFERENCE) * rank["peak_live_bytes"]:
+        other = {**read_step(largest, rank), "in_place_of": step["number"]}
+        if other["begin"] >= record.begin:
+            step = max(step, other, key=lambda one: peak_of(one, record))
     return step, record
 
 
@@ -393,7 +394,7 @@ def read_step(path, rank):
 
 
 def peak_of(step, record):
-    """Returns the most live bytes of a step, as far as they are known."""
+    """Returns the most live bytes of a step that was recorded whole."""
     replay = Replay(record)
     replay.advance(step["begin"])
     return replay.advance(step["end"])[2]

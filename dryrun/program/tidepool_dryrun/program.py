@@ -280,7 +280,7 @@ def wait_until_gone(program, folder):
 
 def seconds_to_answer(folder):
     """Returns how long a process may take to end."""
-    is_writing = folder is not None and any(pathlib.Path(folder).glob("answers-*"))
+    is_writing = folder is not None and any(pathlib.Path(folder, f"answers-{process}").exists() for process in processes_of(folder))
     return SECONDS_TO_WRITE if is_writing else SECONDS_TO_ANSWER
 
 

@@ -297,6 +297,12 @@ class GraphTest(unittest.TestCase):
                 else:
                     with self.assertRaisesRegex(DryRunError, r"step 3 has \d+ requests and frees of memory, and PyTorch recorded the last \d+ of them"):
                         graph.make(rank)
+            # A larger step before the record has no graph, so the last one has it.
+            lost = program.step["begin"]
+            snapshot.write_bytes(pickle.dumps({"device_traces": [program.events[lost:]], "lost_events": {0: lost}, "segments": [{"device": 0, "blocks": blocks}]}))
+            pathlib.Path(folder, "step-7-largest").write_bytes(pickle.dumps({**program.step, "number": 2, "begin": 0, "end": lost}))
+            with unittest.mock.patch.object(graph, "peak_of", lambda step, record: {2: 9, 3: 1}[step["number"]] * BLOCK):
+                self.assertEqual(graph.make({**rank, "peak_live_bytes": 9 * BLOCK}).step["number"], 3)
 
     def test_a_step_that_the_time_limit_ended_names_it(self):
         rank = {"snapshot": None, "steps": 1, "device": 0}

@@ -69,6 +69,14 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual({row["module"]: row["bytes"] for row in found},
                          {"net.0": 30, "(backward)": 40, "(outside of modules)": 60})
 
+    def test_memory_older_than_the_record_has_the_module_that_it_belongs_to_or_none(self):
+        requests = [{"action": "alloc", "addr": address, "size": 10 * address, "frames": []} for address in (1, 2, 3)]
+        record = events.Record(requests, offset=3, begin=5)  # the first two are older
+        samples = [(1, {2: ("net.1", "weights")}), (2, {1: ("net.0", "weights")})]  # the later one holds
+        found = by_module.table(record, [(0, "net.0"), (5, "net.2")], samples)
+        self.assertEqual({row["module"]: (row["bytes"], row["weights_bytes"]) for row in found},
+                         {"net.0": (10, 10), "(before the record)": (20, 0), "net.2": (30, 0)})
+
     def test_blocks_are_joined(self):
         def joined(*modules):
             rows = by_module.alike([{"module": module, "bytes": 1} for module in modules])
@@ -460,7 +468,9 @@ class ProgramTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(program.seconds_to_answer(folder), program.SECONDS_TO_ANSWER)
             pathlib.Path(folder, "answers-7").touch()
-            self.assertEqual(program.seconds_to_answer(folder), program.SECONDS_TO_WRITE)
+            for processes, seconds in (([8], program.SECONDS_TO_ANSWER), ([8, 7], program.SECONDS_TO_WRITE)):  # 7 may have ended
+                with unittest.mock.patch.object(program, "processes_of", return_value=processes):
+                    self.assertEqual(program.seconds_to_answer(folder), seconds)
 
     def test_output_passes_through(self):
         lines = ("import os, sys; from tidepool_dryrun import program; "
@@ -661,6 +671,8 @@ class AnswerTest(unittest.TestCase):
             self.write(device={"lost_events": 7, "max_memory_allocated": most})
             found = self.collect()
             self.assertEqual((found["ranks"][0]["lost_events"], found["peak_live_bytes"]), (7, peak))
+            # Without the events of the peak there are no figures of the allocator's model and of a plan.
+            self.assertEqual((found["expandable_bytes"] is None, found["planned_bytes"] is None), (most > 90, most > 90))
         self.assertIn("  record            the last part of the run: 7 requests and frees came before, of which no lines are known",
                       text.lines(found, "train.py"))
 
@@ -690,7 +702,7 @@ class AnswerTest(unittest.TestCase):
     def test_a_plan_of_nothing_takes_no_memory(self):
         tool = unittest.mock.Mock(ask=lambda *arguments: {"policies": []})
         for peak, planned in ((0, 0), (90, None)):
-            self.assertEqual(answer.planned_bytes({"snapshot": "s", "device": 0, "peak_live_bytes": peak}, tool), planned)
+            self.assertEqual(answer.planned_bytes({"snapshot": "s", "device": 0, "peak_live_bytes": peak, "lost_events": 0}, tool), planned)
 
     def test_memory_without_a_plan_has_no_figure_of_it(self):
         self.write()
