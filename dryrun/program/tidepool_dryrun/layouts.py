@@ -57,7 +57,7 @@ def layout_of(options, values_of_range, values):
     command = options.command
     for name, value in values.items():
         command = fit.with_value(command, name, value)
-    own = dataclasses.replace(options, command=command, world=world.size_with(options.world, values), json=True, jobs=1, front="",
+    own = dataclasses.replace(options, command=command, world=world.size_with(options.world, values), json=True, jobs=1, front="", records_steps=False,
                               fit=[values_of_range] if values_of_range else [])
     try:
         ranks, _ = world.find(own)

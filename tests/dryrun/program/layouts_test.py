@@ -146,7 +146,8 @@ class SearchTest(unittest.TestCase):
 
     def test_a_picture_is_that_of_layouts_or_of_one_run(self):
         main.check_fit(options_of("tensor=1,2", front="x.svg"))
-        self.assertEqual(made(options_of("tensor=1,2", world="tensor", command=("python", "{tensor}"), front="x.svg"))[0].options.front, "")
+        one = made(options_of("tensor=1,2", world="tensor", command=("python", "{tensor}"), front="x.svg"))[0].options
+        self.assertEqual((one.front, one.records_steps), ("", False))
         with self.assertRaisesRegex(ValueError, "--front with --fit"):
             main.check_fit(options_of("batch=1..2", front="x.svg"))
 
