@@ -170,8 +170,10 @@ class Run:
 
     def waiting_optimizers(self, torch):
         """Returns the names of the optimizers that made no step, of weights that none of the others updates."""
+        known = {id(optimizer) for optimizer in self.steps_of}
         stepped = {id(weight) for optimizer in self.steps_of for weight in steps.parameters_of(optimizer)}
-        others = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer) and one not in self.steps_of]
+        others = [one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer) and id(one) not in known
+                  and hasattr(one, "param_groups")]  # a refused one has none
         return sorted(type(one).__name__ for one in others if any(id(weight) not in stepped and weight.is_cuda for weight in steps.parameters_of(one)))
 
     def note_failure(self, error):
@@ -217,7 +219,8 @@ def give_back_locks():
     for one in gc.get_objects() if module else ():
         if type(one) is module.FileBaton and one.fd is not None:
             with contextlib.suppress(OSError):
-                os.remove(one.lock_file_path)
+                if os.path.samestat(os.fstat(one.fd), os.stat(one.lock_file_path)):  # else it was given back, and is another process's
+                    os.remove(one.lock_file_path)
 
 
 def stack_of_caller():

@@ -43,11 +43,11 @@ class Lengths:
         return own(data, *arguments, **{**named, "unsafe": True} if data.is_cuda else named)
 
     # PyTorch reads the lengths itself, but while operators are noted it asks for all tensors on the GPU.
-    def ctc_loss(self, own, log_probs, targets, input_lengths, target_lengths, *options):
+    def ctc_loss(self, own, log_probs, targets, input_lengths, target_lengths, *options, **named):
         lengths = input_lengths, target_lengths
         if all(isinstance(one, self.torch.Tensor) and one.is_cpu for one in lengths):
             lengths = [one.tolist() for one in lengths]
-        return own(log_probs, targets, *lengths, *options)
+        return own(log_probs, targets, *lengths, *options, **named)
 
     # Each cluster of classes asks which targets it has, and then for these.
     def divide_classes(self, own, layer, tensor, target):

@@ -305,6 +305,7 @@ def mode_of(steps, device=None):
         def begin_step(self):
             self.operators, self.names = [], []
             self.counts = []  # how many operators each of the notes stands for
+            self.most = MOST_NOTES
             self.product = None, 0  # the call that made the last product of matrices, and its address
             self.begin = position(device)
             self.begin_clock, self.begin_span = clock(device), steps.end_of_work(device)
@@ -344,8 +345,9 @@ def mode_of(steps, device=None):
                     name == "_to_copy" and is_cached(torch, used[0]))))
             self.names.append(name)
             self.counts.append(1)
-            if len(self.operators) > MOST_NOTES:
+            if len(self.operators) > self.most:
                 self.operators, self.counts = fewer(self.operators, self.counts)
+                self.most = max(MOST_NOTES, 2 * len(self.operators))  # phases that alternate keep more than a half
             return result
 
         def adds_bias(self, arguments):

@@ -355,13 +355,15 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual((found["steps"], found["peak_live_bytes"]), (2, 2 * 4 << 24))
 
     # One optimizer steps once with each batch.
-    # A critic takes five steps for one of the generator. Another optimizer has weights that the critic's updates.
+    # A critic takes five steps for one of the generator. Another optimizer has weights that the critic's updates, and one was refused.
     def test_an_optimizer_that_made_no_step_is_told(self):
         command = self.program(
             "import torch\n"
             "critic, generator = torch.nn.Linear(8, 8).cuda(), torch.nn.Linear(8, 8).cuda()\n"
             "first, other = torch.optim.SGD(critic.parameters()), torch.optim.RMSprop(critic.parameters())\n"
             "second = torch.optim.Adam(generator.parameters())\n"
+            "try: torch.optim.SGD(critic.parameters(), -1.0)\n"
+            "except ValueError as error: kept = error\n"
             "for step in range(12):\n"
             "    critic(generator(torch.ones(4, 8, device='cuda'))).sum().backward()\n"
             "    (second if step % 6 == 5 else first).step()\n")
