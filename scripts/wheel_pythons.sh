@@ -55,6 +55,7 @@ assert found == {"fits": True, "steps": 1, "peak_live_bytes": int(sys.argv[2]), 
 END
 }
 
+tried=0
 for version in "${versions[@]}"; do
   python=$(find_python "$version")
   if [ -z "$python" ]; then
@@ -68,5 +69,7 @@ for version in "${versions[@]}"; do
   make_wheel "$python"
   use_wheel "$python" "$torch" "$peak_live" || fail "the wheel for Python $version does not work with PyTorch $torch"
   echo "wheel_pythons: the wheel for Python $version works with PyTorch $torch"
+  tried=$((tried + 1))
 done
+[ "$tried" -gt 0 ] || fail "no Python was tried, expected one of ${versions[*]} with its headers"
 rm -rf "$out"
