@@ -331,7 +331,7 @@ _UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 6  # of a schedule that fits with its addresses
 _OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
 _TIGHT = 1.1  # times the time with memory enough, above which PyTorch's own kernels may be as fast as fused ones
-_TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
+_TOO_HIGH = 1.01  # of the room for a plan, above which its addresses are refused
 
 
 class _TooSlow(Exception):
@@ -358,6 +358,7 @@ class _Planner:
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
         self.excess = 0  # bytes by which the addresses take more than the budget
+        self.searches = 0  # after which this is so
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
         self.fusion: Optional[_capture.Fusion] = None
@@ -522,7 +523,7 @@ class _Planner:
         best = None
         if room < self.least:
             raise _refuse(captured, self.options.budget, outside)
-        for _ in range(_MOST_SEARCHES):
+        for self.searches in range(1, _MOST_SEARCHES + 1):
             schedule, answer = search(captured.document, memory, self.options.time_limit)
             if schedule is None and best is None:
                 raise _refuse(captured, self.options.budget, outside)
@@ -535,12 +536,10 @@ class _Planner:
             places = _places.plan(_places.requests_of(written.forward.graph, written.backward.graph, captured, self.costs))
             if best is None or places.height < best[3].height:
                 best = answer, order, written, places
-            if places.height <= room:
+            if places.height <= room or memory == self.least:
                 break
-            memory -= int((places.height - room) * 1.02) + _UNIT
-            if memory < self.least:
-                break
-        self.excess = best[3].height - room if best[3].height > room * _TOO_HIGH else 0
+            memory = max(self.least, memory - int((places.height - room) * 1.02) - _UNIT)
+        self.excess = best[3].height - room if best[3].used > room * _TOO_HIGH else 0
         return best
 
     def check_excess(self) -> None:
@@ -548,11 +547,12 @@ class _Planner:
         if not self.excess:
             return
         size, budget = _options.size_text, self.options.budget
-        smallest = budget + self.excess
-        text = (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is {size(smallest)} ({smallest} bytes): "
-                f"the addresses found for a schedule take {size(self.excess)} more, after {_MOST_SEARCHES} searches")
+        larger = budget + self.excess
+        searches = "1 search" if self.searches == 1 else f"{self.searches} searches"
+        text = (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small: the addresses found for a schedule take {size(self.excess)} "
+                f"more, after {searches}. Expected a larger budget, such as {size(larger)} ({larger} bytes)")
         if self.nest is None:
-            raise BudgetError(text, smallest)
+            raise BudgetError(text, larger)
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
