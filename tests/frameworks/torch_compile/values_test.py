@@ -1055,7 +1055,7 @@ def kernels_of_pytorch_run_where_fused_ones_do_not_keep_the_budget_or_take_longe
                 assert error is expected, (error, expected)
                 continue
             assert found is (first if expected == "fused" else second), (first, second, expected)
-            assert _backend.plans == [found.planner.plan] and len([one for one in told if "addresses" in str(one.message)]) == (found.planner.excess > 0), told
+            assert _backend.plans == [found.planner.plan] and len(told) == (expected == "eager") + (found.planner.excess > 0), told
     # A plan that is known to take longer is not searched.
     program = Program(models.ResNet, lambda: models.images(8))
     with unittest.mock.patch.object(_backend, "_TIGHT", 0.5), unittest.mock.patch.object(_backend, "search", wraps=_backend.search) as searches, _uncompiled():
@@ -1092,6 +1092,18 @@ def a_plan_that_does_not_run_changes_nothing_for_other_graphs():
     check(2, 0, 2)
     check(0, 2, 2)
     check(0, 0, 0)
+
+
+def each_graph_tells_of_the_kernels_of_pytorch():
+    from tidepool._torch_compile import _backend
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for count in (7, 7, 8):
+            region = _region_of_a_budget(9)
+            region.module.graph.nodes = [types.SimpleNamespace(op="call_function")] * count
+            _backend._warn_of_eager_kernels(region)
+    assert [f"a graph of {count} operators in a budget of" in str(one.message) for count, one in zip((7, 8), told)] == [True, True] and len(told) == 2, told
 
 
 def libraries_are_linked_with_the_cuda_runtime_of_pytorch():

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import functools
 import itertools
 import sys
 import time
@@ -636,7 +635,7 @@ def _compile(region: "_Region", inputs: Any) -> _Compiled:
         other, other_refusal = _compiled_or_refused(region, inputs, "eager", rank[1] if rank[0] == 0 else float("inf"))
         if _rank(other) < rank:
             compiled = other
-            _warn_of_eager_kernels(region.options.budget)
+            _warn_of_eager_kernels(region)
         else:
             region.job.restore(shares)
         refusal = min(filter(None, (refusal, other_refusal)), key=lambda one: one.smallest, default=None)
@@ -679,10 +678,10 @@ def _compiled_or_refused(region: "_Region", inputs: Any, kernels: str,
     return (None, compiled.planner.refusal()) if is_refused else (compiled, None)
 
 
-@functools.lru_cache(maxsize=None)
-def _warn_of_eager_kernels(budget: int) -> None:
-    warnings.warn(f"tidepool: PyTorch's own kernels run in the place of Inductor's in a budget of {_options.size_text(budget)}, which fused ones do "
-                  "not keep, or in which they take longer", RuntimeWarning, stacklevel=2)
+def _warn_of_eager_kernels(region: "_Region") -> None:
+    operators = sum(node.op.startswith("call") for node in region.module.graph.nodes)
+    warnings.warn(f"tidepool: PyTorch's own kernels run in the place of Inductor's for a graph of {operators} operators in a budget of "
+                  f"{_options.size_text(region.options.budget)}, which fused ones do not keep, or in which they take longer", RuntimeWarning, stacklevel=2)
 
 
 class _SlabRun:
