@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import functools
 import itertools
 import sys
 import time
@@ -258,6 +257,17 @@ class _Job:
         for region in self.graphs():
             region.nest = None
 
+    def shares(self) -> Any:
+        """Returns the values that a plan of one graph changes for all graphs, for `restore`."""
+        return self.is_overdrawn, [(region, region.outside.most, region.outside.between, region.compiled.between) for region in self.graphs()]
+
+    def restore(self, shares: Any) -> None:
+        """Undoes the changes of a plan that does not run."""
+        self.is_overdrawn, of_graphs = shares
+        for region, most, between, planned_between in of_graphs:
+            region.outside.most, region.outside.between = most, between
+            region.compiled.between = planned_between
+
     def share_all(self, first: "_Region", needs: _sharing.Needs, outside: int) -> bool:
         """Gives the graphs shares when the first of them begins a step, and returns whether they have room.
 
@@ -331,7 +341,7 @@ _UNIT = 512  # bytes of which sizes in a slab are multiples
 _MOST_SEARCHES = 6  # of a schedule that fits with its addresses
 _OF_LOSS = 2  # times the gradient that it hands to the backward pass: what a loss that is not compiled takes, as a cross entropy does
 _TIGHT = 1.1  # times the time with memory enough, above which PyTorch's own kernels may be as fast as fused ones
-_TOO_HIGH = 1.01  # of the room for a plan, above which a slab is told
+_TOO_HIGH = 1.01  # of the room for a plan, above which its addresses are refused
 
 
 class _TooSlow(Exception):
@@ -358,6 +368,7 @@ class _Planner:
         self.is_shared = False  # whether this plan made graphs share the budget, which changes what it leaves to others
         self.costs: Any = None
         self.excess = 0  # bytes by which the addresses take more than the budget
+        self.searches = 0  # after which this is so
         self.gradient_bytes = 0
         self.writing_seconds = 0.0
         self.fusion: Optional[_capture.Fusion] = None
@@ -421,7 +432,7 @@ class _Planner:
         if self.is_shared:
             captured = self._captured(joint, forward_count, link, has_slab)
         answer, order, written, self.places = self._searched(joint, captured, outside, has_slab)
-        self._find_room()
+        self._move_into_room()
         self.keys = written.keys if device.type == "cuda" else []
         if device.type == "cuda":
             torch.cuda.empty_cache()  # the blocks of measured operators
@@ -482,13 +493,20 @@ class _Planner:
         self.is_shared = True
         return outside
 
-    def _find_room(self) -> None:
-        """Moves the places into the room of the graph, and tells the room of the next one."""
-        if self.places is None or self.nest is None:
+    def _move_into_room(self) -> None:
+        """Moves the places into the room of the graph."""
+        if self.places is not None and self.nest is not None and self.region.number:
+            self.places = _places.shifted(self.places, self.nest.rooms[self.region.number][0])
+
+    def accept(self) -> None:
+        """Takes the plan as that of the graph: lists it, and tells the next graph of the nest its room."""
+        if self.plan is None:
             return
-        number = self.region.number
-        self.places = _places.shifted(self.places, self.nest.rooms[number][0] if number else 0)
-        self.nest.rooms[number + 1] = self.places.hole, self.places.hole_bytes
+        plans.append(self.plan)
+        if self.excess:
+            warnings.warn(str(self.refusal()), RuntimeWarning, stacklevel=2)
+        if self.places is not None and self.nest is not None:
+            self.nest.rooms[self.region.number + 1] = self.places.hole, self.places.hole_bytes
 
     def _outside_of_slab(self, captured: _capture.Captured) -> int:
         if self.job.open and self.nest is None:
@@ -522,7 +540,7 @@ class _Planner:
         best = None
         if room < self.least:
             raise _refuse(captured, self.options.budget, outside)
-        for _ in range(_MOST_SEARCHES):
+        for self.searches in range(1, _MOST_SEARCHES + 1):
             schedule, answer = search(captured.document, memory, self.options.time_limit)
             if schedule is None and best is None:
                 raise _refuse(captured, self.options.budget, outside)
@@ -535,25 +553,19 @@ class _Planner:
             places = _places.plan(_places.requests_of(written.forward.graph, written.backward.graph, captured, self.costs))
             if best is None or places.height < best[3].height:
                 best = answer, order, written, places
-            if places.height <= room:
+            if places.height <= room or memory == self.least:
                 break
-            memory -= int((places.height - room) * 1.02) + _UNIT
-            if memory < self.least:
-                break
-        self.excess = best[3].height - room if best[3].height > room * _TOO_HIGH else 0
+            memory = max(self.least, memory - int((places.height - room) * 1.02) - _UNIT)
+        self.excess = best[3].height - room if best[3].used > room * _TOO_HIGH else 0
         return best
 
-    def check_excess(self) -> None:
-        """Raises BudgetError for addresses that do not keep the budget. Graphs that share it are told: their next plans may fit."""
-        if not self.excess:
-            return
+    def refusal(self) -> BudgetError:
+        """Returns the error for addresses that do not keep the budget."""
         size, budget = _options.size_text, self.options.budget
-        smallest = budget + self.excess
-        text = (f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small. The smallest that works is {size(smallest)} ({smallest} bytes): "
-                f"the addresses found for a schedule take {size(self.excess)} more, after {_MOST_SEARCHES} searches")
-        if self.nest is None:
-            raise BudgetError(text, smallest)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        larger = budget + self.excess
+        searches = "1 search" if self.searches == 1 else f"{self.searches} searches"
+        return BudgetError(f"tidepool: a budget of {size(budget)} ({budget} bytes) is too small: the addresses found for a schedule take "
+                           f"{size(self.excess)} more, after {searches}. Expected a larger budget, such as {size(larger)} ({larger} bytes)", larger)
 
     def _shared(self, captured: _capture.Captured, outside: int) -> int:
         """Returns the bytes outside of this graph once all graphs leave memory to each other."""
@@ -615,38 +627,61 @@ def _compile(region: "_Region", inputs: Any) -> _Compiled:
     """Returns the graphs of a plan with the kernels that the program asks for, or with PyTorch's own where those of Inductor do not keep the
     budget, or take longer there."""
     _cuda_graphs.check(not _cuda_graphs.is_captured(_CUDA), f"its graph of operators is not planned yet. {_WARM_UP}")
+    before = region.job.shares()
     compiled, refusal = _compiled_or_refused(region, inputs, region.options.kernels)
-    plan = compiled and compiled.planner.plan
-    if region.options.kernels == "inductor" and (compiled is None or plan is not None and plan.overhead > _TIGHT):
-        other, other_refusal = _compiled_or_refused(region, inputs, "eager", plan.seconds if plan else float("inf"))
-        if other is not None and (plan is None or other.planner.plan.seconds < plan.seconds):
+    if region.options.kernels == "inductor" and _may_be_bettered(compiled):
+        rank, shares = _rank(compiled), region.job.shares()
+        region.job.restore(before)
+        other, other_refusal = _compiled_or_refused(region, inputs, "eager", rank[1] if rank[0] == 0 else float("inf"))
+        if _rank(other) < rank:
             compiled = other
-            _warn_of_eager_kernels(region.options.budget)
+            _warn_of_eager_kernels(region)
+        else:
+            region.job.restore(shares)
         refusal = min(filter(None, (refusal, other_refusal)), key=lambda one: one.smallest, default=None)
     if compiled is None:
+        region.job.restore(before)
         raise refusal or AssertionError("a graph without a plan has a reason")
-    if compiled.planner.plan is not None:
-        plans.append(compiled.planner.plan)
+    compiled.planner.accept()
     return compiled
+
+
+def _may_be_bettered(fused: Optional[_Compiled]) -> bool:
+    """Returns whether PyTorch's own kernels may keep a budget that fused ones do not keep, or be faster there."""
+    if fused is None:
+        return True
+    planner = fused.planner
+    return planner.plan is not None and (planner.excess > 0 or planner.plan.overhead > _TIGHT)
+
+
+def _rank(compiled: Optional[_Compiled]) -> Tuple[int, float]:
+    """Returns numbers that are less for a better plan: 0 if it keeps the budget, and its seconds."""
+    if compiled is None:
+        return 2, float("inf")
+    planner = compiled.planner
+    return int(planner.plan is None or planner.excess > 0), planner.plan.seconds if planner.plan is not None else float("inf")
 
 
 def _compiled_or_refused(region: "_Region", inputs: Any, kernels: str,
                          most_seconds: float = float("inf")) -> Tuple[Optional[_Compiled], Optional[BudgetError]]:
-    """Returns the graphs of a plan, or None and the reason. None and no reason: it would take `most_seconds` at least."""
+    """Returns the graphs of a plan, or None and the reason. None and no reason: it would take `most_seconds` at least.
+
+    Addresses that exceed the budget are no reason where graphs share it, since their next plans may fit.
+    """
     try:
         compiled = _Compiled(region, inputs, _Planner(region, kernels, most_seconds))
-        compiled.planner.check_excess()
-        return compiled, None
     except BudgetError as error:
         return None, error
     except _TooSlow:
         return None, None
+    is_refused = compiled.planner.excess > 0 and compiled.planner.nest is None
+    return (None, compiled.planner.refusal()) if is_refused else (compiled, None)
 
 
-@functools.lru_cache(maxsize=None)
-def _warn_of_eager_kernels(budget: int) -> None:
-    warnings.warn(f"tidepool: PyTorch's own kernels run in the place of Inductor's in a budget of {_options.size_text(budget)}, which fused ones do "
-                  "not keep, or in which they take longer", RuntimeWarning, stacklevel=2)
+def _warn_of_eager_kernels(region: "_Region") -> None:
+    operators = sum(node.op.startswith("call") for node in region.module.graph.nodes)
+    warnings.warn(f"tidepool: PyTorch's own kernels run in the place of Inductor's for a graph of {operators} operators in a budget of "
+                  f"{_options.size_text(region.options.budget)}, which fused ones do not keep, or in which they take longer", RuntimeWarning, stacklevel=2)
 
 
 class _SlabRun:

@@ -12,7 +12,7 @@ class BudgetError(RuntimeError):
 
     def __init__(self, message: str, smallest: int):
         super().__init__(message)
-        self.smallest = smallest  # bytes of the smallest budget that works
+        self.smallest = smallest  # bytes of the smallest budget that works, as far as it is known; else of a larger one that may
 
 
 @dataclasses.dataclass(frozen=True)

@@ -41,6 +41,7 @@ class Places(NamedTuple):
 
     forward: Tuple[List[int], List[int]]  # bytes, offsets
     backward: Tuple[List[int], List[int]]
+    used: int  # bytes up to the end of the highest request
     height: int
     hole: int  # offset of the memory that the caller takes between the passes; 0 if it takes none
     hole_bytes: int
@@ -226,17 +227,17 @@ def plan(requests: Sequence[Request], seconds: float = 1.0) -> Places:
     placed = [request for request in requests if request.has_place]
     offsets = iter(_offsets(placed, seconds) if placed else [])
     passes: "collections.defaultdict[bool, Tuple[List[int], List[int]]]" = collections.defaultdict(lambda: ([], []))
-    height = hole = hole_bytes = 0
+    used = hole = hole_bytes = 0
     for request in requests:
         offset = next(offsets) if request.has_place else -1
-        height = max(height, offset + request.bytes if request.has_place else 0)
+        used = max(used, offset + request.bytes if request.has_place else 0)
         if request.is_hole:
             hole, hole_bytes = offset, request.bytes
             continue
         sizes, places = passes[request.is_backward]
         sizes.append(request.bytes)
         places.append(offset)
-    return Places(passes[False], passes[True], -(-height // _SEGMENT) * _SEGMENT, hole, hole_bytes)
+    return Places(passes[False], passes[True], used, -(-used // _SEGMENT) * _SEGMENT, hole, hole_bytes)
 
 
 def shifted(places: Places, by: int) -> Places:
