@@ -78,7 +78,7 @@ struct SharedBudget::Head {
   char magic[kMagic.size()];
   std::int64_t version;
   std::int64_t limit_bytes;
-  std::uint64_t changes;  // times that memory was given back
+  std::uint64_t changes;  // times that there was more room
 };
 
 struct SharedBudget::Entry {
@@ -152,19 +152,33 @@ absl::Status SharedBudget::CheckRoom(std::int64_t bytes) {
 // Without the file the bytes stay counted, and Charge tells why.
 void SharedBudget::GiveBack(std::int64_t bytes) {
   Change([&](Table& table) {
+    mutex_.AssertHeld();
     table.entries[own_].bytes -= bytes;
-    ++table.head.changes;
+    CountChange(table);
     return absl::OkStatus();
   }).IgnoreError();
 }
 
-std::optional<std::uint64_t> SharedBudget::OthersEpoch() const {
-  std::optional<std::uint64_t> epoch;
-  Change([&](const Table& table) {
-    if (table.TakenBytes() > table.entries[own_].bytes) epoch = table.head.changes;
+// Without a refusal meanwhile nothing has changed. Else two pools that wait for the device would
+// wake each other in turn.
+void SharedBudget::Undo(std::int64_t bytes) {
+  Change([&](Table& table) {
+    mutex_.AssertHeld();
+    table.entries[own_].bytes -= bytes;
+    if (RefusalsOfOthers(table) != told_refusals_) CountChange(table);
     return absl::OkStatus();
   }).IgnoreError();
-  return epoch;
+}
+
+SharedBudget::Others SharedBudget::ReadOthers() const {
+  Others others;
+  Change([&](const Table& table) {
+    mutex_.AssertHeld();
+    others = {.changes = table.head.changes - own_changes_,
+              .hold_memory = table.TakenBytes() > table.entries[own_].bytes};
+    return absl::OkStatus();
+  }).IgnoreError();
+  return others;
 }
 
 std::int64_t SharedBudget::TakeWanted() {
@@ -267,6 +281,7 @@ absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
   table.entries[own_].process = process_;
   mutex_.AssertHeld();
   for (std::size_t i = 0; i < kMostPools; ++i) seen_wants_[i] = table.entries[i].wants;
+  told_refusals_ = RefusalsOfOthers(table);
   return absl::OkStatus();
 }
 
@@ -280,6 +295,18 @@ void SharedBudget::ForgetEnded(Table& table) const {
     if (entry.bytes > 0) ++table.head.changes;
     entry = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = entry.wants};
   }
+}
+
+void SharedBudget::CountChange(Table& table) const {
+  ++table.head.changes;
+  ++own_changes_;
+  told_refusals_ = RefusalsOfOthers(table);
+}
+
+std::uint64_t SharedBudget::RefusalsOfOthers(const Table& table) const {
+  std::uint64_t refusals = 0;
+  for (const Entry& entry : table.entries) refusals += entry.wants;
+  return refusals - table.entries[own_].wants;
 }
 
 absl::Status SharedBudget::Allow(Table& table, std::int64_t bytes) const {

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -48,11 +47,17 @@ class SharedBudget {
   absl::Status Charge(std::int64_t bytes);
   // Answers likewise, and counts nothing: before memory is taken in pieces.
   absl::Status CheckRoom(std::int64_t bytes);
-  // Undoes a charge, after the device has the memory back.
+  // Counts memory no more, after the device has it back.
   void GiveBack(std::int64_t bytes);
-  // Returns a count that grows when another pool gives memory back or ends; nothing when no other
-  // pool has any.
-  std::optional<std::uint64_t> OthersEpoch() const;
+  // Undoes a charge of memory that the device refused.
+  void Undo(std::int64_t bytes);
+  // The other pools. `changes` grows when one gives memory back or ends, or undoes a charge for
+  // which a pool was refused.
+  struct Others {
+    std::uint64_t changes = 0;
+    bool hold_memory = false;
+  };
+  Others ReadOthers() const;
   // Returns the bytes that others were refused since the last call, and have not got.
   std::int64_t TakeWanted();
 
@@ -69,6 +74,9 @@ class SharedBudget {
   absl::Status Check(const Table& table, std::int64_t bytes) const;
   absl::Status Enter(Table& table, std::int64_t bytes);
   void ForgetEnded(Table& table) const;
+  // Tells the other pools that there is more room.
+  void CountChange(Table& table) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::uint64_t RefusalsOfOthers(const Table& table) const;
   absl::Status Allow(Table& table, std::int64_t bytes) const;
   // Returns a line about the bytes of each pool.
   std::string HoldersIn(const Table& table) const;
@@ -80,6 +88,9 @@ class SharedBudget {
   std::size_t own_ = kMostPools;  // the entry of this pool
   mutable locks::Mutex mutex_;    // locks of the file are one for all threads
   std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
+  mutable std::uint64_t own_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The refusals of others before the last change that this pool counted.
+  mutable std::uint64_t told_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Calls `take()`, which takes memory of a device, under a budget; null: none.
@@ -88,7 +99,7 @@ auto TakeUnder(SharedBudget* budget, std::int64_t bytes, Take take) -> decltype(
   if (budget == nullptr) return take();
   if (absl::Status status = budget->Charge(bytes); !status.ok()) return status;
   auto taken = take();
-  if (!taken.ok()) budget->GiveBack(bytes);
+  if (!taken.ok()) budget->Undo(bytes);
   return taken;
 }
 

@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,6 +58,7 @@ class CountedDevice final : public testing::ForwardingDevice {
   absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
     const absl::StatusOr<PhysicalMemory> memory = ForwardingDevice::CreatePhysical(bytes);
     if (memory.ok()) Take(memory->id, bytes);
+    if (const auto call = std::exchange(after_create, nullptr)) call();
     return memory;
   }
   absl::Status ReleasePhysical(PhysicalMemory memory) override {
@@ -71,6 +74,9 @@ class CountedDevice final : public testing::ForwardingDevice {
     Give(reinterpret_cast<std::uintptr_t>(address));
     return ForwardingDevice::FreeMemory(address);
   }
+
+  // Called once.
+  std::function<void()> after_create;
 
  private:
   CountedDevice(std::unique_ptr<HostDevice> device, Held& held)
@@ -329,6 +335,51 @@ TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
       absl::IsResourceExhausted(engine.pool->AllocateBlocking(6 * kMiB, engine.stream).status()));
   EXPECT_TRUE(engine.device.FreeMemory(filler).ok());
   held_.bytes = held_.peak_bytes = 0;
+}
+
+// A charge that the device refuses is no change, so a wait for the device sleeps and ends.
+TEST_P(SharedBudgetOfPoolsTest, AWaitForTheDeviceEndsAtItsDeadline) {
+  Engine other = NewEngine();
+  ASSERT_TRUE(other.Take(kMiB).ok());
+  Engine engine = NewEngine();
+  void* const filler = engine.device.ForwardingDevice::AllocateMemory(60 * kMiB).value();
+  std::stop_source stop;
+  auto waiting = std::async(std::launch::async, [&] {
+    return engine.pool->AllocateBlocking(6 * kMiB, engine.stream, Hint::kResident,
+                                         absl::InfiniteFuture(), stop.get_token());
+  });
+  AwaitBlocked(*engine.pool);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(waiting.get().status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(engine.pool
+                                   ->AllocateBlocking(6 * kMiB, engine.stream, Hint::kResident,
+                                                      absl::Now() + absl::Milliseconds(30))
+                                   .status()));
+  EXPECT_TRUE(engine.device.ForwardingDevice::FreeMemory(filler).ok());
+}
+
+// The other one holds nothing when the request looks for memory, and nothing when it sleeps. The
+// last call of the function is in between, and no later one wakes the request.
+TEST_P(SharedBudgetOfPoolsTest, ARequestSeesAGiveBackBetweenItsLookAndItsSleep) {
+  Engine other = NewEngine();
+  void* filler = nullptr;
+  Engine* waiting = nullptr;
+  const auto make_room = [&](const OutOfMemoryRequest& request) {
+    if (request.attempt < Pool::kMostOutOfMemoryCalls) return true;  // looks again at once
+    EXPECT_TRUE(waiting->device.ForwardingDevice::FreeMemory(filler).ok());
+    other.FreeAndTrim(other.Take(kMiB).value());
+    return false;
+  };
+  Engine engine(
+      path_, held_,
+      {.memory = GetParam().memory, .remap = GetParam().remap, .on_out_of_memory = make_room});
+  waiting = &engine;
+  void* const live = engine.Take(kMiB).value();
+  filler = engine.device.ForwardingDevice::AllocateMemory(60 * kMiB).value();
+  const auto buffer = engine.pool->AllocateBlocking(6 * kMiB, engine.stream);
+  EXPECT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_TRUE(engine.pool->Free(live, engine.stream).ok());
 }
 
 // A region that wakes asks for the memory of others too.

@@ -131,10 +131,12 @@ TEST_F(SharedBudgetTest, AKilledProcessLeavesItsPart) {
   const auto own = Join();
   EXPECT_THAT(own->Charge(4 * kMiB).ToString(),
               HasSubstr(absl::StrCat("process ", child, " holds 6.0 MiB")));
-  const auto epoch = own->OthersEpoch();
-  ASSERT_TRUE(epoch.has_value());
+  const auto before = own->ReadOthers();
+  EXPECT_TRUE(before.hold_memory);
   Kill(child);
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  const auto after = own->ReadOthers();
+  EXPECT_FALSE(after.hold_memory);
+  EXPECT_GT(after.changes, before.changes);
   EXPECT_TRUE(own->Charge(kBudget).ok());
   own->GiveBack(kBudget);
 }
@@ -199,16 +201,38 @@ TEST_F(SharedBudgetTest, BytesThatWereNotGivenBackStay) {
 
 TEST_F(SharedBudgetTest, TellsWhenOthersGiveBack) {
   const auto own = Join();
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  const auto begin = own->ReadOthers();
+  EXPECT_FALSE(begin.hold_memory);
   const auto other = Join();
   ASSERT_TRUE(other->Charge(2 * kMiB).ok());
-  const auto epoch = own->OthersEpoch();
-  ASSERT_TRUE(epoch.has_value());
-  EXPECT_EQ(own->OthersEpoch(), epoch);
+  EXPECT_TRUE(own->ReadOthers().hold_memory);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes);
   other->GiveBack(kMiB);
-  EXPECT_GT(own->OthersEpoch(), epoch);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes + 1);
   other->GiveBack(kMiB);
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  EXPECT_FALSE(own->ReadOthers().hold_memory);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes + 2);
+  EXPECT_EQ(other->ReadOthers().changes, begin.changes);  // they were its own
+}
+
+// But for pools that the charge kept from memory.
+TEST_F(SharedBudgetTest, AChargeThatIsUndoneIsNoChange) {
+  const auto own = Join();
+  const auto other = Join();
+  const auto begin = own->ReadOthers();
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes);
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  EXPECT_FALSE(own->Charge(3 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_GT(own->ReadOthers().changes, begin.changes);
+  const auto told = own->ReadOthers();
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_EQ(own->ReadOthers().changes, told.changes);
+  EXPECT_TRUE(own->Charge(kBudget).ok());
+  own->GiveBack(kBudget);
 }
 
 TEST_F(SharedBudgetTest, TellsEachPoolOnceWhatOthersWant) {
