@@ -194,7 +194,7 @@ absl::Status Backing::TakeBack() {
   std::int64_t missing_bytes = 0;
   for (const std::int64_t begin : missing) missing_bytes += pieces_.at(begin).end - begin;
   const std::int64_t least_bytes = taker_.least_bytes() - taker_.held_bytes();
-  absl::Status status = store_.NoteWantedAndCheck(taker_, std::max(missing_bytes, least_bytes));
+  absl::Status status = store_.NoteWantedAndCheck(taker_, missing_bytes, least_bytes);
   if (status.ok()) status = Replace(missing);
   if (!status.ok()) {
     LendAllBut(missing);

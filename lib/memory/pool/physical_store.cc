@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pool/live_report.h"
+#include "lib/memory/pool/segments.h"
 
 namespace tidepool::pool {
 namespace {
@@ -47,7 +48,8 @@ PhysicalStore::~PhysicalStore() {
 }
 
 absl::Status PhysicalStore::Share(const std::string& path, std::int64_t bytes) {
-  auto budget = sharing::SharedBudget::Join(path, InGranules(bytes));
+  const std::int64_t granule = std::max(device_.granularity(), kSegmentAlignment);
+  auto budget = sharing::SharedBudget::Join(path, std::max(bytes & -granule, granule));
   if (budget.ok()) shared_ = *std::move(budget);
   return budget.status();
 }
@@ -161,10 +163,13 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
   return true;
 }
 
-absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes) {
+// The other processes leave no room for bytes that are not taken yet.
+absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes,
+                                               std::int64_t kept_bytes) {
   const locks::MutexLock lock(&mutex_);
-  taker.wanted_ = std::max(taker.wanted_, bytes);
-  absl::Status status = Allow(taker, bytes);
+  const std::int64_t wanted = std::max(bytes, kept_bytes);
+  taker.wanted_ = std::max(taker.wanted_, wanted);
+  absl::Status status = Allow(taker, wanted);
   if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
   return shared()->CheckRoom(bytes - lent_bytes_);
 }

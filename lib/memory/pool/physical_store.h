@@ -70,9 +70,8 @@ class PhysicalStore {
   PhysicalStore(const PhysicalStore&) = delete;
   PhysicalStore& operator=(const PhysicalStore&) = delete;
 
-  // Shares a budget of `bytes`, in whole granules, with other pools by a file, before any memory is
-  // taken.
-  // The errors are those of SharedBudget::Join.
+  // Shares a budget of `bytes`, rounded down to whole granules, with other pools by a file, before
+  // any memory is taken. The errors are those of SharedBudget::Join.
   absl::Status Share(const std::string& path, std::int64_t bytes);
   // Returns the budget that is shared, or null.
   sharing::SharedBudget* shared() const { return shared_.get(); }
@@ -110,9 +109,9 @@ class PhysicalStore {
   // Ends the loan of memory that is still mapped at its address. Returns false when it is not.
   bool TakeBack(Taker& taker, PhysicalMemory memory, const void* address);
 
-  // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
-  // all that is lent.
-  absl::Status NoteWantedAndCheck(Taker& taker, std::int64_t bytes);
+  // ResourceExhausted, with the figures, when `bytes`, or `kept_bytes` with those that it does not
+  // take yet, are more than the limits leave a taker, with all that is lent.
+  absl::Status NoteWantedAndCheck(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes = 0);
   // Returns the bytes that others must give back before the most that a taker asked for since the
   // last call fits, in whole pieces. If it asked for none that is all that they have.
   std::int64_t TakeMissing(Taker& taker);

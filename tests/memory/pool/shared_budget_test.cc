@@ -325,6 +325,20 @@ TEST_P(SharedBudgetOfPoolsTest, PoolsWithAnotherBudgetAreRefused) {
   EXPECT_THAT(other.status().ToString(), HasSubstr("give all of them the same max_bytes"));
 }
 
+// The budget that they share is in whole granules, and each rounds it alike.
+TEST_P(SharedBudgetOfPoolsTest, PoolsOfAnyKindShareAnUnevenBudget) {
+  CountedDevice device(held_);
+  std::vector<std::unique_ptr<Pool>> pools;
+  for (const auto& kind : kPoolKinds) {
+    auto pool = Pool::Create(&device, {.max_bytes = kBudget + 4 * kKiB,
+                                       .memory = kind.memory,
+                                       .shared_budget = path_,
+                                       .remap = kind.remap});
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    pools.push_back(*std::move(pool));
+  }
+}
+
 // Without memory elsewhere no give-back can come.
 TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
   Engine idle = NewEngine();
@@ -410,6 +424,22 @@ TEST_P(SharedBudgetOfPoolsTest, ARegionResumesWhenAnotherProcessGaveBack) {
   const std::vector<unsigned char> expected(4 * kMiB, 7);
   EXPECT_EQ(std::memcmp(weights, expected.data(), expected.size()), 0);
   EXPECT_TRUE(engine.pool->CheckInvariants().ok());
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
+// It needs its memory alone. The least of a region binds the pools of its own process.
+TEST_P(SharedBudgetOfPoolsTest, ARegionResumesBesideALeastThatOthersHold) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->LimitRegion("weights", 6 * kMiB, kBudget).ok());
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  ASSERT_TRUE(other.Take(4 * kMiB).ok());
+  const absl::Status resumed = engine.pool->ResumeRegion("weights", engine.stream);
+  EXPECT_TRUE(resumed.ok()) << resumed;
   EXPECT_TRUE(region->Free(weights, engine.stream).ok());
 }
 
