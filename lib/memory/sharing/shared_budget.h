@@ -80,13 +80,16 @@ class SharedBudget {
   absl::Status Allow(Table& table, std::int64_t bytes) const;
   // Returns a line about the bytes of each pool.
   std::string HoldersIn(const Table& table) const;
+  absl::Status CutError() const;
   absl::Status SystemError(int error, const char* done) const;
 
   const std::string path_;
   const int descriptor_;
   const pid_t process_;
   std::size_t own_ = kMostPools;  // the entry of this pool
-  mutable locks::Mutex mutex_;    // locks of the file are one for all threads
+  // One for all budgets of the process: to close any descriptor of a file ends the lock of a change
+  // that another thread makes by the same file. A forked child has a new one.
+  static locks::Mutex mutex_;
   std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
   mutable std::uint64_t own_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   // The refusals of others before the last change that this pool counted.

@@ -2,6 +2,7 @@
 // A budget in a file: how pools join, share and leave it, and which files it refuses.
 #include "lib/memory/sharing/shared_budget.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -192,6 +193,54 @@ TEST_F(SharedBudgetTest, AChildThatOutlivesItsParentKeepsThePart) {
   close(grandchild[1]);
 }
 
+// Whether a process has locked the first byte of a file.
+bool IsLocked(int file) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  EXPECT_EQ(fcntl(file, F_OFD_GETLK, &lock), 0);
+  return lock.l_type != F_UNLCK;
+}
+
+// Stops a process where it has locked the first byte of a file.
+void StopInChange(pid_t process, int file) {
+  for (;;) {
+    kill(process, SIGSTOP);
+    waitpid(process, nullptr, WUNTRACED);
+    if (IsLocked(file)) return;
+    kill(process, SIGCONT);
+    std::this_thread::yield();
+  }
+}
+
+// The lock of a change ends with the process, also where a child has the file.
+TEST_F(SharedBudgetTest, AProcessKilledInAChangeLeavesNoLockToItsChild) {
+  int childs[2];
+  ASSERT_EQ(pipe(childs), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const auto budget = Join();
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) pause();
+    }
+    static_cast<void>(write(childs[1], &child, sizeof(child)));
+    for (;;) {
+      budget->Charge(kMiB).IgnoreError();
+      budget->GiveBack(kMiB);
+    }
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(childs[0], &child, sizeof(child)), sizeof(child));
+  const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  StopInChange(parent, file);
+  Kill(parent);
+  EXPECT_FALSE(IsLocked(file));
+  kill(child, SIGKILL);
+  for (const int descriptor : {file, childs[0], childs[1]}) close(descriptor);
+}
+
 // Memory that the device did not take back is still there.
 TEST_F(SharedBudgetTest, BytesThatWereNotGivenBackStay) {
   Join()->Charge(6 * kMiB).IgnoreError();
@@ -317,6 +366,22 @@ TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasRemovedOrCut) {
   EXPECT_THAT(own->Charge(kMiB).ToString(), HasSubstr("was removed or cut"));
   EXPECT_TRUE(other->Charge(kMiB).ok());
   other->GiveBack(kMiB);
+}
+
+// Another pool could make the file again.
+TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasCutAndMadeAnew) {
+  auto first = Join();
+  const auto own = Join();
+  ASSERT_TRUE(own->Charge(6 * kMiB).ok());
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_THAT(ErrorOfJoin(), HasSubstr("was removed or cut"));  // its entry is locked
+  first.reset();
+  const auto next = Join();
+  EXPECT_TRUE(next->Charge(kBudget).ok());
+  own->GiveBack(6 * kMiB);
+  EXPECT_THAT(own->Charge(kMiB).ToString(), HasSubstr("was removed or cut"));
+  EXPECT_FALSE(next->Charge(1).ok());  // the others changed nothing of it
+  next->GiveBack(kBudget);
 }
 
 // A count of all charged bytes that processes share.
