@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -120,7 +121,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
     if (!*is_given) return NoRoom(taker, bytes);
   }
   for (;;) {
-    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(bytes);
+    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(taker, bytes);
     if (memory.ok()) {
       used_bytes_ += bytes;
       taker.held_ += bytes;
@@ -164,14 +165,21 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
 }
 
 // The other processes leave no room for bytes that are not taken yet.
-absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes,
-                                               std::int64_t kept_bytes) {
+absl::Status PhysicalStore::BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes) {
   const locks::MutexLock lock(&mutex_);
   const std::int64_t wanted = std::max(bytes, kept_bytes);
   taker.wanted_ = std::max(taker.wanted_, wanted);
   absl::Status status = Allow(taker, wanted);
   if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
-  return shared()->CheckRoom(bytes - lent_bytes_);
+  status = shared()->Charge(bytes - lent_bytes_);
+  if (status.ok()) taker.charged_ = bytes - lent_bytes_;
+  return status;
+}
+
+void PhysicalStore::EndTaking(Taker& taker) {
+  if (shared() == nullptr) return;
+  const locks::MutexLock lock(&mutex_);
+  if (taker.charged_ > 0) shared()->Undo(std::exchange(taker.charged_, 0));
 }
 
 // Where the budget has room, work may still use lent memory. Unused memory then serves sooner.
@@ -339,8 +347,12 @@ absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
   return true;
 }
 
-absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(std::int64_t bytes) {
-  return sharing::TakeUnder(shared(), bytes, [&] { return device_.CreatePhysical(bytes); });
+absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(Taker& taker, std::int64_t bytes) {
+  const auto take = [&] { return device_.CreatePhysical(bytes); };
+  if (taker.charged_ < bytes) return sharing::TakeUnder(shared(), bytes, take);
+  absl::StatusOr<PhysicalMemory> memory = take();
+  if (memory.ok()) taker.charged_ -= bytes;
+  return memory;
 }
 
 absl::Status PhysicalStore::ReleaseToDevice(std::uint64_t name, std::int64_t bytes) {

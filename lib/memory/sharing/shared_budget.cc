@@ -153,10 +153,6 @@ absl::Status SharedBudget::Charge(std::int64_t bytes) {
   });
 }
 
-absl::Status SharedBudget::CheckRoom(std::int64_t bytes) {
-  return Change([&](Table& table) { return Allow(table, bytes); });
-}
-
 // Without the file the bytes stay counted, and Charge tells why.
 void SharedBudget::GiveBack(std::int64_t bytes) {
   Change([&](Table& table) {

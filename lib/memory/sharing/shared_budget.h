@@ -45,8 +45,6 @@ class SharedBudget {
   // exceeds the budget; the others then see the bytes as wanted. FailedPrecondition when the file
   // was removed or cut.
   absl::Status Charge(std::int64_t bytes);
-  // Answers likewise, and counts nothing: before memory is taken in pieces.
-  absl::Status CheckRoom(std::int64_t bytes);
   // Counts memory no more, after the device has it back.
   void GiveBack(std::int64_t bytes);
   // Undoes a charge of memory that the device refused.

@@ -339,6 +339,33 @@ TEST_P(SharedBudgetOfPoolsTest, PoolsOfAnyKindShareAnUnevenBudget) {
   }
 }
 
+// Memory that is taken in pieces counts before the first one, so two requests do not refuse each
+// other.
+TEST_P(SharedBudgetOfPoolsTest, OneOfTwoRequestsAtOnceIsServed) {
+  if (GetParam().memory == PoolMemory::kSegments) return;  // have no pieces
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  engine.device.after_create = [&] { EXPECT_FALSE(other.Take(6 * kMiB).ok()); };
+  EXPECT_TRUE(engine.Take(6 * kMiB).ok());
+  EXPECT_EQ(engine.device.after_create, nullptr);
+  EXPECT_TRUE(other.Take(2 * kMiB).ok());  // and no more counts than it holds
+}
+
+// Likewise where a region wakes.
+TEST_P(SharedBudgetOfPoolsTest, AResumeTakesAllOrNothing) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(6 * kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  engine.device.after_create = [&] { EXPECT_FALSE(other.Take(6 * kMiB).ok()); };
+  EXPECT_TRUE(engine.pool->ResumeRegion("weights", engine.stream).ok());
+  EXPECT_EQ(engine.device.after_create, nullptr);
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
 // Without memory elsewhere no give-back can come.
 TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
   Engine idle = NewEngine();
