@@ -169,11 +169,18 @@ absl::Status PhysicalStore::BeginTaking(Taker& taker, std::int64_t bytes, std::i
   const locks::MutexLock lock(&mutex_);
   const std::int64_t wanted = std::max(bytes, kept_bytes);
   taker.wanted_ = std::max(taker.wanted_, wanted);
+  taker.refused_ = 0;
   absl::Status status = Allow(taker, wanted);
   if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
   status = shared()->Charge(bytes - lent_bytes_);
-  if (status.ok()) taker.charged_ = bytes - lent_bytes_;
+  (status.ok() ? taker.charged_ : taker.refused_) = bytes - lent_bytes_;
   return status;
+}
+
+void PhysicalStore::TellWanted(const Taker& taker) {
+  if (shared() == nullptr) return;
+  const locks::MutexLock lock(&mutex_);
+  if (taker.refused_ > 0) shared()->TellWanted(taker.refused_, false);
 }
 
 void PhysicalStore::EndTaking(Taker& taker) {

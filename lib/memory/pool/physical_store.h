@@ -59,6 +59,7 @@ class Taker {
   std::atomic<bool> is_full_ = false;
   bool is_asleep_ = false;
   std::int64_t charged_ = 0;  // of a shared budget, for memory that it is about to take
+  std::int64_t refused_ = 0;  // bytes of a shared budget, by the last BeginTaking
   std::int64_t wanted_ = 0;   // the most bytes that it asked for since TakeMissing
 };
 
@@ -116,6 +117,8 @@ class PhysicalStore {
   // take yet, are more than the limits leave a taker, with all that is lent.
   absl::Status BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes = 0);
   void EndTaking(Taker& taker);
+  // Tells the other processes the bytes of theirs that the last BeginTaking lacked.
+  void TellWanted(const Taker& taker);
   // Returns the bytes that others must give back before the most that a taker asked for since the
   // last call fits, in whole pieces. If it asked for none that is all that they have.
   std::int64_t TakeMissing(Taker& taker);

@@ -193,6 +193,7 @@ absl::StatusOr<void*> PoolImpl::AllocateOrRefuse(const WantedMemory& wanted) {
     if (address.ok() && *address == nullptr) address = AllocateFromOthers(wanted, nullptr);
   }
   if (!address.ok() || *address != nullptr) return address;
+  TellWanted(wanted.bytes, false);
   return Refuse(request.bytes, wanted.hint, wanted.stream);
 }
 
@@ -233,8 +234,10 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter, others); };
   const auto asks = [&] { return locks_.books.AssertHeld(), AskOthers(others); };
   WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
+  std::uint64_t told = 0;
   const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
+    if (told == 0 && !is_last) told = TellWanted(waiter.wanted.bytes, true);
     AlertDeferred(priority);
     WakeNext();
     return !stop.stop_requested() && CallOutOfMemoryFunctionFor(waiter, calls, is_last);
@@ -247,6 +250,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   waiters_.fetch_add(1);
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps, asks);
   waiters_.fetch_sub(1);
+  if (told != 0) EndWanted(told);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   AlertDeferred(priority);
@@ -255,6 +259,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
+  TellWanted(waiter.wanted.bytes, false);
   Refuse(bytes, hint, stream).IgnoreError();
   return DeadlinePassed(waiter.wanted.bytes, StatsLocked(),
                         room_.IsShared() ? memory_->growth_error() : std::string_view());
@@ -476,7 +481,16 @@ bool PoolImpl::MayFindRoom(const WantedMemory& wanted, const Others& others) {
 
 PoolImpl::Others PoolImpl::ReadOthers() {
   if (!room_.IsShared()) return {};
-  return locks_.WithoutBooks([this] { return room_.ReadOthers(); });
+  return locks_.WithoutBooks([this] { return room_.shared()->ReadOthers(); });
+}
+
+std::uint64_t PoolImpl::TellWanted(std::int64_t bytes, bool is_waiting) {
+  if (!room_.IsShared() || (room_.HasRegions() && taker().is_full())) return 0;
+  return locks_.WithoutBooks([&] { return room_.shared()->TellWanted(bytes, is_waiting); });
+}
+
+void PoolImpl::EndWanted(std::uint64_t number) {
+  locks_.WithoutBooks([&] { room_.shared()->EndWanted(number); });
 }
 
 // No thread waits for a change of the file: the file lock of a process that died ends without one.

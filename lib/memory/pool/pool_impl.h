@@ -235,6 +235,11 @@ class PoolImpl : public Pool {
   void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Releases the books.
   Others ReadOthers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Tells the others of a request that was refused, or waits (SharedBudget). Releases the
+  // books.
+  std::uint64_t TellWanted(std::int64_t bytes, bool is_waiting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void EndWanted(std::uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves waiters where the others changed since, and updates `others`. Returns when to ask again.
   absl::Time AskOthers(Others& others) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request, of another pool of a shared budget too.

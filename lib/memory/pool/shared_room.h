@@ -145,8 +145,8 @@ class SharedRoom {
     SharedRoom& room_;
   };
   // Whether pools of other processes share the budget.
-  bool IsShared() const { return store_.shared() != nullptr; }
-  sharing::SharedBudget::Others ReadOthers() const { return store_.shared()->ReadOthers(); }
+  bool IsShared() const { return shared() != nullptr; }
+  sharing::SharedBudget* shared() const { return store_.shared(); }
   // Whether a pool that is awake, other than `pool`, has live memory or will soon have some.
   bool MayFree(const PoolImpl& pool) const;
 

@@ -82,14 +82,15 @@ struct SharedBudget::Head {
   char magic[kMagic.size()];
   std::int64_t version;
   std::int64_t limit_bytes;
-  std::uint64_t changes;  // times that there was more room
+  std::uint64_t changes;   // times that there was more room
+  std::uint64_t refusals;  // of charges
 };
 
 struct SharedBudget::Entry {
   std::int64_t process;  // 0: the entry is free
   std::int64_t bytes;
-  std::int64_t wanted_bytes;  // of the last refusal, until memory is taken
-  std::uint64_t wants;        // refusals of all that had the entry
+  std::int64_t wanted_bytes;  // of the last request that told it
+  std::uint64_t wants;        // requests of all that had the entry
 };
 
 struct SharedBudget::Table {
@@ -147,9 +148,12 @@ SharedBudget::~SharedBudget() {
 
 absl::Status SharedBudget::Charge(std::int64_t bytes) {
   return Change([&](Table& table) {
-    absl::Status status = Allow(table, bytes);
-    if (status.ok()) table.entries[own_].bytes += bytes;
-    return status;
+    mutex_.AssertHeld();
+    if (absl::Status status = Allow(table, bytes); !status.ok()) return status;
+    Entry& own = table.entries[own_];
+    own.bytes += bytes;
+    if (own.wants != waiting_) own.wanted_bytes = 0;
+    return absl::OkStatus();
   });
 }
 
@@ -183,6 +187,29 @@ SharedBudget::Others SharedBudget::ReadOthers() const {
     return absl::OkStatus();
   }).IgnoreError();
   return others;
+}
+
+std::uint64_t SharedBudget::TellWanted(std::int64_t bytes, bool is_waiting) {
+  std::uint64_t number = 0;
+  Change([&](Table& table) {
+    mutex_.AssertHeld();
+    Entry& own = table.entries[own_];
+    const std::int64_t taken = table.TakenBytes();
+    if (taken == own.bytes || bytes <= table.head.limit_bytes - taken) return absl::OkStatus();
+    own.wanted_bytes = bytes;
+    number = ++own.wants;
+    if (is_waiting) waiting_ = number;
+    return absl::OkStatus();
+  }).IgnoreError();
+  return number;
+}
+
+void SharedBudget::EndWanted(std::uint64_t number) {
+  Change([&](Table& table) {
+    Entry& own = table.entries[own_];
+    if (own.wants == number) own.wanted_bytes = 0;
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 std::int64_t SharedBudget::TakeWanted() {
@@ -308,17 +335,13 @@ void SharedBudget::CountChange(Table& table) const {
 }
 
 std::uint64_t SharedBudget::RefusalsOfOthers(const Table& table) const {
-  std::uint64_t refusals = 0;
-  for (const Entry& entry : table.entries) refusals += entry.wants;
-  return refusals - table.entries[own_].wants;
+  return table.head.refusals - own_refusals_;
 }
 
 absl::Status SharedBudget::Allow(Table& table, std::int64_t bytes) const {
-  Entry& own = table.entries[own_];
-  own.wanted_bytes = 0;
   if (bytes <= table.head.limit_bytes - table.TakenBytes()) return absl::OkStatus();
-  own.wanted_bytes = bytes;
-  ++own.wants;
+  ++table.head.refusals;
+  ++own_refusals_;
   return absl::ResourceExhaustedError(absl::StrCat(
       ExactSize(bytes), " more of the device's memory exceed the budget of ",
       ExactSize(table.head.limit_bytes), " that pools share by ", path_, ": ", HoldersIn(table),

@@ -42,8 +42,7 @@ class SharedBudget {
   SharedBudget& operator=(const SharedBudget&) = delete;
 
   // Counts memory that the pool is about to take. ResourceExhausted, with all holders, when it
-  // exceeds the budget; the others then see the bytes as wanted. FailedPrecondition when the file
-  // was removed or cut.
+  // exceeds the budget. FailedPrecondition when the file was removed or cut.
   absl::Status Charge(std::int64_t bytes);
   // Counts memory no more, after the device has it back.
   void GiveBack(std::int64_t bytes);
@@ -56,7 +55,13 @@ class SharedBudget {
     bool hold_memory = false;
   };
   Others ReadOthers() const;
-  // Returns the bytes that others were refused since the last call, and have not got.
+  // Tells the others that a request of `bytes` was refused, or waits, where they hold memory and
+  // leave too little. Returns its number; 0: it was not told. A charge ends the word of a refused
+  // one.
+  std::uint64_t TellWanted(std::int64_t bytes, bool is_waiting);
+  // Ends the word of a request, unless another one told more since.
+  void EndWanted(std::uint64_t number);
+  // Returns the bytes that others told since the last call, and still want.
   std::int64_t TakeWanted();
 
  private:
@@ -75,7 +80,7 @@ class SharedBudget {
   // Tells the other pools that there is more room.
   void CountChange(Table& table) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::uint64_t RefusalsOfOthers(const Table& table) const;
-  absl::Status Allow(Table& table, std::int64_t bytes) const;
+  absl::Status Allow(Table& table, std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns a line about the bytes of each pool.
   std::string HoldersIn(const Table& table) const;
   absl::Status CutError() const;
@@ -90,6 +95,8 @@ class SharedBudget {
   static locks::Mutex mutex_;
   std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
   mutable std::uint64_t own_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable std::uint64_t own_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // the last number of a request that waits
   // The refusals of others before the last change that this pool counted.
   mutable std::uint64_t told_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -306,6 +306,38 @@ TEST_P(SharedBudgetOfPoolsTest, AProcessSeesWhatAnotherWants) {
   other.AwaitEnd();
 }
 
+// A growth that was refused is no refusal of the request.
+TEST_P(SharedBudgetOfPoolsTest, ARequestThatItsOwnProcessServesIsNotWanted) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  ASSERT_TRUE(other.Take(4 * kMiB).ok());
+  Pool* const region = engine.pool->Region("cache").value();
+  void* const unused = region->Allocate(4 * kMiB, engine.stream).value();
+  ASSERT_TRUE(region->Free(unused, engine.stream).ok());
+  void* const buffer = engine.Take(4 * kMiB).value();
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 0);
+  auto waiting = Waiting(engine, 4 * kMiB);
+  AwaitBlocked(*engine.pool);
+  EXPECT_TRUE(engine.pool->Free(buffer, engine.stream).ok());
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 0);  // it has it meanwhile
+}
+
+TEST_P(SharedBudgetOfPoolsTest, AResumeThatWasRefusedIsWanted) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(4 * kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  ASSERT_TRUE(other.Take(6 * kMiB).ok());
+  EXPECT_FALSE(engine.pool->ResumeRegion("weights", engine.stream).ok());
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 4 * kMiB);
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
 TEST_P(SharedBudgetOfPoolsTest, PoolsOfOneProcessShareToo) {
   Engine first = NewEngine();
   Engine second = NewEngine();
