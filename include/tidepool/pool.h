@@ -75,9 +75,11 @@ struct PoolOptions {
   PoolMemory memory = PoolMemory::kAutomatic;
   // The path of a file by which pools of several processes, or of one, share the budget; empty: the
   // pool has it alone. All of them name the same max_bytes, and together hold at most that of the
-  // device. Begin with no file, or one that no pool uses, and name one for each device. A pool
-  // takes memory as long as the others leave some, and gives it back in Trim, by region too, and at
-  // its end, however its process ends. Requests that wait see that within some 10 ms.
+  // device, in whole granules. Begin with no file, or one that no pool uses; name one for each
+  // device. A pool takes memory as long as the others leave some, and gives it back in Trim, by
+  // region too, and at its end, however its process ends. Requests that wait see that within some
+  // 10 ms. But where the device has the memory of a killed process back only later, a request may
+  // be refused, or wait until another pool gives memory back.
   std::string shared_budget = {};
   // Addresses are multiples of the alignment, and sizes are rounded up to it: a power of two up to
   // the device's granularity, or up to 512 where memory comes in segments.
@@ -282,8 +284,8 @@ class TIDEPOOL_EXPORT Pool {
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Returns the bytes of requests that other pools of the shared budget were refused since the last
-  // call and do not have yet: a program that asks now and then can give memory back for them, by
-  // Trim. 0 without a shared budget. Reads a file.
+  // call, or wait for, and did not get since, as far as is known: a program that asks now and then
+  // can give memory back for them, by Trim. 0 without a shared budget. Reads a file.
   virtual std::int64_t TakeWantedByOthers() = 0;
 
   // Tells the placement policy and the observer that a phase begins.

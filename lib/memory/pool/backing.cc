@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <iterator>
 
+#include "absl/cleanup/cleanup.h"
 #include "lib/memory/pool/live_report.h"
 
 namespace tidepool::pool {
@@ -64,7 +65,8 @@ absl::Status Backing::Reserve(std::int64_t bytes) {
 absl::Status Backing::Map(absl::Span<const Range> ranges, std::int64_t piece_bytes) {
   std::int64_t bytes = 0;
   for (const Range& range : ranges) bytes += range.bytes();
-  if (absl::Status status = store_.NoteWantedAndCheck(taker_, bytes); !status.ok()) return status;
+  if (absl::Status status = store_.BeginTaking(taker_, bytes); !status.ok()) return status;
+  const absl::Cleanup ends = [this] { store_.EndTaking(taker_); };
   const std::int64_t step = Rounded(std::max<std::int64_t>(piece_bytes, 1));
   std::vector<std::int64_t> mapped;
   for (const Range& range : ranges) {
@@ -194,7 +196,8 @@ absl::Status Backing::TakeBack() {
   std::int64_t missing_bytes = 0;
   for (const std::int64_t begin : missing) missing_bytes += pieces_.at(begin).end - begin;
   const std::int64_t least_bytes = taker_.least_bytes() - taker_.held_bytes();
-  absl::Status status = store_.NoteWantedAndCheck(taker_, std::max(missing_bytes, least_bytes));
+  absl::Status status = store_.BeginTaking(taker_, missing_bytes, least_bytes);
+  const absl::Cleanup ends = [this] { store_.EndTaking(taker_); };
   if (status.ok()) status = Replace(missing);
   if (!status.ok()) {
     LendAllBut(missing);

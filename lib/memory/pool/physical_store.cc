@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pool/live_report.h"
+#include "lib/memory/pool/segments.h"
 
 namespace tidepool::pool {
 namespace {
@@ -47,7 +49,8 @@ PhysicalStore::~PhysicalStore() {
 }
 
 absl::Status PhysicalStore::Share(const std::string& path, std::int64_t bytes) {
-  auto budget = sharing::SharedBudget::Join(path, InGranules(bytes));
+  const std::int64_t granule = std::max(device_.granularity(), kSegmentAlignment);
+  auto budget = sharing::SharedBudget::Join(path, std::max(bytes & -granule, granule));
   if (budget.ok()) shared_ = *std::move(budget);
   return budget.status();
 }
@@ -118,7 +121,7 @@ absl::StatusOr<PhysicalMemory> PhysicalStore::Create(Taker& taker, std::int64_t 
     if (!*is_given) return NoRoom(taker, bytes);
   }
   for (;;) {
-    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(bytes);
+    absl::StatusOr<PhysicalMemory> memory = CreateOfDevice(taker, bytes);
     if (memory.ok()) {
       used_bytes_ += bytes;
       taker.held_ += bytes;
@@ -161,12 +164,29 @@ bool PhysicalStore::TakeBack(Taker& taker, PhysicalMemory memory, const void* ad
   return true;
 }
 
-absl::Status PhysicalStore::NoteWantedAndCheck(Taker& taker, std::int64_t bytes) {
+// The other processes leave no room for bytes that are not taken yet.
+absl::Status PhysicalStore::BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes) {
   const locks::MutexLock lock(&mutex_);
-  taker.wanted_ = std::max(taker.wanted_, bytes);
-  absl::Status status = Allow(taker, bytes);
+  const std::int64_t wanted = std::max(bytes, kept_bytes);
+  taker.wanted_ = std::max(taker.wanted_, wanted);
+  taker.refused_ = 0;
+  absl::Status status = Allow(taker, wanted);
   if (!status.ok() || shared() == nullptr || bytes <= lent_bytes_) return status;
-  return shared()->CheckRoom(bytes - lent_bytes_);
+  status = shared()->Charge(bytes - lent_bytes_);
+  (status.ok() ? taker.charged_ : taker.refused_) = bytes - lent_bytes_;
+  return status;
+}
+
+void PhysicalStore::TellWanted(const Taker& taker) {
+  if (shared() == nullptr) return;
+  const locks::MutexLock lock(&mutex_);
+  if (taker.refused_ > 0) shared()->TellWanted(taker.refused_, false);
+}
+
+void PhysicalStore::EndTaking(Taker& taker) {
+  if (shared() == nullptr) return;
+  const locks::MutexLock lock(&mutex_);
+  if (taker.charged_ > 0) shared()->Undo(std::exchange(taker.charged_, 0));
 }
 
 // Where the budget has room, work may still use lent memory. Unused memory then serves sooner.
@@ -334,8 +354,12 @@ absl::StatusOr<bool> PhysicalStore::GiveBackOne() {
   return true;
 }
 
-absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(std::int64_t bytes) {
-  return sharing::TakeUnder(shared(), bytes, [&] { return device_.CreatePhysical(bytes); });
+absl::StatusOr<PhysicalMemory> PhysicalStore::CreateOfDevice(Taker& taker, std::int64_t bytes) {
+  const auto take = [&] { return device_.CreatePhysical(bytes); };
+  if (taker.charged_ < bytes) return sharing::TakeUnder(shared(), bytes, take);
+  absl::StatusOr<PhysicalMemory> memory = take();
+  if (memory.ok()) taker.charged_ -= bytes;
+  return memory;
 }
 
 absl::Status PhysicalStore::ReleaseToDevice(std::uint64_t name, std::int64_t bytes) {

@@ -58,7 +58,9 @@ class Taker {
   std::atomic<std::int64_t> most_ = std::numeric_limits<std::int64_t>::max();
   std::atomic<bool> is_full_ = false;
   bool is_asleep_ = false;
-  std::int64_t wanted_ = 0;  // the most bytes that it asked for since TakeMissing
+  std::int64_t charged_ = 0;  // of a shared budget, for memory that it is about to take
+  std::int64_t refused_ = 0;  // bytes of a shared budget, by the last BeginTaking
+  std::int64_t wanted_ = 0;   // the most bytes that it asked for since TakeMissing
 };
 
 // Thread-safe. No function but AwaitLent and GiveBackLent waits for work of a stream.
@@ -70,9 +72,8 @@ class PhysicalStore {
   PhysicalStore(const PhysicalStore&) = delete;
   PhysicalStore& operator=(const PhysicalStore&) = delete;
 
-  // Shares a budget of `bytes`, in whole granules, with other pools by a file, before any memory is
-  // taken.
-  // The errors are those of SharedBudget::Join.
+  // Shares a budget of `bytes`, rounded down to whole granules, with other pools by a file, before
+  // any memory is taken. The errors are those of SharedBudget::Join.
   absl::Status Share(const std::string& path, std::int64_t bytes);
   // Returns the budget that is shared, or null.
   sharing::SharedBudget* shared() const { return shared_.get(); }
@@ -110,9 +111,14 @@ class PhysicalStore {
   // Ends the loan of memory that is still mapped at its address. Returns false when it is not.
   bool TakeBack(Taker& taker, PhysicalMemory memory, const void* address);
 
-  // ResourceExhausted, with the figures, when `bytes` are more than the limits leave a taker, with
-  // all that is lent.
-  absl::Status NoteWantedAndCheck(Taker& taker, std::int64_t bytes);
+  // Begins to take memory in pieces: counts all of it in a shared budget before the first, so that
+  // of two pools one has it. EndTaking follows, with or without all pieces.
+  // ResourceExhausted, with the figures, when `bytes`, or `kept_bytes` with those that it does not
+  // take yet, are more than the limits leave a taker, with all that is lent.
+  absl::Status BeginTaking(Taker& taker, std::int64_t bytes, std::int64_t kept_bytes = 0);
+  void EndTaking(Taker& taker);
+  // Tells the other processes the bytes of theirs that the last BeginTaking lacked.
+  void TellWanted(const Taker& taker);
   // Returns the bytes that others must give back before the most that a taker asked for since the
   // last call fits, in whole pieces. If it asked for none that is all that they have.
   std::int64_t TakeMissing(Taker& taker);
@@ -165,7 +171,8 @@ class PhysicalStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Returns memory of the device.
-  absl::StatusOr<PhysicalMemory> CreateOfDevice(std::int64_t bytes);
+  absl::StatusOr<PhysicalMemory> CreateOfDevice(Taker& taker, std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReleaseToDevice(std::uint64_t name, std::int64_t bytes);
 
   Device& device_;

@@ -80,11 +80,11 @@ PoolImpl::~PoolImpl() {
 }
 
 absl::Status PoolImpl::Start() {
-  const BackoffLock lock(locks_.books);
   if (own_store_ != nullptr && !options_.shared_budget.empty()) {
     absl::Status status = own_store_->Share(options_.shared_budget, options_.max_bytes);
     if (!status.ok()) return status;
   }
+  const BackoffLock lock(locks_.books);
   return memory_->Start(locks_);
 }
 
@@ -193,6 +193,7 @@ absl::StatusOr<void*> PoolImpl::AllocateOrRefuse(const WantedMemory& wanted) {
     if (address.ok() && *address == nullptr) address = AllocateFromOthers(wanted, nullptr);
   }
   if (!address.ok() || *address != nullptr) return address;
+  TellWanted(wanted.bytes, false);
   return Refuse(request.bytes, wanted.hint, wanted.stream);
 }
 
@@ -229,16 +230,14 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const SharedRoom::Wait wait(room_);
   const BackoffLock lock(locks_.books);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream}, priority);
-  std::optional<std::uint64_t> epoch;  // of the last look
-  const auto look = [&] {
-    locks_.books.AssertHeld();
-    epoch = OthersEpoch();
-    return Look(waiter);
-  };
-  const auto asks = [&] { return locks_.books.AssertHeld(), AskOthers(epoch); };
+  Others others;
+  const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter, others); };
+  const auto asks = [&] { return locks_.books.AssertHeld(), AskOthers(others); };
   WaitingCalls calls = {.request = {bytes, stream, hint, 0, tag_}};
+  std::uint64_t told = 0;
   const auto make_room = [&](bool is_last) {
     locks_.books.AssertHeld();
+    if (told == 0 && !is_last) told = TellWanted(waiter.wanted.bytes, true);
     AlertDeferred(priority);
     WakeNext();
     return !stop.stop_requested() && CallOutOfMemoryFunctionFor(waiter, calls, is_last);
@@ -251,6 +250,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   waiters_.fetch_add(1);
   auto address = queue_.Wait(waiter, {deadline, stop}, locks_.books, look, make_room, sleeps, asks);
   waiters_.fetch_sub(1);
+  if (told != 0) EndWanted(told);
   if (!address.has_value() && waiter.IsRefused()) address = Refuse(bytes, hint, stream);
   EndDeferral(waiter);
   AlertDeferred(priority);
@@ -259,6 +259,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   WakeNext();
   if (address.has_value()) return *std::move(address);
   if (stop.stop_requested()) return WaitStopped(waiter.wanted.bytes);
+  TellWanted(waiter.wanted.bytes, false);
   Refuse(bytes, hint, stream).IgnoreError();
   return DeadlinePassed(waiter.wanted.bytes, StatsLocked(),
                         room_.IsShared() ? memory_->growth_error() : std::string_view());
@@ -431,16 +432,19 @@ bool PoolImpl::CallOutOfMemoryFunctionFor(const Waiter& waiter, WaitingCalls& ca
 
 // Called by the waiter's own thread. The request is hopeless when there was nothing to be freed
 // before it looked, and nothing was freed meanwhile: each free alerts the waiter in the end.
-absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter) {
+absl::StatusOr<void*> PoolImpl::Look(Waiter& waiter, Others& others) {
   if (memory_->is_asleep()) return nullptr;
   const std::uint64_t frees = OtherRoomChanges();
-  const bool had_live = MayFindRoom(waiter.wanted);
+  others = ReadOthers();
+  const bool had_live = MayFindRoom(waiter.wanted, others);
   absl::StatusOr<void*> address = nullptr;
   if (!room_.HasRegions()) address = AllocateOrGrow(waiter.wanted, &waiter);
   if (address.ok() && *address == nullptr) address = AllocateFromOthers(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
   if (has_room || had_live || waiter.is_deferred) return address;
-  const bool has_live = MayFindRoom(waiter.wanted) || OtherRoomChanges() != frees;
+  const Others now = ReadOthers();
+  const bool has_live = MayFindRoom(waiter.wanted, now) || OtherRoomChanges() != frees ||
+                        now.changes != others.changes;
   waiter.is_hopeless = queue_.IsHopeless(waiter, has_live);
   return address;
 }
@@ -468,24 +472,33 @@ void PoolImpl::WakeNext() {
   locks_.WithoutBooks([&] { room_.WakeNext(); });
 }
 
-bool PoolImpl::MayFindRoom(const WantedMemory& wanted) {
+bool PoolImpl::MayFindRoom(const WantedMemory& wanted, const Others& others) {
   if (arena_.live_count() > 0) return true;
-  if (!room_.HasRegions()) return OthersEpoch().has_value();
+  if (!room_.HasRegions()) return others.hold_memory;
   if (wanted.bytes > taker().most_bytes()) return false;
-  return locks_.WithoutBooks([this] { return room_.MayFree(*this); }) || OthersEpoch().has_value();
+  return others.hold_memory || locks_.WithoutBooks([this] { return room_.MayFree(*this); });
 }
 
-std::optional<std::uint64_t> PoolImpl::OthersEpoch() {
-  if (!room_.IsShared()) return std::nullopt;
-  return locks_.WithoutBooks([this] { return room_.OthersEpoch(); });
+PoolImpl::Others PoolImpl::ReadOthers() {
+  if (!room_.IsShared()) return {};
+  return locks_.WithoutBooks([this] { return room_.shared()->ReadOthers(); });
+}
+
+std::uint64_t PoolImpl::TellWanted(std::int64_t bytes, bool is_waiting) {
+  if (!room_.IsShared() || (room_.HasRegions() && taker().is_full())) return 0;
+  return locks_.WithoutBooks([&] { return room_.shared()->TellWanted(bytes, is_waiting); });
+}
+
+void PoolImpl::EndWanted(std::uint64_t number) {
+  locks_.WithoutBooks([&] { room_.shared()->EndWanted(number); });
 }
 
 // No thread waits for a change of the file: the file lock of a process that died ends without one.
-absl::Time PoolImpl::AskOthers(std::optional<std::uint64_t>& epoch) {
+absl::Time PoolImpl::AskOthers(Others& others) {
   constexpr absl::Duration kPause = absl::Milliseconds(10);
-  const std::optional<std::uint64_t> now = OthersEpoch();
-  if (std::exchange(epoch, now) != now) ServeWaiting();
-  return now.has_value() ? absl::Now() + kPause : absl::InfiniteFuture();
+  const Others now = ReadOthers();
+  if (std::exchange(others, now).changes != now.changes) ServeWaiting();
+  return now.hold_memory ? absl::Now() + kPause : absl::InfiniteFuture();
 }
 
 // Called whenever a waiter may find room that it did not find before.

@@ -206,7 +206,11 @@ class PoolImpl : public Pool {
   std::uint64_t OtherRoomChanges() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     return room_.room_changes() - counted_changes_;
   }
-  absl::StatusOr<void*> Look(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // The other pools of a shared budget.
+  using Others = sharing::SharedBudget::Others;
+  // Sets `others` to those before the look.
+  absl::StatusOr<void*> Look(Waiter& waiter, Others& others)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // The calls of the caller's function for a request that waits.
   struct WaitingCalls {
     OutOfMemoryRequest request;
@@ -229,14 +233,18 @@ class PoolImpl : public Pool {
   void AlertDeferred(int priority) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Lets the next waiter look, in any pool of the budget, when this one has looked or is gone.
   void WakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Returns SharedRoom::OthersEpoch. Releases the books for that.
-  std::optional<std::uint64_t> OthersEpoch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  // Serves waiters where another pool of a shared budget gave memory back since `epoch`, and sets
-  // that. Returns when to ask again.
-  absl::Time AskOthers(std::optional<std::uint64_t>& epoch)
+  // Releases the books.
+  Others ReadOthers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Tells the others of a request that was refused, or waits (SharedBudget). Releases the
+  // books.
+  std::uint64_t TellWanted(std::int64_t bytes, bool is_waiting)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void EndWanted(std::uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Serves waiters where the others changed since, and updates `others`. Returns when to ask again.
+  absl::Time AskOthers(Others& others) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Whether a free can come that makes room for a request, of another pool of a shared budget too.
-  bool MayFindRoom(const WantedMemory& wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  bool MayFindRoom(const WantedMemory& wanted, const Others& others)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves waiters where there may be room: from free blocks, and with regions on threads of their
   // own, in any pool of the budget. The second releases the lock if there are any.
   [[gnu::always_inline]] void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);

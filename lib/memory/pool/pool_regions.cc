@@ -263,6 +263,7 @@ absl::Status PoolRegions::Resume(std::string_view tag, Stream stream) {
     status = region.pool->TakeBack();
     return !absl::IsResourceExhausted(status);
   });
+  if (absl::IsResourceExhausted(status)) store_.TellWanted(region.pool->taker());
   if (!status.ok()) return Because(waited.ok() ? status : waited, sleeps_on);
   if (status = Restore(region, stream); !status.ok()) {
     region.unordered = std::make_shared<QueuedWork>(device_);

@@ -145,10 +145,8 @@ class SharedRoom {
     SharedRoom& room_;
   };
   // Whether pools of other processes share the budget.
-  bool IsShared() const { return store_.shared() != nullptr; }
-  // Returns a count that grows when another pool of the shared budget gives memory back or ends;
-  // nothing when none has any.
-  std::optional<std::uint64_t> OthersEpoch() const { return store_.shared()->OthersEpoch(); }
+  bool IsShared() const { return shared() != nullptr; }
+  sharing::SharedBudget* shared() const { return store_.shared(); }
   // Whether a pool that is awake, other than `pool`, has live memory or will soon have some.
   bool MayFree(const PoolImpl& pool) const;
 

@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "lib/memory/pool/backoff_mutex.h"
 #include "tidepool/device.h"
@@ -223,6 +224,8 @@ class WaitingQueue {
     const absl::Time until = std::min(end.deadline, most);
     for (;;) {
       const absl::Time pause = std::min(until, asks());
+      // Others may alert the waiter without end.
+      if (end.stop.stop_requested() || absl::Now() >= end.deadline) return true;
       // Also without an end: `wait` of GCC 12 needs a symbol that libstdc++ of GCC 11 does not
       // have.
       const auto time = absl::ToChronoTime(pause);

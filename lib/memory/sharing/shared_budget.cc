@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file is read and written, not mapped: a file that another process cuts is then an error, and
-// no signal. Its first byte is locked during a change. The locks belong to the open file and not to
-// the process, so two pools of a process exclude each other, and a fork does not divide them.
+// no signal. Its first byte is locked during a change, by the process: that lock ends with it even
+// where a forked child has the open file. The locks of entries belong to the open file.
 #include "lib/memory/sharing/shared_budget.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
@@ -49,18 +51,18 @@ bool Lock(int descriptor, int command, std::size_t offset) {
   return Uninterrupted([&] { return fcntl(descriptor, command, &lock); }) == 0;
 }
 
-void Unlock(int descriptor, std::size_t offset) {
+void Unlock(int descriptor, int command, std::size_t offset) {
   struct flock lock = ByteAt(F_UNLCK, offset);
-  fcntl(descriptor, F_OFD_SETLK, &lock);
+  fcntl(descriptor, command, &lock);
 }
 
 // The lock of the file for a scope.
 class FileLock {
  public:
   explicit FileLock(int descriptor)
-      : descriptor_(descriptor), is_held_(Lock(descriptor, F_OFD_SETLKW, 0)) {}
+      : descriptor_(descriptor), is_held_(Lock(descriptor, F_SETLKW, 0)) {}
   ~FileLock() {
-    if (is_held_) Unlock(descriptor_, 0);
+    if (is_held_) Unlock(descriptor_, F_SETLK, 0);
   }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
@@ -74,18 +76,21 @@ class FileLock {
 
 }  // namespace
 
+locks::Mutex SharedBudget::mutex_;
+
 struct SharedBudget::Head {
   char magic[kMagic.size()];
   std::int64_t version;
   std::int64_t limit_bytes;
-  std::uint64_t changes;  // times that memory was given back
+  std::uint64_t changes;   // times that there was more room
+  std::uint64_t refusals;  // of charges
 };
 
 struct SharedBudget::Entry {
   std::int64_t process;  // 0: the entry is free
   std::int64_t bytes;
-  std::int64_t wanted_bytes;  // of the last refusal, until memory is taken
-  std::uint64_t wants;        // refusals of all that had the entry
+  std::int64_t wanted_bytes;  // of the last request that told it
+  std::uint64_t wants;        // requests of all that had the entry
 };
 
 struct SharedBudget::Table {
@@ -108,6 +113,9 @@ SharedBudget::SharedBudget(std::string path, int descriptor)
 
 absl::StatusOr<std::unique_ptr<SharedBudget>> SharedBudget::Join(std::string path,
                                                                  std::int64_t bytes) {
+  static const int watches_forks =
+      pthread_atfork(nullptr, nullptr, [] { new (&mutex_) locks::Mutex; });
+  if (watches_forks != 0) return absl::InternalError("a shared budget cannot watch forks");
   int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   // In folders for all users the system refuses O_CREAT for the file of another user.
   if (descriptor < 0 && errno == ENOENT) {
@@ -130,41 +138,78 @@ SharedBudget::~SharedBudget() {
       holds_memory = own.bytes > 0;
       if (holds_memory) return absl::OkStatus();
       own = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = own.wants};
-      Unlock(descriptor_, Table::OffsetOf(own_));
+      Unlock(descriptor_, F_OFD_SETLK, Table::OffsetOf(own_));
       return absl::OkStatus();
     }).IgnoreError();
   }
+  const locks::MutexLock lock(&mutex_);
   if (descriptor_ >= 0 && !holds_memory) close(descriptor_);
 }
 
 absl::Status SharedBudget::Charge(std::int64_t bytes) {
   return Change([&](Table& table) {
-    absl::Status status = Allow(table, bytes);
-    if (status.ok()) table.entries[own_].bytes += bytes;
-    return status;
+    mutex_.AssertHeld();
+    if (absl::Status status = Allow(table, bytes); !status.ok()) return status;
+    Entry& own = table.entries[own_];
+    own.bytes += bytes;
+    if (own.wants != waiting_) own.wanted_bytes = 0;
+    return absl::OkStatus();
   });
-}
-
-absl::Status SharedBudget::CheckRoom(std::int64_t bytes) {
-  return Change([&](Table& table) { return Allow(table, bytes); });
 }
 
 // Without the file the bytes stay counted, and Charge tells why.
 void SharedBudget::GiveBack(std::int64_t bytes) {
   Change([&](Table& table) {
+    mutex_.AssertHeld();
     table.entries[own_].bytes -= bytes;
-    ++table.head.changes;
+    CountChange(table);
     return absl::OkStatus();
   }).IgnoreError();
 }
 
-std::optional<std::uint64_t> SharedBudget::OthersEpoch() const {
-  std::optional<std::uint64_t> epoch;
-  Change([&](const Table& table) {
-    if (table.TakenBytes() > table.entries[own_].bytes) epoch = table.head.changes;
+// Without a refusal meanwhile nothing has changed. Else two pools that wait for the device would
+// wake each other in turn.
+void SharedBudget::Undo(std::int64_t bytes) {
+  Change([&](Table& table) {
+    mutex_.AssertHeld();
+    table.entries[own_].bytes -= bytes;
+    if (RefusalsOfOthers(table) != told_refusals_) CountChange(table);
     return absl::OkStatus();
   }).IgnoreError();
-  return epoch;
+}
+
+SharedBudget::Others SharedBudget::ReadOthers() const {
+  Others others;
+  Change([&](const Table& table) {
+    mutex_.AssertHeld();
+    others = {.changes = table.head.changes - own_changes_,
+              .hold_memory = table.TakenBytes() > table.entries[own_].bytes};
+    return absl::OkStatus();
+  }).IgnoreError();
+  return others;
+}
+
+std::uint64_t SharedBudget::TellWanted(std::int64_t bytes, bool is_waiting) {
+  std::uint64_t number = 0;
+  Change([&](Table& table) {
+    mutex_.AssertHeld();
+    Entry& own = table.entries[own_];
+    const std::int64_t taken = table.TakenBytes();
+    if (taken == own.bytes || bytes <= table.head.limit_bytes - taken) return absl::OkStatus();
+    own.wanted_bytes = bytes;
+    number = ++own.wants;
+    if (is_waiting) waiting_ = number;
+    return absl::OkStatus();
+  }).IgnoreError();
+  return number;
+}
+
+void SharedBudget::EndWanted(std::uint64_t number) {
+  Change([&](Table& table) {
+    Entry& own = table.entries[own_];
+    if (own.wants == number) own.wanted_bytes = 0;
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 std::int64_t SharedBudget::TakeWanted() {
@@ -195,7 +240,8 @@ absl::Status SharedBudget::Change(absl::FunctionRef<absl::Status(Table&)> change
   Table table = before;
   ForgetEnded(table);
   absl::Status status = change(table);
-  if (table == before) return status;
+  const bool was_refused_to_join = own_ == kMostPools;
+  if (table == before || was_refused_to_join) return status;
   const ssize_t written =
       Uninterrupted([&] { return pwrite(descriptor_, &table, sizeof(table), 0); });
   if (written != static_cast<ssize_t>(sizeof(table))) return SystemError(errno, "written");
@@ -215,20 +261,17 @@ absl::Status SharedBudget::ReadOrMake(Table& table) const {
   const bool is_new = own_ == kMostPools && table == Table() &&
                       (file.st_size == 0 || file.st_size == sizeof(table));
   if (!is_new) return Check(table, file.st_nlink == 0 ? 0 : file.st_size);
-  if (const int error = posix_fallocate(descriptor_, 0, sizeof(table)); error != 0) {
-    return SystemError(error, "given its 2 KiB");
-  }
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(descriptor_, 0, sizeof(table));
+  if (error != 0) return SystemError(error, "given its 2 KiB");
   std::ranges::copy(kMagic, table.head.magic);
   table.head.version = kVersion;
   return absl::OkStatus();
 }
 
 absl::Status SharedBudget::Check(const Table& table, std::int64_t bytes) const {
-  if (own_ != kMostPools && bytes != sizeof(table)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the file ", path_,
-                     " of a shared budget was removed or cut while pools use "
-                     "it: end them, and begin with a new file"));
+  if (own_ != kMostPools && (bytes != sizeof(table) || table.entries[own_].process != process_)) {
+    return CutError();
   }
   if (std::string_view(table.head.magic, kMagic.size()) != kMagic) {
     return absl::InvalidArgumentError(
@@ -261,12 +304,15 @@ absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(kMostPools, " pools share the budget of ",
                                                      path_, ", expected fewer: use another file"));
   }
-  if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) return SystemError(errno, "locked");
+  if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) {
+    return errno == EAGAIN || errno == EACCES ? CutError() : SystemError(errno, "locked");
+  }
   own_ = index;
   table.head.limit_bytes = bytes;
   table.entries[own_].process = process_;
   mutex_.AssertHeld();
   for (std::size_t i = 0; i < kMostPools; ++i) seen_wants_[i] = table.entries[i].wants;
+  told_refusals_ = RefusalsOfOthers(table);
   return absl::OkStatus();
 }
 
@@ -282,12 +328,20 @@ void SharedBudget::ForgetEnded(Table& table) const {
   }
 }
 
+void SharedBudget::CountChange(Table& table) const {
+  ++table.head.changes;
+  ++own_changes_;
+  told_refusals_ = RefusalsOfOthers(table);
+}
+
+std::uint64_t SharedBudget::RefusalsOfOthers(const Table& table) const {
+  return table.head.refusals - own_refusals_;
+}
+
 absl::Status SharedBudget::Allow(Table& table, std::int64_t bytes) const {
-  Entry& own = table.entries[own_];
-  own.wanted_bytes = 0;
   if (bytes <= table.head.limit_bytes - table.TakenBytes()) return absl::OkStatus();
-  own.wanted_bytes = bytes;
-  ++own.wants;
+  ++table.head.refusals;
+  ++own_refusals_;
   return absl::ResourceExhaustedError(absl::StrCat(
       ExactSize(bytes), " more of the device's memory exceed the budget of ",
       ExactSize(table.head.limit_bytes), " that pools share by ", path_, ": ", HoldersIn(table),
@@ -304,6 +358,13 @@ std::string SharedBudget::HoldersIn(const Table& table) const {
                     ExactSize(entry.bytes));
   }
   return text;
+}
+
+absl::Status SharedBudget::CutError() const {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the file ", path_,
+                   " of a shared budget was removed or cut while pools use "
+                   "it: end them, and begin with a new file"));
 }
 
 absl::Status SharedBudget::SystemError(int error, const char* done) const {

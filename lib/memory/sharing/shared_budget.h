@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -43,17 +42,26 @@ class SharedBudget {
   SharedBudget& operator=(const SharedBudget&) = delete;
 
   // Counts memory that the pool is about to take. ResourceExhausted, with all holders, when it
-  // exceeds the budget; the others then see the bytes as wanted. FailedPrecondition when the file
-  // was removed or cut.
+  // exceeds the budget. FailedPrecondition when the file was removed or cut.
   absl::Status Charge(std::int64_t bytes);
-  // Answers likewise, and counts nothing: before memory is taken in pieces.
-  absl::Status CheckRoom(std::int64_t bytes);
-  // Undoes a charge, after the device has the memory back.
+  // Counts memory no more, after the device has it back.
   void GiveBack(std::int64_t bytes);
-  // Returns a count that grows when another pool gives memory back or ends; nothing when no other
-  // pool has any.
-  std::optional<std::uint64_t> OthersEpoch() const;
-  // Returns the bytes that others were refused since the last call, and have not got.
+  // Undoes a charge of memory that the device refused.
+  void Undo(std::int64_t bytes);
+  // The other pools. `changes` grows when one gives memory back or ends, or undoes a charge for
+  // which a pool was refused.
+  struct Others {
+    std::uint64_t changes = 0;
+    bool hold_memory = false;
+  };
+  Others ReadOthers() const;
+  // Tells the others that a request of `bytes` was refused, or waits, where they hold memory and
+  // leave too little. Returns its number; 0: it was not told. A charge ends the word of a refused
+  // one.
+  std::uint64_t TellWanted(std::int64_t bytes, bool is_waiting);
+  // Ends the word of a request, unless another one told more since.
+  void EndWanted(std::uint64_t number);
+  // Returns the bytes that others told since the last call, and still want.
   std::int64_t TakeWanted();
 
  private:
@@ -69,17 +77,28 @@ class SharedBudget {
   absl::Status Check(const Table& table, std::int64_t bytes) const;
   absl::Status Enter(Table& table, std::int64_t bytes);
   void ForgetEnded(Table& table) const;
-  absl::Status Allow(Table& table, std::int64_t bytes) const;
+  // Tells the other pools that there is more room.
+  void CountChange(Table& table) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::uint64_t RefusalsOfOthers(const Table& table) const;
+  absl::Status Allow(Table& table, std::int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns a line about the bytes of each pool.
   std::string HoldersIn(const Table& table) const;
+  absl::Status CutError() const;
   absl::Status SystemError(int error, const char* done) const;
 
   const std::string path_;
   const int descriptor_;
   const pid_t process_;
   std::size_t own_ = kMostPools;  // the entry of this pool
-  mutable locks::Mutex mutex_;    // locks of the file are one for all threads
+  // One for all budgets of the process: to close any descriptor of a file ends the lock of a change
+  // that another thread makes by the same file. A forked child has a new one.
+  static locks::Mutex mutex_;
   std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
+  mutable std::uint64_t own_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable std::uint64_t own_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // the last number of a request that waits
+  // The refusals of others before the last change that this pool counted.
+  mutable std::uint64_t told_refusals_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Calls `take()`, which takes memory of a device, under a budget; null: none.
@@ -88,7 +107,7 @@ auto TakeUnder(SharedBudget* budget, std::int64_t bytes, Take take) -> decltype(
   if (budget == nullptr) return take();
   if (absl::Status status = budget->Charge(bytes); !status.ok()) return status;
   auto taken = take();
-  if (!taken.ok()) budget->GiveBack(bytes);
+  if (!taken.ok()) budget->Undo(bytes);
   return taken;
 }
 

@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,6 +58,7 @@ class CountedDevice final : public testing::ForwardingDevice {
   absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
     const absl::StatusOr<PhysicalMemory> memory = ForwardingDevice::CreatePhysical(bytes);
     if (memory.ok()) Take(memory->id, bytes);
+    if (const auto call = std::exchange(after_create, nullptr)) call();
     return memory;
   }
   absl::Status ReleasePhysical(PhysicalMemory memory) override {
@@ -71,6 +74,9 @@ class CountedDevice final : public testing::ForwardingDevice {
     Give(reinterpret_cast<std::uintptr_t>(address));
     return ForwardingDevice::FreeMemory(address);
   }
+
+  // Called once.
+  std::function<void()> after_create;
 
  private:
   CountedDevice(std::unique_ptr<HostDevice> device, Held& held)
@@ -300,6 +306,38 @@ TEST_P(SharedBudgetOfPoolsTest, AProcessSeesWhatAnotherWants) {
   other.AwaitEnd();
 }
 
+// A growth that was refused is no refusal of the request.
+TEST_P(SharedBudgetOfPoolsTest, ARequestThatItsOwnProcessServesIsNotWanted) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  ASSERT_TRUE(other.Take(4 * kMiB).ok());
+  Pool* const region = engine.pool->Region("cache").value();
+  void* const unused = region->Allocate(4 * kMiB, engine.stream).value();
+  ASSERT_TRUE(region->Free(unused, engine.stream).ok());
+  void* const buffer = engine.Take(4 * kMiB).value();
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 0);
+  auto waiting = Waiting(engine, 4 * kMiB);
+  AwaitBlocked(*engine.pool);
+  EXPECT_TRUE(engine.pool->Free(buffer, engine.stream).ok());
+  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 0);  // it has it meanwhile
+}
+
+TEST_P(SharedBudgetOfPoolsTest, AResumeThatWasRefusedIsWanted) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(4 * kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  ASSERT_TRUE(other.Take(6 * kMiB).ok());
+  EXPECT_FALSE(engine.pool->ResumeRegion("weights", engine.stream).ok());
+  EXPECT_EQ(other.pool->TakeWantedByOthers(), 4 * kMiB);
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
 TEST_P(SharedBudgetOfPoolsTest, PoolsOfOneProcessShareToo) {
   Engine first = NewEngine();
   Engine second = NewEngine();
@@ -319,6 +357,47 @@ TEST_P(SharedBudgetOfPoolsTest, PoolsWithAnotherBudgetAreRefused) {
   EXPECT_THAT(other.status().ToString(), HasSubstr("give all of them the same max_bytes"));
 }
 
+// The budget that they share is in whole granules, and each rounds it alike.
+TEST_P(SharedBudgetOfPoolsTest, PoolsOfAnyKindShareAnUnevenBudget) {
+  CountedDevice device(held_);
+  std::vector<std::unique_ptr<Pool>> pools;
+  for (const auto& kind : kPoolKinds) {
+    auto pool = Pool::Create(&device, {.max_bytes = kBudget + 4 * kKiB,
+                                       .memory = kind.memory,
+                                       .shared_budget = path_,
+                                       .remap = kind.remap});
+    ASSERT_TRUE(pool.ok()) << pool.status();
+    pools.push_back(*std::move(pool));
+  }
+}
+
+// Memory that is taken in pieces counts before the first one, so two requests do not refuse each
+// other.
+TEST_P(SharedBudgetOfPoolsTest, OneOfTwoRequestsAtOnceIsServed) {
+  if (GetParam().memory == PoolMemory::kSegments) return;  // have no pieces
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  engine.device.after_create = [&] { EXPECT_FALSE(other.Take(6 * kMiB).ok()); };
+  EXPECT_TRUE(engine.Take(6 * kMiB).ok());
+  EXPECT_EQ(engine.device.after_create, nullptr);
+  EXPECT_TRUE(other.Take(2 * kMiB).ok());  // and no more counts than it holds
+}
+
+// Likewise where a region wakes.
+TEST_P(SharedBudgetOfPoolsTest, AResumeTakesAllOrNothing) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(6 * kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  engine.device.after_create = [&] { EXPECT_FALSE(other.Take(6 * kMiB).ok()); };
+  EXPECT_TRUE(engine.pool->ResumeRegion("weights", engine.stream).ok());
+  EXPECT_EQ(engine.device.after_create, nullptr);
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
 // Without memory elsewhere no give-back can come.
 TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
   Engine idle = NewEngine();
@@ -329,6 +408,51 @@ TEST_P(SharedBudgetOfPoolsTest, ARequestThatOnlyTheDeviceLacksIsRefused) {
       absl::IsResourceExhausted(engine.pool->AllocateBlocking(6 * kMiB, engine.stream).status()));
   EXPECT_TRUE(engine.device.FreeMemory(filler).ok());
   held_.bytes = held_.peak_bytes = 0;
+}
+
+// A charge that the device refuses is no change, so a wait for the device sleeps and ends.
+TEST_P(SharedBudgetOfPoolsTest, AWaitForTheDeviceEndsAtItsDeadline) {
+  Engine other = NewEngine();
+  ASSERT_TRUE(other.Take(kMiB).ok());
+  Engine engine = NewEngine();
+  void* const filler = engine.device.ForwardingDevice::AllocateMemory(60 * kMiB).value();
+  std::stop_source stop;
+  auto waiting = std::async(std::launch::async, [&] {
+    return engine.pool->AllocateBlocking(6 * kMiB, engine.stream, Hint::kResident,
+                                         absl::InfiniteFuture(), stop.get_token());
+  });
+  AwaitBlocked(*engine.pool);
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(waiting.get().status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(engine.pool
+                                   ->AllocateBlocking(6 * kMiB, engine.stream, Hint::kResident,
+                                                      absl::Now() + absl::Milliseconds(30))
+                                   .status()));
+  EXPECT_TRUE(engine.device.ForwardingDevice::FreeMemory(filler).ok());
+}
+
+// The other one holds nothing when the request looks for memory, and nothing when it sleeps. The
+// last call of the function is in between, and no later one wakes the request.
+TEST_P(SharedBudgetOfPoolsTest, ARequestSeesAGiveBackBetweenItsLookAndItsSleep) {
+  Engine other = NewEngine();
+  void* filler = nullptr;
+  Engine* waiting = nullptr;
+  const auto make_room = [&](const OutOfMemoryRequest& request) {
+    if (request.attempt < Pool::kMostOutOfMemoryCalls) return true;  // looks again at once
+    EXPECT_TRUE(waiting->device.ForwardingDevice::FreeMemory(filler).ok());
+    other.FreeAndTrim(other.Take(kMiB).value());
+    return false;
+  };
+  Engine engine(
+      path_, held_,
+      {.memory = GetParam().memory, .remap = GetParam().remap, .on_out_of_memory = make_room});
+  waiting = &engine;
+  void* const live = engine.Take(kMiB).value();
+  filler = engine.device.ForwardingDevice::AllocateMemory(60 * kMiB).value();
+  const auto buffer = engine.pool->AllocateBlocking(6 * kMiB, engine.stream);
+  EXPECT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_TRUE(engine.pool->Free(live, engine.stream).ok());
 }
 
 // A region that wakes asks for the memory of others too.
@@ -359,6 +483,22 @@ TEST_P(SharedBudgetOfPoolsTest, ARegionResumesWhenAnotherProcessGaveBack) {
   const std::vector<unsigned char> expected(4 * kMiB, 7);
   EXPECT_EQ(std::memcmp(weights, expected.data(), expected.size()), 0);
   EXPECT_TRUE(engine.pool->CheckInvariants().ok());
+  EXPECT_TRUE(region->Free(weights, engine.stream).ok());
+}
+
+// It needs its memory alone. The least of a region binds the pools of its own process.
+TEST_P(SharedBudgetOfPoolsTest, ARegionResumesBesideALeastThatOthersHold) {
+  if (GetParam().memory == PoolMemory::kSegments) return;
+  Engine other = NewEngine();
+  Engine engine = NewEngine();
+  Pool* const region = engine.pool->Region("weights").value();
+  void* const weights = region->Allocate(kMiB, engine.stream).value();
+  ASSERT_TRUE(engine.pool->LimitRegion("weights", 6 * kMiB, kBudget).ok());
+  ASSERT_TRUE(engine.pool->PauseRegion("weights", PauseMode::kDiscard, engine.stream).ok());
+  ASSERT_TRUE(engine.pool->Trim().ok());
+  ASSERT_TRUE(other.Take(4 * kMiB).ok());
+  const absl::Status resumed = engine.pool->ResumeRegion("weights", engine.stream);
+  EXPECT_TRUE(resumed.ok()) << resumed;
   EXPECT_TRUE(region->Free(weights, engine.stream).ok());
 }
 

@@ -2,6 +2,7 @@
 // A budget in a file: how pools join, share and leave it, and which files it refuses.
 #include "lib/memory/sharing/shared_budget.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,7 +29,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kBudget = 8 * kMiB;
-constexpr std::int64_t kFileBytes = 2080;
+constexpr std::int64_t kFileBytes = 2088;
 
 // Runs `child()` in a forked process, which it returns. The process sleeps after it has told that
 // `child()` has returned.
@@ -131,10 +132,12 @@ TEST_F(SharedBudgetTest, AKilledProcessLeavesItsPart) {
   const auto own = Join();
   EXPECT_THAT(own->Charge(4 * kMiB).ToString(),
               HasSubstr(absl::StrCat("process ", child, " holds 6.0 MiB")));
-  const auto epoch = own->OthersEpoch();
-  ASSERT_TRUE(epoch.has_value());
+  const auto before = own->ReadOthers();
+  EXPECT_TRUE(before.hold_memory);
   Kill(child);
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  const auto after = own->ReadOthers();
+  EXPECT_FALSE(after.hold_memory);
+  EXPECT_GT(after.changes, before.changes);
   EXPECT_TRUE(own->Charge(kBudget).ok());
   own->GiveBack(kBudget);
 }
@@ -190,6 +193,54 @@ TEST_F(SharedBudgetTest, AChildThatOutlivesItsParentKeepsThePart) {
   close(grandchild[1]);
 }
 
+// Whether a process has locked the first byte of a file.
+bool IsLocked(int file) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  EXPECT_EQ(fcntl(file, F_OFD_GETLK, &lock), 0);
+  return lock.l_type != F_UNLCK;
+}
+
+// Stops a process where it has locked the first byte of a file.
+void StopInChange(pid_t process, int file) {
+  for (;;) {
+    kill(process, SIGSTOP);
+    waitpid(process, nullptr, WUNTRACED);
+    if (IsLocked(file)) return;
+    kill(process, SIGCONT);
+    std::this_thread::yield();
+  }
+}
+
+// The lock of a change ends with the process, also where a child has the file.
+TEST_F(SharedBudgetTest, AProcessKilledInAChangeLeavesNoLockToItsChild) {
+  int childs[2];
+  ASSERT_EQ(pipe(childs), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const auto budget = Join();
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) pause();
+    }
+    static_cast<void>(write(childs[1], &child, sizeof(child)));
+    for (;;) {
+      budget->Charge(kMiB).IgnoreError();
+      budget->GiveBack(kMiB);
+    }
+  }
+  pid_t child = 0;
+  ASSERT_EQ(read(childs[0], &child, sizeof(child)), sizeof(child));
+  const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  StopInChange(parent, file);
+  Kill(parent);
+  EXPECT_FALSE(IsLocked(file));
+  kill(child, SIGKILL);
+  for (const int descriptor : {file, childs[0], childs[1]}) close(descriptor);
+}
+
 // Memory that the device did not take back is still there.
 TEST_F(SharedBudgetTest, BytesThatWereNotGivenBackStay) {
   Join()->Charge(6 * kMiB).IgnoreError();
@@ -199,16 +250,38 @@ TEST_F(SharedBudgetTest, BytesThatWereNotGivenBackStay) {
 
 TEST_F(SharedBudgetTest, TellsWhenOthersGiveBack) {
   const auto own = Join();
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  const auto begin = own->ReadOthers();
+  EXPECT_FALSE(begin.hold_memory);
   const auto other = Join();
   ASSERT_TRUE(other->Charge(2 * kMiB).ok());
-  const auto epoch = own->OthersEpoch();
-  ASSERT_TRUE(epoch.has_value());
-  EXPECT_EQ(own->OthersEpoch(), epoch);
+  EXPECT_TRUE(own->ReadOthers().hold_memory);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes);
   other->GiveBack(kMiB);
-  EXPECT_GT(own->OthersEpoch(), epoch);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes + 1);
   other->GiveBack(kMiB);
-  EXPECT_FALSE(own->OthersEpoch().has_value());
+  EXPECT_FALSE(own->ReadOthers().hold_memory);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes + 2);
+  EXPECT_EQ(other->ReadOthers().changes, begin.changes);  // they were its own
+}
+
+// But for pools that the charge kept from memory.
+TEST_F(SharedBudgetTest, AChargeThatIsUndoneIsNoChange) {
+  const auto own = Join();
+  const auto other = Join();
+  const auto begin = own->ReadOthers();
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_EQ(own->ReadOthers().changes, begin.changes);
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  EXPECT_FALSE(own->Charge(3 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_GT(own->ReadOthers().changes, begin.changes);
+  const auto told = own->ReadOthers();
+  ASSERT_TRUE(other->Charge(6 * kMiB).ok());
+  other->Undo(6 * kMiB);
+  EXPECT_EQ(own->ReadOthers().changes, told.changes);
+  EXPECT_TRUE(own->Charge(kBudget).ok());
+  own->GiveBack(kBudget);
 }
 
 TEST_F(SharedBudgetTest, TellsEachPoolOnceWhatOthersWant) {
@@ -216,8 +289,9 @@ TEST_F(SharedBudgetTest, TellsEachPoolOnceWhatOthersWant) {
   const auto third = Join();
   const auto other = Join();
   ASSERT_TRUE(own->Charge(kBudget).ok());
-  EXPECT_FALSE(other->Charge(3 * kMiB).ok());
-  EXPECT_FALSE(other->Charge(2 * kMiB).ok());  // the same request, for less
+  EXPECT_FALSE(other->Charge(2 * kMiB).ok());
+  EXPECT_EQ(own->TakeWanted(), 0);  // its own process may serve it
+  EXPECT_NE(other->TellWanted(2 * kMiB, false), 0);
   EXPECT_EQ(own->TakeWanted(), 2 * kMiB);
   EXPECT_EQ(own->TakeWanted(), 0);
   EXPECT_EQ(other->TakeWanted(), 0);
@@ -226,6 +300,27 @@ TEST_F(SharedBudgetTest, TellsEachPoolOnceWhatOthersWant) {
   ASSERT_TRUE(other->Charge(2 * kMiB).ok());
   EXPECT_EQ(third->TakeWanted(), 0);  // it was served meanwhile
   other->GiveBack(2 * kMiB);
+  own->GiveBack(6 * kMiB);
+}
+
+// Charges of other requests do not end the word of a request that waits. Its own end does.
+TEST_F(SharedBudgetTest, TellsWhatARequestWantsUntilItEnds) {
+  const auto own = Join();
+  const auto other = Join();
+  EXPECT_EQ(other->TellWanted(9 * kMiB, true), 0);  // no other pool has memory
+  ASSERT_TRUE(own->Charge(6 * kMiB).ok());
+  EXPECT_EQ(other->TellWanted(2 * kMiB, true), 0);  // there is room
+  const std::uint64_t waiting = other->TellWanted(3 * kMiB, true);
+  ASSERT_TRUE(other->Charge(kMiB).ok());
+  EXPECT_EQ(own->TakeWanted(), 3 * kMiB);
+  const std::uint64_t next = other->TellWanted(4 * kMiB, true);
+  other->EndWanted(waiting);
+  EXPECT_EQ(own->TakeWanted(), 4 * kMiB);
+  const std::uint64_t last = other->TellWanted(5 * kMiB, true);
+  EXPECT_GT(last, next);
+  other->EndWanted(last);
+  EXPECT_EQ(own->TakeWanted(), 0);
+  other->GiveBack(kMiB);
   own->GiveBack(6 * kMiB);
 }
 
@@ -261,7 +356,7 @@ TEST_F(SharedBudgetTest, RefusesAFileThatWasCut) {
   Join();
   std::filesystem::resize_file(path_, kFileBytes - 1);
   EXPECT_THAT(ErrorOfJoin(),
-              HasSubstr("has 2079 bytes, expected 2080: remove it when no pool uses"));
+              HasSubstr("has 2087 bytes, expected 2088: remove it when no pool uses"));
 }
 
 TEST_F(SharedBudgetTest, RefusesAnotherVersion) {
@@ -293,6 +388,22 @@ TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasRemovedOrCut) {
   EXPECT_THAT(own->Charge(kMiB).ToString(), HasSubstr("was removed or cut"));
   EXPECT_TRUE(other->Charge(kMiB).ok());
   other->GiveBack(kMiB);
+}
+
+// Another pool could make the file again.
+TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasCutAndMadeAnew) {
+  auto first = Join();
+  const auto own = Join();
+  ASSERT_TRUE(own->Charge(6 * kMiB).ok());
+  std::filesystem::resize_file(path_, 0);
+  EXPECT_THAT(ErrorOfJoin(), HasSubstr("was removed or cut"));  // its entry is locked
+  first.reset();
+  const auto next = Join();
+  EXPECT_TRUE(next->Charge(kBudget).ok());
+  own->GiveBack(6 * kMiB);
+  EXPECT_THAT(own->Charge(kMiB).ToString(), HasSubstr("was removed or cut"));
+  EXPECT_FALSE(next->Charge(1).ok());  // the others changed nothing of it
+  next->GiveBack(kBudget);
 }
 
 // A count of all charged bytes that processes share.
