@@ -234,8 +234,8 @@ void AddPools(nb::module_& module) {
       .def(
           "take_wanted_by_others",
           [](const PythonPool& pool) { return Live(pool).TakeWantedByOthers(); },
-          "Returns the bytes that other pools of the shared budget were refused since the last "
-          "call and do not have yet.")
+          "Returns the bytes that other pools of the shared budget wait for, or were refused "
+          "since the last call, as far as is known.")
       .def(
           "mark", [](const PythonPool& pool, const std::string& name) { Live(pool).Mark(name); },
           nb::arg("name"), "Tells the placement policy and the trace that a phase begins.")

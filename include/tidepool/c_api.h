@@ -277,8 +277,8 @@ TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_by
                                              size_t* given_back);
 
 /* Stores the bytes of requests that other pools of the shared budget were refused since the last
-   call and do not have yet: a program that asks now and then can give memory back for them, by
-   tidepool_trim. 0 without option shared_budget. Reads a file. */
+   call, or wait for, and did not get since, as far as is known: a program that asks now and then
+   can give memory back for them, by tidepool_trim. 0 without option shared_budget. Reads a file. */
 TIDEPOOL_C_API tidepool_status tidepool_take_wanted_by_others(tidepool_pool* pool, size_t* bytes);
 
 /* A function of the program that makes room for a request of `bytes` on `stream`, in the region

@@ -441,7 +441,7 @@ class Pool:
         return given_back.value
 
     def take_wanted_by_others(self):
-        """Returns the bytes that other pools of the shared budget were refused since the last call and do not have yet."""
+        """Returns the bytes that other pools of the shared budget wait for, or were refused since the last call, as far as is known."""
         wanted = c_size_t()
         _check(self._library.tidepool_take_wanted_by_others(self, byref(wanted)))
         return wanted.value

@@ -426,7 +426,7 @@ def trim(keep_bytes=0, device=None):
 
 
 def take_wanted_by_others(device=None):
-    """Returns the bytes of requests that other pools of the shared budget were refused since the last call and do not have yet.
+    """Returns the bytes of requests that other pools of the shared budget wait for, or were refused since the last call, as far as is known.
 
     A loop that asks can give memory back for them: pause(tag) and then trim(). 0 without enable(shared_budget=).
     """
