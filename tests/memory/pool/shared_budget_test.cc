@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/memory/pool/pool_fixture.h"
 #include "tests/support/forwarding_device.h"
+#include "tests/support/temporary_files.h"
 
 namespace tidepool {
 namespace {
@@ -184,19 +185,25 @@ class SharedBudgetOfPoolsTest : public ::testing::TestWithParam<PoolKind> {
  protected:
   SharedBudgetOfPoolsTest()
       : held_(*new (mmap(nullptr, sizeof(Held), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                         -1, 0)) Held) {
-    std::string name = ::testing::TempDir() + "/shared.XXXXXX";
-    folder_ = mkdtemp(name.data());
-    path_ = folder_ + "/budget";
-  }
+                         -1, 0)) Held) {}
   ~SharedBudgetOfPoolsTest() override {
     EXPECT_LE(held_.peak_bytes, kBudget);
     munmap(&held_, sizeof(Held));
-    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(path_);
   }
 
   Engine NewEngine() {
     return Engine(path_, held_, {.memory = GetParam().memory, .remap = GetParam().remap});
+  }
+  // Returns a process that takes memory, and at its next step gives it back.
+  Process Holding(std::int64_t bytes) {
+    return Process([this, bytes](auto step) {
+      Engine engine = NewEngine();
+      void* const buffer = engine.Take(bytes).value();
+      step();
+      engine.FreeAndTrim(buffer);
+      step();
+    });
   }
   // Waits until a request of the pool sleeps.
   static void AwaitBlocked(const Pool& pool) {
@@ -209,21 +216,14 @@ class SharedBudgetOfPoolsTest : public ::testing::TestWithParam<PoolKind> {
   }
 
   Held& held_;
-  std::string folder_;
-  std::string path_;
+  const std::string path_ = TemporaryFile("budget");
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, SharedBudgetOfPoolsTest, ::testing::ValuesIn(kPoolKinds),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(SharedBudgetOfPoolsTest, ARefusalNamesTheHolders) {
-  Process other([&](auto step) {
-    Engine engine = NewEngine();
-    void* const buffer = engine.Take(6 * kMiB).value();
-    step();
-    engine.FreeAndTrim(buffer);
-    step();
-  });
+  Process other = Holding(6 * kMiB);
   other.AwaitStep();
   Engine engine = NewEngine();
   const absl::Status refused = engine.Take(3 * kMiB).status();
@@ -239,13 +239,7 @@ TEST_P(SharedBudgetOfPoolsTest, ARefusalNamesTheHolders) {
 }
 
 TEST_P(SharedBudgetOfPoolsTest, ARequestWaitsForAnotherProcess) {
-  Process other([&](auto step) {
-    Engine engine = NewEngine();
-    void* const buffer = engine.Take(kBudget).value();
-    step();
-    engine.FreeAndTrim(buffer);
-    step();
-  });
+  Process other = Holding(kBudget);
   other.AwaitStep();
   Engine engine = NewEngine();  // has nothing that it could free itself
   auto waiting = Waiting(engine, 3 * kMiB);
@@ -255,11 +249,7 @@ TEST_P(SharedBudgetOfPoolsTest, ARequestWaitsForAnotherProcess) {
 }
 
 TEST_P(SharedBudgetOfPoolsTest, ARequestGetsTheMemoryOfAKilledProcess) {
-  Process other([&](auto step) {
-    Engine engine = NewEngine();
-    EXPECT_TRUE(engine.Take(kBudget).ok());
-    step();
-  });
+  Process other = Holding(kBudget);
   other.AwaitStep();
   Engine engine = NewEngine();
   auto waiting = Waiting(engine, kBudget);
@@ -270,11 +260,7 @@ TEST_P(SharedBudgetOfPoolsTest, ARequestGetsTheMemoryOfAKilledProcess) {
 }
 
 TEST_P(SharedBudgetOfPoolsTest, ARequestWaitsUntilItsDeadlineAndNamesTheHolders) {
-  Process other([&](auto step) {
-    Engine engine = NewEngine();
-    EXPECT_TRUE(engine.Take(kBudget).ok());
-    step();
-  });
+  Process other = Holding(kBudget);
   other.AwaitStep();
   Engine engine = NewEngine();
   const absl::Status late = engine.pool
@@ -505,13 +491,7 @@ TEST_P(SharedBudgetOfPoolsTest, ARegionResumesBesideALeastThatOthersHold) {
 // Waiters of regions wait for other processes too.
 TEST_P(SharedBudgetOfPoolsTest, ARequestOfARegionWaitsForAnotherProcess) {
   if (GetParam().memory == PoolMemory::kSegments) return;
-  Process other([&](auto step) {
-    Engine engine = NewEngine();
-    void* const buffer = engine.Take(kBudget).value();
-    step();
-    engine.FreeAndTrim(buffer);
-    step();
-  });
+  Process other = Holding(kBudget);
   other.AwaitStep();
   Engine engine = NewEngine();
   Pool* const region = engine.pool->Region("cache").value();

@@ -21,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/sizes.h"
+#include "tests/support/temporary_files.h"
 
 namespace tidepool::sharing {
 namespace {
@@ -67,12 +68,7 @@ int InChild(Child child) {
 
 class SharedBudgetTest : public ::testing::Test {
  protected:
-  SharedBudgetTest() {
-    std::string name = ::testing::TempDir() + "/shared.XXXXXX";
-    folder_ = mkdtemp(name.data());
-    path_ = folder_ + "/budget";
-  }
-  ~SharedBudgetTest() override { std::filesystem::remove_all(folder_); }
+  ~SharedBudgetTest() override { std::filesystem::remove_all(path_); }
 
   std::unique_ptr<SharedBudget> Join(std::int64_t bytes = kBudget) {
     return SharedBudget::Join(path_, bytes).value();
@@ -87,8 +83,7 @@ class SharedBudgetTest : public ::testing::Test {
     file << text;
   }
 
-  std::string folder_;
-  std::string path_;
+  const std::string path_ = TemporaryFile("budget");
 };
 
 TEST_F(SharedBudgetTest, ChargesOfAllPoolsStayWithinIt) {
@@ -337,12 +332,12 @@ TEST_F(SharedBudgetTest, RefusesFilesOfSomethingElse) {
   EXPECT_THAT(ErrorOfJoin(), AllOf(HasSubstr("INVALID_ARGUMENT: the file "),
                                    HasSubstr("is not of a shared budget: name another one")));
   EXPECT_EQ(std::filesystem::file_size(path_), 100);
-  path_ = "/dev/null";
-  EXPECT_THAT(ErrorOfJoin(), HasSubstr("/dev/null is no regular file"));
-  path_ = folder_;
-  EXPECT_THAT(ErrorOfJoin(), HasSubstr("cannot be opened for reading and writing"));
-  path_ = folder_ + "/missing/budget";
-  EXPECT_THAT(ErrorOfJoin(), HasSubstr("NOT_FOUND"));
+  const auto error_of = [](const std::string& path) {
+    return SharedBudget::Join(path, kBudget).status().ToString();
+  };
+  EXPECT_THAT(error_of("/dev/null"), HasSubstr("/dev/null is no regular file"));
+  EXPECT_THAT(error_of(TemporaryFolder()), HasSubstr("cannot be opened for reading and writing"));
+  EXPECT_THAT(error_of(TemporaryFile("missing/budget")), HasSubstr("NOT_FOUND"));
 }
 
 TEST_F(SharedBudgetTest, RefusesZerosOfAnotherLength) {
@@ -368,7 +363,7 @@ TEST_F(SharedBudgetTest, RefusesAnotherVersion) {
 TEST_F(SharedBudgetTest, RefusesAFileThatMayOnlyBeRead) {
   Join();
   std::filesystem::permissions(path_, std::filesystem::perms(0444));
-  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  std::filesystem::permissions(TemporaryFolder(), std::filesystem::perms(0755));
   EXPECT_EQ(InChild([&] {
               if (geteuid() == 0 && seteuid(65534) != 0) return 2;
               return absl::IsPermissionDenied(SharedBudget::Join(path_, kBudget).status()) ? 0 : 1;
