@@ -88,6 +88,7 @@ TEST_F(SubBatchOptions, FilesOfRoundsAreSimulatedAndRun) {
   const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--iterations",
                            "1", "--link", "1e12", "--json"});
   EXPECT_EQ(run["rounds"], 2);
+  EXPECT_EQ(run["ideal_seconds"], 0);
   EXPECT_EQ(run["bytes_in"], made["bytes_in"]);
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--batch", "7"}),
               HasSubstr("an iteration of 6 samples: give it as --batch, or leave --batch out"));

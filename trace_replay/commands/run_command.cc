@@ -24,6 +24,7 @@
 #include "trace_replay/offload/power_sampler.h"
 #include "trace_replay/offload/run_notes.h"
 #include "trace_replay/offload/schedule_source.h"
+#include "trace_replay/offload/simulated_iteration.h"
 #include "trace_replay/offload/timeline_answer.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/available_memory.h"
@@ -59,37 +60,25 @@ absl::Status CheckRunOptions(const RunCommandOptions& options) {
 }
 
 // Multiplies the time of each task by `scale`.
-void Scale(TaskGraph& graph, double scale) {
-  for (GraphTask& task : graph.tasks) {
-    for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds *= scale;
+void Scale(MadeSchedule& made, double scale) {
+  for (TaskGraph& graph : made.graphs) {
+    for (GraphTask& task : graph.tasks) {
+      for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds *= scale;
+    }
   }
+  made.ideal_seconds *= scale;
 }
 
-// A schedule and its simulation. ResourceExhausted if the memory does not suffice.
-struct Prepared {
-  ScheduledGraph scheduled;
-  absl::StatusOr<Timeline> simulated;
-};
-
-absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
+absl::StatusOr<SimulatedIteration> Prepare(const RunCommandOptions& options) {
   if (absl::Status status = CheckTimelineFile(options.point); !status.ok()) return status;
   absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
   if (!graphs.ok()) return graphs.status();
   absl::StatusOr<ScheduledGraph> scheduled =
       MakeScheduledGraph(options.point, *std::move(graphs), options.batch);
   if (!scheduled.ok()) return scheduled.status();
-  if (!scheduled->schedule.ok()) {
-    absl::Status why = scheduled->schedule.status();
-    return Prepared{*std::move(scheduled), std::move(why)};
-  }
-  if (absl::Status status = FixPages(*scheduled); !status.ok()) {
-    if (!absl::IsResourceExhausted(status)) return status;
-    return Prepared{*std::move(scheduled), std::move(status)};
-  }
-  for (TaskGraph& graph : scheduled->graphs) Scale(graph, options.scale);
-  absl::StatusOr<Timeline> simulated = SimulateScheduled(*scheduled);
-  if (!simulated.ok() && !absl::IsResourceExhausted(simulated.status())) return simulated.status();
-  return Prepared{*std::move(scheduled), std::move(simulated)};
+  if (scheduled->fits.ok()) scheduled->fits = FixPages(*scheduled);
+  Scale(scheduled->made, options.scale);
+  return SimulateScheduled(*std::move(scheduled));
 }
 
 struct Iterations {
@@ -126,13 +115,13 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
                                         std::optional<DensityProbes> probes) {
   RunProgress progress(options.iterations, schedule.steps.size());
   iteration_options.device = options.device;
-  iteration_options.machine = scheduled.choice.machine;
+  iteration_options.machine = scheduled.made.machine;
   iteration_options.on_step = [&](std::size_t step) { progress.Show(step); };
   iteration_options.on_density = [&](std::size_t data, const DensityEstimate& estimate) {
     probes->Note(data, estimate);
   };
   const absl::StatusOr<std::unique_ptr<FixedIteration>> made =
-      FixedIteration::Create(iteration_options, scheduled.graphs, schedule);
+      FixedIteration::Create(iteration_options, scheduled.made.graphs, schedule);
   if (!made.ok()) return made.status();
   FixedIteration& iteration = **made;
   Iterations iterations;
@@ -154,15 +143,15 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
 
 // The schedule of a pool gets the addresses of the simulation.
 absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
-                                         const Prepared& prepared) {
+                                         const SimulatedIteration& prepared) {
   const ScheduledGraph& scheduled = prepared.scheduled;
-  const PlacingOptions& placing = scheduled.choice.placing;
+  const PlacingOptions& placing = scheduled.made.placing;
   const absl::StatusOr<PlacedSchedule> placed =
-      PlaceInPool(scheduled.graph(), *scheduled.schedule, scheduled.choice.machine, placing);
+      PlaceInPool(scheduled.graph(), scheduled.schedule(), scheduled.made.machine, placing);
   if (!placed.ok()) return placed.status();
   std::optional<DensityProbes> probes;
   if (options.probe_every > 0) {
-    absl::StatusOr<DensityProbes> made = DensityProbes::Create(scheduled, *prepared.simulated);
+    absl::StatusOr<DensityProbes> made = DensityProbes::Create(scheduled, *prepared.timeline);
     if (!made.ok()) return made.status();
     probes = *std::move(made);
   }
@@ -177,10 +166,11 @@ absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
   return iterations;
 }
 
-absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
+absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options,
+                                   const SimulatedIteration& prepared) {
   const ScheduledGraph& scheduled = prepared.scheduled;
-  if (scheduled.schedule->memory == ScheduleMemory::kPool) return IterateInPool(options, prepared);
-  return IterateFixed(options, scheduled, *scheduled.schedule, {}, std::nullopt);
+  if (scheduled.schedule().memory == ScheduleMemory::kPool) return IterateInPool(options, prepared);
+  return IterateFixed(options, scheduled, scheduled.schedule(), {}, std::nullopt);
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.
@@ -220,10 +210,11 @@ std::vector<std::string> ComparisonRow(std::string name, double measured, double
   return {std::move(name), MillisecondsText(measured), MillisecondsText(predicted)};
 }
 
-absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
+absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options,
+                                       const SimulatedIteration& prepared,
                                        const Iterations& iterations) {
   const Timeline& last = iterations.last;
-  const Timeline& predicted = *prepared.simulated;
+  const Timeline& predicted = *prepared.timeline;
   nlohmann::ordered_json more = {{"device", iterations.device},
                                  {"iteration_seconds", iterations.seconds},
                                  {"predicted_seconds", predicted.seconds},
@@ -260,13 +251,13 @@ absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& opti
     status = CheckPolicyOptions(app, options.point, {options.point.policy});
   }
   if (!status.ok()) return status;
-  const absl::StatusOr<Prepared> prepared = Prepare(options);
+  const absl::StatusOr<SimulatedIteration> prepared = Prepare(options);
   if (!prepared.ok()) return prepared.status();
-  if (!prepared->simulated.ok()) {
-    return PrintDoesNotFit(options.point, prepared->scheduled, prepared->simulated.status());
+  if (!prepared->timeline.ok()) {
+    return PrintDoesNotFit(options.point, prepared->scheduled, prepared->timeline.status());
   }
-  status = CheckHasPool(options, *prepared->scheduled.schedule);
-  if (status.ok()) status = Announce(options, *prepared->simulated);
+  status = CheckHasPool(options, prepared->scheduled.schedule());
+  if (status.ok()) status = Announce(options, *prepared->timeline);
   if (!status.ok()) return status;
   const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
   if (!iterations.ok()) return iterations.status();

@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<Schedule>> ReadKnown(const ScheduleOptions& options) 
 absl::Status WriteProgram(const ScheduleOptions& options, ScheduledGraph& scheduled) {
   if (absl::Status status = FixPages(scheduled); !status.ok()) return status;
   const absl::StatusOr<std::string> program =
-      EmitProgram(scheduled.graphs, *scheduled.schedule, scheduled.choice.machine,
+      EmitProgram(scheduled.made.graphs, scheduled.schedule(), scheduled.made.machine,
                   {.callbacks = options.callbacks});
   if (!program.ok()) return program.status();
   return WriteFile(options.output, [&](std::ostream& out) {
@@ -80,10 +80,10 @@ absl::Status WriteProgram(const ScheduleOptions& options, ScheduledGraph& schedu
 absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& scheduled) {
   if (!options.language.empty()) return WriteProgram(options, scheduled);
   const ScheduleFile file = {
-      .schedule = *scheduled.schedule,
+      .schedule = scheduled.schedule(),
       .graph = scheduled.graph().name,
-      .machine = scheduled.choice.machine,
-      .batch_normalization = NormalizationOf(scheduled.graph(), *scheduled.schedule)};
+      .machine = scheduled.made.machine,
+      .batch_normalization = NormalizationOf(scheduled.graph(), scheduled.schedule())};
   return WriteSchedule(file, options.output);
 }
 
@@ -131,7 +131,7 @@ absl::StatusOr<Answer> MakeOfGraph(ScheduleOptions options) {
     if (options.output == "/dev/stdout") return Answer::kYes;
   }
   return PrintTimeline(*point, scheduled, *iteration->timeline,
-                       {{"steps", scheduled.schedule->steps.size()}, {"output", options.output}});
+                       {{"steps", scheduled.schedule().steps.size()}, {"output", options.output}});
 }
 
 // A chain is answered as by `chain`.

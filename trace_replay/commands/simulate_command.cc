@@ -55,7 +55,7 @@ absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
     return PrintDoesNotFit(options.point, iteration->scheduled, iteration->timeline.status());
   }
   // Only a pool has requests to serve.
-  if (iteration->scheduled.schedule->memory != ScheduleMemory::kPool) {
+  if (iteration->scheduled.schedule().memory != ScheduleMemory::kPool) {
     return PrintTimeline(options.point, iteration->scheduled, *iteration->timeline,
                          nlohmann::ordered_json::object());
   }

@@ -20,8 +20,8 @@ absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& schedu
                                                     const Timeline& simulated) {
   absl::StatusOr<AdaptiveCompression> adaptive =
       AdaptiveCompression::Create(scheduled.graph(), simulated,
-                                  {.machine = scheduled.choice.machine,
-                                   .placing = scheduled.choice.placing,
+                                  {.machine = scheduled.made.machine,
+                                   .placing = scheduled.made.placing,
                                    .densities = scheduled.choice.layerwise.densities});
   if (!adaptive.ok()) return adaptive.status();
   return DensityProbes(scheduled, *std::move(adaptive));
@@ -32,10 +32,10 @@ absl::Status DensityProbes::AfterIteration(FixedIteration& iteration) {
   const absl::StatusOr<std::optional<Timeline>> chosen = adaptive_.ChooseAgain();
   if (!chosen.ok()) return chosen.status();
   if (!chosen->has_value()) return absl::OkStatus();
-  PlacingOptions placing = scheduled_->choice.placing;
+  PlacingOptions placing = scheduled_->made.placing;
   placing.plan = (*chosen)->plan;
   const absl::StatusOr<PlacedSchedule> placed =
-      PlaceInPool(scheduled_->graph(), (*chosen)->resolved, scheduled_->choice.machine, placing);
+      PlaceInPool(scheduled_->graph(), (*chosen)->resolved, scheduled_->made.machine, placing);
   return placed.ok() ? iteration.Reschedule(placed->schedule) : placed.status();
 }
 

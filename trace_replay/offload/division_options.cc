@@ -109,21 +109,10 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
   request.host_updates = options.host_updates;
   request.reduction = options.reduction;
   absl::StatusOr<MadeSchedule> made = MakeSchedule(options.policy, family, request);
-  if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
-  if (made.ok()) {
-    choice->machine = std::move(made->machine);
-    ScheduledGraph scheduled = {std::move(made->graphs), *std::move(choice),
-                                std::move(made->schedule)};
-    scheduled.batch = batch;
-    scheduled.ideal_seconds = made->ideal_seconds;
-    scheduled.ended_by = made->ended_by;
-    return scheduled;
-  }
   const absl::StatusOr<TaskGraph> whole = GraphAt(family, batch / options.devices);
-  ScheduledGraph scheduled = {
-      {whole.ok() ? *whole : family.graph}, *std::move(choice), made.status()};
-  scheduled.batch = batch;
-  if (whole.ok()) scheduled.ideal_seconds = TotalsOf(*whole).least_seconds;
+  absl::StatusOr<ScheduledGraph> scheduled =
+      Answered(std::move(made), whole.ok() ? *whole : family.graph, *std::move(choice));
+  if (scheduled.ok()) scheduled->made.batch = batch;
   return scheduled;
 }
 

@@ -47,6 +47,19 @@ ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice)
           .options = OptionsFor(policy, choice)};
 }
 
+absl::StatusOr<ScheduledGraph> Answered(absl::StatusOr<MadeSchedule> made, TaskGraph graph,
+                                        PolicyChoice choice) {
+  if (made.ok()) return ScheduledGraph{.choice = std::move(choice), .made = *std::move(made)};
+  if (!absl::IsResourceExhausted(made.status())) return made.status();
+  MadeSchedule refused = {.machine = choice.machine,
+                          .placing = choice.placing,
+                          .batch = graph.batch,
+                          .ideal_seconds = TotalsOf(graph).least_seconds};
+  refused.graphs.push_back(std::move(graph));
+  return ScheduledGraph{
+      .choice = std::move(choice), .made = std::move(refused), .fits = made.status()};
+}
+
 namespace {
 
 absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& options,
@@ -56,13 +69,7 @@ absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& option
   if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(choice));
   absl::StatusOr<MadeSchedule> made =
       MakeSchedule(options.policy, graph, RequestOf(options.policy, *choice));
-  if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
-  ScheduledGraph scheduled = {{std::move(graph)},
-                              *std::move(choice),
-                              made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
-                                        : absl::StatusOr<Schedule>(made.status())};
-  if (made.ok()) scheduled.ended_by = made->ended_by;
-  return scheduled;
+  return Answered(std::move(made), std::move(graph), *std::move(choice));
 }
 
 absl::Status AboutGraph(const OffloadCommandOptions& options, const std::string& what) {

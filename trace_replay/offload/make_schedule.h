@@ -5,10 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/graph_family.h"
@@ -19,25 +19,26 @@
 
 namespace tidepool::tool {
 
+// The schedule of a command's graph: made by a policy, or read from a file.
 struct ScheduledGraph {
-  // The graph at each batch of the schedule's rounds; the first is that of the fingerprint.
-  std::vector<TaskGraph> graphs;
   PolicyChoice choice;
-  // ResourceExhausted if no schedule fits the memory.
-  absl::StatusOr<Schedule> schedule;
+  MadeSchedule made;                 // without steps where no schedule fits
+  absl::Status fits = {};            // ResourceExhausted if no schedule fits the memory
   bool has_machine_of_file = false;  // the schedule's file describes the machine
   // The orders and placements that were tried for the smallest pool, and the index of the one that
   // was taken. Empty unless options ask for it.
   std::vector<PoolTrial> trials = {};
   std::size_t best_trial = 0;
-  std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
-  std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
-  EndedBy ended_by = EndedBy::kWork;      // of the search for the schedule
 
-  const TaskGraph& graph() const { return graphs.front(); }
+  const TaskGraph& graph() const { return made.graphs.front(); }
+  const Schedule& schedule() const { return made.schedule; }
 };
 // Returns the request for an iteration on one device. An unknown policy has no options.
 ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice);
+// Returns the answer of a search for the schedule of `graph`, the whole iteration on one device.
+// Returns an error of `made`, unless the memory does not suffice.
+absl::StatusOr<ScheduledGraph> Answered(absl::StatusOr<MadeSchedule> made, TaskGraph graph,
+                                        PolicyChoice choice);
 // Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
 // batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,

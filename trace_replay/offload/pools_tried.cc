@@ -44,17 +44,12 @@ absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, Ta
   if (!orders.ok()) return orders.status();
   absl::StatusOr<SmallestPool> found = MakeSmallestPool(
       options.policy, graph, RequestOf(options.policy, choice), *orders, PlacementsOf(options));
-  if (!found.ok()) {
-    if (!absl::IsResourceExhausted(found.status())) return found.status();
-    return ScheduledGraph{{std::move(graph)}, std::move(choice), found.status()};
-  }
+  if (!found.ok()) return Answered(found.status(), std::move(graph), std::move(choice));
   if (!found->trials.empty()) choice.layerwise.order = found->trials[found->best].order;
-  choice.placing.placement = found->made.placing.placement;
-  ScheduledGraph scheduled = {
-      {std::move(graph)}, std::move(choice), std::move(found->made.schedule)};
-  scheduled.trials = std::move(found->trials);
-  scheduled.best_trial = found->best;
-  return scheduled;
+  return ScheduledGraph{.choice = std::move(choice),
+                        .made = std::move(found->made),
+                        .trials = std::move(found->trials),
+                        .best_trial = found->best};
 }
 
 nlohmann::ordered_json TrialsJson(const std::vector<PoolTrial>& trials) {

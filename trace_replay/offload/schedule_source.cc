@@ -134,41 +134,32 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
                      ": no memory of the device, expected --memory or a machine in the file"));
   }
   choice->machine.devices.resize(file->schedule.devices, choice->machine.devices.front());
-  ScheduledGraph scheduled = {.graphs = *std::move(graphs),
-                              .choice = *std::move(choice),
-                              .schedule = std::move(file->schedule),
-                              .has_machine_of_file = file->machine.has_value()};
-  scheduled.batch = SamplesOf(*scheduled.schedule);
-  if (scheduled.batch != 0) {
-    scheduled.ideal_seconds = LeastSecondsOf(scheduled.graphs, *scheduled.schedule);
-  }
-  return scheduled;
+  MadeSchedule made = {.schedule = std::move(file->schedule),
+                       .graphs = *std::move(graphs),
+                       .machine = choice->machine,
+                       .placing = choice->placing};
+  const std::int64_t samples = SamplesOf(made.schedule);
+  made.batch = samples == 0 ? made.graphs.front().batch : samples;
+  made.ideal_seconds = samples == 0 ? TotalsOf(made.graphs.front()).least_seconds
+                                    : LeastSecondsOf(made.graphs, made.schedule);
+  return ScheduledGraph{.choice = *std::move(choice),
+                        .made = std::move(made),
+                        .has_machine_of_file = file->machine.has_value()};
 }
 
 absl::Status FixPages(ScheduledGraph& scheduled) {
-  if (scheduled.schedule->memory != ScheduleMemory::kPaged) return absl::OkStatus();
+  MadeSchedule& made = scheduled.made;
+  if (made.schedule.memory != ScheduleMemory::kPaged) return absl::OkStatus();
   std::vector<std::int64_t> memory_bytes;
-  for (const MachineDevice& device : scheduled.choice.machine.devices) {
+  for (const MachineDevice& device : made.machine.devices) {
     memory_bytes.push_back(device.memory_bytes);
   }
   constexpr std::int64_t kAlignment = 512;
   absl::StatusOr<Schedule> fixed =
-      FixAddresses(scheduled.graphs, *scheduled.schedule, kAlignment, memory_bytes);
+      FixAddresses(made.graphs, made.schedule, kAlignment, memory_bytes);
   if (!fixed.ok()) return fixed.status();
-  scheduled.schedule = *std::move(fixed);
+  made.schedule = *std::move(fixed);
   return absl::OkStatus();
-}
-
-absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {
-  const Schedule& schedule = *scheduled.schedule;
-  if (schedule.memory == ScheduleMemory::kPool) {
-    return Simulate(scheduled.graph(), schedule, scheduled.choice.machine,
-                    scheduled.choice.placing);
-  }
-  const absl::StatusOr<Program> program =
-      LowerSchedule(scheduled.graphs, schedule, scheduled.choice.machine);
-  if (!program.ok()) return program.status();
-  return SimulateProgram(scheduled.graph(), *program);
 }
 
 }  // namespace tidepool::tool

@@ -7,7 +7,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/training/timeline.h"
 #include "trace_replay/offload/make_schedule.h"
 #include "trace_replay/offload/offload_options.h"
 
@@ -28,12 +27,9 @@ absl::Status CheckScheduleOutput(const OffloadCommandOptions& options, const std
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   GraphOrFamily graphs, std::int64_t batch);
 
-// Gives a schedule with pages, which is no error, fixed addresses on its machine. Leaves other
-// schedules alone. ResourceExhausted when no plan within the memory is found.
+// Gives a schedule with pages fixed addresses on its machine. Leaves other schedules alone.
+// ResourceExhausted when no plan within the memory is found.
 absl::Status FixPages(ScheduledGraph& scheduled);
-
-// Simulates an iteration of a schedule, of any memory, that is no error.
-absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled);
 
 }  // namespace tidepool::tool
 

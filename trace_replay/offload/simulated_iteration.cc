@@ -8,27 +8,28 @@
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
-#include "trace_replay/offload/schedule_source.h"
+#include "tidepool/training/offload_policy.h"
 
 namespace tidepool::tool {
+
+absl::StatusOr<SimulatedIteration> SimulateScheduled(ScheduledGraph scheduled) {
+  absl::StatusOr<Timeline> timeline =
+      scheduled.fits.ok() ? Simulate(scheduled.made) : absl::StatusOr<Timeline>(scheduled.fits);
+  if (!timeline.ok() && !absl::IsResourceExhausted(timeline.status())) return timeline.status();
+  return SimulatedIteration{std::move(scheduled), std::move(timeline)};
+}
 
 absl::StatusOr<SimulatedIteration> ScheduleAndSimulate(const OffloadCommandOptions& options,
                                                        const GraphOrFamily& graphs,
                                                        std::int64_t batch) {
   absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options, graphs, batch);
   if (!scheduled.ok()) return scheduled.status();
-  if (!scheduled->schedule.ok()) {
-    absl::Status why = scheduled->schedule.status();
-    return SimulatedIteration{*std::move(scheduled), std::move(why)};
-  }
-  absl::StatusOr<Timeline> timeline = SimulateScheduled(*scheduled);
-  if (!timeline.ok() && !absl::IsResourceExhausted(timeline.status())) return timeline.status();
-  return SimulatedIteration{*std::move(scheduled), std::move(timeline)};
+  return SimulateScheduled(*std::move(scheduled));
 }
 
 absl::StatusOr<SmallestPools> SizePools(const SimulatedIteration& iteration) {
   const ScheduledGraph& scheduled = iteration.scheduled;
-  const std::int64_t alignment = scheduled.choice.placing.alignment;
+  const std::int64_t alignment = scheduled.made.placing.alignment;
   const absl::StatusOr<Trace> trace =
       ScheduleTrace(scheduled.graph(), iteration.timeline->resolved);
   if (!trace.ok()) return trace.status();

@@ -19,6 +19,8 @@ struct SimulatedIteration {
   // ResourceExhausted if the memory does not suffice.
   absl::StatusOr<Timeline> timeline;
 };
+// Simulates the schedule, if one fits. Returns an error unless the memory does not suffice.
+absl::StatusOr<SimulatedIteration> SimulateScheduled(ScheduledGraph scheduled);
 // Makes the schedule of a graph, or of a family at a batch, and simulates it. Returns an error for
 // wrong options only.
 absl::StatusOr<SimulatedIteration> ScheduleAndSimulate(const OffloadCommandOptions& options,

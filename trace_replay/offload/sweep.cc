@@ -30,7 +30,7 @@ std::vector<SweepSeries> SeriesOf(const SweepOptions& sweep, std::int64_t batch)
 // Returns the pools of an iteration as fields of its answer. Fixed addresses have no pools.
 absl::StatusOr<nlohmann::ordered_json> PoolsJson(const SimulatedIteration& iteration) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  if (iteration.scheduled.schedule->memory != ScheduleMemory::kPool) return json;
+  if (iteration.scheduled.schedule().memory != ScheduleMemory::kPool) return json;
   const absl::StatusOr<SmallestPools> pools = SizePools(iteration);
   if (!pools.ok()) return pools.status();
   json["smallest_pools"] = SmallestPoolsJson(*pools);
@@ -47,7 +47,7 @@ absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
       .series = {batch == 0 ? scheduled.graph().batch : batch, options.policy, options.set},
       .graph = scheduled.graph().name,
       .memory_bytes = options.machine.memory_bytes.value_or(0),
-      .ideal_seconds = IdealSeconds(scheduled)};
+      .ideal_seconds = scheduled.made.ideal_seconds};
   if (!iteration->timeline.ok()) {
     if (options.json) {
       point.json = DoesNotFitJson(options, iteration->scheduled, iteration->timeline.status());
@@ -56,8 +56,8 @@ absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
   }
   const Timeline& timeline = *iteration->timeline;
   point.fits = true;
-  options.choice.known = {*scheduled.schedule};
-  point.schedule = iteration->scheduled.schedule->policy;
+  options.choice.known = {scheduled.schedule()};
+  point.schedule = scheduled.schedule().policy;
   point.seconds = timeline.seconds;
   point.compute_seconds = timeline.compute_seconds;
   point.bytes_out = timeline.bytes_out;

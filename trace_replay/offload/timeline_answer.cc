@@ -42,7 +42,7 @@ double SecondsOf(const Timeline& timeline, Reason reason) {
 // Whether the schedule takes the time of the bound, or the search for it has proved that none is
 // faster.
 bool IsProved(const ScheduledGraph& scheduled, double seconds, double lower_bound) {
-  return scheduled.ended_by == EndedBy::kProof || seconds <= lower_bound * (1 + kEqualSeconds);
+  return scheduled.made.ended_by == EndedBy::kProof || seconds <= lower_bound * (1 + kEqualSeconds);
 }
 
 nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
@@ -62,7 +62,7 @@ std::string RatioTextOf(const ScheduledGraph& scheduled, double seconds, double 
 // schedule itself does not. The bound of its own order holds for it alone.
 std::optional<double> BoundWithReruns(const OffloadCommandOptions& options,
                                       const ScheduledGraph& scheduled) {
-  const Schedule& schedule = *scheduled.schedule;
+  const Schedule& schedule = scheduled.schedule();
   const bool may_run_again = options.policy == "best" && options.schedule.empty() &&
                              scheduled.choice.recompute != "off" && schedule.rounds.empty();
   if (!may_run_again) return std::nullopt;
@@ -72,7 +72,7 @@ std::optional<double> BoundWithReruns(const OffloadCommandOptions& options,
     twice.steps.push_back(step);
     if (step.kind == StepKind::kRun) twice.steps.push_back(step);
   }
-  return LowerBoundSeconds(scheduled.graphs, twice, scheduled.choice.machine);
+  return LowerBoundSeconds(scheduled.made.graphs, twice, scheduled.made.machine);
 }
 
 std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
@@ -103,12 +103,12 @@ std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGrap
 }
 
 const MachineLink& LinkOf(const ScheduledGraph& scheduled) {
-  const Machine& machine = scheduled.choice.machine;
+  const Machine& machine = scheduled.made.machine;
   return machine.links[machine.devices.front().link];
 }
 
 std::int64_t FirstDeviceMemory(const ScheduledGraph& scheduled) {
-  return scheduled.choice.machine.devices.front().memory_bytes;
+  return scheduled.made.machine.devices.front().memory_bytes;
 }
 
 std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
@@ -183,10 +183,6 @@ std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
   return text;
 }
 
-std::int64_t BatchOf(const ScheduledGraph& scheduled) {
-  return scheduled.batch == 0 ? scheduled.graph().batch : scheduled.batch;
-}
-
 // The choices of a policy that makes them; null for other policies, and for a schedule of a file.
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
                                  const ScheduledGraph& scheduled) {
@@ -197,15 +193,15 @@ nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
     return is_given ? nlohmann::ordered_json(std::move(choice)) : nullptr;
   };
   return {{"graph", graph.name},
-          {"batch", BatchOf(scheduled)},
+          {"batch", scheduled.made.batch},
           {"tasks", graph.tasks.size()},
-          {"policy", is_made ? options.policy : scheduled.schedule->policy},
+          {"policy", is_made ? options.policy : scheduled.schedule().policy},
           {"offload", or_null(is_made && TakesSet(options.policy), options.set)},
           {"algorithms", or_null(is_layerwise || (is_made && scheduled.choice.has_algorithms),
                                  options.algorithms)},
           {"order", or_null(is_layerwise, OrderText(options, scheduled))},
           {"memory_bytes", FirstDeviceMemory(scheduled)},
-          {"placement", or_null(is_layerwise, scheduled.choice.placing.placement)},
+          {"placement", or_null(is_layerwise, scheduled.made.placing.placement)},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
 }
@@ -225,10 +221,10 @@ nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeli
 void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                         const Timeline& timeline) {
   const TaskGraph& graph = scheduled.graph();
-  const Schedule& schedule = *scheduled.schedule;
-  const double ideal = IdealSeconds(scheduled);
+  const Schedule& schedule = scheduled.schedule();
+  const double ideal = scheduled.made.ideal_seconds;
   const double lower_bound =
-      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.choice.machine);
+      LowerBoundSeconds(scheduled.made.graphs, schedule, scheduled.made.machine);
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
   std::vector<std::vector<std::string>> rows = {
@@ -257,13 +253,14 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
     rows.insert(rows.begin() + kAfterTheBound,
                 {"  lower bound where tasks run again", MillisecondsText(*bound)});
   }
-  std::cout << absl::CHexEscape(graph.name) << "\n  " << KnownBatchText(BatchOf(scheduled))
+  std::cout << absl::CHexEscape(graph.name) << "\n  " << KnownBatchText(scheduled.made.batch)
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << absl::CHexEscape(schedule.policy) << DivisionText(graph, schedule) << ", "
             << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
             << SizeText(FirstDeviceMemory(scheduled)) << ",\n  " << LinkLine(options, scheduled)
-            << (scheduled.ended_by == EndedBy::kInterrupt ? ",\n  the best before the interrupt\n\n"
-                                                          : "\n\n")
+            << (scheduled.made.ended_by == EndedBy::kInterrupt
+                    ? ",\n  the best before the interrupt\n\n"
+                    : "\n\n")
             << TableText(rows);
 }
 
@@ -288,7 +285,7 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
 nlohmann::ordered_json EndedByJson(const OffloadCommandOptions& options,
                                    const ScheduledGraph& scheduled, bool is_proved) {
   if (!options.schedule.empty()) return nullptr;
-  return EndedByName(is_proved ? EndedBy::kProof : scheduled.ended_by);
+  return EndedByName(is_proved ? EndedBy::kProof : scheduled.made.ended_by);
 }
 
 bool HasConvolutions(const TaskGraph& graph) {
@@ -298,7 +295,7 @@ bool HasConvolutions(const TaskGraph& graph) {
 
 // Returns the cure for an iteration that does not fit; "" where none is known.
 std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
-  if (!scheduled.schedule.ok() || CountOf(*scheduled.schedule, false) > 0) return "";
+  if (!scheduled.fits.ok() || CountOf(scheduled.schedule(), false) > 0) return "";
   if (options.policy == "none" || options.policy == "base") {
     return absl::StrCat("nothing was offloaded: --policy ", options.policy,
                         "; try --policy vdnn++ --offload dynamic");
@@ -320,17 +317,12 @@ nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule&
   return BatchNormalizationName(normalization);
 }
 
-double IdealSeconds(const ScheduledGraph& scheduled) {
-  return scheduled.ideal_seconds.has_value() ? *scheduled.ideal_seconds
-                                             : TotalsOf(scheduled.graph()).least_seconds;
-}
-
 nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
                                           const ScheduledGraph& scheduled, const Timeline& timeline,
                                           const nlohmann::ordered_json& more) {
   const TaskGraph& graph = scheduled.graph();
-  const Schedule& schedule = *scheduled.schedule;
-  const double ideal = IdealSeconds(scheduled);
+  const Schedule& schedule = scheduled.schedule();
+  const double ideal = scheduled.made.ideal_seconds;
   nlohmann::ordered_json json = BeginJson(options, scheduled);
   json["fits"] = true;
   json["schedule"] = schedule.policy;
@@ -338,7 +330,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
   const double lower_bound =
-      LowerBoundSeconds(scheduled.graphs, schedule, scheduled.choice.machine);
+      LowerBoundSeconds(scheduled.made.graphs, schedule, scheduled.made.machine);
   json["lower_bound_seconds"] = lower_bound;
   const std::optional<double> bound_with_reruns = BoundWithReruns(options, scheduled);
   json["rerun_lower_bound_seconds"] =
@@ -346,11 +338,11 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["ratio"] = RatioJson(timeline.seconds, lower_bound);
   const bool is_proved = IsProved(scheduled, timeline.seconds, lower_bound);
   json["proved"] = is_proved;
-  json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;
+  json["interrupted"] = scheduled.made.ended_by == EndedBy::kInterrupt;
   json["ended_by"] = EndedByJson(options, scheduled, is_proved);
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
-  json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);
+  json["recomputed_seconds"] = RecomputedSeconds(scheduled.made.graphs, schedule);
   json["sub_batch"] = SubBatchOf(graph, schedule);
   json["rounds"] = RoundCount(schedule);
   json["batch_normalization"] = NormalizationJson(graph, schedule);
@@ -406,9 +398,9 @@ nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
                           "fragmentation"}) {
     json[key] = nullptr;
   }
-  json["ideal_seconds"] = IdealSeconds(scheduled);
+  json["ideal_seconds"] = scheduled.made.ideal_seconds;
   json["proved"] = false;
-  json["interrupted"] = scheduled.ended_by == EndedBy::kInterrupt;
+  json["interrupted"] = scheduled.made.ended_by == EndedBy::kInterrupt;
   json["ended_by"] = EndedByJson(options, scheduled, /*is_proved=*/false);
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) json["advice"] = advice;

@@ -14,9 +14,6 @@
 
 namespace tidepool::tool {
 
-// Returns the seconds of all tasks by their fastest algorithms, the whole batch at once.
-double IdealSeconds(const ScheduledGraph& scheduled);
-
 // Return the object of `--json` for an iteration that does not fit, and for one that fits, with
 // the fields `more`.
 nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
