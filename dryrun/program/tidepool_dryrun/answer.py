@@ -9,6 +9,9 @@ from .errors import DryRunError
 
 
 PREFIX = "tidepool: "  # of errors
+# The answer of a run repeats these of the rank that takes most.
+OF_LARGEST = ("peak_live_bytes", "peak_reserved_bytes", "max_memory_allocated", "reserved_range", "expandable_bytes", "planned_bytes", "other_bytes",
+              "stranded_bytes", "stranded_by", "outside")
 CLOSE = 1.01  # PyTorch counts whole blocks, so its own peak may be a little larger
 
 
@@ -295,24 +298,45 @@ def explain_largest(largest, tool):
     largest["modules"] = by_module.answer(largest["snapshot"], largest["device"])
 
 
-def answer_of(read, ranks, shared, finished):
-    """Returns the part of the answer that the processes, their ranks and the devices that several of them share tell."""
+def with_pytorch(folder, read, finished, around, memory_bytes, tool, world):
+    """Returns the ranks of processes with PyTorch, and their part of the answer."""
+    ranks = ranks_of(folder, read, finished, around, tool, world)
+    judge(ranks, memory_bytes, tool)
+    explain_largest(largest_of(ranks), tool)
+    return ranks, of_processes(read, ranks)
+
+
+def without(folder, finished, around, memory_bytes):
+    """Returns the same of a program without PyTorch."""
+    found = plain.collect(folder, finished, around, memory_bytes)
+    if found is None:
+        raise DryRunError(no_answer.reason(folder, finished))
+    return found
+
+
+def of_processes(read, ranks):
+    """Returns the part of the answer that the processes and their ranks tell."""
     largest = largest_of(ranks)
-    failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
-    return {"steps": max(rank["steps"] for rank in ranks),
-            "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
-            "max_memory_allocated": largest["max_memory_allocated"],
-            "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
-            "planned_bytes": largest["planned_bytes"], "other_bytes": largest["other_bytes"],
-            "stranded_bytes": largest["stranded_bytes"], "stranded_by": largest["stranded_by"], "outside": largest["outside"],
-            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
-            "out_of_memory": failed[0] if failed else None,
+    return {"torch": read[0]["torch"], "steps": max(rank["steps"] for rank in ranks),
+            **{name: largest[name] for name in OF_LARGEST},
             "caught_out_of_memory": [refused for rank in ranks for refused in rank["caught_out_of_memory"]],
             "pinned": {name: sum(process["pinned"][name] for process in read) for name in ("peak_bytes", "rounded_bytes")},
-            "host": on_host(read), "waiting_optimizers": sorted({name for process in read for name in process["waiting"]}), "assumed": [place for process in read for place in process["assumed"]],
-            "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": max(process["seconds"] for process in read), "needed_bytes": None, "follows_memory": False,
-            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}
+            "host": on_host(read), "waiting_optimizers": sorted({name for process in read for name in process["waiting"]}),
+            "assumed": [place for process in read for place in process["assumed"]],
+            "seconds": max(process["seconds"] for process in read)}
+
+
+def of_run(ranks, shared, finished, around, memory_bytes):
+    """Returns the answer as far as the ranks of any program, the devices that several of them share and the end of the run tell it."""
+    refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
+    return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
+            "world": None, "steps": 0, "peak_live_bytes": 0, "peak_reserved_bytes": 0, "max_memory_allocated": None, "reserved_range": [0, 0],
+            "expandable_bytes": None, "planned_bytes": None, "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "outside": None,
+            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
+            "out_of_memory": refused[0] if refused else None, "caught_out_of_memory": [], "pinned": None, "host": None,
+            "waiting_optimizers": [], "assumed": [], "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
+            "seconds": 0, "needed_bytes": None, "follows_memory": False, "remedies": [], "larger_batch": None, "graph": None, "front": None,
+            "ranks": ranks}
 
 
 def collect(folder, finished, around, memory_bytes, tool, world=None):
@@ -320,17 +344,10 @@ def collect(folder, finished, around, memory_bytes, tool, world=None):
     they are some of many."""
     read = processes(folder)
     check_notes(folder, read, finished, world)
-    answer = None if read else plain.collect(folder, finished, around, memory_bytes)
-    if answer:
-        return answer
-    if not read:
-        raise DryRunError(no_answer.reason(folder, finished))
-    ranks = ranks_of(folder, read, finished, around, tool, world)
-    judge(ranks, memory_bytes, tool)
+    ranks, told = with_pytorch(folder, read, finished, around, memory_bytes, tool, world) if read else without(folder, finished, around, memory_bytes)
     # Each rank of a world has a device of its own.
     shared = [] if world else sharing.find(ranks, memory_bytes)
     for rank in ranks:
         del rank["lives"]
-    explain_largest(largest_of(ranks), tool)
-    return {"dry_run": True, "torch": read[0]["torch"], "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes,
-            "world": world.answer(folder) if world else None, **answer_of(read, ranks, shared, finished)}
+    # Without PyTorch the ranks are not known by their numbers in the world.
+    return {**of_run(ranks, shared, finished, around, memory_bytes), "world": world.answer(folder) if world and read else None, **told}

@@ -135,7 +135,7 @@ def write_files(run, answer, title):
         if each_fits and answer["shared"]:
             return  # what a change of one process does to the sum is not known
         if each_fits:
-            with remedies.Remedies(run, answer) as further:
+            with remedies.FurtherRuns(run, answer) as further:
                 answer["larger_batch"] = further.larger_batch(step)
         else:
             explain(run, answer, title)
@@ -179,20 +179,21 @@ def write_graphs(run, step, ranks, name):
 def explain(run, answer, title):
     """Adds to an answer the memory that the program needs, and changes that would make it fit: nothing where it does not run in more
     memory either."""
-    with remedies.Remedies(run, answer) as further:
+    with remedies.FurtherRuns(run, answer) as further:
         try:
-            needed, rank = further.need()
-            here = further.need_here()
+            needed, rank = further.with_enough()
         except DryRunError:
             if run.options.records_steps:
                 raise
             return
+        changes = remedies.Remedies(further, needed, rank)
+        here = changes.need_here()
         answer["follows_memory"] = here is not None
         answer["needed_bytes"] = needed["reserved_range"][1] if here is None else here if here > further.memory else None
         if run.options.records_steps:
-            write_graph(run, further.graph or graph.make(rank), answer, needed, title)
+            write_graph(run, changes.graph or graph.make(rank), answer, needed, title)
         # Runs in more memory tell nothing of a program that takes all that is free.
-        answer["remedies"] = [] if answer["follows_memory"] else further.find()
+        answer["remedies"] = [] if answer["follows_memory"] else changes.find()
 
 
 def run_once(run, options):

@@ -92,8 +92,8 @@ def with_outside(rank, record, around):
 
 
 def collect(folder, finished, around, memory_bytes):
-    """Returns the answer of a run on the machine `around` it, or None where a process used PyTorch or none took memory of a device.
-    Raises DryRunError where the program failed, and where a process used PyTorch without the part that records it."""
+    """Returns the ranks of a run on the machine `around` it and their part of the answer, or None where a process used PyTorch or none took
+    memory of a device. Raises DryRunError where the program failed, and where a process used PyTorch without the part that records it."""
     if any(pathlib.Path(folder).glob("torch-*")):
         return None
     if any(pathlib.Path(folder).glob("pytorch-*")):
@@ -106,16 +106,8 @@ def collect(folder, finished, around, memory_bytes):
         return None
     if finished.failed and not refused:
         raise DryRunError(f"the program {no_answer.ended(finished.status)}")
-    shared = sharing.find(ranks, memory_bytes)
-    for rank in ranks:
-        del rank["lives"]
     peak = max(rank["peak_live_bytes"] for rank in ranks)
     pinned = sum(held(path)[0][0] for path in files(folder))
-    return {"dry_run": True, "torch": None, "gpu": around.gpu.title, "integrated": around.gpu.is_integrated, "memory_bytes": memory_bytes, "world": None, "steps": 0,
-            "peak_live_bytes": peak, "peak_reserved_bytes": peak, "max_memory_allocated": None, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
-            "other_bytes": 0, "stranded_bytes": 0, "stranded_by": [], "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
-            "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped, "out_of_memory": refused[0] if refused else None,
-            "caught_out_of_memory": [], "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "host": None, "assumed": [],
-            "waiting_optimizers": [], "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": finished.seconds, "needed_bytes": None, "follows_memory": False,
-            "remedies": [], "larger_batch": None, "graph": None, "front": None, "ranks": ranks}
+    return ranks, {"peak_live_bytes": peak, "peak_reserved_bytes": peak, "reserved_range": [peak, peak],
+                   "outside": max(ranks, key=lambda rank: rank["peak_live_bytes"])["outside"],
+                   "pinned": {"peak_bytes": pinned, "rounded_bytes": pinned}, "seconds": finished.seconds}

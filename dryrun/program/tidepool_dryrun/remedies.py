@@ -27,17 +27,14 @@ SEARCH = "5s"  # for a schedule
 GROUPS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
 
 
-class Remedies:
-    """The remedies of a program that does not fit, and the larger batch of one that does. `run` is a DryRun, and `first` its answer."""
+class FurtherRuns:
+    """Further dry runs of a program, and the larger batch of one that fits. `run` is a DryRun, and `first` its answer."""
 
     def __init__(self, run, first):
         self.run, self.first = run, first
-        self.is_integrated = run.machine.gpu.is_integrated
         self.memory = answers.available_bytes(answers.largest_of(first["ranks"]), first["memory_bytes"])
         self.folders = contextlib.ExitStack()
         self.end = time.monotonic() + run.options.time_limit_seconds
-        self.needed = self.graph = None
-        self.budget = 0  # live bytes
 
     def __enter__(self):
         return self
@@ -70,42 +67,6 @@ class Remedies:
             raise DryRunError(f"the program runs out of memory in {answer['memory_bytes']} bytes too")
         return answer, rank
 
-    def need(self):
-        """Returns the answer where there is enough memory, and the rank that takes most of it."""
-        self.needed, rank = self.with_enough()
-        live, reserved = self.needed["peak_live_bytes"], self.needed["reserved_range"][1]
-        # PyTorch is assumed to reserve as much more than is live as it does there.
-        self.budget = int(self.memory * min(1.0, live / reserved)) if reserved else self.memory
-        with contextlib.suppress(DryRunError):  # a program without steps has none
-            self.graph = graph.make(rank)
-        return self.needed, rank
-
-    def need_here(self):
-        """Returns the bytes that a program which takes a share of the free memory would take of the GPU, on the line through two dry runs
-        with more memory, or None where it takes the same in both, or does not run in the second one."""
-        needed, memory_bytes = self.needed["reserved_range"][1], self.run.machine.memory_bytes
-        if needed <= GREEDY * memory_bytes:
-            return None
-        most = self.enough_bytes()
-        try:
-            less, _ = self.dry_run(memory_bytes=most // 2, records_steps=False)
-        except DryRunError:
-            return None
-        grown = needed - less["reserved_range"][1]
-        if less["out_of_memory"] or grown <= batches.CLOSE * needed:
-            return None
-        return int(needed - grown / (most - most // 2) * (most - memory_bytes))
-
-    def find(self):
-        found = [self.smaller_batch()]
-        if self.graph:
-            found += [self.blocks_again(), self.in_budget(), self.scheduled(), self.eight_bits(), self.state_on_host()]
-        return [one for one in found if one]
-
-    def row(self, name, peak, slowdown, how, checked=False):
-        return {"name": name, "peak_bytes": peak, "slowdown": slowdown and round(slowdown, 4), "checked": checked,
-                "fits": peak is not None and peak <= self.budget, "how": how}
-
     def measured(self, found, **changes):
         """Returns a function, as batches.search() takes it, that runs the program with another batch, and adds the answer and the rank to `found`."""
         def measure(value):
@@ -113,35 +74,6 @@ class Remedies:
             return answer["reserved_range"][1], answers.serves(rank, self.memory, self.run.tool)
 
         return measure
-
-    def smaller_batch(self):
-        """Returns the largest batch that was tried and fits, or None."""
-        word = batches.of(self.run.command)
-        if word is None:
-            return self.part_of_batch()
-        (words, batch), found = word, {}
-        if batch < 2:
-            return None
-        share, *_ = batches.computed(self.needed, self.memory, self.graph) or (1 / 2,)
-        value = batches.search(self.measured(found), {batch: self.needed["reserved_range"][1]}, math.floor(share * batch), self.memory, batch - 1)
-        if value == 0:
-            return None
-        answer, rank = found[value]
-        slowdown = None
-        if self.graph:
-            with contextlib.suppress(DryRunError):
-                slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
-        how = " ".join(batches.with_value(words, value))
-        return {**self.row(f"batch {value} in place of {batch}", answer["peak_live_bytes"], slowdown, how, True), "fits": True}
-
-    def part_of_batch(self):
-        """Returns the row of a smaller batch of a program with a command that names none, computed from the graph, or None."""
-        growth = self.graph and what_if.Growth(self.graph)
-        found = growth and growth.largest(self.budget)
-        part = math.floor(found * 100) / 100 if found else 0
-        if not 0 < part < 1:
-            return None
-        return self.row(f"batch {part:.2f} times as large", growth.peak(part), growth.slowdown(part), "fewer or shorter samples in a step")
 
     def larger_batch(self, step):
         """Returns how large the batch of a program that fits may be, or None where no memory grows with it. `step` is the graph of its step, or
@@ -168,6 +100,77 @@ class Remedies:
                     found, checked, how = other, True, "checked by a dry run"
         return {"batch": found, "in_place_of": batch, "times": round(found / batch, 2), "is_least": is_least, "checked": checked, "how": how}
 
+
+class Remedies:
+    """The remedies of a program that does not fit. `needed` is its answer where there is enough memory, and `rank` the rank that takes most of
+    it: FurtherRuns.with_enough()."""
+
+    def __init__(self, further, needed, rank):
+        self.further, self.run, self.memory = further, further.run, further.memory
+        self.needed = needed
+        self.is_integrated = self.run.machine.gpu.is_integrated
+        live, reserved = needed["peak_live_bytes"], needed["reserved_range"][1]
+        # PyTorch is assumed to reserve as much more than is live as it does there.
+        self.budget = int(self.memory * min(1.0, live / reserved)) if reserved else self.memory  # live bytes
+        self.graph = None
+        with contextlib.suppress(DryRunError):  # a program without steps has none
+            self.graph = graph.make(rank)
+
+    def need_here(self):
+        """Returns the bytes that a program which takes a share of the free memory would take of the GPU, on the line through two dry runs
+        with more memory, or None where it takes the same in both, or does not run in the second one."""
+        needed, memory_bytes = self.needed["reserved_range"][1], self.run.machine.memory_bytes
+        if needed <= GREEDY * memory_bytes:
+            return None
+        most = self.further.enough_bytes()
+        try:
+            less, _ = self.further.dry_run(memory_bytes=most // 2, records_steps=False)
+        except DryRunError:
+            return None
+        grown = needed - less["reserved_range"][1]
+        if less["out_of_memory"] or grown <= batches.CLOSE * needed:
+            return None
+        return int(needed - grown / (most - most // 2) * (most - memory_bytes))
+
+    def find(self):
+        found = [self.smaller_batch()]
+        if self.graph:
+            found += [self.blocks_again(), self.in_budget(), self.scheduled(), self.eight_bits(), self.state_on_host()]
+        return [one for one in found if one]
+
+    def row(self, name, peak, slowdown, how, checked=False):
+        return {"name": name, "peak_bytes": peak, "slowdown": slowdown and round(slowdown, 4), "checked": checked,
+                "fits": peak is not None and peak <= self.budget, "how": how}
+
+    def smaller_batch(self):
+        """Returns the largest batch that was tried and fits, or None."""
+        word = batches.of(self.run.command)
+        if word is None:
+            return self.part_of_batch()
+        (words, batch), found = word, {}
+        if batch < 2:
+            return None
+        share, *_ = batches.computed(self.needed, self.memory, self.graph) or (1 / 2,)
+        value = batches.search(self.further.measured(found), {batch: self.needed["reserved_range"][1]}, math.floor(share * batch), self.memory, batch - 1)
+        if value == 0:
+            return None
+        answer, rank = found[value]
+        slowdown = None
+        if self.graph:
+            with contextlib.suppress(DryRunError):
+                slowdown = seconds_of(graph.step_of(rank)[0]) / value / (seconds_of(self.graph.step) / batch)
+        how = " ".join(batches.with_value(words, value))
+        return {**self.row(f"batch {value} in place of {batch}", answer["peak_live_bytes"], slowdown, how, True), "fits": True}
+
+    def part_of_batch(self):
+        """Returns the row of a smaller batch of a program with a command that names none, computed from the graph, or None."""
+        growth = self.graph and what_if.Growth(self.graph)
+        found = growth and growth.largest(self.budget)
+        part = math.floor(found * 100) / 100 if found else 0
+        if not 0 < part < 1:
+            return None
+        return self.row(f"batch {part:.2f} times as large", growth.peak(part), growth.slowdown(part), "fewer or shorter samples in a step")
+
     def blocks_again(self):
         """Returns the row of as few blocks as suffice. Where a dry run takes more or less than was computed, more or fewer blocks are tried."""
         budget, row, best, tried = self.budget, None, None, []
@@ -177,7 +180,7 @@ class Remedies:
                 break
             row = self.of_blocks(found, found["peak"], found["slowdown"], False)
             try:
-                _, rank = self.with_enough(checkpoints=tuple(found["blocks"]))
+                _, rank = self.further.with_enough(checkpoints=tuple(found["blocks"]))
                 made = graph.make(rank)
             except DryRunError:
                 break
@@ -203,7 +206,7 @@ class Remedies:
         if not self.run.target.compiles or self.is_integrated:
             return None
         try:
-            answer, rank = self.dry_run(budget=self.budget, steps=STEPS_IN_BUDGET)
+            answer, rank = self.further.dry_run(budget=self.budget, steps=STEPS_IN_BUDGET)
             if not answer["fits"]:
                 return None
             seconds = seconds_of(graph.step_of(rank)[0])
@@ -218,7 +221,7 @@ class Remedies:
 
     def scheduled(self):
         name = "recompute, chosen by tidepool" if self.is_integrated else "offload and recompute, chosen by tidepool"
-        file = pathlib.Path(self.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")), "step.json")
+        file = pathlib.Path(self.further.folders.enter_context(tempfile.TemporaryDirectory(prefix="tidepool-dryrun-")), "step.json")
         file.write_text(graph.text(self.graph, "step", self.run.machine.gpu))
         made = self.run.tool.ask("schedule", file, "--memory", self.budget, "--policy", "best", "--memory-kind", "paged",
                                  "--time-limit", SEARCH)

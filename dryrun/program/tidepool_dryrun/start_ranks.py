@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "site"))
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
+import tidepool_dryrun  # noqa: E402,F401 # makes the next one known
 import _tidepool_parent as parent  # noqa: E402
 
 SECONDS_BETWEEN_LOOKS = 0.05

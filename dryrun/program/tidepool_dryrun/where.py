@@ -2,14 +2,10 @@
 """The lines of libraries that a line of the program called. `trainer.train()` takes nearly all memory of a program: the line of
 the model in the library says for which purpose."""
 import os
-import pathlib
-import sys
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "site"))
+import _tidepool_lines as lines
 
-import _tidepool_lines as lines  # noqa: E402
-
-from . import events  # noqa: E402
+from . import events
 
 PACKAGES = ("/site-packages/", "/dist-packages/")
 OWN = "/_tidepool_"  # parts of the dry run inside the program

@@ -722,7 +722,7 @@ class BatchTest(unittest.TestCase):
         answer = {"ranks": [rank], "peak_live_bytes": live, "reserved_range": [live, reserved or live], "memory_bytes": memory, "steps": steps}
         run = unittest.mock.Mock(command=words.split(), options=main.Options(command=[], stand_in=""),
                                  machine=program.Machine(gpus.GPUS["h100"], memory, 1))
-        with remedies.Remedies(run, answer) as further, unittest.mock.patch.multiple(
+        with remedies.FurtherRuns(run, answer) as further, unittest.mock.patch.multiple(
                 remedies, processor_seconds=lambda: seconds, host_bytes=lambda: 100, free_host_bytes=lambda: int(400 * 100 * host)):
             further.with_enough = lambda command, records_steps: ({"reserved_range": [0, runs(int(command[-1]))]},
                                                                   {"reserved_range": [0, runs(int(command[-1]))], "snapshot": None})
@@ -841,7 +841,7 @@ class RemediesTest(unittest.TestCase):
             return {"out_of_memory": None}, None
 
         for devices in (1, 8):
-            one = object.__new__(remedies.Remedies)
+            one = object.__new__(remedies.FurtherRuns)
             one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 80 << 30, devices))
             one.dry_run = dry_run
             one.with_enough()
@@ -852,8 +852,9 @@ class RemediesTest(unittest.TestCase):
         one = object.__new__(remedies.Remedies)
         one.run = unittest.mock.Mock(machine=program.Machine(gpus.GPUS["h100"], 100, 1))
         one.needed = {"reserved_range": [0, needed]}
-        one.dry_run = unittest.mock.Mock(side_effect=[less])
-        return one.need_here(), one.dry_run.call_count
+        one.further = unittest.mock.Mock(enough_bytes=lambda: 6400)
+        one.further.dry_run.side_effect = [less]
+        return one.need_here(), one.further.dry_run.call_count
 
     def test_a_program_that_takes_more_where_more_is_free_is_known_by_a_second_run(self):
         def took(bytes_, refused=None):
@@ -881,7 +882,8 @@ class RemediesTest(unittest.TestCase):
             return unittest.mock.Mock(peak=100 - 10 * count + more + for_each * count, step={"span": [0, 10 + count]})
 
         one = object.__new__(remedies.Remedies)
-        one.budget, one.with_enough, one.graph = budget, with_enough, unittest.mock.Mock(step={"span": [0, 10]})
+        one.budget, one.graph = budget, unittest.mock.Mock(step={"span": [0, 10]})
+        one.further = unittest.mock.Mock(with_enough=with_enough)
         with unittest.mock.patch.object(what_if, "checkpoints", checkpoints), unittest.mock.patch.object(graph, "make", make):
             row = one.blocks_again()
         return tried, row["peak_bytes"], row["fits"]
@@ -903,9 +905,10 @@ class RemediesTest(unittest.TestCase):
             return {"reserved_range": [0, size], "peak_live_bytes": size}, {"reserved_range": [0, size], "snapshot": None}
 
         for words, how in (("t.py --batch-size 32 x", "--batch-size 16"), ("t.py batch_size=32 x", "batch_size=16")):
-            one = object.__new__(remedies.Remedies)
-            one.run, one.memory, one.budget, one.graph = unittest.mock.Mock(command=words.split()), 160, 160, None
-            one.needed, one.with_enough = {"reserved_range": [0, 320]}, with_enough
+            one, one.further = object.__new__(remedies.Remedies), object.__new__(remedies.FurtherRuns)
+            one.run = one.further.run = unittest.mock.Mock(command=words.split())
+            one.memory = one.further.memory = one.budget = 160
+            one.needed, one.graph, one.further.with_enough = {"reserved_range": [0, 320]}, None, with_enough
             with unittest.mock.patch.object(batches, "computed", lambda *_: None):
                 self.assertEqual(one.smaller_batch()["how"], how)
 
@@ -943,13 +946,15 @@ class IntegratedTest(unittest.TestCase):
         run = unittest.mock.Mock(command=["python", "t.py", "a b"], tool=tool, options=options, machine=program.Machine(gpus.GPUS[gpu], 1 << 30, 1))
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 1 << 30,
                 "outside": {"counts": False, "host_bytes": [0, 0]}}
-        with remedies.Remedies(run, {"ranks": [rank], "memory_bytes": 1 << 30}) as further:
-            further.graph, further.budget = step.graph(), 1 << 20
-            further.smaller_batch = further.blocks_again = further.eight_bits = lambda: None
+        with remedies.FurtherRuns(run, {"ranks": [rank], "memory_bytes": 1 << 30}) as further:
             further.dry_run = lambda **_: ({"fits": True, "peak_live_bytes": 1}, {"snapshot": None})
+            with unittest.mock.patch.object(graph, "make", lambda _: step.graph()):
+                changes = remedies.Remedies(further, {"peak_live_bytes": 1, "reserved_range": [1, 1 << 10]}, None)
+            self.assertEqual(changes.budget, 1 << 20)
+            changes.smaller_batch = changes.blocks_again = changes.eight_bits = lambda: None
             with unittest.mock.patch.multiple(what_if, bytes_of=lambda *_: 1, state_on_host=lambda *_: (1, 1.0)), \
                     unittest.mock.patch.object(graph, "step_of", lambda _: ({"span": [0, 10**9]}, None)):
-                found = further.find()
+                found = changes.find()
         return [one["name"] for one in found], found
 
     def test_no_row_moves_data_to_the_host(self):
