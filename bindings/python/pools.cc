@@ -129,7 +129,9 @@ absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(
     return pool->AllocateBlocking(bytes, hint, stream, deadline, no_wait.get_token());
   };
   Made at_once = WithoutGil(try_at_once);
-  OutOfMemoryRequest refused = {.bytes = bytes, .hint = hint};
+  OutOfMemoryRequest refused;
+  refused.bytes = bytes;
+  refused.hint = hint;
   while (absl::IsCancelled(at_once.status()) && refused.attempt <= Pool::kMostOutOfMemoryCalls &&
          Request::MakeRoom(refused)) {
     ++refused.attempt;
