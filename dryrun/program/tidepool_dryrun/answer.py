@@ -335,7 +335,7 @@ def of_run(ranks, shared, finished, around, memory_bytes):
             "fits": all(one["fits"] for one in (*ranks, *shared)), "shared": shared, "so_far": finished.was_stopped,
             "out_of_memory": refused[0] if refused else None, "caught_out_of_memory": [], "pinned": None, "host": None,
             "waiting_optimizers": [], "assumed": [], "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
-            "seconds": 0, "needed_bytes": None, "follows_memory": False, "remedies": [], "larger_batch": None, "graph": None, "front": None,
+            "seconds": 0, "needed_bytes": None, "follows_memory": False, "remedies": [], "no_graph": None, "larger_batch": None, "graph": None, "front": None,
             "ranks": ranks}
 
 

@@ -194,6 +194,7 @@ def explain(run, answer, title):
             write_graph(run, changes.graph or graph.make(rank), answer, needed, title)
         # Runs in more memory tell nothing of a program that takes all that is free.
         answer["remedies"] = [] if answer["follows_memory"] else changes.find()
+        answer["no_graph"] = changes.no_graph
 
 
 def run_once(run, options):

@@ -112,9 +112,11 @@ class Remedies:
         live, reserved = needed["peak_live_bytes"], needed["reserved_range"][1]
         # PyTorch is assumed to reserve as much more than is live as it does there.
         self.budget = int(self.memory * min(1.0, live / reserved)) if reserved else self.memory  # live bytes
-        self.graph = None
-        with contextlib.suppress(DryRunError):  # a program without steps has none
+        self.graph = self.no_graph = None
+        try:
             self.graph = graph.make(rank)
+        except DryRunError as error:
+            self.no_graph = str(error)
 
     def need_here(self):
         """Returns the bytes that a program which takes a share of the free memory would take of the GPU, on the line through two dry runs
@@ -232,8 +234,8 @@ class Remedies:
         return self.row(name, made["peak_device_bytes"], made["seconds"] / made["ideal_seconds"], how)
 
     def eight_bits(self):
-        peak = what_if.small_state(self.graph)
-        return peak and self.row("moments of Adam in 8 bits", peak, 1.0, "bitsandbytes.optim.AdamW8bit(model.parameters())")
+        peak, name = what_if.small_state(self.graph) or (None, None)
+        return peak and self.row("moments of Adam in 8 bits", peak, 1.0, f"bitsandbytes.optim.{name}8bit(model.parameters())")
 
     def state_on_host(self):
         if not what_if.bytes_of(self.graph, "optimizer-state") or self.is_integrated:

@@ -290,6 +290,8 @@ def remedies(answer):
     for number, cell in enumerate(cells):
         padded = [f"{cell[0]:<{widths[0]}}", f"{cell[1]:>{widths[1]}}", f"{cell[2]:<{widths[2]}}", cell[3]]
         rows.append(("" if number else "to make it fit", "   ".join(padded).rstrip()))
+    if answer["no_graph"] and not answer["follows_memory"]:
+        rows.append(("" if cells else "to make it fit", f"no {'other ' if cells else ''}change is computed: {answer['no_graph']}"))
     if answer["integrated"] and not answer["follows_memory"]:
         rows.append(("", f"no change moves data to the host: the {answer['gpu']} shares its memory, so that would leave no more room"))
     return rows

@@ -112,8 +112,8 @@ def state_on_host(graph, link):
 
 
 def small_state(graph):
-    """Returns the peak where the moments of Adam have 8 bits, or None without any of 32 bits."""
-    moments = {address for address, (_, name, type_, optimizer) in graph.step["states"].items()
+    """Returns the peak where the moments of Adam have 8 bits, and the name of the optimizer, or None without any of 32 bits."""
+    moments = {address: optimizer for address, (_, name, type_, optimizer) in graph.step["states"].items()
                if optimizer in ("Adam", "AdamW") and name.startswith("exp_avg") and type_ == "torch.float32"}
 
     def size(datum):
@@ -122,7 +122,7 @@ def small_state(graph):
             return datum.bytes
         return elements + 4 * -(-elements // SMALL_BLOCK)
 
-    return without_update(graph, size) if moments else None
+    return (without_update(graph, size), min(moments.values())) if moments else None
 
 
 def block_of(layer, depth):

@@ -611,10 +611,11 @@ class WhatIfTest(unittest.TestCase):
         self.assertEqual(peak, (4 + 5 + 4 + 4) * BLOCK)
         self.assertAlmostEqual(slowdown, (23e-3 + 8 * BLOCK / 1e9) / 24e-3)  # without the update
         elements = BLOCK // 4
-        small = what_if.small_state(found)
+        small, optimizer = what_if.small_state(found)
+        self.assertEqual(optimizer, "AdamW")
         self.assertEqual(small, (4 + 5 + 4 + 4) * BLOCK + 8 * (elements + 4 * elements // 256))
         found.data[1].bytes = 4 * (what_if.LEAST_SMALL_STATE - 1)  # stays as it is
-        self.assertEqual(what_if.small_state(found), small - (elements + 4 * elements // 256) + graph.rounded(found.data[1].bytes))
+        self.assertEqual(what_if.small_state(found)[0], small - (elements + 4 * elements // 256) + graph.rounded(found.data[1].bytes))
         found.step["states"] = {address: (*names[:2], "torch.bfloat16", "AdamW") for address, names in found.step["states"].items()}
         self.assertIsNone(what_if.small_state(found))
 
@@ -1006,10 +1007,15 @@ class TextTest(unittest.TestCase):
         rank = {"out_of_memory": None, "fits": False, "peak_reserved_bytes": 0, "other_bytes": 0, "peak_live_bytes": 0, "memory_bytes": 3 << 30,
                 "outside": {"counts": False, "host_bytes": [0, 0]}}
         answer = {"needed_bytes": None, "memory_bytes": 3 << 30, "ranks": [rank], "remedies": [], "gpu": "NVIDIA GB10", "integrated": False,
-                  "follows_memory": False}
+                  "follows_memory": False, "no_graph": None}
         self.assertEqual(text.remedies(answer), [])
         answer["needed_bytes"] = 5 << 30
         self.assertEqual(text.remedies(answer), [("needs", "5.0 GiB, 2.0 GiB too much")])
+        without = {**answer, "no_graph": "no steps"}
+        self.assertEqual(text.remedies(without)[1:], [("to make it fit", "no change is computed: no steps")])
+        self.assertEqual(text.remedies({**without, "follows_memory": True})[1:], [])
+        batch = {"name": "batch 2 in place of 4", "peak_bytes": 1 << 30, "slowdown": None, "checked": True, "fits": True, "how": "--batch 2"}
+        self.assertEqual(text.remedies({**without, "remedies": [batch]})[2:], [("", "no other change is computed: no steps")])
         answer["remedies"] = [
             {"name": "batch 2 in place of 4", "peak_bytes": 1 << 30, "slowdown": 1.25, "checked": True, "fits": True, "how": "--batch 2"},
             {"name": "other", "peak_bytes": 4 << 30, "slowdown": 1.5, "checked": False, "fits": False, "how": "code"},
