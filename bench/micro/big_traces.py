@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times `tidepool info` on big traces beside a count of their lines, and measures its peak memory.
+"""Times `tidepool info` on big traces beside a count of their lines, and measures its peak memory. Has a file for each reader
+of big traces; the tool itself converts an operation CSV for those of the other formats.
 
 usage: python3 bench/micro/big_traces.py TOOL [--megabytes N]
 """
@@ -67,21 +68,35 @@ def write_snapshot(path, size, depth):
         pickle.dump({"segments": segments(), "device_traces": [events], "allocator_settings": {}, "external_annotations": []}, file, 4)
 
 
+def write_converted(tool, path, size, form):
+    """Writes an operation CSV of `size` bytes, with streams and times, and converts it."""
+    source = path + ".csv"
+    write_operations(source, int(size), True)
+    subprocess.run([tool, "convert", source, path, "--to", form], check=True, stdout=subprocess.DEVNULL)
+    os.remove(source)
+
+
+# The factors are bytes of operation CSV for a byte of the other format. Native traces are smaller than the others: they
+# have six times the events for each byte.
 FILES = {
-    "operation CSV": lambda path, size: write_operations(path, size, False),
-    "operation CSV with streams and times": lambda path, size: write_operations(path, size, True),
-    "PyTorch snapshot, stacks of 3 frames": lambda path, size: write_snapshot(path, size, 3),
-    "PyTorch snapshot, stacks of 32 frames": lambda path, size: write_snapshot(path, size, 32),
+    "operation CSV": lambda tool, path, size: write_operations(path, size, False),
+    "operation CSV with streams and times": lambda tool, path, size: write_operations(path, size, True),
+    "RMM log": lambda tool, path, size: write_converted(tool, path, 0.67 * size, "rmm-csv"),
+    "lifetime CSV": lambda tool, path, size: write_converted(tool, path, 1.9 * size, "lifetime-csv"),
+    "native trace": lambda tool, path, size: write_converted(tool, path, size, "native"),
+    "Chrome trace": lambda tool, path, size: write_converted(tool, path, 0.09 * size, "chrome-trace"),
+    "PyTorch snapshot, stacks of 3 frames": lambda tool, path, size: write_snapshot(path, size, 3),
+    "PyTorch snapshot, stacks of 32 frames": lambda tool, path, size: write_snapshot(path, size, 32),
 }
 
 
-def write_apart(write, path, size):
+def write_apart(write, *arguments):
     """Writes a file in a process of its own: the peak memory of this one would count as that of its later children."""
-    process = multiprocessing.Process(target=write, args=(path, size))
+    process = multiprocessing.Process(target=write, args=arguments)
     process.start()
     process.join()
     if process.exitcode != 0:
-        raise SystemExit(f"{path} was not written")
+        raise SystemExit(f"{arguments[1]} was not written")
 
 
 def count_lines(path):
@@ -119,7 +134,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")
         for name, write in FILES.items():
-            write_apart(write, path, arguments.megabytes * MEGABYTE)
+            write_apart(write, arguments.tool, path, arguments.megabytes * MEGABYTE)
             size = os.path.getsize(path)
             elapsed, processor, peak, lines = measure(arguments.tool, path)
             print(f"{name}: {size / MEGABYTE:.0f} MB, {size / elapsed / MEGABYTE:.0f} MB/s elapsed, "

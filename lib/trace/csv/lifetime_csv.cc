@@ -51,7 +51,6 @@ absl::StatusOr<Trace> ReadLifetimeCsv(io::CsvReader& reader) {
   trace.default_alignment = 1;
   trace.events = ToEvents(*rows);
   trace.allocations = std::move(rows->allocations);
-  for (std::size_t i = 0; i < rows->lines.size(); ++i) trace.allocations[i].line = rows->lines[i];
   trace.allocation_ids = std::move(rows->ids);
   trace.stream_names.Add("");
   trace.thread_names.Add("");

@@ -29,20 +29,34 @@ struct RowColumns {
   int offset;  // -1 for a lifetime CSV
 };
 
+// Puts the values of a column into the order of `order`. Does nothing for an empty column.
+template <typename Value>
+void Permute(const std::vector<std::uint32_t>& order, std::vector<Value>& column) {
+  if (column.empty()) return;
+  std::vector<Value> sorted;
+  sorted.reserve(column.size());
+  for (const std::uint32_t row : order) sorted.push_back(column[row]);
+  column = std::move(sorted);
+}
+
+void Permute(const std::vector<std::uint32_t>& order, StringTable& column) {
+  StringTable sorted;
+  sorted.Reserve(column.size(), column.bytes());
+  for (const std::uint32_t row : order) sorted.Add(column[row]);
+  column = std::move(sorted);
+}
+
+// Sorts one column after the other, which takes no second copy of all of them.
 void SortByLower(LifetimeRows& rows) {
   if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
-  LifetimeRows sorted;
-  sorted.positions.resize(rows.lower.size());
-  for (const std::uint32_t row : trace::OrderByTime(rows.lower)) {
-    sorted.positions[row] = static_cast<std::uint32_t>(sorted.lower.size());
-    sorted.ids.Add(rows.ids[row]);
-    sorted.allocations.push_back(rows.allocations[row]);
-    sorted.lower.push_back(rows.lower[row]);
-    sorted.upper.push_back(rows.upper[row]);
-    if (!rows.offsets.empty()) sorted.offsets.push_back(rows.offsets[row]);
-    sorted.lines.push_back(rows.lines[row]);
-  }
-  rows = std::move(sorted);
+  const std::vector<std::uint32_t> order = trace::OrderByTime(rows.lower);
+  Permute(order, rows.ids);
+  Permute(order, rows.allocations);
+  Permute(order, rows.lower);
+  Permute(order, rows.upper);
+  Permute(order, rows.offsets);
+  rows.positions.resize(order.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) rows.positions[order[i]] = i;
 }
 
 // Whether each id is longer than the previous id, or equally long and greater. Most files have such
@@ -63,7 +77,8 @@ absl::Status CheckIds(const LifetimeRows& rows, const io::CsvReader& reader) {
   for (std::size_t row = 0; row < rows.ids.size(); ++row) {
     const std::string_view id = rows.ids[row];
     std::int64_t& until = live_until.try_emplace({id.data(), id.size()}, INT64_MIN).first->second;
-    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], trace::LiveIdError(id));
+    if (until > rows.lower[row])
+      return reader.ErrorAt(rows.allocations[row].line, trace::LiveIdError(id));
     until = rows.upper[row];
   }
   return absl::OkStatus();
@@ -106,13 +121,12 @@ absl::Status AddRow(const io::CsvReader& reader, const RowColumns& columns, Life
       !status.ok()) {
     return reader.Error({status.message().data(), status.message().size()});
   }
-  rows.allocations.push_back({bytes, Hint::kResident});
   const std::string_view id = reader.field(columns.id);
-  if (rows.ids.IsFullFor(id.size()) || rows.lines.size() == UINT32_MAX - 1) {
+  if (rows.ids.IsFullFor(id.size()) || rows.allocations.size() == UINT32_MAX - 1) {
     return reader.Error("ids of more than 4 GiB or more than 2^32 - 2 rows");
   }
   rows.ids.Add(id);
-  rows.lines.push_back(reader.line());
+  rows.allocations.push_back({.bytes = bytes, .line = reader.line()});
   return columns.offset < 0 ? absl::OkStatus() : AddOffset(reader, columns.offset, rows);
 }
 

@@ -20,7 +20,6 @@ struct LifetimeRows {
   std::vector<std::int64_t> lower;
   std::vector<std::int64_t> upper;
   std::vector<std::int64_t> offsets;  // only for plans
-  std::vector<std::int64_t> lines;
   // Sorted position of each row of the file; empty when the file was sorted.
   std::vector<std::uint32_t> positions;
 };

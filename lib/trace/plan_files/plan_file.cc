@@ -33,12 +33,13 @@ using io::Quoted;
 // Returns an error beyond the planner's limit.
 absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader& reader) {
   std::int64_t left = plan::kMostBytes;
-  for (std::size_t row = 0; row < rows.lines.size(); ++row) {
+  for (std::size_t row = 0; row < rows.allocations.size(); ++row) {
     const std::size_t i = rows.positions.empty() ? row : rows.positions[row];
     left -= rows.allocations[i].bytes;
     if (left >= 0) continue;
-    return reader.ErrorAt(rows.lines[i], absl::StrCat("sizes of more than ", plan::kMostBytes,
-                                                      " bytes, expected less"));
+    return reader.ErrorAt(
+        rows.allocations[i].line,
+        absl::StrCat("sizes of more than ", plan::kMostBytes, " bytes, expected less"));
   }
   return absl::OkStatus();
 }
@@ -59,10 +60,11 @@ PlanFile ToPlanFile(csv::LifetimeRows rows, const std::string& name) {
   plan.name = name;
   plan.ids = std::move(rows.ids);
   plan.offsets = std::move(rows.offsets);
-  plan.lines = std::move(rows.lines);
+  plan.lines.reserve(plan.offsets.size());
   plan.problem.buffers.reserve(plan.offsets.size());
   for (std::size_t i = 0; i < plan.offsets.size(); ++i) {
     const std::int64_t bytes = rows.allocations[i].bytes;
+    plan.lines.push_back(rows.allocations[i].line);
     plan.problem.buffers.push_back(
         {.lower = rows.lower[i], .upper = rows.upper[i], .bytes = bytes});
     plan.height = std::max(plan.height, plan.offsets[i] + bytes);

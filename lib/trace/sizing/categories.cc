@@ -155,29 +155,28 @@ Category CategoryOf(Phase phase, bool is_freed, bool is_freed_later) {
 }
 
 // Guesses the category of each allocation. The phase of a trace is that of its last allocation with
-// a known phase; a new one begins with each change.
+// a known phase; a new one begins with each change. An allocation that is older than the first one
+// of the current phase is from an earlier phase.
 std::vector<Category> Guess(const Trace& trace) {
   Phases phases(trace);
-  struct Birth {
-    Phase phase = Phase::kUnknown;
-    std::uint32_t number = 0;  // of the phase: at most that of allocations
-  };
-  std::vector<Birth> births(trace.allocations.size());
+  std::vector<Phase> births(trace.allocations.size());
   std::vector<Category> categories(trace.allocations.size(), kUnknown);
-  Birth current;
+  Phase current = Phase::kUnknown;
+  std::uint32_t first_of_current = 0;
   for (const TraceEvent& event : trace.events) {
     if (event.kind == TraceEvent::Kind::kMark || event.kind == TraceEvent::Kind::kMarkEnd) {
       phases.Follow(event);
     } else if (event.kind == TraceEvent::Kind::kAllocate) {
       const Phase phase = phases.Of(trace.allocations[event.index]);
-      if (phase != Phase::kUnknown && phase != current.phase) {
-        current = {phase, current.number + 1};
+      if (phase != Phase::kUnknown && phase != current) {
+        current = phase;
+        first_of_current = event.index;
       }
-      births[event.index] = {phase, current.number};
+      births[event.index] = phase;
       categories[event.index] = CategoryOf(phase, false, false);
     } else if (event.kind == TraceEvent::Kind::kFree) {
-      const Birth& birth = births[event.index];
-      categories[event.index] = CategoryOf(birth.phase, true, birth.number < current.number);
+      categories[event.index] =
+          CategoryOf(births[event.index], true, event.index < first_of_current);
     }
   }
   return categories;

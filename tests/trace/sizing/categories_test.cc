@@ -70,6 +70,18 @@ TEST(Categories, FollowTheStacksOfATrainingStep) {
                           Pair("update", "temporary"), Pair("weight", "weights")));
 }
 
+TEST(Categories, AreTemporaryOnlyInThePhaseOfTheAllocation) {
+  Step step;
+  step.Allocate("kept", "forward", "model.py");
+  step.Allocate("gradient", "backward", "train.py");
+  step.Allocate("first of a phase", "forward", "model.py");
+  step.Free("first of a phase");
+  step.Free("kept");  // in a forward phase, but a later one
+  EXPECT_THAT(step.Categories(),
+              ElementsAre(Pair("first of a phase", "temporary"), Pair("gradient", "gradients"),
+                          Pair("kept", "activations")));
+}
+
 TEST(Categories, FollowMarksWhereStacksTellNothing) {
   Step step;
   TraceBuilder& builder = step.builder();
