@@ -221,6 +221,22 @@ def check_nested():
     assert peaks[-1].reserved <= 1.01 * budget, ([each.reserved for each in peaks], budget)
 
 
+def check_operators_in_triton():
+    """Checks that a program with operators in Triton keeps its budget, by operators that run again and by copies."""
+    import triton_operators  # Triton comes with PyTorch for GPUs alone
+
+    make, data = (lambda: triton_operators.Network(1024, 8)), (lambda: (torch.randn(16384, 1024),))
+    for kernels in ("eager", "inductor"):
+        _, plan = train(make, data, 1 << 42, kernels=kernels)
+        budget = plan.outside_bytes + int(0.6 * plan.graph_bytes)
+        for link in ("none", OPTIONS["link"]):
+            peaks, plan = train(make, data, budget, kernels=kernels, link=link)
+            row(f"in Triton, {kernels}", budget, peaks, plan)
+            assert max(each.reserved for each in peaks) <= 1.01 * budget, ([each.reserved for each in peaks], budget)
+            assert plan.runs_again if link == "none" else plan.copies_out, plan
+    assert not tidepool_torch.fallbacks(), tidepool_torch.fallbacks()
+
+
 # CUDA graphs ----------------------------------------------------------------------------------------
 
 
@@ -508,6 +524,7 @@ if __name__ == "__main__":
                   "graphed_callables": check_graphed_callables, "divided_loss": lambda: check_divided("loss outside", [0.9, 0.8]),
                   "without_pinned_memory": check_without_pinned_memory, "too_small": check_too_small}
         if not os.environ.get("TIDEPOOL_QUICK"):
+            checks["in_triton"] = check_operators_in_triton
             checks["captured_inductor"] = check_captured_kernels_of_inductor
             checks["tight_inductor"] = lambda: check("resnet", [0.3], kernels="inductor")
         if "WORLD_SIZE" in os.environ:
