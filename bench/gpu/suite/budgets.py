@@ -99,7 +99,9 @@ def called(model, way, share, budget):
     if way == "save_on_cpu":
         return model, torch.autograd.graph.save_on_cpu(pin_memory=True)
     if way == "offload_activations":
+        from accelerate import PartialState
         from trl.models.activation_offloading import OffloadActivations
+        PartialState()  # without it the first warning of TRL is an error
         return model, OffloadActivations()
     if way == "fsdp_offload":
         return with_parameters_on_host(model), contextlib.nullcontext()

@@ -174,9 +174,9 @@ struct ChainOptions {
   // The algorithm of each task. Empty: the first one, with the least workspace.
   std::vector<std::size_t> algorithms = {};
   // The lists of the chain for recomputation. The graph is then cut only at data that backward
-  // tasks need, so that parts can run again; gradients, those of weights too, and inputs have their
-  // memory for as long as repeated tasks may run beside them, so M_peak may be above the peak of
-  // the walk.
+  // tasks need, or that the chain keeps for them, so that parts can run again; gradients, those of
+  // weights too, and inputs have their memory for as long as repeated tasks may run beside them, so
+  // M_peak may be above the peak of the walk.
   bool recomputation = false;
 };
 
@@ -200,8 +200,10 @@ struct ChainOptions {
 //
 // With recomputation these are resident too: inputs that are on the device before the iteration and
 // after it, and data of forward tasks that may not run again, such as dropout, if it has at most
-// half of the bytes of its activation. The other tasks of its part may then run again. Gradients of
-// weights that do not exist before the iteration are in y from the part that writes them on.
+// half of the bytes of its activation. The other tasks of its part may then run again. Data that no
+// backward task needs is kept at a cut, as a part of its activation, if the activation on each side
+// has at least four times its bytes: residual sums of which backward tasks need copies. Gradients
+// of weights that do not exist before the iteration are in y from the part that writes them on.
 //
 // InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
 // the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data

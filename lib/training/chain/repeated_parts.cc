@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <numeric>
 
 #include "lib/training/chain/lasting_data.h"
 #include "lib/training/graph/task_uses.h"
@@ -14,6 +15,9 @@ namespace tidepool::chain {
 namespace {
 
 using Part = GraphChain::Part;
+
+// How many times its bytes a datum must save on each side of a cut to be kept for it.
+constexpr std::int64_t kTimesSaved = 4;
 
 // Returns the most bytes of the tasks of a part beside the data of other parts, when data leaves
 // after its last use in the part, except for the output.
@@ -81,6 +85,57 @@ std::vector<std::size_t> ResultsOfOneRun(const TaskGraph& seen, const Part& part
   return results;
 }
 
+// Whether parts after a cut may run again: backward tasks need its datum, so the chain holds it.
+bool IsHeld(const TaskGraph& graph, const GraphWalk& walk, const Cut& cut) {
+  return cut.separator == kNoTask || (walk.uses[cut.separator].first_backward != kNoTask &&
+                                      !ExistsAfter(graph.data[cut.separator]));
+}
+
+// Returns, by forward task, the bytes that the tasks before it write and backward tasks need.
+std::vector<std::int64_t> NeededBytesBefore(const TaskGraph& graph, const GraphWalk& walk) {
+  std::vector<std::int64_t> bytes(walk.forward_tasks + 1);
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    const DataUses& uses = walk.uses[data];
+    const bool is_needed = uses.writer < walk.forward_tasks && uses.first_backward != kNoTask;
+    if (!is_needed || IsResident(graph.data[data])) continue;
+    bytes[uses.writer + 1] += graph.data[data].bytes;
+  }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return bytes;
+}
+
+// Returns, by cut, the first forward task of the next one that is held.
+std::vector<std::size_t> NextHeld(const TaskGraph& graph, const GraphWalk& walk,
+                                  const std::vector<Cut>& cuts) {
+  std::vector<std::size_t> next(cuts.size(), walk.forward_tasks);
+  for (std::size_t i = cuts.size(); i-- > 1;) {
+    next[i - 1] = IsHeld(graph, walk, cuts[i]) ? cuts[i].forward : next[i];
+  }
+  return next;
+}
+
+// Returns the cuts at data that is not held, but saves more memory than it takes.
+std::vector<Cut> CutsThatPay(const TaskGraph& graph, const GraphWalk& walk) {
+  const std::vector<std::int64_t> needed = NeededBytesBefore(graph, walk);
+  const std::vector<Cut> cuts = FindCuts(graph, walk);
+  const std::vector<std::size_t> next = NextHeld(graph, walk, cuts);
+  std::vector<Cut> paying;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const Cut& cut = cuts[i];
+    if (!IsHeld(graph, walk, cut)) {
+      const std::int64_t saved =
+          std::min(needed[cut.forward] - needed[begin], needed[next[i]] - needed[cut.forward]);
+      const GraphData& input = graph.data[cut.separator];
+      const bool pays = saved > 0 && saved / kTimesSaved >= input.bytes;
+      if (!pays || ExistsAfter(input) || cut.backward == graph.tasks.size()) continue;
+      paying.push_back(cut);
+    }
+    begin = cut.forward;
+  }
+  return paying;
+}
+
 }  // namespace
 
 bool KeepInputs(const GraphChain& made, TaskGraph& seen) {
@@ -94,6 +149,12 @@ bool KeepInputs(const GraphChain& made, TaskGraph& seen) {
     has_kept = true;
   }
   return has_kept;
+}
+
+void LetInputsOfPartsLast(const std::vector<std::size_t>& algorithms, TaskGraph& seen) {
+  for (const Cut& cut : CutsThatPay(seen, WalkGraph(seen, algorithms))) {
+    seen.tasks[cut.backward].reads.push_back(cut.separator);
+  }
 }
 
 void LetGradientsCome(TaskGraph& seen) {
@@ -119,12 +180,8 @@ bool KeepResultsOfOneRun(const GraphChain& made, TaskGraph& seen) {
 std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& walk,
                                       const std::vector<Cut>& cuts) {
   std::vector<Cut> kept;
-  for (const Cut& cut : cuts) {
-    const bool is_kept =
-        cut.separator == kNoTask || (walk.uses[cut.separator].first_backward != kNoTask &&
-                                     !ExistsAfter(graph.data[cut.separator]));
-    if (is_kept) kept.push_back(cut);
-  }
+  std::copy_if(cuts.begin(), cuts.end(), std::back_inserter(kept),
+               [&](const Cut& cut) { return IsHeld(graph, walk, cut); });
   return kept;
 }
 

@@ -21,6 +21,13 @@ std::vector<Cut> CutsForRecomputation(const TaskGraph& graph, const GraphWalk& w
 // O(data).
 bool KeepInputs(const GraphChain& made, TaskGraph& seen);
 
+// Lets data last that only forward tasks read, where a cut at it pays: a backward task of the part
+// before the cut reads it then too, so that the part after it may run again. Such is the sum of a
+// residual branch in bfloat16, of which backward tasks read a copy in float alone. A cut pays if
+// backward tasks need several times the bytes of the datum from each side, up to the next cut.
+// `seen` is a valid graph. O(tasks + data + uses).
+void LetInputsOfPartsLast(const std::vector<std::size_t>& algorithms, TaskGraph& seen);
+
 // Makes gradients of weights that the iteration makes gradients like others, which take memory from
 // the task that writes them on. `seen` is a valid graph. O(data).
 void LetGradientsCome(TaskGraph& seen);

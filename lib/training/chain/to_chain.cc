@@ -199,11 +199,12 @@ GraphChain ChainMaker::Make() {
 // Returns the chain of a graph that may run parts again.
 GraphChain MakeForRecomputation(TaskGraph& seen, const std::vector<std::size_t>& algorithms) {
   LetGradientsCome(seen);
-  GraphChain made = ChainMaker(seen, algorithms, true).Make();
+  GraphChain made;
   // Data that stays allows more cuts.
-  while (KeepInputs(made, seen) || KeepResultsOfOneRun(made, seen)) {
+  do {
+    LetInputsOfPartsLast(algorithms, seen);
     made = ChainMaker(seen, algorithms, true).Make();
-  }
+  } while (KeepInputs(made, seen) || KeepResultsOfOneRun(made, seen));
   return made;
 }
 

@@ -16,6 +16,7 @@ import warnings
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import torch
 import torch.nn.functional as F
+from torch.utils import cpp_extension
 
 import isolated
 import models
@@ -1499,12 +1500,28 @@ def _own_operators():
     def add_to(total: torch.Tensor, x: torch.Tensor) -> None:
         total.add_(x)
 
-    scale.register_fake(lambda x, by: torch.empty_like(x))
-    scale.register_autograd(lambda context, gradient: (scale(gradient, context.by), None),
-                            setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
-    halves.register_fake(lambda x: tuple(x.new_empty(x.shape[0], x.shape[1] // 2) for _ in range(2)))
-    halves.register_autograd(lambda context, one, other: torch.cat((one, other), -1))
+    return _with_gradients(scale, halves, add_to, "tidepool_test")
+
+
+def _with_gradients(scale, halves, add_to, namespace):
+    """Gives operators their shapes and gradients, and returns them."""
+    names = [f"{namespace}::{name}" for name in ("scale", "halves", "add_to")]
+    torch.library.register_fake(names[0], lambda x, by: torch.empty_like(x))
+    torch.library.register_fake(names[1], lambda x: tuple(x.new_empty(x.shape[0], x.shape[1] // 2) for _ in range(2)))
+    torch.library.register_autograd(names[0], lambda context, gradient: (scale(gradient, context.by), None),
+                                    setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]))
+    torch.library.register_autograd(names[1], lambda context, one, other: torch.cat((one, other), -1))
     return scale, halves, add_to
+
+
+def _own_operators_in_cpp():
+    """Returns such operators of a C++ library."""
+    source = pathlib.Path(__file__).with_name("operators.cc")
+    with tempfile.TemporaryDirectory() as folder:
+        cpp_extension.load("tidepool_cpp", [str(source)], extra_cflags=["-O0"], build_directory=folder, is_python_module=False)
+    operators = torch.ops.tidepool_cpp
+    torch.library.register_fake("tidepool_cpp::add_to", lambda total, x: None)
+    return _with_gradients(operators.scale, operators.halves, operators.add_to, "tidepool_cpp")
 
 
 class _WithOwnOperators(torch.nn.Module):
@@ -1522,8 +1539,7 @@ class _WithOwnOperators(torch.nn.Module):
         return x.square().mean()
 
 
-def operators_of_the_program_run_again_and_copy_their_results():
-    operators = _own_operators()
+def _check_own_operators(operators):
     program = Program(lambda: _WithOwnOperators(*operators), lambda: (torch.randn(256, 64),))
     expected, whole = program.train(steps=3), plan_of(program)
     for link, share in (("none", 0.8), (5e9, 0.5)):
@@ -1533,6 +1549,14 @@ def operators_of_the_program_run_again_and_copy_their_results():
         assert plan.runs_again if link == "none" else plan.copies_out, plan
     assert is_near(expected, program.train(within(share_of(whole, 0.5), link=5e9, kernels="inductor", time_limit=2), 3))
     assert not tidepool_torch.fallbacks()
+
+
+def operators_of_the_program_run_again_and_copy_their_results():
+    _check_own_operators(_own_operators())
+
+
+def operators_of_the_program_in_cpp_run_again_and_copy_their_results():
+    _check_own_operators(_own_operators_in_cpp())
 
 
 def the_smallest_budget_is_told_and_works():
@@ -1572,4 +1596,4 @@ if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__" and not isinstance(value, type)
                   and name not in ("raises", "is_same", "within", "plan_of", "share_of", "check", "chain_of", "small_budget", "_live_at", "_check_places", "_written", "_pass_on",
-                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators")])
+                                   "_uncompiled", "_has_values_of_pytorch", "is_near", "_check_near", "by_pytorch", "_group_of", "_is_within", "_drawing", "_own_operators", "_with_gradients", "_own_operators_in_cpp", "_check_own_operators")])

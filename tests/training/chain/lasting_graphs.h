@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,6 +58,49 @@ inline std::int64_t AddMasks(TaskGraph& graph, std::int64_t bytes) {
     graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(i), std::move(task));
   }
   return all;
+}
+
+// A network of blocks as a Llama in bfloat16 has them: each block and the next one read the sum of
+// the blocks before, and backward tasks read a copy of it and the data inside of the block.
+inline TaskGraph ResidualGraph(std::size_t blocks, std::int64_t sum_bytes,
+                               std::int64_t inside_bytes) {
+  TaskGraph graph;
+  const auto add_data = [&](const char* name, std::size_t i, std::int64_t bytes, DataKind kind) {
+    graph.data.push_back({.name = absl::StrCat(name, i), .bytes = bytes, .kind = kind});
+    return graph.data.size() - 1;
+  };
+  const auto add_task = [&](const char* name, std::size_t i, TaskPhase phase,
+                            std::vector<std::size_t> reads, std::size_t writes) {
+    GraphTask task;
+    task.name = absl::StrCat(name, i);
+    task.phase = phase;
+    task.reads = std::move(reads);
+    task.writes = {writes};
+    task.algorithms = {{"only", 1, 0}};
+    task.may_rerun = true;
+    graph.tasks.push_back(std::move(task));
+    return writes;
+  };
+  constexpr DataKind kActivation = DataKind::kActivation;
+  std::size_t sum = add_task("embedding", 0, TaskPhase::kForward, {},
+                             add_data("sum ", 0, sum_bytes, kActivation));
+  std::vector<std::size_t> copies;
+  std::vector<std::size_t> insides;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    copies.push_back(add_task("copy ", i, TaskPhase::kForward, {sum},
+                              add_data("copied ", i, 2 * sum_bytes, kActivation)));
+    insides.push_back(add_task("layer ", i, TaskPhase::kForward, {copies.back()},
+                               add_data("inside ", i, inside_bytes, kActivation)));
+    sum = add_task("add ", i, TaskPhase::kForward, {sum, insides.back()},
+                   add_data("sum ", i + 1, sum_bytes, kActivation));
+  }
+  std::size_t gradient = add_task("loss ", 0, TaskPhase::kBackward, {sum},
+                                  add_data("gradient ", blocks, sum_bytes, DataKind::kGradient));
+  for (std::size_t i = blocks; i-- > 0;) {
+    gradient = add_task("back ", i, TaskPhase::kBackward, {copies[i], insides[i], gradient},
+                        add_data("gradient ", i, sum_bytes, DataKind::kGradient));
+  }
+  return graph;
 }
 
 }  // namespace tidepool::testing

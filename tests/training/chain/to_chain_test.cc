@@ -503,5 +503,26 @@ TEST(ToChain, CutsNetworksForRecomputation) {
   }
 }
 
+// A sum that no backward task reads is kept where that saves more than it takes.
+TEST(ToChain, CutsAtSumsThatForwardTasksAloneRead) {
+  constexpr std::size_t kBlocks = 8;
+  const ChainOptions options = {
+      .memory_bytes = kMuchMemory, .link_bytes_per_second = 1, .recomputation = true};
+  const TaskGraph graph = testing::ResidualGraph(kBlocks, 1 << 20, 16 << 20);
+  ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+  const GraphChain made = *ToChain(graph, options);
+  ASSERT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+  ASSERT_GE(made.parts.size(), kBlocks);
+  EXPECT_EQ(made.chain.runs_once, std::vector<std::size_t>{});
+  for (std::size_t k = 1; k < kBlocks; ++k) {
+    EXPECT_EQ(graph.data[made.outputs[k]].name, absl::StrCat("sum ", k));
+    EXPECT_EQ(made.chain.output[k], 1 << 20);
+    EXPECT_EQ(made.chain.x[k], (1 + 2 + 16) << 20);
+  }
+  // Here only two blocks together save four times the bytes of a sum.
+  const TaskGraph large = testing::ResidualGraph(kBlocks, 16 << 20, 1 << 20);
+  EXPECT_EQ(ToChain(large, options)->parts.size(), kBlocks / 2);
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -52,7 +52,8 @@ def _signature(node):
             return (tuple(leaf.size()), tuple(leaf.stride()), leaf.dtype, str(leaf.device))
         return repr(leaf)
 
-    leaves, shape = _private.tree_flatten(_values(node))
+    arguments, keywords = _values(node)
+    leaves, shape = _private.tree_flatten((arguments, _private.with_constants(node.target, keywords)))
     return (node.target, str(shape), tuple(describe(leaf) for leaf in leaves))
 
 

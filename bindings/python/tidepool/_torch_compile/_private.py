@@ -13,7 +13,7 @@ __all__ = ["BATCH_NORM", "BATCH_NORM_BACKWARD", "BATCH_NORM_IN_PLACE", "BATCH_NO
            "at_end_of_backward", "clear_workspaces", "compile_by_inductor", "compile_joint", "describe_outputs", "fake_tensors", "flops_of", "has_eager_random",
            "has_saved_tensors_hooks", "has_symbols", "is_backward", "is_image", "is_in_place", "is_tangent", "keeps_saved_tensors", "mark_backward",
            "mutations", "other_inputs", "prefers_channels_last", "random_of_seed", "real_tensors", "register", "storage_key", "tree_flatten", "tree_leaves",
-           "watch_saved_tensors_hooks"]
+           "watch_saved_tensors_hooks", "with_constants"]
 
 
 def register(name, backend):
@@ -70,6 +70,15 @@ def has_nested_regions(module):
     return any(is_of_higher_order(node.target) and node.target.name() == "invoke_subgraph"
                for part in module.modules() if isinstance(part, fx.GraphModule)
                for node in part.graph.nodes if node.op == "call_function")
+
+
+def with_constants(target, keywords):
+    """Returns the named arguments of an operator, with the constants of a Triton kernel in the place of their number, which differs in each trace."""
+    if not is_of_higher_order(target) or "constant_args_idx" not in keywords:
+        return keywords
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    return {**keywords, "constant_args_idx": kernel_side_table.get_constant_args(keywords["constant_args_idx"])}
 
 
 def flops_of(target, arguments, keywords, result):

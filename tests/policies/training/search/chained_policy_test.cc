@@ -97,6 +97,21 @@ TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
   EXPECT_GT(repeated, 1);
 }
 
+// Blocks of which backward tasks read no input run again from the sums between them.
+TEST(ChainedPolicy, BlocksRunAgainFromSumsThatForwardTasksAloneRead) {
+  const TaskGraph graph = testing::ResidualGraph(8, 1 << 20, 16 << 20);
+  for (const char* policy : kRecomputingPolicies) {
+    SCOPED_TRACE(policy);
+    ScheduleRequest request = OneWayRequest(84 << 20);  // of 147 MiB
+    request.machine.links.front().out_bytes_per_second = 1;
+    request.machine.links.front().in_bytes_per_second = 1;
+    const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
+    ASSERT_TRUE(made.ok()) << made.status();
+    ExpectValid(*made);
+    EXPECT_GT(RunsOf(made->schedule), graph.tasks.size());
+  }
+}
+
 TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {
   const TaskGraph graph = MakeModel("vgg-16", {.batch = 16, .inputs = DataHome::kDevice}).value();
   for (const double share : {0.6, 0.8}) {
