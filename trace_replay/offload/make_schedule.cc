@@ -54,7 +54,8 @@ absl::StatusOr<ScheduledGraph> Answered(absl::StatusOr<MadeSchedule> made, TaskG
   MadeSchedule refused = {.machine = choice.machine,
                           .placing = choice.placing,
                           .batch = graph.batch,
-                          .ideal_seconds = TotalsOf(graph).least_seconds};
+                          .ideal_seconds = TotalsOf(graph).least_seconds,
+                          .ended_by = EndedByOf(made.status())};
   refused.graphs.push_back(std::move(graph));
   return ScheduledGraph{
       .choice = std::move(choice), .made = std::move(refused), .fits = made.status()};

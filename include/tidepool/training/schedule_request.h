@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
 #include "tidepool/training/chain.h"
@@ -192,6 +193,9 @@ enum class EndedBy : std::uint8_t {
 };
 // Returns the name in answers: "proof", "work", "clock", "interrupt".
 TIDEPOOL_EXPORT std::string_view EndedByName(EndedBy ended_by);
+// Returns the end of the search that gave MakeSchedule's ResourceExhausted: kClock where the time
+// limit ended it, so that a longer one may find a schedule, and kWork elsewhere. Thread-safe.
+TIDEPOOL_EXPORT EndedBy EndedByOf(const absl::Status& refusal);
 
 // The answer of a policy.
 struct MadeSchedule {

@@ -6,12 +6,16 @@
 #include <array>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/training/schedule_request.h"
 
 namespace tidepool {
 namespace {
+
+// The payload of a refusal: the name of the end of the search.
+constexpr char kEndedBy[] = "tidepool/ended_by";
 
 // By value.
 constexpr std::array<std::string_view, 4> kOffloadSets = {"all", "conv", "aconv", "dynamic"};
@@ -64,6 +68,19 @@ std::string_view EndedByName(EndedBy ended_by) {
       break;
   }
   return "interrupt";
+}
+
+absl::Status requests::EndedByClock(const absl::Status& refusal) {
+  absl::Status late(
+      refusal.code(),
+      absl::StrCat(refusal.message(),
+                   "; the time limit ended the search: a longer one may find a schedule"));
+  late.SetPayload(kEndedBy, absl::Cord(std::string(EndedByName(EndedBy::kClock))));
+  return late;
+}
+
+EndedBy EndedByOf(const absl::Status& refusal) {
+  return refusal.GetPayload(kEndedBy).has_value() ? EndedBy::kClock : EndedBy::kWork;
 }
 
 std::string_view GradientReductionName(GradientReduction reduction) {

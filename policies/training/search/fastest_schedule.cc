@@ -96,7 +96,7 @@ double FastestSchedule::SecondsToBeat(const IterationKind& kind) const {
 }
 
 absl::StatusOr<Schedule> FastestSchedule::Answer() const {
-  if (seconds_ == kNever) return HasNoPlan();
+  if (seconds_ == kNever) return Refusal();
   return schedule_;
 }
 
@@ -108,23 +108,22 @@ std::string FastestSchedule::MemoryText() const {
   return absl::StrCat(text, " and to the host's memory of ", text::ExactSize(host));
 }
 
-absl::Status FastestSchedule::DoesNotFit() const {
+absl::Status FastestSchedule::Refusal() const {
   const std::int64_t at_home = BytesAtHome(graph_, request_.placing.alignment);
-  if (at_home > memory_bytes()) {
+  const bool has_plans = least_height_ != kNoHeight;
+  if (!has_plans && at_home > memory_bytes()) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no schedule keeps to the memory of ", text::ExactSize(memory_bytes()),
                      ": data at home on the device, such as weights, takes ",
                      text::ExactSize(at_home), " when the iteration begins"));
   }
-  return absl::ResourceExhaustedError(absl::StrCat("no schedule was found that keeps to ",
-                                                   MemoryText(), "; ", LargestTaskText(graph_)));
-}
-
-absl::Status FastestSchedule::HasNoPlan() const {
-  if (least_height_ == kNoHeight) return DoesNotFit();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "no plan of addresses was found that keeps to ", MemoryText(), ": the lowest one needs ",
-      text::ExactSize(least_height_), "; ", LargestTaskText(graph_), "; pages need no plan"));
+  const absl::Status refusal = absl::ResourceExhaustedError(
+      has_plans ? absl::StrCat("no plan of addresses was found that keeps to ", MemoryText(),
+                               ": the lowest one needs ", text::ExactSize(least_height_), "; ",
+                               LargestTaskText(graph_), "; pages need no plan")
+                : absl::StrCat("no schedule was found that keeps to ", MemoryText(), "; ",
+                               LargestTaskText(graph_)));
+  return budget_.timed_out() ? requests::EndedByClock(refusal) : refusal;
 }
 
 }  // namespace tidepool::search

@@ -71,8 +71,7 @@ class FastestSchedule {
   void NoteSeconds(const IterationKind& kind, double seconds);
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
   std::string MemoryText() const;
-  absl::Status DoesNotFit() const;
-  absl::Status HasNoPlan() const;
+  absl::Status Refusal() const;
 
   const TaskGraph& graph_;
   const ScheduleRequest& request_;

@@ -458,6 +458,14 @@ TEST(BestPolicy, GivesTheBestSoFarAtAStop) {
   EXPECT_TRUE(absl::IsCancelled(MakeSchedule("best", graph, request).status()));
 }
 
+std::int64_t BytesAtHomeOf(const TaskGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const GraphData& data : graph.data) {
+    if (data.before == DataHome::kDevice) bytes += data.bytes;
+  }
+  return bytes;
+}
+
 TEST(BestPolicy, TellsWhatEndedTheSearch) {
   const TaskGraph graph = MakeModel("resnet-18", {.batch = 4}).value();
   const auto end_of = [&](double share, double work_seconds, double time_limit_seconds) {
@@ -472,6 +480,24 @@ TEST(BestPolicy, TellsWhatEndedTheSearch) {
   EXPECT_EQ(end_of(0.8, 0.01, 1e6), EndedBy::kWork);
   EXPECT_EQ(end_of(0.8, 1e6, 1e-3), EndedBy::kClock);
   EXPECT_EQ(EndedByName(EndedBy::kWork), "work");
+}
+
+// No search finds room for data that is at home on the device, so a longer one would not either.
+TEST(BestPolicy, TellsThatTheTimeLimitEndedARefusedSearch) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 4}).value();
+  const auto refusal_in = [&](std::int64_t memory, double time_limit_seconds) {
+    ScheduleRequest request = RequestWith(memory, true);
+    auto& options = std::get<BestOptions>(request.options);
+    options.work_seconds = 1e-3;
+    options.time_limit_seconds = time_limit_seconds;
+    return MakeSchedule("best", graph, request).status();
+  };
+  const std::int64_t least = BytesAtHomeOf(graph);
+  const absl::Status late = refusal_in(least + kMiB, 1e-9);
+  EXPECT_THAT(std::string(late.message()), HasSubstr("the time limit ended the search"));
+  EXPECT_EQ(EndedByOf(late), EndedBy::kClock);
+  EXPECT_EQ(EndedByOf(refusal_in(least + kMiB, 1e6)), EndedBy::kWork);
+  EXPECT_EQ(EndedByOf(refusal_in(least / 2, 1e-9)), EndedBy::kWork);
 }
 
 TEST(BestPolicy, RefusesWrongRequests) {
