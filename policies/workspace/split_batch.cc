@@ -40,7 +40,7 @@ Splits WithDevice(const std::vector<double>& before, const std::vector<DeviceRow
 absl::StatusOr<DeviceSplit> SplitBatch(const WorkspaceCase& question) {
   if (absl::Status status = ValidateWorkspaceCase(question); !status.ok()) return status;
   if (question.kind != WorkspaceKind::kDevices) {
-    return absl::InvalidArgumentError("a question about kernels, expected one about devices");
+    return absl::InvalidArgumentError("the case is of kernels, expected one of devices (\"gpus\")");
   }
   std::vector<double> seconds(static_cast<std::size_t>(question.batch) + 1, kNever);
   seconds[0] = 0;

@@ -190,12 +190,11 @@ TEST_F(Sweep, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "4GiB..8GiB"}),
               HasSubstr("--memory: '4GiB..8GiB' has no step, expected FIRST..LAST/STEP"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--slowdown", "1.1"}),
-              HasSubstr("--slowdown: a limit without a question, expected --smallest-memory or "
-                        "--largest-batch"));
+              HasSubstr("--slowdown: a limit for --smallest-memory or --largest-batch"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB,2GiB", "--timeline", folder_ / "t"}),
               HasSubstr("--timeline: a file for one iteration, expected one memory"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--csv", "--json"}),
-              HasSubstr("--csv: --json prints the points too, expected one of both"));
+              HasSubstr("--csv: --json prints the points too, remove one of the two"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "/dev/stdout", "--json"}),
               HasSubstr("--svg: the drawing goes to standard output"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "x.png"}),

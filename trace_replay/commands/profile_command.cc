@@ -299,7 +299,8 @@ absl::Status CheckKind(const ProfileOptions& options) {
   if (options.merged.empty() == options.graph.empty()) {
     return absl::InvalidArgumentError(
         options.graph.empty() ? "profile: GRAPH is missing, expected a task graph or --merge"
-                              : "--merge: a graph to measure too, expected one of both");
+                              : "--merge: measures nothing, but GRAPH names a graph to measure: "
+                                "remove one of the two");
   }
   if (options.layout != "NCHW" && options.layout != "NHWC") {
     return absl::InvalidArgumentError(

@@ -111,10 +111,10 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
   if (absl::Status status = CheckGraphOptions(app, options); !status.ok()) return status;
   if (app.count("--slowdown") > 0 && !sweep.asks()) {
     return absl::InvalidArgumentError(
-        "--slowdown: a limit without a question, expected --smallest-memory or --largest-batch");
+        "--slowdown: a limit for --smallest-memory or --largest-batch, expected one of these too");
   }
   if (sweep.csv && options.json) {
-    return absl::InvalidArgumentError("--csv: --json prints the points too, expected one of both");
+    return absl::InvalidArgumentError("--csv: --json prints the points too, remove one of the two");
   }
   if (sweep.drawing == "/dev/stdout" && (sweep.csv || options.json)) {
     return absl::InvalidArgumentError(

@@ -284,7 +284,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     method: "compiled" (default), PyTorch's own class, which a C++ compiler makes once for each version of PyTorch, or
         "pluggable", which needs no compiler and has no graphs, no snapshots and no torch.OutOfMemoryError.
     shared_budget: the beginning of the path of a file, as "/dev/shm/tidepool", by which several processes share the budget of each device.
-    Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
+    Other options are those of tidepool_pool_create in c_api.h: initial, memory, remap, ...
 
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
     CUDA device; ValueError for wrong options; ImportError where the method does not work.

@@ -37,9 +37,9 @@ absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
                                                    kLargestAlignment));
   }
   if (IsFixed(buffer) && (buffer.offset < 0 || buffer.offset > kMostBytes - buffer.bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "buffer ", index, ": ", buffer.bytes, " bytes at offset ", buffer.offset,
-        ", expected one of 0 or more, with their end within ", kMostBytes, ", or kAnywhere"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", index, ": ", buffer.bytes, " bytes at offset ", buffer.offset,
+                     ", expected kAnywhere, or an offset from 0 with the end within ", kMostBytes));
   }
   return absl::OkStatus();
 }

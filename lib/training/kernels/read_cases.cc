@@ -227,7 +227,7 @@ absl::Status CheckKeys(const JsonValue& value, WorkspaceKind kind) {
   for (const auto& [key, is_refused] : refused) {
     if (!is_refused || !has(key)) continue;
     return value.Error(absl::StrCat("a case with ", std::string(key),
-                                    ", which its kind does not have, expected none"));
+                                    ", which its kind does not have: remove it"));
   }
   return absl::OkStatus();
 }

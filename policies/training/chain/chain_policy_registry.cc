@@ -35,7 +35,7 @@ std::int64_t EnoughWithLatency(const Chain& chain) {
 constexpr auto kChainPolicies = std::to_array<ChainPolicy>({
     {"greedy", "the first activations of a chain leave", chain_policies::MakeGreedy,
      LeastChainMemory},
-    {"vdnn-ratio", "activations of a chain leave by seconds per byte",
+    {"vdnn-ratio", "activations of a chain leave, most time per byte first",
      chain_policies::MakeVdnnRatio, LeastChainMemory},
     {"tflms", "the first n activations of a chain leave, and come k operations ahead",
      chain_policies::MakeTflms, ChainPeak},

@@ -49,7 +49,7 @@ refused "no policy 'often'" "$folder/graph.json" --convolutions often --store "$
 refused "expected NCHW or NHWC" "$folder/graph.json" --convolutions all --layout CHWN --store "$folder/all.sqlite"
 refused "expected float or half" "$folder/graph.json" --convolutions all --type int8 --store "$folder/all.sqlite"
 refused "no such file" --merge "$folder/none.sqlite" --store "$folder/all.sqlite"
-refused "expected one of both" "$folder/graph.json" --merge "$folder/node.sqlite"
+refused "remove one of the two" "$folder/graph.json" --merge "$folder/node.sqlite"
 refused "expected no --output" "$folder/graph.json" --convolutions all -o "$folder/out.json"
 refused "GRAPH is missing"
 refused "not a database" "$folder/graph.json" --convolutions all --store "$folder/graph.json"

@@ -115,7 +115,7 @@ TEST(ReadCases, RefusesWrongKeys) {
   EXPECT_EQ(ErrorOf(R"([{"kind": "ws"}])"),
             "f:1: kind of a case is the text 'ws', expected wr, wd, shared or hetero");
   EXPECT_EQ(ErrorOf(R"({"kind": "hetero", "B": 1, "gpus": [[[1, 1]]], "policy": "all"})"),
-            "f:1: a case with policy, which its kind does not have, expected none");
+            "f:1: a case with policy, which its kind does not have: remove it");
   EXPECT_EQ(ErrorOf(R"({"B": 1.5})"), "f:1: B of a case is 1.5, expected a whole number");
   EXPECT_EQ(ErrorOf(R"({"B": 65537, "kind": "wr", "M": 1, "table": [[1, 0, 1, 0]]})"),
             "f:1: a batch of 65537, expected 1 to 65536");
