@@ -78,8 +78,9 @@ struct PoolOptions {
   // device, in whole granules. Begin with no file, or one that no pool uses; name one for each
   // device. A pool takes memory as long as the others leave some, and gives it back in Trim, by
   // region too, and at its end, however its process ends. Requests that wait see that within some
-  // 10 ms. But where the device has the memory of a killed process back only later, a request may
-  // be refused, or wait until another pool gives memory back.
+  // 10 ms. The memory of a killed process counts until the system has closed all its files. A
+  // process with other process numbers (a container) cannot see that: it may be refused, or wait
+  // until another pool gives memory back, where the device has the memory back only later.
   std::string shared_budget = {};
   // Addresses are multiples of the alignment, and sizes are rounded up to it: a power of two up to
   // the device's granularity, or up to 512 where memory comes in segments.

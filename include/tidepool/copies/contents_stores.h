@@ -17,7 +17,7 @@ namespace tidepool {
 // store or the process, and a forked child does not have it. The store takes the space of the file
 // before the first byte is copied, where the file system can. InvalidArgument when the folder takes
 // no file. The store's Begin and Put return ResourceExhausted, with the bytes that are needed, when
-// the disk has no room.
+// the disk has no room, and its Get DataLoss when the file has other bytes than were written.
 TIDEPOOL_EXPORT absl::StatusOr<std::unique_ptr<ContentsStore>> MakeFileStore(
     const std::string& folder);
 

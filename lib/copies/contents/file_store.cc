@@ -15,9 +15,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/text/sizes.h"
 #include "lib/copies/contents/block_bytes.h"
+#include "lib/copies/contents/block_sums.h"
 #include "tidepool/copies/contents_stores.h"
 
 namespace tidepool {
@@ -71,10 +73,15 @@ class FileStore final : public ContentsStore {
     return absl::OkStatus();
   }
   absl::Status Put(std::int64_t index, absl::Span<const std::byte> block) override {
+    sums_.Add(block);
     return Transfer(index, block, pwrite, "written");
   }
   absl::Status Get(std::int64_t index, absl::Span<std::byte> block) override {
-    return Transfer(index, block, pread, "read");
+    absl::Status status = Transfer(index, block, pread, "read");
+    if (!status.ok() || sums_.Matches(index, block)) return status;
+    return absl::DataLossError(
+        absl::StrCat(Name(), " has other bytes than were written, between ", index * kBlockBytes,
+                     " and ", index * kBlockBytes + static_cast<std::int64_t>(block.size())));
   }
 
  private:
@@ -100,15 +107,19 @@ class FileStore final : public ContentsStore {
       const auto offset = static_cast<off_t>(index * kBlockBytes) + static_cast<off_t>(ready);
       const ssize_t bytes = call(descriptor_, block.data() + ready, block.size() - ready, offset);
       if (bytes == 0) errno = EIO;  // a file that another process has cut
-      if (bytes == 0 || (bytes < 0 && errno != EINTR)) return Error(done);
+      if (bytes == 0 || (bytes < 0 && errno != EINTR)) {
+        return Error(absl::StrCat(done, " at byte ", offset));
+      }
       if (bytes > 0) ready += static_cast<std::size_t>(bytes);
     }
     return absl::OkStatus();
   }
-  absl::Status Error(const char* done) const {
+  std::string Name() const {
+    return absl::StrCat("a file of ", text::ExactSize(bytes_), " in the folder ", folder_);
+  }
+  absl::Status Error(absl::string_view done) const {
     const int error = errno;
-    const std::string text = absl::StrCat("a file of ", text::ExactSize(bytes_), " in the folder ",
-                                          folder_, " cannot be ", done, ": ", strerror(error));
+    const std::string text = absl::StrCat(Name(), " cannot be ", done, ": ", strerror(error));
     if (!IsFull(error)) return absl::UnavailableError(text);
     return absl::ResourceExhaustedError(
         absl::StrCat(text, " (make room there, or name a folder of another disk)"));
@@ -117,6 +128,7 @@ class FileStore final : public ContentsStore {
   const std::string folder_;
   int descriptor_;
   std::int64_t bytes_ = 0;
+  contents::BlockSums sums_;
 };
 
 constinit locks::Mutex FileStore::list_mutex;

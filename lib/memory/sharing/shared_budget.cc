@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file is read and written, not mapped: a file that another process cuts is then an error, and
-// no signal. Its first byte is locked during a change, by the process: that lock ends with it even
-// where a forked child has the open file. The locks of entries belong to the open file.
+// no signal. All locks belong to open files: a lock of the process would end when any part of it
+// closes the file, and another copy of this library in it would not see that lock. The first byte
+// is locked during a change, by an open file that forked children close: so that lock ends with the
+// process, and the locks of entries with its last child.
 #include "lib/memory/sharing/shared_budget.h"
 
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/text/sizes.h"
+#include "lib/memory/sharing/ending_process.h"
 
 namespace tidepool::sharing {
 namespace {
@@ -51,18 +54,35 @@ bool Lock(int descriptor, int command, std::size_t offset) {
   return Uninterrupted([&] { return fcntl(descriptor, command, &lock); }) == 0;
 }
 
-void Unlock(int descriptor, int command, std::size_t offset) {
+void Unlock(int descriptor, std::size_t offset) {
   struct flock lock = ByteAt(F_UNLCK, offset);
-  fcntl(descriptor, command, &lock);
+  fcntl(descriptor, F_OFD_SETLK, &lock);
+}
+
+// Whether another open file locks a byte. True where the system does not tell.
+bool IsLocked(int descriptor, std::size_t offset) {
+  struct flock lock = ByteAt(F_WRLCK, offset);
+  return fcntl(descriptor, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+int Open(const std::string& path, int flags) {
+  return open(path.c_str(), O_RDWR | O_CLOEXEC | flags, 0600);
+}
+
+bool AreOneFile(int one, int other) {
+  struct stat first = {};
+  struct stat second = {};
+  return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 // The lock of the file for a scope.
 class FileLock {
  public:
   explicit FileLock(int descriptor)
-      : descriptor_(descriptor), is_held_(Lock(descriptor, F_SETLKW, 0)) {}
+      : descriptor_(descriptor), is_held_(Lock(descriptor, F_OFD_SETLKW, 0)) {}
   ~FileLock() {
-    if (is_held_) Unlock(descriptor_, F_SETLK, 0);
+    if (is_held_) Unlock(descriptor_, 0);
   }
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
@@ -108,28 +128,47 @@ struct SharedBudget::Table {
   }
 };
 
-SharedBudget::SharedBudget(std::string path, int descriptor)
-    : path_(std::move(path)), descriptor_(descriptor), process_(getpid()) {}
+SharedBudget::SharedBudget(std::string path) : path_(std::move(path)), process_(getpid()) {}
+
+void SharedBudget::BeginFork() { mutex_.Lock(); }
+
+void SharedBudget::EndForkInParent() { mutex_.Unlock(); }
+
+void SharedBudget::EndForkInChild() {
+  mutex_.AssertHeld();
+  for (SharedBudget* const budget : Budgets()) close(std::exchange(budget->lock_file_, -1));
+  new (&mutex_) locks::Mutex;
+}
+
+std::set<SharedBudget*>& SharedBudget::Budgets() {
+  static auto& budgets = *new std::set<SharedBudget*>();
+  return budgets;
+}
 
 absl::StatusOr<std::unique_ptr<SharedBudget>> SharedBudget::Join(std::string path,
                                                                  std::int64_t bytes) {
-  static const int watches_forks =
-      pthread_atfork(nullptr, nullptr, [] { new (&mutex_) locks::Mutex; });
+  static const int watches_forks = pthread_atfork(BeginFork, EndForkInParent, EndForkInChild);
   if (watches_forks != 0) return absl::InternalError("a shared budget cannot watch forks");
-  int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  // In folders for all users the system refuses O_CREAT for the file of another user.
-  if (descriptor < 0 && errno == ENOENT) {
-    descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  }
-  const int error = errno;
-  std::unique_ptr<SharedBudget> budget(new SharedBudget(std::move(path), descriptor));
-  if (descriptor < 0) return budget->SystemError(error, "opened for reading and writing");
-  absl::Status status = budget->Change([&](Table& table) { return budget->Enter(table, bytes); });
+  std::unique_ptr<SharedBudget> budget(new SharedBudget(std::move(path)));
+  absl::Status status = budget->OpenFiles();
+  if (!status.ok()) return status;
+  status = budget->Change([&](Table& table) { return budget->Enter(table, bytes); });
   if (!status.ok()) return status;
   return budget;
 }
 
-// A child's copy of the descriptor shares the locks, so they end only by Unlock.
+absl::Status SharedBudget::OpenFiles() {
+  const locks::MutexLock lock(&mutex_);
+  descriptor_ = Open(path_, 0);
+  // In folders for all users the system refuses O_CREAT for the file of another user.
+  if (descriptor_ < 0 && errno == ENOENT) descriptor_ = Open(path_, O_CREAT);
+  if (descriptor_ >= 0) lock_file_ = Open(path_, 0);
+  if (lock_file_ < 0) return SystemError(errno, "opened for reading and writing");
+  Budgets().insert(this);
+  return AreOneFile(descriptor_, lock_file_) ? absl::OkStatus() : CutError();
+}
+
+// A child's copy of the descriptor shares the lock of the entry, so it ends only by Unlock.
 SharedBudget::~SharedBudget() {
   bool holds_memory = false;
   if (own_ != kMostPools) {
@@ -138,11 +177,13 @@ SharedBudget::~SharedBudget() {
       holds_memory = own.bytes > 0;
       if (holds_memory) return absl::OkStatus();
       own = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = own.wants};
-      Unlock(descriptor_, F_OFD_SETLK, Table::OffsetOf(own_));
+      Unlock(descriptor_, Table::OffsetOf(own_));
       return absl::OkStatus();
     }).IgnoreError();
   }
   const locks::MutexLock lock(&mutex_);
+  Budgets().erase(this);
+  if (lock_file_ >= 0) close(lock_file_);
   if (descriptor_ >= 0 && !holds_memory) close(descriptor_);
 }
 
@@ -233,7 +274,7 @@ absl::Status SharedBudget::Change(absl::FunctionRef<absl::Status(Table&)> change
                                                       ": a forked child makes a pool of its own"));
   }
   const locks::MutexLock lock(&mutex_);
-  const FileLock file(descriptor_);
+  const FileLock file(lock_file_);
   if (!file.is_held()) return SystemError(errno, "locked");
   Table before = {};
   if (absl::Status status = ReadOrMake(before); !status.ok()) return status;
@@ -289,6 +330,10 @@ absl::Status SharedBudget::Check(const Table& table, std::int64_t bytes) const {
 }
 
 absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
+  for (std::size_t i = 0; i < kMostPools; ++i) {
+    const bool is_free = table.entries[i].process == 0;
+    if (is_free && IsLocked(descriptor_, Table::OffsetOf(i))) return CutError();
+  }
   const bool is_used =
       std::ranges::any_of(table.entries, [](const Entry& entry) { return entry.process != 0; });
   if (is_used && table.head.limit_bytes != bytes) {
@@ -304,9 +349,7 @@ absl::Status SharedBudget::Enter(Table& table, std::int64_t bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(kMostPools, " pools share the budget of ",
                                                      path_, ", expected fewer: use another file"));
   }
-  if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) {
-    return errno == EAGAIN || errno == EACCES ? CutError() : SystemError(errno, "locked");
-  }
+  if (!Lock(descriptor_, F_OFD_SETLK, Table::OffsetOf(index))) return SystemError(errno, "locked");
   own_ = index;
   table.head.limit_bytes = bytes;
   table.entries[own_].process = process_;
@@ -321,8 +364,7 @@ void SharedBudget::ForgetEnded(Table& table) const {
   for (std::size_t i = 0; i < kMostPools; ++i) {
     Entry& entry = table.entries[i];
     if (i == own_ || entry.process == 0) continue;
-    struct flock lock = ByteAt(F_WRLCK, Table::OffsetOf(i));
-    if (fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
+    if (IsLocked(descriptor_, Table::OffsetOf(i)) || IsEnding(entry.process)) continue;
     if (entry.bytes > 0) ++table.head.changes;
     entry = {.process = 0, .bytes = 0, .wanted_bytes = 0, .wants = entry.wants};
   }
@@ -353,9 +395,10 @@ std::string SharedBudget::HoldersIn(const Table& table) const {
   for (std::size_t i = 0; i < kMostPools; ++i) {
     const Entry& entry = table.entries[i];
     if (entry.process == 0) continue;
+    const bool lives = i == own_ || IsLocked(descriptor_, Table::OffsetOf(i));
     absl::StrAppend(&text, text.empty() ? "" : ", ",
-                    i == own_ ? "this pool" : absl::StrCat("process ", entry.process), " holds ",
-                    ExactSize(entry.bytes));
+                    i == own_ ? "this pool" : absl::StrCat("process ", entry.process),
+                    lives ? "" : ", which is ending,", " holds ", ExactSize(entry.bytes));
   }
   return text;
 }

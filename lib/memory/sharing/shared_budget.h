@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -69,7 +70,16 @@ class SharedBudget {
   struct Entry;
   struct Table;
 
-  SharedBudget(std::string path, int descriptor);
+  explicit SharedBudget(std::string path);
+
+  absl::Status OpenFiles();
+  // A fork waits for the changes of other threads, and the child closes the lock files.
+  static void BeginFork() ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex_);
+  static void EndForkInParent() ABSL_UNLOCK_FUNCTION(mutex_);
+  static void EndForkInChild();
+  // Returns the budgets of the process. They have no destructor: programs may use pools until
+  // their very end.
+  static std::set<SharedBudget*>& Budgets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Reads the file under its lock, takes ended processes out, calls `change`, and writes the file.
   absl::Status Change(absl::FunctionRef<absl::Status(Table&)> change) const;
@@ -87,11 +97,12 @@ class SharedBudget {
   absl::Status SystemError(int error, const char* done) const;
 
   const std::string path_;
-  const int descriptor_;
+  int descriptor_ = -1;
+  int lock_file_ = -1;  // the same file, for the lock of changes; -1 in a forked child
   const pid_t process_;
   std::size_t own_ = kMostPools;  // the entry of this pool
-  // One for all budgets of the process: to close any descriptor of a file ends the lock of a change
-  // that another thread makes by the same file. A forked child has a new one.
+  // One for all budgets of the process, so that a fork comes between their changes. A forked child
+  // has a new one.
   static locks::Mutex mutex_;
   std::array<std::uint64_t, kMostPools> seen_wants_ ABSL_GUARDED_BY(mutex_) = {};
   mutable std::uint64_t own_changes_ ABSL_GUARDED_BY(mutex_) = 0;

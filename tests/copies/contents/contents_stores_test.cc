@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <system_error>
@@ -69,6 +70,24 @@ std::int64_t CountOpenIn(const std::string& folder) {
   return count;
 }
 
+// Returns a path of the open file of this process in a folder.
+std::string PathOfFileIn(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    if (std::filesystem::read_symlink(entry.path(), ignored).string().starts_with(folder)) {
+      return entry.path();
+    }
+  }
+  return "";
+}
+
+void Overwrite(const std::string& folder, std::size_t offset, std::byte byte) {
+  std::fstream file(PathOfFileIn(folder), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.put(static_cast<char>(byte));
+  EXPECT_TRUE(file.flush());
+}
+
 // A child that has the file open too would keep its space on the disk.
 TEST(FileStoreTest, AForkedChildHasNoPartOfTheFile) {
   const std::string folder = NewFolder();
@@ -96,6 +115,30 @@ TEST(FileStoreTest, KeepsBlocksInAFileWithoutAName) {
   ExpectKept(*store);
   EXPECT_EQ(store->held_bytes(), 2 * store->block_bytes() + 777);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
+}
+
+// A disk, or another process, may change or cut the file.
+TEST(FileStoreTest, RefusesOtherBytesThanWereWritten) {
+  const std::string folder = NewFolder();
+  const auto store = MakeFileStore(folder).value();
+  const std::vector<std::byte> contents = Contents(store->block_bytes() + 777);
+  ASSERT_TRUE(store->Begin(static_cast<std::int64_t>(contents.size())).ok());
+  for (std::int64_t i = 0; i < 2; ++i) ASSERT_TRUE(store->Put(i, Block(*store, contents, i)).ok());
+  std::vector<std::byte> last(777);
+  for (const std::size_t at : {0, 31, 32, 775, 776}) {
+    const std::size_t offset = contents.size() - 777 + at;
+    Overwrite(folder, offset, contents[offset] ^ std::byte{1});
+    const absl::Status refused = store->Get(1, absl::MakeSpan(last));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("a file of 4.0 MiB (4195081 bytes) in the folder " + folder +
+                          " has other bytes than were written, between 4194304 and 4195081"));
+    Overwrite(folder, offset, contents[offset]);
+    EXPECT_TRUE(store->Get(1, absl::MakeSpan(last)).ok());
+  }
+  std::filesystem::resize_file(PathOfFileIn(folder), contents.size() - 1);
+  EXPECT_THAT(std::string(store->Get(1, absl::MakeSpan(last)).message()),
+              HasSubstr("cannot be read at byte 4195080: "));
 }
 
 TEST(FileStoreTest, RefusesFoldersThatTakeNoFile) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/memory/sharing/ending_process.h"
 #include "tests/support/sizes.h"
 #include "tests/support/temporary_files.h"
 
@@ -144,6 +146,57 @@ TEST_F(SharedBudgetTest, TheBudgetOfKilledProcessesAloneIsReplaced) {
   own->GiveBack(4 * kMiB);
 }
 
+// Closes all files of this process but one and the standard ones.
+void CloseFilesBut(int kept) {
+  for (int file = 3; file < 1024; ++file) {
+    if (file != kept) close(file);
+  }
+}
+
+// Returns whether the first thread of a process has ended.
+bool HasMainEnded(pid_t process) {
+  std::ifstream file(absl::StrCat("/proc/", process, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  return text.find(") Z ") != text.npos;
+}
+
+// Its driver may still have to give the memory back. Here the other thread takes the part of the
+// system: the locks have ended, and the process has not.
+TEST_F(SharedBudgetTest, AKilledProcessCountsUntilItHasEnded) {
+  int told[2];
+  ASSERT_EQ(pipe(told), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Join().release()->Charge(6 * kMiB).IgnoreError();
+    std::thread([] { pause(); }).detach();
+    static_cast<void>(write(told[1], "x", 1));
+    CloseFilesBut(told[1]);
+    syscall(SYS_exit, 0);  // this thread alone
+  }
+  const auto own = Join();
+  char byte = 0;
+  ASSERT_EQ(read(told[0], &byte, 1), 1);
+  while (!HasMainEnded(child)) std::this_thread::yield();
+  const auto before = own->ReadOthers();
+  EXPECT_TRUE(before.hold_memory);
+  EXPECT_THAT(own->Charge(4 * kMiB).ToString(),
+              HasSubstr(absl::StrCat("process ", child, ", which is ending, holds 6.0 MiB")));
+  Kill(child);
+  EXPECT_GT(own->ReadOthers().changes, before.changes);
+  EXPECT_TRUE(own->Charge(kBudget).ok());
+  own->GiveBack(kBudget);
+  for (const int file : told) close(file);
+}
+
+// Other pools may know the process by another number.
+TEST_F(SharedBudgetTest, AProcessThatIsNotFoundCountsNoMore) {
+  const pid_t child = ForkAndSleep([&] { Join().release()->Charge(6 * kMiB).IgnoreError(); });
+  Kill(child);
+  EXPECT_FALSE(IsEnding(child));
+  EXPECT_FALSE(IsEnding(getpid()));
+}
+
 // A child that ends runs destructors, too.
 TEST_F(SharedBudgetTest, AForkedChildChangesNothing) {
   auto own = Join();
@@ -188,15 +241,17 @@ TEST_F(SharedBudgetTest, AChildThatOutlivesItsParentKeepsThePart) {
   close(grandchild[1]);
 }
 
-// Whether a process has locked the first byte of a file.
-bool IsLocked(int file) {
+// Returns the lock of the first byte of a file.
+struct flock LockOfChange(int file) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
   lock.l_len = 1;
   EXPECT_EQ(fcntl(file, F_OFD_GETLK, &lock), 0);
-  return lock.l_type != F_UNLCK;
+  return lock;
 }
+
+bool IsLocked(int file) { return LockOfChange(file).l_type != F_UNLCK; }
 
 // Stops a process where it has locked the first byte of a file.
 void StopInChange(pid_t process, int file) {
@@ -234,6 +289,22 @@ TEST_F(SharedBudgetTest, AProcessKilledInAChangeLeavesNoLockToItsChild) {
   EXPECT_FALSE(IsLocked(file));
   kill(child, SIGKILL);
   for (const int descriptor : {file, childs[0], childs[1]}) close(descriptor);
+}
+
+// A lock of the process would end in the middle of a change when a reader of the file in it, or
+// another copy of the library, closes the file.
+TEST_F(SharedBudgetTest, AnOpenFileHasTheLockOfAChange) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto budget = Join();
+    for (;;) budget->ReadOthers();
+  }
+  while (!std::filesystem::exists(path_)) std::this_thread::yield();
+  const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC);
+  StopInChange(child, file);
+  EXPECT_EQ(LockOfChange(file).l_pid, -1);
+  Kill(child);
+  close(file);
 }
 
 // Memory that the device did not take back is still there.
@@ -385,20 +456,19 @@ TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasRemovedOrCut) {
   other->GiveBack(kMiB);
 }
 
-// Another pool could make the file again.
-TEST_F(SharedBudgetTest, RefusesGrowthAfterTheFileWasCutAndMadeAnew) {
+// Another pool would make the file again, and have all of the budget.
+TEST_F(SharedBudgetTest, RefusesPoolsAfterTheFileWasCut) {
   auto first = Join();
-  const auto own = Join();
+  auto own = Join();
   ASSERT_TRUE(own->Charge(6 * kMiB).ok());
   std::filesystem::resize_file(path_, 0);
-  EXPECT_THAT(ErrorOfJoin(), HasSubstr("was removed or cut"));  // its entry is locked
+  EXPECT_THAT(ErrorOfJoin(), HasSubstr("was removed or cut"));  // their entries are locked
   first.reset();
-  const auto next = Join();
-  EXPECT_TRUE(next->Charge(kBudget).ok());
+  EXPECT_THAT(ErrorOfJoin(), HasSubstr("was removed or cut"));
   own->GiveBack(6 * kMiB);
   EXPECT_THAT(own->Charge(kMiB).ToString(), HasSubstr("was removed or cut"));
-  EXPECT_FALSE(next->Charge(1).ok());  // the others changed nothing of it
-  next->GiveBack(kBudget);
+  own.reset();
+  EXPECT_NE(Join(), nullptr);
 }
 
 // A count of all charged bytes that processes share.
@@ -418,7 +488,7 @@ class Total {
   std::atomic<std::int64_t>* const bytes_;
 };
 
-// Returns whether no charge exceeded the budget, and some were served and some refused.
+// Returns whether no charge exceeded the budget or failed, and some were served and some refused.
 bool Play(SharedBudget& budget, Total& total, unsigned seed) {
   std::int64_t held = 0;
   bool is_within = true;
@@ -427,11 +497,12 @@ bool Play(SharedBudget& budget, Total& total, unsigned seed) {
   while (served < 2000 || refused == 0) {
     seed = seed * 1664525 + 1013904223;
     const std::int64_t bytes = (1 + (seed >> 20) % 4) * kMiB;
-    if (budget.Charge(bytes).ok()) {
+    if (const absl::Status status = budget.Charge(bytes); status.ok()) {
       ++served;
       held += bytes;
       is_within = total.Add(bytes) && is_within;
     } else {
+      is_within = absl::IsResourceExhausted(status) && is_within;
       ++refused;
       total.Add(-held);
       budget.GiveBack(std::exchange(held, 0));
@@ -465,6 +536,40 @@ TEST_F(SharedBudgetTest, ThreadsAndProcessesNeverExceedIt) {
   }
   EXPECT_TRUE(own->Charge(kBudget).ok());  // nothing was lost
   own->GiveBack(kBudget);
+}
+
+// Where threads of both processes wait for each other's locks, the system refuses one, as if none
+// of them could go on.
+TEST_F(SharedBudgetTest, LocksOfOtherFilesRefuseNoChange) {
+  Total total;
+  const std::string other = TemporaryFile("other");
+  const int file = open(other.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto budget = Join();
+    bool is_within = true;
+    for (unsigned seed = 1; seed <= 2; ++seed) {
+      while (lockf(file, F_LOCK, 1) != 0) continue;
+      is_within = Play(*budget, total, seed) && is_within;
+      is_within = lockf(file, F_ULOCK, 1) == 0 && is_within;
+    }
+    _exit(is_within ? 0 : 1);
+  }
+  const auto own = Join();
+  std::atomic<bool> has_ended = false;
+  std::jthread locker([&] {
+    while (!has_ended) {
+      if (lockf(file, F_LOCK, 1) == 0) static_cast<void>(lockf(file, F_ULOCK, 1));
+    }
+  });
+  for (unsigned seed = 3; seed <= 4; ++seed) EXPECT_TRUE(Play(*own, total, seed));
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  has_ended = true;
+  locker.join();
+  close(file);
+  std::filesystem::remove(other);
 }
 
 }  // namespace
