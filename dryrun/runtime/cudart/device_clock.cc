@@ -4,12 +4,25 @@
 #include <algorithm>
 
 namespace tidepool::cudart_host {
+namespace {
+
+// PyTorch's time for an operator in the host, in nanoseconds.
+constexpr std::int64_t kHostLaunch = 10'000;
+
+}  // namespace
 
 void DeviceClock::Run(Engine engine, std::uint64_t stream, StreamKind kind,
                       std::int64_t nanoseconds) {
   const locks::MutexLock lock(&mutex_);
   std::int64_t& end = TurnOf(stream, kind);
   end = RunLocked(engine, end, nanoseconds);
+  if (engine == Engine::kKernels) LaunchLocked(end);
+}
+
+void DeviceClock::LaunchLocked(std::int64_t end) {
+  std::int64_t& oldest = kernels_[static_cast<std::size_t>(launches_++) % kLaunchesAhead];
+  launch_ = std::max(std::max(launch_, host_) + kHostLaunch, oldest);
+  oldest = end;
 }
 
 std::int64_t DeviceClock::RunAfter(Engine engine, std::int64_t begin, std::int64_t nanoseconds) {
@@ -47,6 +60,16 @@ void DeviceClock::Wait(std::uint64_t stream, StreamKind kind, std::int64_t until
 void DeviceClock::WaitOnHost(std::int64_t until) {
   const locks::MutexLock lock(&mutex_);
   host_ = std::max(host_, until);
+}
+
+bool DeviceClock::HasEndedForHost(std::int64_t until) const {
+  const locks::MutexLock lock(&mutex_);
+  return until <= std::max(launch_, host_);
+}
+
+std::int64_t DeviceClock::launches() const {
+  const locks::MutexLock lock(&mutex_);
+  return launches_;
 }
 
 void DeviceClock::DestroyStream(std::uint64_t stream, StreamKind kind) {

@@ -5,6 +5,9 @@
 // libraries that passes between devices. The work of an engine
 // runs one after the other, after the earlier work of its stream, and after all that the stream or
 // the host waited for before. Nothing waits for these times.
+//
+// The host is taken to launch kernels faster than the device runs them, as programs do that train
+// on a GPU, however long the launches take here.
 #ifndef TIDEPOOL_DRYRUN_RUNTIME_CUDART_DEVICE_CLOCK_H_
 #define TIDEPOOL_DRYRUN_RUNTIME_CUDART_DEVICE_CLOCK_H_
 
@@ -40,6 +43,12 @@ class DeviceClock {
   void WaitOnHost(std::int64_t until);
   void DestroyStream(std::uint64_t stream, StreamKind kind);
 
+  // Returns whether work that ends at a time has ended for the host, which launches kernels
+  // meanwhile.
+  bool HasEndedForHost(std::int64_t until) const;
+  // Returns the number of kernels so far.
+  std::int64_t launches() const;
+
   // Returns when all work so far ends.
   std::int64_t end() const;
   // Returns the sum of the times of all work so far.
@@ -47,6 +56,7 @@ class DeviceClock {
 
  private:
   static constexpr std::size_t kEngines = 4;
+  static constexpr std::size_t kLaunchesAhead = 1024;  // the next one waits, as with CUDA
 
   struct OfStream {
     StreamKind kind = StreamKind::kBlocking;
@@ -55,6 +65,7 @@ class DeviceClock {
 
   std::int64_t RunLocked(Engine engine, std::int64_t begin, std::int64_t nanoseconds)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LaunchLocked(std::int64_t end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::int64_t& TurnOf(std::uint64_t stream, StreamKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable locks::Mutex mutex_;
@@ -65,6 +76,10 @@ class DeviceClock {
   // The end of the work of blocking streams that were destroyed.
   std::int64_t destroyed_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t host_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t launch_ ABSL_GUARDED_BY(mutex_) = 0;  // the time of the host's last launch
+  std::int64_t launches_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The ends of the last kernels in a ring.
+  std::array<std::int64_t, kLaunchesAhead> kernels_ ABSL_GUARDED_BY(mutex_) = {};
   std::int64_t end_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t sum_ ABSL_GUARDED_BY(mutex_) = 0;
 };

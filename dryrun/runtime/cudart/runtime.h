@@ -57,6 +57,10 @@ struct Recorded {
   std::shared_ptr<StandInDevice> device;
   Event event;
   std::int64_t assumed_ns = 0;  // when the work before it ends, on the clock of the device
+  // How often PyTorch's watchdog asked for its end since the last launch, of this number. Guarded
+  // by the event's mutex.
+  int questions = 0;
+  std::int64_t launches = 0;
 };
 
 struct EventState {

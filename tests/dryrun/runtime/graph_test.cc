@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Captures and graphs of the stand-in, by CUDA's rules.
+#include <pthread.h>
+
 #include <array>
 #include <atomic>
 #include <thread>
@@ -370,6 +372,51 @@ TEST_F(KernelTest, TakeTheirTimeInTheirStream) {
   float milliseconds = 0;
   ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
   EXPECT_GE(milliseconds, 2 * kNanoseconds / 1e6F) << "never less than their time";
+}
+
+// PyTorch's watchdog lets go of the tensors of a collective that has ended.
+TEST_F(KernelTest, EndForTheWatchdogAsOnADeviceThatTheHostIsAheadOf) {
+  constexpr int kAhead = 1024;
+  constexpr int kPatience = 10;
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e12;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  static const char kKernel = 0;
+  const cudaStream_t stream = NewStream();
+  const cudaEvent_t event = NewEvent();
+  const auto launch = [&](unsigned blocks) {  // a block takes 16 ns
+    ASSERT_EQ(cudaLaunchKernel(&kKernel, dim3(blocks), dim3(1000), nullptr, 0, stream),
+              cudaSuccess);
+  };
+  const auto ask = [&](const char* name) {
+    cudaError_t answer = cudaErrorUnknown;
+    std::thread([&] {
+      ASSERT_EQ(pthread_setname_np(pthread_self(), name), 0);
+      answer = cudaEventQuery(event);
+    }).join();
+    return answer;
+  };
+  const auto record = [&] {
+    launch(100'000'000);
+    ASSERT_EQ(cudaEventRecord(event, stream), cudaSuccess);
+    while (cudaEventQuery(event) == cudaErrorNotReady) std::this_thread::yield();
+  };
+  record();
+  EXPECT_EQ(ask("pt_nccl_watchdg"), cudaErrorNotReady);
+  EXPECT_EQ(ask("other"), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(ask("pt_nccl_watchdg"), cudaSuccess) << "the host waited";
+  record();
+  for (int i = 1; i < kAhead; ++i) {
+    launch(1);
+    ASSERT_EQ(ask("pt_nccl_watchdg"), cudaErrorNotReady) << i;
+  }
+  launch(1);
+  EXPECT_EQ(ask("pt_nccl_watchdg"), cudaSuccess) << "no host is further ahead";
+  record();
+  for (int i = 0; i < kPatience; ++i) ASSERT_EQ(ask("pt_nccl_watchdg"), cudaErrorNotReady) << i;
+  EXPECT_EQ(ask("pt_nccl_watchdg"), cudaSuccess) << "the host does something else";
 }
 
 TEST_F(KernelTest, TakeAnAssumedTimeOnTheClockOfEvents) {

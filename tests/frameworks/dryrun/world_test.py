@@ -110,6 +110,14 @@ class WorldTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertEqual(json.loads(done.stdout)["out_of_memory"], {"bytes": 240 << 20, "frame": f"{command[1]}:6"})
 
+    # The stand-in for the runtime knows PyTorch's watchdog by its name.
+    def test_the_watchdog_has_its_name(self):
+        lines = ("import glob, pathlib\n"
+                 "dist.init_process_group('nccl')\n"
+                 "dist.all_reduce(torch.zeros(1, device='cuda'))\n"
+                 "while 'pt_nccl_watchdg\\n' not in [pathlib.Path(path).read_text() for path in glob.glob('/proc/self/task/*/comm')]: pass\n")
+        answer("--steps", "0", "--world", "2", "--rank", "0", "--", *self.program(lines))
+
     # PyTorch's watchdog keeps the tensors of a collective for up to 0.1 s after its end, unless calls wait for it themselves.
     @unittest.mock.patch.dict(os.environ, TORCH_NCCL_BLOCKING_WAIT="1")
     def compare_with_all(self, size, first, second):
