@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/frames.h"
 #include "tidepool/trace/trace_files.h"
 #include "trace_replay/caller.h"
@@ -180,7 +181,7 @@ std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
   std::int64_t earlier = 0;
   for (std::int64_t i = 0; i < trace.earlier_allocations; ++i) {
     const std::int64_t bytes = trace.allocations[static_cast<std::size_t>(i)].bytes;
-    earlier += (bytes + measured.alignment - 1) & -measured.alignment;
+    earlier += AlignUp(bytes, measured.alignment);
   }
   std::vector<std::string> notes;
   if (earlier > 0) {

@@ -17,6 +17,7 @@
 #include "bindings/support/option_string.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "lib/base/arithmetic.h"
 #include "lib/memory/device/owned.h"
 #include "tidepool/log.h"
 
@@ -208,8 +209,8 @@ absl::StatusOr<void*> CPool::AllocateFor(std::size_t owner, std::size_t bytes, v
   if (absl::Status status = owners_.Check(owner); !status.ok()) return status;
   absl::StatusOr<void*> address = Allocate(bytes, native, hint);
   if (!address.ok() || *address == nullptr) return address;
-  const auto alignment = static_cast<std::size_t>(settings_.alignment);
-  owners_.Allocated(*address, {owner, (bytes + alignment - 1) & ~(alignment - 1)});
+  const std::int64_t taken = AlignUp(static_cast<std::int64_t>(bytes), settings_.alignment);
+  owners_.Allocated(*address, {owner, static_cast<std::size_t>(taken)});
   return address;
 }
 

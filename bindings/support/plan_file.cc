@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -19,7 +20,7 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> ReadPoolPlan(const std::str
   std::int64_t height = 0;
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
     PlanBuffer& buffer = problem.buffers[i];
-    buffer.bytes = (buffer.bytes + alignment - 1) & -alignment;
+    buffer.bytes = AlignUp(buffer.bytes, alignment);
     buffer.alignment = alignment;
     height = std::max(height, file->offsets[i] + buffer.bytes);
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/frames.h"
 #include "trace_replay/side_by_side.h"
 
@@ -28,8 +29,7 @@ absl::Status Explain(const MeasuredTrace& measured, const std::vector<CategoryRu
   const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(trace, answer.event);
   if (!live.ok()) return live.status();
   for (const std::uint32_t number : *live) {
-    answer.live_bytes +=
-        (trace.allocations[number].bytes + measured.alignment - 1) & -measured.alignment;
+    answer.live_bytes += AlignUp(trace.allocations[number].bytes, measured.alignment);
   }
   answer.by_frame = BytesByFrame(trace, *live, measured.alignment);
   answer.by_category = BytesByCategory(trace, Categorize(trace, rules), *live, measured.alignment);

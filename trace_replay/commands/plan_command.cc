@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/phases.h"
 #include "tidepool/trace/region_needs.h"
 #include "tidepool/trace/trace_plan.h"
@@ -276,8 +277,7 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
     capacity = options.capacity;
     if (!trace.allocations.empty()) {
       const std::size_t largest = Largest(trace);
-      const std::int64_t bytes =
-          (trace.allocations[largest].bytes + measured->alignment - 1) & -measured->alignment;
+      const std::int64_t bytes = AlignUp(trace.allocations[largest].bytes, measured->alignment);
       if (bytes > *capacity) return PrintTooLarge(options, *measured, largest, bytes);
     }
   }

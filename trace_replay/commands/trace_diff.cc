@@ -12,6 +12,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/composition.h"
 #include "trace_replay/text.h"
 
@@ -58,7 +59,7 @@ absl::StatusOr<std::map<std::int64_t, std::int64_t>> CountsBySize(const Measured
   if (!live.ok()) return live.status();
   for (const std::uint32_t number : *live) {
     const std::int64_t bytes = measured.trace->allocations[number].bytes;
-    ++counts[(bytes + measured.alignment - 1) & -measured.alignment];
+    ++counts[AlignUp(bytes, measured.alignment)];
   }
   return counts;
 }

@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/host_device.h"
 #include "tidepool/recorder.h"
 #include "trace_replay/replay/available_memory.h"
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(std::int64_t pool_bytes,
   HostDeviceOptions options;
   if (remap) options.granularity = kGpuGranularity;
   options.granularity = std::max(options.granularity, alignment);
-  options.memory_bytes = (pool_bytes + options.granularity - 1) & -options.granularity;
+  options.memory_bytes = AlignUp(pool_bytes, options.granularity);
   return HostDevice::Create(options);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/planned_placement.h"
 #include "trace_replay/text.h"
 
@@ -32,7 +33,7 @@ MarkedIterations FindMarked(const Trace& trace, std::int64_t alignment) {
       ++found.count;
     } else if (event.kind == TraceEvent::Kind::kAllocate) {
       const std::int64_t bytes = trace.allocations[event.index].bytes;
-      signature = PlacementPlan::Extend(signature, (bytes + alignment - 1) & -alignment);
+      signature = PlacementPlan::Extend(signature, AlignUp(bytes, alignment));
     }
   }
   end();

@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/memory/device/owned.h"
 #include "trace_replay/caller.h"
 #include "trace_replay/replay/contents_check.h"
@@ -217,7 +218,7 @@ void LiveReplayer::CountRefused(std::size_t at, std::int64_t bytes, const Pool& 
   if (++placement.refused > 1) return;
   const std::int64_t alignment = options_.pool.alignment;
   placement.first_refused_event = static_cast<std::int64_t>(at);
-  placement.first_refused_bytes = (bytes + alignment - 1) & -alignment;
+  placement.first_refused_bytes = AlignUp(bytes, alignment);
   placement.largest_free_bytes = pool.Stats().largest_hole_bytes;
 }
 

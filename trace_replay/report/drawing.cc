@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/composition.h"
 #include "trace_replay/report/map_paths.h"
 #include "trace_replay/report/markup.h"
@@ -135,7 +136,7 @@ class Drawing {
   }
 
   std::int64_t Aligned(std::int64_t bytes) const {
-    return (bytes + figures_.measured.alignment - 1) & -figures_.measured.alignment;
+    return AlignUp(bytes, figures_.measured.alignment);
   }
 
   void WriteMarks() {

@@ -25,6 +25,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/locks/mutex.h"
 #include "lib/base/locks/thread.h"
 #include "lib/copies/pipeline/compressed_space.h"
@@ -202,7 +203,7 @@ absl::Status CompressionPipelineImpl::SetGate(Transfer& transfer, Stream after) 
 
 std::int64_t CompressionPipelineImpl::ChunkBytes(std::int64_t bytes) const {
   const std::int64_t parts = std::int64_t{options_.chunk_fraction} * options_.threads;
-  const std::int64_t chunk = (bytes / parts + kChunkAlignment - 1) & -kChunkAlignment;
+  const std::int64_t chunk = AlignUp(bytes / parts, kChunkAlignment);
   return std::max(chunk, kLeastChunkBytes);
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/blocks/block_map.h"
 #include "tidepool/placement.h"
 
@@ -29,9 +30,7 @@ class Arena {
         policy_is_stateful_(policy.IsStateful()) {}
 
   // Returns the size of the block that serves `bytes`.
-  std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + blocks_.alignment() - 1) & -blocks_.alignment();
-  }
+  std::int64_t Rounded(std::int64_t bytes) const { return AlignUp(bytes, blocks_.alignment()); }
 
   // Places 0 < `bytes` <= MaxArenaBytes(alignment). Returns kNoBlock, and changes nothing, when no
   // block fits.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pinned/host_memory.h"
 #include "lib/memory/pinned/pinned_pool_impl.h"
@@ -36,7 +37,7 @@ absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
       return absl::ResourceExhaustedError(
           absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks"));
     }
-    const std::int64_t missing = (bytes - regions_.held_bytes() + page - 1) & -page;
+    const std::int64_t missing = AlignUp(bytes - regions_.held_bytes(), page);
     const std::int64_t wanted = std::min(missing, options_.most_region_bytes);
     const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted);
     if (!block.ok()) return block.status();
@@ -48,7 +49,7 @@ bool PinnedPoolImpl::MayGrow(std::int64_t bytes) {
   growth_error_.clear();
   if (options_.may_grow) return true;
   const std::int64_t page = PageBytes(options_.pages);
-  const std::int64_t needed = (bytes + page - 1) & -page;
+  const std::int64_t needed = AlignUp(bytes, page);
   if (needed <= options_.max_bytes - regions_.held_bytes()) {
     growth_error_ =
         "an allocation may not grow it; set may_grow, or call Reserve when pinning does no harm";
@@ -59,7 +60,7 @@ bool PinnedPoolImpl::MayGrow(std::int64_t bytes) {
 absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
   if (!MayGrow(bytes)) return Placement::None();
   const std::int64_t page = PageBytes(options_.pages);
-  const std::int64_t needed = (bytes + page - 1) & -page;
+  const std::int64_t needed = AlignUp(bytes, page);
   if (!arena_.blocks().HasNames(2)) {
     growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
     return Placement::None();

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/locks/mutex.h"
 
 namespace tidepool {
@@ -135,8 +136,7 @@ absl::StatusOr<std::unique_ptr<StagingRing>> StagingRing::Create(
     return absl::InvalidArgumentError(
         absl::StrCat("slot_bytes ", options.slot_bytes, ", expected 1 to ", kMost));
   }
-  const std::int64_t stride =
-      (options.slot_bytes + pinned::kSlotAlignment - 1) & -pinned::kSlotAlignment;
+  const std::int64_t stride = AlignUp(options.slot_bytes, pinned::kSlotAlignment);
   // The last slot needs no bytes up to the next stride.
   const std::int64_t bytes = (options.slots - 1) * stride + options.slot_bytes;
   const absl::StatusOr<void*> data = pool->Allocate(static_cast<std::size_t>(bytes));

@@ -3,6 +3,7 @@
 #include "lib/memory/plan/memory_log.h"
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/memory/plan/limits.h"
 
 namespace tidepool::plan {
@@ -32,13 +33,12 @@ absl::StatusOr<PlanProblem> ProblemOf(const MemoryLog& log, std::int64_t alignme
     const std::uint32_t stream = log.has_all_waits ? event.stream : 0;
     switch (event.kind) {
       case MemoryEvent::Kind::kAllocate:
-        problem.buffers[event.index] = {
-            .lower = time,
-            .upper = end,
-            .bytes = (log.bytes[event.index] + alignment - 1) & -alignment,
-            .alignment = alignment,
-            .stream = stream,
-            .free_stream = stream};
+        problem.buffers[event.index] = {.lower = time,
+                                        .upper = end,
+                                        .bytes = AlignUp(log.bytes[event.index], alignment),
+                                        .alignment = alignment,
+                                        .stream = stream,
+                                        .free_stream = stream};
         break;
       case MemoryEvent::Kind::kFree:
         problem.buffers[event.index].upper = time;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/base/arithmetic.h"
 #include "lib/memory/pool/physical_store.h"
 #include "lib/memory/pool/range.h"
 #include "tidepool/device.h"
@@ -94,9 +95,7 @@ class Backing {
   // Returns the end of an unusable stretch that overlaps a range; -1 when nothing in it is
   // unusable.
   std::int64_t EndOfUnusable(const Range& range) const;
-  std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + device_.granularity() - 1) & -device_.granularity();
-  }
+  std::int64_t Rounded(std::int64_t bytes) const { return AlignUp(bytes, device_.granularity()); }
 
  private:
   struct Piece {

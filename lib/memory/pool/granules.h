@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/blocks/block_map.h"
 #include "tidepool/placement.h"
 
@@ -34,7 +35,7 @@ class Granules {
   }
 
  private:
-  std::int64_t Up(std::int64_t offset) const { return (offset + granule_ - 1) & -granule_; }
+  std::int64_t Up(std::int64_t offset) const { return AlignUp(offset, granule_); }
   std::int64_t Down(std::int64_t offset) const { return offset & -granule_; }
   bool IsWithinOne(std::int64_t begin, std::int64_t bytes) const {
     return bytes < granule_ && Down(begin) == Down(begin + bytes - 1);

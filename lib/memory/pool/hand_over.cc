@@ -20,13 +20,13 @@ void HandOver::BeginTickets(Stream newest) {
   }
 }
 
-absl::StatusOr<bool> HandOver::Await(BlockId block, const Range& range, StreamClock& clock,
-                                     Observers& observers) {
+absl::StatusOr<bool> HandOver::MakeStreamWait(BlockId block, const Range& range, StreamClock& clock,
+                                              Observers& observers) {
   absl::Status status;
   bool is_after_others = false;
   tickets_.ForEach(block, range.begin, range.end, [&](const Ticket& ticket) {
     if (order_.MustWait(clock, ticket)) {
-      const absl::StatusOr<bool> waits = order_.Await(clock, ticket);
+      const absl::StatusOr<bool> waits = order_.MakeStreamWait(clock, ticket);
       status = waits.status();
       if (!waits.ok()) return false;
       if (*waits) {

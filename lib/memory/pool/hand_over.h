@@ -47,9 +47,9 @@ class HandOver {
 
   // Makes a stream wait, on the device, for the work that may still use a range of a free block.
   // Returns whether work of other streams may still run then.
-  absl::StatusOr<bool> Await(BlockId block, const Range& range, StreamClock& clock,
-                             Observers& observers);
-  // Notes that `block` was taken out of the free block `from`, with the result of Await.
+  absl::StatusOr<bool> MakeStreamWait(BlockId block, const Range& range, StreamClock& clock,
+                                      Observers& observers);
+  // Notes that `block` was taken out of the free block `from`, with the result of MakeStreamWait.
   void NoteTaken(BlockId from, BlockId block, const StreamClock& clock, bool is_after_others) {
     if (block >= allocated_on_.size()) [[unlikely]]
       GrowTo(block);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/memory/pool/mapped_memory.h"
 #include "lib/memory/pool/pool_options.h"
 #include "lib/memory/pool/remapping_memory.h"
@@ -32,7 +33,7 @@ std::int64_t MemorySource::AddressBytes(const PoolOptions& options, const Device
     return Segments::OffsetBytes(options.max_bytes, options.alignment);
   }
   const std::int64_t granule = device.granularity();
-  if (!options.remap) return (MappedAddressBytes(options) + granule - 1) & -granule;
+  if (!options.remap) return AlignUp(MappedAddressBytes(options), granule);
   const auto granules = static_cast<std::uint64_t>(options.max_bytes / granule);
   return options.max_bytes * (std::bit_width(granules) + 1);
 }

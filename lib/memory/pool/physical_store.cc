@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/pool/live_report.h"
 #include "lib/memory/pool/segments.h"
@@ -57,7 +58,7 @@ absl::Status PhysicalStore::Share(const std::string& path, std::int64_t bytes) {
 
 std::int64_t PhysicalStore::InGranules(std::int64_t bytes) const {
   const std::int64_t granule = std::max<std::int64_t>(device_.granularity(), 1);
-  return (bytes + granule - 1) & -granule;
+  return AlignUp(bytes, granule);
 }
 
 void PhysicalStore::Join(Taker& taker) {
@@ -200,7 +201,7 @@ std::int64_t PhysicalStore::TakeMissing(Taker& taker) {
   std::int64_t missing = used_bytes_ + KeptBytes(taker) + wanted - limit;
   if (missing <= 0) missing = HeldBytes() + wanted - limit;
   if (missing <= 0) missing = wanted;
-  return (missing + piece_bytes_ - 1) / piece_bytes_ * piece_bytes_;
+  return RoundUp(missing, piece_bytes_);
 }
 
 std::int64_t PhysicalStore::KeptBytes(const Taker& taker) const {

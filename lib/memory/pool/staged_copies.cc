@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::pool {
 
 StagedCopies::StagedCopies(Device& device, ContentsStore& store, std::byte* memory, std::byte* host,
@@ -22,7 +24,7 @@ absl::Status StagedCopies::MakeSlots() {
 }
 
 std::int64_t StagedCopies::BlocksOf(std::int64_t bytes) const {
-  return (bytes + store_.block_bytes() - 1) / store_.block_bytes();
+  return CeilDivide(bytes, store_.block_bytes());
 }
 
 absl::Span<std::byte> StagedCopies::BlockIn(const Slot& slot, std::int64_t block,

@@ -48,7 +48,7 @@ class StreamArena {
     if (!hand_over_.keeps_tickets()) [[likely]]
       return false;
     const std::int64_t begin = arena_.blocks().OffsetOf(placement, bytes);
-    return hand_over_.Await(placement.block, {begin, begin + bytes}, clock, observers);
+    return hand_over_.MakeStreamWait(placement.block, {begin, begin + bytes}, clock, observers);
   }
   // Makes the memory live.
   BlockId Take(const Placement& placement, std::int64_t bytes, const StreamClock& clock,

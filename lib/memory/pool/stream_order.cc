@@ -88,7 +88,7 @@ Tickets StreamOrder::TakeTicketsOfAllBut(Stream stream) const {
   return tickets;
 }
 
-absl::StatusOr<bool> StreamOrder::Await(StreamClock& clock, const Ticket& ticket) {
+absl::StatusOr<bool> StreamOrder::MakeStreamWait(StreamClock& clock, const Ticket& ticket) {
   StreamClock& awaited = At(ticket);
   if (awaited.recorded < ticket.position) {
     if (absl::Status status = Record(awaited); !status.ok()) return status;

@@ -92,7 +92,7 @@ class StreamOrder {
   }
   // Makes the stream of `clock` wait, on the device. Returns false, and makes no wait, when the
   // work has finished.
-  absl::StatusOr<bool> Await(StreamClock& clock, const Ticket& ticket);
+  absl::StatusOr<bool> MakeStreamWait(StreamClock& clock, const Ticket& ticket);
   // Whether the ticket's work has finished, as far as the device knows.
   absl::StatusOr<bool> HasFinished(const Ticket& ticket);
   // A wait on the host for the work of all tickets takes three steps, and the owner releases its

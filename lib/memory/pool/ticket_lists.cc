@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::pool {
 
 void TicketLists::Merge(BlockId before, std::int64_t begin, std::int64_t end,
@@ -98,7 +100,7 @@ TicketLists::List TicketLists::Concatenate(List a, List b, std::uint64_t joins_a
 }
 
 void TicketLists::JoinNeighbours(std::vector<Piece>& pieces, std::size_t begin) {
-  const std::size_t run = (pieces.size() - begin + kMostAfterShrink - 1) / kMostAfterShrink;
+  const std::size_t run = CeilDivide(pieces.size() - begin, kMostAfterShrink);
   if (run <= 1) return;
   std::size_t to = begin;
   for (std::size_t from = begin; from < pieces.size(); from += run, ++to) {

@@ -10,6 +10,7 @@
 
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 
 namespace tidepool {
 namespace {
@@ -256,7 +257,7 @@ std::vector<NamedBytes> BytesByCategory(const Trace& trace, const TraceCategorie
   for (const std::string& name : categories.names) parts.push_back({name, 0});
   for (const std::uint32_t number : allocations) {
     parts[categories.of_allocations[number]].bytes +=
-        (trace.allocations[number].bytes + alignment - 1) & -alignment;
+        AlignUp(trace.allocations[number].bytes, alignment);
   }
   std::erase_if(parts, [](const NamedBytes& part) { return part.bytes == 0; });
   return parts;

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/io/utf8.h"
 #include "tidepool/trace/frames.h"
 
@@ -93,8 +94,7 @@ std::vector<NamedBytes> BytesByFrame(const Trace& trace,
   const FrameNames names(trace);
   absl::flat_hash_map<std::string, std::int64_t> by_name;
   for (const std::uint32_t number : allocations) {
-    by_name[names.NameOfAllocation(number)] +=
-        (trace.allocations[number].bytes + alignment - 1) & -alignment;
+    by_name[names.NameOfAllocation(number)] += AlignUp(trace.allocations[number].bytes, alignment);
   }
   std::vector<NamedBytes> parts;
   for (auto& [name, bytes] : by_name) parts.push_back({name, bytes});
@@ -111,7 +111,7 @@ std::string CollapsedStacks(const Trace& trace, const std::vector<std::uint32_t>
   std::map<std::string, std::int64_t> by_text;
   for (const std::uint32_t number : allocations) {
     const TraceAllocation& allocation = trace.allocations[number];
-    const std::int64_t bytes = (allocation.bytes + alignment - 1) & -alignment;
+    const std::int64_t bytes = AlignUp(allocation.bytes, alignment);
     const bool is_earlier = static_cast<std::int64_t>(number) < trace.earlier_allocations;
     if (allocation.tag == 0 && is_earlier && trace.has_history) {
       by_text["[allocated before recording began]"] += bytes;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/sizing.h"
 
 namespace tidepool {
@@ -101,8 +102,7 @@ absl::StatusOr<TraceDemand> MeasureDemand(const Trace& trace, std::int64_t align
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
     if (event.TouchesMemory()) {
-      const std::int64_t bytes =
-          (trace.allocations[event.index].bytes + alignment - 1) & -alignment;
+      const std::int64_t bytes = AlignUp(trace.allocations[event.index].bytes, alignment);
       live += event.kind == TraceEvent::Kind::kAllocate ? bytes : -bytes;
     }
     if (event.kind != TraceEvent::Kind::kFailure) continue;

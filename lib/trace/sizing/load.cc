@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/memory/blocks/geometry.h"
 #include "tidepool/trace/sizing.h"
@@ -20,7 +21,7 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
     if (!event.TouchesMemory()) continue;
-    const std::int64_t bytes = (trace.allocations[event.index].bytes + alignment - 1) & -alignment;
+    const std::int64_t bytes = AlignUp(trace.allocations[event.index].bytes, alignment);
     if (event.kind == TraceEvent::Kind::kFree) {
       load.unfreed_bytes -= bytes;
       --load.unfreed_count;

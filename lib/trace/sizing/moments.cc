@@ -16,10 +16,6 @@
 namespace tidepool {
 namespace {
 
-std::int64_t Aligned(std::int64_t bytes, std::int64_t alignment) {
-  return (bytes + alignment - 1) & -alignment;
-}
-
 // The peaks of open marks. Only the last one follows the live bytes; its peak is also one of the
 // marks below it, which learn it when it ends.
 class MarkPeaks {
@@ -182,7 +178,7 @@ std::int64_t AddLive(const Trace& trace, const std::vector<std::uint32_t>& live,
                      std::int64_t alignment, Segments& segments) {
   std::int64_t sum = 0;
   for (const std::uint32_t number : live) {
-    const std::int64_t bytes = Aligned(trace.allocations[number].bytes, alignment);
+    const std::int64_t bytes = AlignUp(trace.allocations[number].bytes, alignment);
     sum += bytes;
     std::uint64_t address = 0;
     if (trace::ParseAddress(trace.allocation_ids[number], &address)) {
@@ -322,7 +318,7 @@ std::vector<NamedBytes> PeaksByMark(const Trace& trace, std::int64_t alignment) 
     if (event.kind == TraceEvent::Kind::kMark) peaks.Begin(event.index, live);
     if (event.kind == TraceEvent::Kind::kMarkEnd) peaks.End(event.index);
     if (!event.TouchesMemory()) continue;
-    const std::int64_t bytes = Aligned(trace.allocations[event.index].bytes, alignment);
+    const std::int64_t bytes = AlignUp(trace.allocations[event.index].bytes, alignment);
     live += event.kind == TraceEvent::Kind::kAllocate ? bytes : -bytes;
     peaks.Follow(live);
   }

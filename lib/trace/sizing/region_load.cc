@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/trace/sizing.h"
 
 namespace tidepool {
@@ -67,7 +68,7 @@ class RegionMeter {
   void CountBytes(const TraceEvent& event) {
     const TraceAllocation& allocation = trace_.allocations[event.index];
     const bool is_new = event.kind == TraceEvent::Kind::kAllocate;
-    const std::int64_t rounded = (allocation.bytes + alignment_ - 1) & -alignment_;
+    const std::int64_t rounded = AlignUp(allocation.bytes, alignment_);
     const std::int64_t bytes = is_new ? rounded : -rounded;
     RegionLoad* const load =
         allocation.region == 0 ? nullptr : &loads_.regions[allocation.region - 1U];

@@ -2,6 +2,8 @@
 // Turns a trace into the steps of the searches.
 #include "lib/trace/sizing/steps.h"
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::sizing {
 
 std::vector<Step> ToSteps(const Trace& trace, std::int64_t alignment) {
@@ -20,8 +22,7 @@ std::vector<Step> ToSteps(const Trace& trace, std::int64_t alignment) {
     if (spare.empty()) spare.push_back(used++);
     slots[event.index] = spare.back();
     spare.pop_back();
-    steps.push_back(
-        {(allocation.bytes + alignment - 1) & -alignment, slots[event.index], allocation.hint});
+    steps.push_back({AlignUp(allocation.bytes, alignment), slots[event.index], allocation.hint});
   }
   return steps;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/layerwise/layerwise.h"
@@ -38,10 +39,6 @@ struct BaseSchedule {
 };
 
 constexpr std::size_t kNoUse = static_cast<std::size_t>(-1);
-
-std::int64_t InAlignments(std::int64_t bytes, std::int64_t alignment) {
-  return (bytes + alignment - 1) & -alignment;
-}
 
 // Returns whether the data takes a chunk: a gradient that the iteration makes and uses up.
 bool TakesChunk(const GraphData& data) {
@@ -97,7 +94,7 @@ GradientChunks ChunksOf(const TaskGraph& graph, std::int64_t alignment) {
       is_free[chunk] = false;
       chunks.chunk_of[data] = chunk;
       chunks.bytes[chunk] =
-          std::max(chunks.bytes[chunk], InAlignments(graph.data[data].bytes, alignment));
+          std::max(chunks.bytes[chunk], AlignUp(graph.data[data].bytes, alignment));
     }
     for (const std::size_t data : EndingWith(graph, last_uses, task)) {
       is_free[chunks.chunk_of[data]] = true;
@@ -174,7 +171,7 @@ class BaseBuilder {
          .offset = workspace > 0 ? addresses_.workspace_offset : -1});
     base_.memory_bytes =
         std::max(base_.memory_bytes,
-                 addresses_.workspace_offset + InAlignments(workspace, base_.schedule.alignment));
+                 addresses_.workspace_offset + AlignUp(workspace, base_.schedule.alignment));
   }
 
   // Brings data to its home after the iteration.
@@ -206,7 +203,7 @@ BaseAddresses PlaceBase(const TaskGraph& graph, std::int64_t alignment) {
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
     if (TakesChunk(graph.data[data])) continue;
     addresses.offsets[data] = end;
-    end += InAlignments(graph.data[data].bytes, alignment);
+    end += AlignUp(graph.data[data].bytes, alignment);
   }
   std::vector<std::int64_t> begins;
   begins.reserve(chunks.bytes.size());

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::layerwise {
 namespace {
 
@@ -35,7 +37,7 @@ class LiveBytes {
   std::int64_t peak() const { return peak_; }
 
  private:
-  std::int64_t Aligned(std::int64_t bytes) const { return (bytes + alignment_ - 1) & -alignment_; }
+  std::int64_t Aligned(std::int64_t bytes) const { return AlignUp(bytes, alignment_); }
 
   void SetOnDevice(std::size_t data, bool is_on_device) {
     if (are_on_device_[data] == is_on_device) return;

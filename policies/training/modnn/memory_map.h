@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "lib/memory/blocks/block_map.h"
 #include "tidepool/placement.h"
 
@@ -56,9 +57,7 @@ class MemoryMap {
   std::int64_t Offset(Block block) const { return blocks_.offset(block); }
   std::int64_t Bytes(Block block) const { return blocks_.bytes(block); }
 
-  std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + blocks_.alignment() - 1) & -blocks_.alignment();
-  }
+  std::int64_t Rounded(std::int64_t bytes) const { return AlignUp(bytes, blocks_.alignment()); }
   std::int64_t capacity() const { return blocks_.capacity(); }
 
  private:

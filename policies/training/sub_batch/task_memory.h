@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/arithmetic.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/sub_batch.h"
 
@@ -24,7 +25,7 @@ class DataSizes {
   DataSizes(const TaskGraph& graph, std::vector<std::int64_t> bytes, std::int64_t alignment,
             StayingData staying);
 
-  std::int64_t Rounded(std::int64_t bytes) const { return (bytes + alignment_ - 1) & -alignment_; }
+  std::int64_t Rounded(std::int64_t bytes) const { return AlignUp(bytes, alignment_); }
   // Returns the bytes of a datum that does not stay; 0 for one that does.
   std::int64_t Moving(std::size_t data) const { return moving_[data]; }
   // Returns the bytes of all data of a task that does not stay.
