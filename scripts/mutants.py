@@ -106,7 +106,7 @@ MUTANTS = [
     ("lib/copies/offload/books.cc", "if (is_coming && copy->has_given_address) copy->kept", "if (is_coming && copy->has_given_address && !M) copy->kept"),
     ("lib/copies/offload/books.cc", "if (copy != nullptr) copies_.OrderHomeAfter(*copy);", "if (copy != nullptr && !M) copies_.OrderHomeAfter(*copy);"),
     ("lib/copies/offload/books.cc", "  if (is_predecessor) NoteCancelled(buffer.copy);", "  if (is_predecessor && !M) NoteCancelled(buffer.copy);"),
-    ("lib/copies/offload/copies_in_flight.cc", "(*out)->sequence < (*in)->sequence", "((*out)->sequence < (*in)->sequence) != M"),
+    ("lib/copies/offload/books.cc", "(*out)->sequence < (*in)->sequence", "((*out)->sequence < (*in)->sequence) != M"),
     ("lib/memory/plan/first_overlap.cc", "[stream * streams_ + other] >= time;", "[stream * streams_ + other] >= time - (M ? 1 : 0);"),
     ("lib/memory/plan/first_overlap.cc", "if (buffer.free_stream == buffer.stream) {", "if (M || buffer.free_stream == buffer.stream) {"),
     ("lib/memory/plan/validate_plan.cc", "offset > height - buffer.bytes) {", "offset > height - buffer.bytes + (M ? 1 : 0)) {"),
