@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_events.h"
-#include "lib/base/io/json_input.h"
 #include "lib/base/io/json_number.h"
 #include "lib/base/io/quote.h"
 

@@ -4,23 +4,48 @@
 #ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_BOOKS_H_
 #define TIDEPOOL_LIB_COPIES_OFFLOAD_BOOKS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/copies/offload/buffer_memory.h"
-#include "lib/copies/offload/buffer_table.h"
-#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/copies/offload/changes.h"
 #include "lib/copies/offload/copies.h"
-#include "lib/copies/offload/copies_in_flight.h"
 #include "lib/copies/offload/ended_copies.h"
 #include "lib/copies/offload/unreported_errors.h"
 #include "tidepool/copies/offloader.h"
 
 namespace tidepool::offload {
+
+// The copies that are not settled, in the order in which they were queued. The mutex of
+// OffloaderState guards it.
+class CopiesInFlight {
+ public:
+  void Add(const CopyPointer& copy) { ListOf(*copy).push_back(copy); }
+  void Remove(const CopyPointer& copy) {
+    std::list<CopyPointer>& copies = ListOf(*copy);
+    copies.erase(std::find(copies.begin(), copies.end(), copy));
+  }
+
+  const std::list<CopyPointer>& ins() const { return ins_; }
+  // Returns the copies of both directions.
+  std::vector<CopyPointer> All() const;
+  // Returns the earliest copy with an end that gives device memory back to the pool, or null.
+  CopyPointer FirstLeaving() const;
+  // Returns the earliest raw copy out, or the earliest compressed copy out that has ended, or null.
+  CopyPointer FirstOut(bool is_compressed) const;
+
+ private:
+  std::list<CopyPointer>& ListOf(const BufferCopy& copy) { return copy.is_out ? outs_ : ins_; }
+
+  std::list<CopyPointer> outs_;
+  std::list<CopyPointer> ins_;
+};
 
 // The mutex of OffloaderState guards it. No function waits.
 class Books {

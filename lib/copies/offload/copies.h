@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/copies/offload/compressed_copies.h"
 #include "lib/copies/offload/ended_copies.h"
 #include "lib/copies/offload/raw_copies.h"

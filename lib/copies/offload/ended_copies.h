@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "lib/base/locks/mutex.h"
-#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/copies/offload/changes.h"
 #include "tidepool/copies/compression_pipeline.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lib/base/text/sizes.h"
-#include "lib/copies/offload/buffer_states.h"
+#include "lib/copies/offload/buffer_records.h"
 
 namespace tidepool::offload {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "lib/copies/offload/buffer_memory.h"
-#include "lib/copies/offload/buffer_states.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/copies/offload/memory_queue.h"
 #include "lib/copies/offload/release_threads.h"
 #include "lib/copies/offload/state.h"

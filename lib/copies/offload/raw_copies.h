@@ -4,7 +4,7 @@
 #define TIDEPOOL_LIB_COPIES_OFFLOAD_RAW_COPIES_H_
 
 #include "absl/status/status.h"
-#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/memory/device/owned.h"
 #include "tidepool/copies/offloader.h"
 #include "tidepool/device.h"

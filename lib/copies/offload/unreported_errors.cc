@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/copies/offload/buffer_states.h"
+#include "lib/copies/offload/buffer_records.h"
 
 namespace tidepool::offload {
 

@@ -7,7 +7,7 @@
 #include <list>
 
 #include "absl/status/status.h"
-#include "lib/copies/offload/buffers.h"
+#include "lib/copies/offload/buffer_records.h"
 #include "lib/copies/offload/changes.h"
 
 namespace tidepool::offload {

@@ -31,7 +31,6 @@
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/copy_lane.h"
 #include "lib/copies/pipeline/direction.h"
-#include "lib/copies/pipeline/ended_transfers.h"
 #include "lib/copies/pipeline/piece_codec.h"
 #include "lib/copies/pipeline/pipeline_options.h"
 #include "lib/copies/pipeline/transfers.h"

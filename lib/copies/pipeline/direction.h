@@ -11,7 +11,6 @@
 
 #include "absl/status/status.h"
 #include "lib/copies/pipeline/copy_lane.h"
-#include "lib/copies/pipeline/ended_transfers.h"
 #include "lib/copies/pipeline/transfers.h"
 #include "tidepool/device.h"
 #include "tidepool/staging_ring.h"

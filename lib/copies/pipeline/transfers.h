@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of the pipeline: stored buffers, and transfers in flight.
+// The records of the pipeline: stored buffers, transfers in flight, and transfers that have ended.
 #ifndef TIDEPOOL_LIB_COPIES_PIPELINE_TRANSFERS_H_
 #define TIDEPOOL_LIB_COPIES_PIPELINE_TRANSFERS_H_
 
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "lib/base/arithmetic.h"
 #include "lib/copies/pipeline/compressed_space.h"
 #include "lib/copies/pipeline/piece_codec.h"
+#include "lib/copies/pipeline/transfers.h"
 #include "lib/memory/device/owned.h"
 #include "tidepool/copies/compression_pipeline.h"
 #include "tidepool/device.h"
@@ -103,6 +105,27 @@ struct OutTransfer : Transfer {
 struct InTransfer : Transfer {
   std::shared_ptr<const Stored> stored;
   CompressionPipeline::PrefetchDone done;
+};
+
+// The statistics of transfers that have ended, and the callers' functions that are still to be run.
+// The pipeline's mutex guards it.
+class EndedTransfers {
+ public:
+  // Counts the transfer and keeps its function.
+  void Add(const std::shared_ptr<OutTransfer>& transfer);
+  void Add(const std::shared_ptr<InTransfer>& transfer);
+
+  bool empty() const { return functions_.empty(); }
+  // Returns the functions in the order in which the transfers ended. Each is run once, without
+  // locks.
+  std::vector<std::function<void()>> TakeAll() { return std::exchange(functions_, {}); }
+
+  // Offloads, prefetches, failures and bytes.
+  const CompressionPipelineStats& stats() const { return stats_; }
+
+ private:
+  std::vector<std::function<void()>> functions_;
+  CompressionPipelineStats stats_;
 };
 
 }  // namespace tidepool::pipeline

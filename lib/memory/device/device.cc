@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that a device may leave as they are.
+// The functions that a device may leave as they are, and the one counter of names in the process.
+// They lie in one library, even if devices come from several.
 #include "tidepool/device.h"
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -9,6 +11,11 @@
 #include "lib/memory/device/owned.h"
 
 namespace tidepool {
+
+std::uint64_t TakeDeviceNames(std::uint64_t count) {
+  static std::atomic<std::uint64_t> next{1};
+  return next.fetch_add(count, std::memory_order_relaxed);
+}
 
 absl::Status Device::AwaitEvent(Stream stream) {
   if (!HasStream(stream)) {

@@ -23,11 +23,6 @@ struct PlanOverlap {
 std::optional<PlanOverlap> FirstOverlap(const PlanProblem& problem,
                                         const std::vector<std::int64_t>& offsets);
 
-// Returns the same for a problem with several streams. O((n + waits streams) log n) where buffers
-// are freed on the stream that allocated them; otherwise a buffer may meet many freed ones.
-std::optional<PlanOverlap> FirstOverlapOfStreams(const PlanProblem& problem,
-                                                 const std::vector<std::int64_t>& offsets);
-
 }  // namespace tidepool::plan
 
 #endif  // TIDEPOOL_LIB_MEMORY_PLAN_FIRST_OVERLAP_H_

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "lib/base/arithmetic.h"
-#include "lib/memory/plan/cut_bound.h"
 #include "lib/memory/plan/instance.h"
 #include "lib/memory/plan/minimizer.h"
 #include "lib/memory/plan/reuse_times.h"
@@ -168,26 +167,7 @@ Plan PlanWithoutTwins(const PlanProblem& problem, const PlanOptions& options,
   return planner.Result();
 }
 
-std::int64_t BoundOfInstances(const PlanProblem& problem) {
-  std::int64_t bound = 0;
-  for (const Instance& instance : ToInstances(problem)) {
-    bound = std::max(bound, instance.lower_bound * instance.unit);
-  }
-  return bound;
-}
-
-PlanProblem WithoutStreams(PlanProblem problem) {
-  for (PlanBuffer& buffer : problem.buffers) buffer.stream = buffer.free_stream = 0;
-  problem.waits.clear();
-  return problem;
-}
-
 }  // namespace
-
-std::int64_t LowerBoundOf(const PlanProblem& problem) {
-  if (!HasSeveralStreams(problem)) return BoundOfInstances(problem);
-  return std::max(BoundOfInstances(WithoutStreams(problem)), BoundByCuts(problem));
-}
 
 Plan MakePlanIn(const PlanProblem& problem, const PlanOptions& options, std::uint64_t most_rounds,
                 budget::Budget& whole) {

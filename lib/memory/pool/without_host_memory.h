@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <stop_token>
@@ -23,8 +25,14 @@
 
 namespace tidepool::pool {
 
-// Says so on stderr, without memory of its own.
-[[noreturn]] void EndWithoutHostMemory();
+// Says so on stderr, without memory of its own: a function of the log may take some.
+[[noreturn]] inline void EndWithoutHostMemory() {
+  std::fputs(
+      "tidepool: the host has no memory left (std::bad_alloc) in a call of a pool, which cannot go "
+      "on half-changed: the process ends. Free memory of the host, or raise its limit\n",
+      stderr);
+  std::abort();
+}
 
 // Makes a call, and returns its result. Without exceptions the process ends at the allocation.
 template <typename Call>

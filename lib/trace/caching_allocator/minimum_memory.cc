@@ -9,7 +9,7 @@
 
 #include "lib/base/budget/budget.h"
 #include "lib/trace/caching_allocator/check_options.h"
-#include "lib/trace/caching_allocator/rounded_load.h"
+#include "lib/trace/caching_allocator/rounding.h"
 #include "lib/trace/caching_allocator/trace_run.h"
 #include "tidepool/trace/caching_allocator.h"
 

@@ -19,6 +19,8 @@ std::int64_t DivisionsFor(std::int64_t bytes, const CachingAllocatorSettings& se
   return settings.roundup_power2_divisions[std::clamp(LogOf(bytes) - kLogMiB, 0, last)];
 }
 
+constexpr std::int64_t kMost = kMostCachingMemory + 1;
+
 }  // namespace
 
 std::int64_t BlockBytes(std::int64_t bytes, const CachingAllocatorSettings& settings) {
@@ -34,6 +36,25 @@ std::int64_t SegmentBytes(std::int64_t block_bytes, const CachingAllocatorSettin
   if (IsSmall(block_bytes)) return kSmallSegment;
   if (block_bytes < kLeastOwnSegment) return settings.large_segment_bytes;
   return RoundUp(block_bytes, kSegmentGrain);
+}
+
+std::int64_t PeakRoundedBytes(const Trace& trace, const CachingAllocatorSettings& settings) {
+  std::int64_t live = 0;
+  std::int64_t peak = 0;
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind == TraceEvent::Kind::kAllocate) {
+      live += BlockBytes(trace.allocations[event.index].bytes, settings);
+    } else if (event.kind == TraceEvent::Kind::kFree) {
+      live -= BlockBytes(trace.allocations[event.index].bytes, settings);
+    } else if (event.kind == TraceEvent::Kind::kFailure) {
+      const std::int64_t bytes = trace.failures[event.index].bytes;
+      if (bytes > kMaxRequestBytes) return kMost;
+      if (bytes > 0) peak = std::max(peak, live + BlockBytes(bytes, settings));
+    }
+    peak = std::max(peak, live);
+    if (peak >= kMost) return kMost;
+  }
+  return peak;
 }
 
 }  // namespace tidepool::caching_allocator

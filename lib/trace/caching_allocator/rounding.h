@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounding: the size of the block that a request gets, and of the segment that is made for it.
+// Rounding: the size of the block that a request gets, of the segment that is made for it, and of
+// all live blocks of a trace.
 #ifndef TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_ROUNDING_H_
 #define TIDEPOOL_LIB_TRACE_CACHING_ALLOCATOR_ROUNDING_H_
 
 #include <cstdint>
 
 #include "tidepool/trace/caching_allocator.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::caching_allocator {
 
@@ -28,6 +30,10 @@ std::int64_t SegmentBytes(std::int64_t block_bytes, const CachingAllocatorSettin
 inline std::int64_t Granule(bool is_small, const CachingAllocatorSettings& settings) {
   return is_small ? kSmallSegment : settings.large_segment_bytes;
 }
+
+// Returns the peak of rounded bytes of live allocations, with each failure as an allocation that is
+// freed at once. No memory below it serves the trace. At most kMostCachingMemory + 1. O(events).
+std::int64_t PeakRoundedBytes(const Trace& trace, const CachingAllocatorSettings& settings);
 
 }  // namespace tidepool::caching_allocator
 

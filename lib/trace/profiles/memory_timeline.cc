@@ -11,7 +11,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_events.h"
-#include "lib/base/io/json_input.h"
 #include "lib/base/io/json_number.h"
 #include "lib/base/io/quote.h"
 #include "lib/trace/profiles/profiles.h"

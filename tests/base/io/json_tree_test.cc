@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/byte_source.h"
-#include "lib/base/io/json_input.h"
+#include "lib/base/io/json_events.h"
 #include "lib/base/io/json_object.h"
 
 namespace tidepool::io {

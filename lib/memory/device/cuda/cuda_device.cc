@@ -20,7 +20,6 @@
 #include "lib/memory/device/cuda/cuda_streams.h"
 #include "lib/memory/device/cuda/device_guard.h"
 #include "lib/memory/device/cuda/driver_backing.h"
-#include "lib/memory/device/cuda/recordings.h"
 #include "lib/memory/device/cuda/spin_kernel.h"
 #include "lib/memory/device/virtual_memory.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/locks/mutex.h"
-#include "lib/memory/device/cuda/recordings.h"
+#include "lib/memory/device/cuda/cuda_events.h"
 #include "lib/memory/device/name_source.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/device.h"

@@ -5,11 +5,59 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
+#include "lib/base/text/sizes.h"
+#include "lib/memory/device/host/reserved_addresses.h"
 
 namespace tidepool::host {
+namespace {
+
+constexpr std::int64_t kUnit = std::int64_t{2} << 20;
+constexpr std::int64_t kMostBytes = std::int64_t{32} << 40;  // a quarter of the host's addresses
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AddressArena>> AddressArena::Create(std::int64_t memory_bytes,
+                                                                   AddressOrder order) {
+  const std::int64_t bytes = 4 * RoundUp(std::min(memory_bytes, kMostBytes / 4), kUnit);
+  void* const begin =
+      mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, kWithoutMemory, -1, 0);
+  if (begin == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no addresses");
+  return std::unique_ptr<AddressArena>(new AddressArena(static_cast<char*>(begin), bytes, order));
+}
+
+AddressArena::~AddressArena() { munmap(begin_, static_cast<std::size_t>(bytes_)); }
+
+absl::StatusOr<void*> AddressArena::Take(std::int64_t bytes) {
+  const std::int64_t rounded = bytes > bytes_ ? bytes : RoundUp(bytes, kUnit);
+  const std::optional<std::int64_t> offset = free_.Take(rounded);
+  if (!offset.has_value()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no free addresses for ", text::ExactSize(bytes)));
+  }
+  char* const address = begin_ + Mirrored(*offset, rounded);
+  if (mprotect(address, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE) != 0) {
+    free_.GiveBack(*offset, rounded);
+    return absl::ErrnoToStatus(errno, "the host has no memory");
+  }
+  return address;
+}
+
+absl::Status AddressArena::GiveBack(void* address, std::int64_t bytes) {
+  const std::int64_t rounded = RoundUp(bytes, kUnit);
+  if (mmap(address, static_cast<std::size_t>(rounded), PROT_NONE, kWithoutMemory | MAP_FIXED, -1,
+           0) == MAP_FAILED) {
+    return absl::ErrnoToStatus(errno, "the host keeps the memory");
+  }
+  free_.GiveBack(Mirrored(static_cast<char*>(address) - begin_, rounded), rounded);
+  return absl::OkStatus();
+}
 
 Allocations::~Allocations() {
   if (arena_ != nullptr) return;

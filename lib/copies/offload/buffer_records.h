@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of an offloader's buffers and of their copies. The mutex of OffloaderState guards
-// them.
-#ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFERS_H_
-#define TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFERS_H_
+// The buffers of an offloader, their states, and the records of their copies. The mutex of
+// OffloaderState guards them.
+#ifndef TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFER_RECORDS_H_
+#define TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFER_RECORDS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <latch>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "lib/copies/offload/buffer_memory.h"
 #include "lib/memory/device/owned.h"
 #include "tidepool/copies/offloader.h"
@@ -67,6 +71,37 @@ struct Buffer {
   CopyPointer failed;                    // the failed copy, until a caller has received its error
 };
 
+// Returns "buffer 'x'", or "buffer 7" for a buffer without a name.
+std::string DescribeBuffer(const Buffer& buffer);
+// Returns FailedPrecondition, "buffer 'x' is out, expected a buffer that is `expected`".
+absl::Status WrongState(const Buffer& buffer, std::string_view expected);
+// Returns the result of a copy that has ended, with the buffer's name.
+absl::Status ResultOf(const BufferCopy& copy);
+// Changes the state; no other function does.
+void SetState(Buffer& buffer, BufferState to);
+
+// The mutex of OffloaderState guards it. Addresses of buffers stay until they are removed.
+class BufferTable {
+ public:
+  BufferId Add(std::string_view name, std::int64_t bytes, std::shared_ptr<DeviceMemory> memory);
+  void Remove(BufferId id) { buffers_.erase(id.id); }
+  std::int64_t size() const { return static_cast<std::int64_t>(buffers_.size()); }
+
+  // Returns the buffer; NotFound.
+  absl::StatusOr<Buffer*> Find(BufferId id) const;
+  // Returns the buffer, or null.
+  Buffer* FindOrNull(BufferId id) const;
+  // Returns the buffer with the earliest failed copy, or null. O(buffers).
+  Buffer* FindFirstFailed() const;
+  // Returns the buffers with device memory, the `sorted` largest first. O(buffers).
+  std::vector<const Buffer*> OnDevice(std::size_t sorted) const;
+  // Returns the bytes of device memory kept for buffers' failed copies in. O(buffers).
+  std::int64_t KeptBytes() const;
+
+ private:
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<Buffer>> buffers_;
+};
+
 }  // namespace tidepool::offload
 
-#endif  // TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFERS_H_
+#endif  // TIDEPOOL_LIB_COPIES_OFFLOAD_BUFFER_RECORDS_H_

@@ -1,16 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers of an offloader: added, found and removed.
-#include "lib/copies/offload/buffer_table.h"
+// Buffers: the order of their states, their words in errors, and the table of all.
+#include "lib/copies/offload/buffer_records.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <string>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::offload {
+namespace tidepool {
+
+std::string_view BufferStateName(BufferState state) {
+  switch (state) {
+    case BufferState::kOnDevice:
+      return "on the device";
+    case BufferState::kGoingOut:
+      return "going out";
+    case BufferState::kOut:
+      return "out";
+    case BufferState::kComingBack:
+      return "coming back";
+  }
+  return "in an unknown state";
+}
+
+namespace offload {
 namespace {
+
+[[maybe_unused]] bool MayFollow(BufferState from, BufferState to) {
+  switch (from) {
+    case BufferState::kOnDevice:
+      return to == BufferState::kGoingOut;
+    case BufferState::kGoingOut:
+      // kOut: it left. kOnDevice: a prefetch cancelled the copy, or the copy failed. kComingBack: a
+      // prefetch cancelled the copy before the buffer had arrived.
+      return to != BufferState::kGoingOut;
+    case BufferState::kOut:
+      return to == BufferState::kComingBack;
+    case BufferState::kComingBack:
+      // kOnDevice: it arrived. kGoingOut: it leaves again after its arrival. kOut: the copy failed.
+      return to != BufferState::kComingBack;
+  }
+  return false;
+}
 
 // Returns a number that no other buffer of the process has, so no offloader takes another
 // offloader's buffer for its own.
@@ -20,6 +55,30 @@ BufferId NewBufferId() {
 }
 
 }  // namespace
+
+std::string DescribeBuffer(const Buffer& buffer) {
+  return buffer.name.empty() ? absl::StrCat("buffer ", buffer.id.id)
+                             : absl::StrCat("buffer '", absl::CHexEscape(buffer.name), "'");
+}
+
+absl::Status WrongState(const Buffer& buffer, std::string_view expected) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(DescribeBuffer(buffer), " is ", std::string(BufferStateName(buffer.state)),
+                   ", expected a buffer that is ", std::string(expected)));
+}
+
+absl::Status ResultOf(const BufferCopy& copy) {
+  if (copy.result.ok()) return absl::OkStatus();
+  return absl::Status(
+      copy.result.code(),
+      absl::StrCat(copy.buffer_name, copy.is_out ? " did not leave" : " did not come back",
+                   ", its copy failed: ", copy.result.message()));
+}
+
+void SetState(Buffer& buffer, BufferState to) {
+  assert(MayFollow(buffer.state, to));
+  buffer.state = to;
+}
 
 BufferId BufferTable::Add(std::string_view name, std::int64_t bytes,
                           std::shared_ptr<DeviceMemory> memory) {
@@ -79,4 +138,5 @@ std::int64_t BufferTable::KeptBytes() const {
   return bytes;
 }
 
-}  // namespace tidepool::offload
+}  // namespace offload
+}  // namespace tidepool
