@@ -17,7 +17,6 @@
 #include "trace_replay/caller.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
-#include "trace_replay/report/comparison.h"
 #include "trace_replay/report/drawing.h"
 #include "trace_replay/report/figures.h"
 #include "trace_replay/report/page.h"

@@ -2,6 +2,7 @@
 // Fills the template of the page.
 #include "trace_replay/report/page.h"
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/page_sources.h"
 #include "trace_replay/side_by_side.h"
+#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -101,7 +103,34 @@ void WriteData(const std::string& id, const std::string& base64, std::ostream& o
       << "</script>\n";
 }
 
+void AppendRow(const std::vector<std::string>& cells, const char* kind, std::string& html) {
+  absl::StrAppend(&html, "<tr>");
+  for (const std::string& cell : cells) {
+    absl::StrAppend(&html, "<", kind, ">", MarkupText(cell), "</", kind, ">");
+  }
+  absl::StrAppend(&html, "</tr>\n");
+}
+
+std::string TableMarkup(const std::vector<std::vector<std::string>>& rows) {
+  std::string html = "<div class=\"scroll\"><table class=\"changes\"><thead>";
+  AppendRow(rows.front(), "th", html);
+  absl::StrAppend(&html, "</thead><tbody>\n");
+  for (std::size_t i = 1; i < rows.size(); ++i) AppendRow(rows[i], "td", html);
+  return absl::StrCat(html, "</tbody></table></div>\n");
+}
+
 }  // namespace
+
+std::string ComparisonMarkup(const TraceDiff& diff, const std::string& before) {
+  const auto& [first, second] = diff.answers;
+  return absl::StrCat(
+      "<section id=\"comparison\" aria-labelledby=\"comparison-heading\">\n",
+      "<h2 id=\"comparison-heading\">Compared with ", MarkupText(before), "</h2>\n",
+      "<p class=\"note\">", SizeText(first.live_bytes), " were live there, ",
+      SizeText(second.live_bytes), " are live here. It needs ", SizeText(first.demand.needs_bytes),
+      " there, ", SizeText(second.demand.needs_bytes), " here.</p>\n", TableMarkup(FrameRows(diff)),
+      TableMarkup(CategoryRows(diff)), TableMarkup(SizeRows(diff)), "</section>\n  ");
+}
 
 absl::Status WritePage(const ReportFigures& figures, const std::string& name,
                        const std::string& comparison, std::ostream& out) {

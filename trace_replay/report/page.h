@@ -7,9 +7,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "trace_replay/commands/trace_diff.h"
 #include "trace_replay/report/figures.h"
 
 namespace tidepool::tool {
+
+// Returns an HTML section with the largest changes by line, category and size. `before` is the name
+// of the other trace.
+std::string ComparisonMarkup(const TraceDiff& diff, const std::string& before);
 
 // Writes the page of `figures`. Every layout must have offsets. `name` is the trace's, and
 // `comparison` is empty or the section of ComparisonMarkup.

@@ -4,34 +4,28 @@
 
 #include <algorithm>
 
+#include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_uses.h"
 
 namespace tidepool::chain {
 namespace {
 
-void UseForward(std::size_t task, bool updates, DataUses& uses) {
-  uses.last_forward = task;
-  if (updates) uses.last_forward_update = task;
-}
-
-void UseBackward(std::size_t task, bool is_update, DataUses& uses) {
-  if (uses.first_backward == kNoTask) uses.first_backward = task;
-  if (is_update && uses.first_backward_update == kNoTask) uses.first_backward_update = task;
-  uses.last_backward = task;
-}
-
 std::vector<DataUses> FindUses(const TaskGraph& graph, std::size_t forward_tasks) {
+  const graph::DataUsers users(graph);
   std::vector<DataUses> all(graph.data.size());
+  for (std::size_t data = 0; data < all.size(); ++data) {
+    DataUses& uses = all[data];
+    uses.last_forward = users.LastBefore(data, forward_tasks);
+    uses.first_backward = users.FirstFrom(data, forward_tasks);
+    if (uses.first_backward != kNoTask) uses.last_backward = users.Last(data);
+  }
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    const GraphTask& task = graph.tasks[i];
-    for (const std::size_t data : task.writes) all[data].writer = i;
-    for (const auto* list : {&task.writes, &task.reads, &task.updates}) {
-      for (const std::size_t data : *list) {
-        if (i < forward_tasks) {
-          UseForward(i, list == &task.updates, all[data]);
-        } else {
-          UseBackward(i, list == &task.updates, all[data]);
-        }
+    for (const std::size_t data : graph.tasks[i].writes) all[data].writer = i;
+    for (const std::size_t data : graph.tasks[i].updates) {
+      DataUses& uses = all[data];
+      if (i < forward_tasks) uses.last_forward_update = i;
+      if (i >= forward_tasks && uses.first_backward_update == kNoTask) {
+        uses.first_backward_update = i;
       }
     }
   }

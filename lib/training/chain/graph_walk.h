@@ -5,14 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
+#include "lib/training/graph/data_users.h"
 #include "tidepool/training/graph.h"
 
 namespace tidepool::chain {
 
-inline constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
+using graph::kNoTask;
 
 // Tasks by their positions in the graph; kNoTask: there is no such task.
 struct DataUses {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/training/chain/micro_batches.h"
 
-#include <algorithm>
-
-#include "lib/training/chain/graph_walk.h"
-#include "lib/training/graph/task_uses.h"
+#include "lib/training/graph/data_users.h"
 
 namespace tidepool::chain {
 
 MicroBatches::MicroBatches(const TaskGraph& graph)
-    : graph_(graph), begins_{0}, lives_(graph.data.size(), Life{kNoTask, 0}) {
+    : graph_(graph), begins_{0}, lives_(graph.data.size(), Life{graph::kNoTask, 0}) {
   const std::vector<GraphTask>& tasks = graph.tasks;
   bool had_forward = false;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -17,13 +14,12 @@ MicroBatches::MicroBatches(const TaskGraph& graph)
     if (is_forward && had_forward && tasks[i - 1].phase != TaskPhase::kForward)
       begins_.push_back(i);
     had_forward |= is_forward;
-    for (const std::size_t data : graph::UsesOf(tasks[i])) {
-      lives_[data].first = std::min(lives_[data].first, i);
-      lives_[data].last = i;
-    }
   }
   begins_.push_back(tasks.size());
+  const graph::DataUsers users(graph);
   for (std::size_t data = 0; data < lives_.size(); ++data) {
+    const std::size_t last = users.Last(data);
+    if (last != graph::kNoTask) lives_[data] = {users.First(data), last};
     if (ExistsBefore(graph.data[data])) lives_[data].first = 0;
     if (ExistsAfter(graph.data[data])) lives_[data].last = tasks.size();
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/training/emit/image_shape.h"
-#include "lib/training/emit/operation_calls.h"
+#include "lib/training/emit/kernel_calls.h"
 #include "lib/training/emit/task_calls.h"
 
 namespace tidepool::emit {

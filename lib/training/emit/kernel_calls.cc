@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
-#include "lib/training/emit/operation_calls.h"
 #include "lib/training/emit/task_calls.h"
 
 namespace tidepool::emit {

@@ -29,6 +29,13 @@ struct PlacedTask {
 // Returns the statements. InvalidArgument with the name of the task where no kernel computes it.
 absl::StatusOr<std::string> KernelCalls(const Network& network, const PlacedTask& placed);
 
+// Return those of operations that have a file of their own.
+absl::StatusOr<std::string> ConvolutionCalls(const Network& network, const PlacedTask& placed);
+absl::StatusOr<std::string> TransposedConvolutionCalls(const Network& network,
+                                                       const PlacedTask& placed);
+absl::StatusOr<std::string> SumCalls(const Network& network, const PlacedTask& placed);
+absl::StatusOr<std::string> ConcatenationCalls(const Network& network, const PlacedTask& placed);
+
 }  // namespace tidepool::emit
 
 #endif  // TIDEPOOL_LIB_TRAINING_EMIT_KERNEL_CALLS_H_

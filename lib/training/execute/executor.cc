@@ -3,7 +3,10 @@
 #include "tidepool/training/executor.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/training/execute/lower_checked.h"
@@ -54,6 +57,21 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
                                                  std::move(launch), std::move(fill), options);
   if (status = executor->Start(schedule, *std::move(program)); !status.ok()) return status;
   return executor;
+}
+
+// Tasks without work, which take the time of the graph.
+LaunchTask SleepingTasks(Device* device, const TaskGraph& graph, double scale) {
+  std::vector<std::vector<std::int64_t>> nanoseconds;
+  nanoseconds.reserve(graph.tasks.size());
+  for (const GraphTask& task : graph.tasks) {
+    auto& of_task = nanoseconds.emplace_back();
+    for (const TaskAlgorithm& algorithm : task.algorithms) {
+      of_task.push_back(std::llround(algorithm.seconds * scale * 1e9));
+    }
+  }
+  return [device, nanoseconds = std::move(nanoseconds)](const TaskLaunch& launch) {
+    return device->SpendTime(launch.stream, nanoseconds[launch.task][launch.algorithm]);
+  };
 }
 
 }  // namespace tidepool

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks families: the table, then the graphs at its first and last batch. Sizes grow with the
 // batch, so the sizes between them are in range too.
-#include "lib/training/graph/check_family.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
+#include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/family_at_batch.h"
 #include "lib/training/graph/task_fault.h"
 

@@ -2,9 +2,7 @@
 // Checks graphs: one pass per property, and the first fault ends the check.
 #include "lib/training/graph/check_graph.h"
 
-#include <array>
 #include <cmath>
-#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/base/io/utf8.h"
+#include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_fault.h"
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool::graph {
 namespace {
@@ -20,8 +20,6 @@ namespace {
 using io::Quoted;
 using About = GraphFault::About;
 using Fault = std::optional<GraphFault>;
-
-constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 
 std::string HomesText(const GraphData& data) {
   return absl::StrCat("data ", Quoted(data.name), " of the kind ",
@@ -97,24 +95,18 @@ Fault FindTaskFault(const TaskGraph& graph) {
   return std::nullopt;
 }
 
-using UseLists = std::array<const std::vector<std::size_t>*, 3>;
-
-UseLists UsesOf(const GraphTask& task) { return {&task.reads, &task.writes, &task.updates}; }
-
 Fault FindRepeatedUse(const TaskGraph& graph) {
   std::vector<std::size_t> last_user(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const auto* uses : UsesOf(graph.tasks[i])) {
-      for (const std::size_t data : *uses) {
-        if (last_user[data] == i) {
-          return GraphFault{
-              About::kTask, i,
-              AboutTask(graph.tasks[i],
-                        absl::StrCat("it uses ", Quoted(graph.data[data].name),
-                                     " twice, expected it once in reads, writes or updates"))};
-        }
-        last_user[data] = i;
+    for (const std::size_t data : UsesOf(graph.tasks[i])) {
+      if (last_user[data] == i) {
+        return GraphFault{
+            About::kTask, i,
+            AboutTask(graph.tasks[i],
+                      absl::StrCat("it uses ", Quoted(graph.data[data].name),
+                                   " twice, expected it once in reads, writes or updates"))};
       }
+      last_user[data] = i;
     }
   }
   return std::nullopt;
@@ -123,15 +115,6 @@ Fault FindRepeatedUse(const TaskGraph& graph) {
 // Its task writes over the gradient of the iteration before.
 bool IsKeptGradient(const GraphData& data) {
   return data.kind == DataKind::kWeightGradient && ExistsBefore(data);
-}
-
-// Returns the task that writes each datum; kNoTask for data that no task writes.
-std::vector<std::size_t> WritersOf(const TaskGraph& graph) {
-  std::vector<std::size_t> writers(graph.data.size(), kNoTask);
-  for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const std::size_t data : graph.tasks[i].writes) writers[data] = i;
-  }
-  return writers;
 }
 
 Fault FindWriterFault(const TaskGraph& graph) {
@@ -164,8 +147,7 @@ Fault FindWriterFault(const TaskGraph& graph) {
 std::vector<bool> AreUsed(const TaskGraph& graph) {
   std::vector<bool> are_used(graph.data.size());
   for (const GraphTask& task : graph.tasks) {
-    for (const std::size_t data : task.reads) are_used[data] = true;
-    for (const std::size_t data : task.updates) are_used[data] = true;
+    for (const std::size_t data : InputsOf(task)) are_used[data] = true;
   }
   return are_used;
 }
@@ -192,14 +174,12 @@ Fault FindUnused(const TaskGraph& graph) {
 
 std::optional<GraphFault> FindIndexFault(const TaskGraph& graph) {
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const auto* uses : UsesOf(graph.tasks[i])) {
-      for (const std::size_t data : *uses) {
-        if (data < graph.data.size()) continue;
-        return GraphFault{
-            About::kTask, i,
-            AboutTask(graph.tasks[i], absl::StrCat("it uses data ", data, ", expected less than ",
-                                                   graph.data.size()))};
-      }
+    for (const std::size_t data : UsesOf(graph.tasks[i])) {
+      if (data < graph.data.size()) continue;
+      return GraphFault{
+          About::kTask, i,
+          AboutTask(graph.tasks[i], absl::StrCat("it uses data ", data, ", expected less than ",
+                                                 graph.data.size()))};
     }
   }
   return std::nullopt;
@@ -233,16 +213,14 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph) {
 std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
   const std::vector<std::size_t> writers = WritersOf(graph);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const auto* uses : {&graph.tasks[i].reads, &graph.tasks[i].updates}) {
-      for (const std::size_t data : *uses) {
-        if (writers[data] == kNoTask || writers[data] < i) continue;
-        return GraphFault{
-            About::kTask, i,
-            AboutTask(graph.tasks[i],
-                      absl::StrCat("it needs ", Quoted(graph.data[data].name), ", which task ",
-                                   Quoted(graph.tasks[writers[data]].name),
-                                   " writes later, expected it after that task"))};
-      }
+    for (const std::size_t data : InputsOf(graph.tasks[i])) {
+      if (writers[data] == kNoTask || writers[data] < i) continue;
+      return GraphFault{
+          About::kTask, i,
+          AboutTask(graph.tasks[i],
+                    absl::StrCat("it needs ", Quoted(graph.data[data].name), ", which task ",
+                                 Quoted(graph.tasks[writers[data]].name),
+                                 " writes later, expected it after that task"))};
     }
   }
   return std::nullopt;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tidepool/training/graph.h"
+#include "tidepool/training/graph_family.h"
 
 namespace tidepool::graph {
 
@@ -25,6 +26,10 @@ std::optional<GraphFault> FindIndexFault(const TaskGraph& graph);
 std::optional<GraphFault> FindFault(const TaskGraph& graph);
 // Finds a task that comes before a task that it needs. The graph has no other faults.
 std::optional<GraphFault> FindOrderFault(const TaskGraph& graph);
+
+// Checks all rules of ValidateFamily except the order of the tasks. Indices of data in the graph
+// need not be valid.
+std::optional<GraphFault> FindFamilyFault(const GraphFamily& family);
 
 }  // namespace tidepool::graph
 

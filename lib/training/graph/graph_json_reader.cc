@@ -3,16 +3,24 @@
 #include "lib/training/graph/graph_json_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <iterator>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/json_object.h"
 #include "lib/base/io/json_tree.h"
-#include "lib/training/graph/layer_numbers.h"
+#include "lib/base/io/quote.h"
+#include "lib/training/graph/layer_fields.h"
 #include "lib/training/graph/parse_number.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/layer_parameters.h"
 
 namespace tidepool::graph {
 namespace {
@@ -21,6 +29,76 @@ using io::JsonField;
 using io::JsonValue;
 using io::kToMember;
 using enum io::JsonNeed;
+
+struct LayerNumbers {
+  std::string kind;
+  std::vector<std::pair<std::string_view, std::int64_t>> numbers;  // names of fields
+};
+
+// One default of each kind.
+template <std::size_t... kAt>
+std::array<LayerParameters, sizeof...(kAt)> KindsAt(std::index_sequence<kAt...> /*at*/) {
+  return {LayerParameters(std::in_place_index<kAt + 1>)...};
+}
+
+std::array<LayerParameters, std::variant_size_v<LayerParameters> - 1> AllKinds() {
+  return KindsAt(std::make_index_sequence<std::variant_size_v<LayerParameters> - 1>());
+}
+
+std::string FieldNames(const LayerParameters& parameters) {
+  std::string names;
+  ForEachField(parameters, [&](const auto& field, std::int64_t /*number*/) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(field.name));
+  });
+  return names;
+}
+
+bool SetField(std::string_view name, std::int64_t number, LayerParameters& parameters) {
+  bool is_known = false;
+  ForEachField(parameters, [&](const auto& field, std::int64_t& its) {
+    if (field.name != name) return;
+    its = number;
+    is_known = true;
+  });
+  return is_known;
+}
+
+// Returns the field of any kind of layer with that name, or no text.
+std::string_view LayerFieldCalled(std::string_view name) {
+  std::string_view known;
+  for (const LayerParameters& kind : AllKinds()) {
+    ForEachField(kind, [&](const auto& field, std::int64_t /*number*/) {
+      if (field.name == name) known = field.name;
+    });
+  }
+  return known;
+}
+
+// Returns the names of all kinds, with commas between them.
+std::string LayerKinds() {
+  std::string names;
+  for (const LayerParameters& kind : AllKinds()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(LayerParametersName(kind)));
+  }
+  return names;
+}
+
+// Returns the parameters; numbers that are not given keep their defaults. InvalidArgument for an
+// unknown kind, and for a number that the kind does not have.
+absl::StatusOr<LayerParameters> ToLayerParameters(const LayerNumbers& layer) {
+  for (LayerParameters& kind : AllKinds()) {
+    if (LayerParametersName(kind) != layer.kind) continue;
+    for (const auto& [name, number] : layer.numbers) {
+      if (SetField(name, number, kind)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("the unknown key ", io::Quoted(name), " in ",
+                                                     layer.kind, " parameters, expected kind, ",
+                                                     FieldNames(kind)));
+    }
+    return kind;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("kind of parameters is ", io::Quoted(layer.kind),
+                                                 ", expected one of ", LayerKinds()));
+}
 
 constexpr std::string_view kText = "a text";
 constexpr std::string_view kWhole = "a whole number";

@@ -19,8 +19,7 @@ std::vector<bool> AreKept(const TaskGraph& graph) {
   std::vector<bool> are_kept(graph.data.size());
   for (const GraphTask& task : graph.tasks) {
     if (task.phase != TaskPhase::kBackward) continue;
-    for (const std::size_t data : task.reads) are_kept[data] = true;
-    for (const std::size_t data : task.updates) are_kept[data] = true;
+    for (const std::size_t data : graph::InputsOf(task)) are_kept[data] = true;
   }
   return are_kept;
 }

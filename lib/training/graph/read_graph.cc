@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/byte_source.h"
 #include "lib/base/io/quote.h"
-#include "lib/training/graph/check_family.h"
 #include "lib/training/graph/check_graph.h"
 #include "lib/training/graph/graph_json_reader.h"
 #include "lib/training/graph/task_order.h"

@@ -5,18 +5,18 @@
 #include "lib/training/graph/task_order.h"
 
 #include <functional>
-#include <limits>
 #include <queue>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/io/quote.h"
 #include "lib/training/graph/check_graph.h"
+#include "lib/training/graph/data_users.h"
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool::graph {
 namespace {
 
-constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kMostNamed = 8;
 
 struct Arrow {
@@ -46,15 +46,10 @@ class ArrowLists {
 };
 
 void AddArrowsFromWriters(const TaskGraph& graph, std::vector<Arrow>& arrows) {
-  std::vector<std::size_t> writers(graph.data.size(), kNoTask);
+  const std::vector<std::size_t> writers = WritersOf(graph);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const std::size_t data : graph.tasks[i].writes) writers[data] = i;
-  }
-  for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const auto* uses : {&graph.tasks[i].reads, &graph.tasks[i].updates}) {
-      for (const std::size_t data : *uses) {
-        if (writers[data] != kNoTask) arrows.push_back({writers[data], i});
-      }
+    for (const std::size_t data : InputsOf(graph.tasks[i])) {
+      if (writers[data] != kNoTask) arrows.push_back({writers[data], i});
     }
   }
 }

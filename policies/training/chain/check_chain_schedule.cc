@@ -8,13 +8,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/arithmetic.h"
 #include "policies/training/chain/activation_pieces.h"
 #include "tidepool/training/chain_policy.h"
 
 namespace tidepool::chain_policies {
 namespace {
 
-constexpr double kTolerance = 1e-9;  // of the makespan
+// Starts may be off by this part of the makespan: they are sums of times in any order, as callers
+// and files of chains give them. Too coarse for two answers to be equal (kEqualSeconds).
+constexpr double kValidSeconds = 1e-9;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // An operation or a copy between its start and its end.
@@ -33,7 +36,7 @@ class ScheduleWalk {
   ScheduleWalk(const Chain& chain, const ChainSchedule& schedule)
       : chain_(chain),
         schedule_(schedule),
-        tolerance_(kTolerance * schedule.seconds),
+        tolerance_(kValidSeconds * schedule.seconds),
         has_run_(operations()),
         backward_left_(operations()),
         used_(chain.x[0]) {

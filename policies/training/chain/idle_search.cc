@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/arithmetic.h"
+
 namespace tidepool::chain_policies {
 namespace {
 
@@ -23,7 +25,8 @@ constexpr std::size_t kWidthFactor = 4;
 constexpr std::size_t kMostBoundSteps = 200'000'000;
 // The states of the most similar residents with which a state is compared.
 constexpr std::size_t kMostCompared = 64;
-// The size of rounding errors, as a part of the sizes and times of a chain.
+// The size of rounding errors, as a part of the sums of the sizes and times of a chain. Less than
+// kEqualSeconds: states that differ by less than this are one state.
 constexpr double kIdleRounding = 1e-13;
 
 struct Node {

@@ -75,8 +75,8 @@ bool GiveSlot(const Chain& chain, FractionalChain& in_slots) {
   double least = 0;
   for (std::size_t i = 0; i < chain.x.size(); ++i) {
     const double lacks = static_cast<double>(chain.x[i]) / slot - in_slots.x[i];
-    constexpr double kRounding = 1e-9;  // of a slot: no reason for another one
-    if (lacks <= kRounding || (closest < chain.x.size() && lacks >= least)) continue;
+    constexpr double kPartOfSlot = 1e-9;  // no reason for another slot: rounding makes it
+    if (lacks <= kPartOfSlot || (closest < chain.x.size() && lacks >= least)) continue;
     closest = i;
     least = lacks;
   }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory manager that the papers compare with: nothing leaves the device. Places data once, and
 // gradients in chunks that they take in turn.
-#include "policies/training/layerwise/base_policy.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -12,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/arithmetic.h"
 #include "lib/base/text/sizes.h"
+#include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/layerwise/layerwise.h"
+#include "policies/training/layerwise/layerwise_policies.h"
 #include "policies/training/requests/option_names.h"
 #include "policies/training/requests/policy_options.h"
 #include "tidepool/training/graph.h"
@@ -38,32 +38,17 @@ struct BaseSchedule {
   std::int64_t memory_bytes = 0;  // with the workspace
 };
 
-constexpr std::size_t kNoUse = static_cast<std::size_t>(-1);
-
 // Returns whether the data takes a chunk: a gradient that the iteration makes and uses up.
 bool TakesChunk(const GraphData& data) {
   return data.kind == DataKind::kGradient && !ExistsBefore(data) && !ExistsAfter(data);
 }
 
-// Returns the last task that uses each datum.
-std::vector<std::size_t> LastUses(const TaskGraph& graph) {
-  std::vector<std::size_t> last(graph.data.size(), kNoUse);
-  for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    const GraphTask& task = graph.tasks[i];
-    for (const std::size_t data : graph::UsesOf(task)) last[data] = i;
-  }
-  return last;
-}
-
 // Returns the gradients in chunks that end with a task, in the order of its uses.
-std::vector<std::size_t> EndingWith(const TaskGraph& graph, const std::vector<std::size_t>& last,
+std::vector<std::size_t> EndingWith(const TaskGraph& graph, const graph::DataUsers& users,
                                     std::size_t task) {
   std::vector<std::size_t> ending;
-  for (const auto* uses :
-       {&graph.tasks[task].reads, &graph.tasks[task].writes, &graph.tasks[task].updates}) {
-    for (const std::size_t data : *uses) {
-      if (TakesChunk(graph.data[data]) && last[data] == task) ending.push_back(data);
-    }
+  for (const std::size_t data : graph::UsesOf(graph.tasks[task])) {
+    if (TakesChunk(graph.data[data]) && users.Last(data) == task) ending.push_back(data);
   }
   return ending;
 }
@@ -84,7 +69,7 @@ std::size_t FirstFree(GradientChunks& chunks, std::vector<bool>& is_free) {
 }
 
 GradientChunks ChunksOf(const TaskGraph& graph, std::int64_t alignment) {
-  const std::vector<std::size_t> last_uses = LastUses(graph);
+  const graph::DataUsers users(graph);
   GradientChunks chunks = {{}, std::vector<std::size_t>(graph.data.size())};
   std::vector<bool> is_free;
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
@@ -96,7 +81,7 @@ GradientChunks ChunksOf(const TaskGraph& graph, std::int64_t alignment) {
       chunks.bytes[chunk] =
           std::max(chunks.bytes[chunk], AlignUp(graph.data[data].bytes, alignment));
     }
-    for (const std::size_t data : EndingWith(graph, last_uses, task)) {
+    for (const std::size_t data : EndingWith(graph, users, task)) {
       is_free[chunks.chunk_of[data]] = true;
     }
   }
@@ -110,7 +95,7 @@ class BaseBuilder {
       : graph_(graph),
         addresses_(addresses),
         most_workspace_(most_workspace),
-        last_uses_(LastUses(graph)),
+        users_(graph),
         is_written_(graph.data.size()),
         is_updated_(graph.data.size()) {
     base_.schedule.fingerprint = GraphFingerprint(graph);
@@ -156,7 +141,7 @@ class BaseBuilder {
       if (TakesChunk(graph_.data[data])) Take(data);
     }
     Run(index);
-    for (const std::size_t data : EndingWith(graph_, last_uses_, index)) {
+    for (const std::size_t data : EndingWith(graph_, users_, index)) {
       Add({.kind = StepKind::kFree, .index = data});
     }
   }
@@ -188,7 +173,7 @@ class BaseBuilder {
   const TaskGraph& graph_;
   const BaseAddresses& addresses_;
   const std::int64_t most_workspace_;
-  const std::vector<std::size_t> last_uses_;
+  const graph::DataUsers users_;
   std::vector<bool> is_written_;  // by data
   std::vector<bool> is_updated_;  // by data
   BaseSchedule base_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool::layerwise {
 namespace {
@@ -89,8 +90,7 @@ void FindForwardLayers(const TaskGraph& graph, Layers& layers) {
 template <typename Use>
 void ForEachUse(const TaskGraph& graph, const Layer& layer, Use use) {
   for (std::size_t task = layer.begin; task < layer.end; ++task) {
-    for (const std::size_t data : graph.tasks[task].reads) use(data, false);
-    for (const std::size_t data : graph.tasks[task].updates) use(data, false);
+    for (const std::size_t data : graph::InputsOf(graph.tasks[task])) use(data, false);
     for (const std::size_t data : graph.tasks[task].writes) use(data, true);
   }
 }

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/training/graph/task_uses.h"
 #include "lib/training/schedule/steps/begin_on_host.h"
 
 namespace tidepool::layerwise {
@@ -93,8 +94,7 @@ class LayerwiseBuilder {
     const Layer& layer = layers_.backward[index];
     const std::size_t fetched_before = fetched_;
     for (std::size_t task = layer.begin; task < layer.end; ++task) {
-      for (const std::size_t data : graph_.tasks[task].reads) Fetch(data);
-      for (const std::size_t data : graph_.tasks[task].updates) Fetch(data);
+      for (const std::size_t data : graph::InputsOf(graph_.tasks[task])) Fetch(data);
     }
     if (mode_.order == AllocationOrder::kPrefetchFirst) {
       FetchAhead(layer);

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "policies/training/layerwise/staying.h"
-
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "lib/base/arithmetic.h"
+#include "lib/training/graph/data_users.h"
 #include "lib/training/graph/task_uses.h"
 #include "policies/training/layerwise/layerwise.h"
+#include "policies/training/layerwise/layerwise_policies.h"
 #include "policies/training/requests/policy_options.h"
 
 namespace tidepool::layerwise {
 namespace {
-
-constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 
 class StayingBuilder {
  public:
@@ -25,10 +22,12 @@ class StayingBuilder {
         options_(options),
         granule_(request.placing.alignment),
         room_(request.machine.devices.front().memory_bytes),
-        last_use_(graph.data.size(), kNoTask),
+        users_(graph),
         is_there_(graph.data.size()),
         changed_(graph.data.size()) {
-    for (std::size_t task = 0; task < graph.tasks.size(); ++task) NoteUses(task);
+    for (const GraphTask& task : graph.tasks) {
+      for (const std::size_t data : graph::ChangesOf(task)) changed_[data] = true;
+    }
   }
 
   Schedule Build() {
@@ -43,12 +42,6 @@ class StayingBuilder {
   }
 
  private:
-  void NoteUses(std::size_t task) {
-    const GraphTask& one = graph_.tasks[task];
-    for (const std::size_t data : graph::UsesOf(one)) last_use_[data] = task;
-    for (const std::size_t data : graph::ChangesOf(one)) changed_[data] = true;
-  }
-
   bool IsWritten(std::size_t data) const {
     const DataKind kind = graph_.data[data].kind;
     return kind == DataKind::kWeightGradient && changed_[data];
@@ -59,7 +52,7 @@ class StayingBuilder {
   void Begin(std::size_t data) {
     const DataHome home = graph_.data[data].before;
     if (home == DataHome::kDevice) Take(StepKind::kAllocate, data);
-    const bool is_used = last_use_[data] != kNoTask && !IsWritten(data);
+    const bool is_used = users_.Last(data) != graph::kNoTask && !IsWritten(data);
     if (home == DataHome::kHost && is_used) Take(StepKind::kPrefetch, data);
   }
 
@@ -77,7 +70,7 @@ class StayingBuilder {
     schedule_.steps.push_back(
         {.kind = StepKind::kRun, .index = task, .algorithm = FastestAlgorithm(one, Room())});
     for (const std::size_t data : graph::UsesOf(one)) {
-      if (last_use_[data] == task) End(data);
+      if (users_.Last(data) == task) End(data);
     }
   }
 
@@ -108,7 +101,7 @@ class StayingBuilder {
   const LayerwiseOptions options_;
   const std::int64_t granule_;
   std::int64_t room_;  // bytes of the device without data
-  std::vector<std::size_t> last_use_;
+  const graph::DataUsers users_;
   std::vector<bool> is_there_;
   std::vector<bool> changed_;  // by any task
   Schedule schedule_;

@@ -27,7 +27,7 @@ std::int64_t MovingBytes(const TaskGraph& graph, const Settings& settings) {
 Iteration::Iteration(const TaskGraph& graph, const Settings& settings)
     : graph_(graph),
       settings_(settings),
-      uses_(graph),
+      users_(graph),
       staying_bytes_(StayingBytes(graph, settings)),
       memory_(MovingBytes(graph, settings), settings.alignment),
       copies_(settings.link, settings.HasOneQueue()),
@@ -38,13 +38,16 @@ Iteration::Iteration(const TaskGraph& graph, const Settings& settings)
     fastest_before_[task + 1] =
         fastest_before_[task] + sub_batch::FastestOf(graph.tasks[task]).seconds;
   }
+  const std::vector<std::size_t> writers = graph::WritersOf(graph);
   std::int64_t offset = 0;
-  for (std::size_t data = 0; data < graph.data.size(); ++data) Begin(data, offset);
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    Begin(data, writers[data] != graph::kNoTask, offset);
+  }
 }
 
 // Data that stays lies at the low end of the memory. A weight gradient at home on the host is
 // written over, so it has no values before its task.
-void Iteration::Begin(std::size_t data, std::int64_t& offset) {
+void Iteration::Begin(std::size_t data, bool is_written, std::int64_t& offset) {
   const GraphData& one = graph_.data[data];
   State& state = state_[data];
   if (one.after == DataHome::kDevice) {
@@ -53,7 +56,7 @@ void Iteration::Begin(std::size_t data, std::int64_t& offset) {
     if (one.before == DataHome::kDevice) Add(StepKind::kAllocate, data, staying_offset_[data]);
     return;
   }
-  state.has_values = one.before == DataHome::kHost && !uses_.IsWritten(data);
+  state.has_values = one.before == DataHome::kHost && !is_written;
   state.has_copy = state.has_values;
 }
 
@@ -119,19 +122,18 @@ void Iteration::Run(std::size_t task, std::size_t algorithm,
        .offset = workspace.has_value() ? staying_bytes_ + memory_.Offset(*workspace) : -1});
   now_ += one.algorithms[algorithm].seconds;
   if (workspace.has_value()) memory_.Free(*workspace, now_);
-  for (const auto* uses : {&one.reads, &one.updates, &one.writes}) {
-    for (const std::size_t data : *uses) {
-      State& state = state_[data];
-      state.used = now_;
-      state.was_used = uses != &one.writes;
-      state.has_values = true;
-      if (uses == &one.reads) continue;
-      state.written = now_;
-      state.has_copy = false;
-    }
+  for (const std::size_t data : DataOf(task)) {
+    state_[data].used = now_;
+    state_[data].was_used = true;
+    state_[data].has_values = true;
   }
-  for (const std::size_t data : uses_.DataOf(task)) {
-    if (uses_.LastUse(data) == task) End(data);
+  for (const std::size_t data : graph::ChangesOf(one)) {
+    state_[data].written = now_;
+    state_[data].has_copy = false;
+  }
+  for (const std::size_t data : one.writes) state_[data].was_used = false;
+  for (const std::size_t data : DataOf(task)) {
+    if (users_.Last(data) == task) End(data);
   }
   memory_.Forget(std::min(now_, copies_.EndIn()));
 }

@@ -10,14 +10,49 @@
 #include <optional>
 #include <vector>
 
-#include "policies/training/modnn/copy_queues.h"
+#include "lib/training/graph/data_users.h"
+#include "lib/training/graph/task_uses.h"
 #include "policies/training/modnn/memory_map.h"
-#include "policies/training/modnn/settings.h"
-#include "policies/training/modnn/task_uses.h"
+#include "policies/training/modnn/modnn.h"
 #include "tidepool/training/graph.h"
+#include "tidepool/training/machine.h"
 #include "tidepool/training/schedule.h"
 
 namespace tidepool::modnn {
+
+// The estimated times of copies: one queue for both directions, or one for each. Its copies run one
+// after the other, in the order in which they were added (Strm_D of the paper).
+class CopyQueues {
+ public:
+  CopyQueues(const MachineLink& link, bool has_one_queue)
+      : link_(link), has_one_queue_(has_one_queue) {}
+
+  double SecondsOut(std::int64_t bytes) const { return Seconds(bytes, link_.out_bytes_per_second); }
+  double SecondsIn(std::int64_t bytes) const { return Seconds(bytes, link_.in_bytes_per_second); }
+
+  // Return the end of the last copy.
+  double EndOut() const { return out_; }
+  double EndIn() const { return has_one_queue_ ? out_ : in_; }
+
+  // Add a copy that begins at `ready` at the earliest, and return its end.
+  double AddOut(std::int64_t bytes, double ready) {
+    return out_ = std::max(out_, ready) + SecondsOut(bytes);
+  }
+  double AddIn(std::int64_t bytes, double ready) {
+    double& end = has_one_queue_ ? out_ : in_;
+    return end = std::max(end, ready) + SecondsIn(bytes);
+  }
+
+ private:
+  double Seconds(std::int64_t bytes, double rate) const {
+    return link_.latency_seconds + static_cast<double>(bytes) / rate;
+  }
+
+  MachineLink link_;
+  bool has_one_queue_;
+  double out_ = 0;
+  double in_ = 0;
+};
 
 // Not thread-safe. The graph outlives it.
 class Iteration {
@@ -26,7 +61,10 @@ class Iteration {
 
   const TaskGraph& graph() const { return graph_; }
   const Settings& settings() const { return settings_; }
-  const TaskUses& uses() const { return uses_; }
+  const graph::DataUsers& users() const { return users_; }
+  graph::DataLists<3> DataOf(std::size_t task) const {
+    return graph::UsesInputsFirst(graph_.tasks[task]);
+  }
   MemoryMap& memory() { return memory_; }
   const MemoryMap& memory() const { return memory_; }
   const CopyQueues& copies() const { return copies_; }
@@ -83,13 +121,13 @@ class Iteration {
     double copied = 0;   // the end of the copy out
   };
 
-  void Begin(std::size_t data, std::int64_t& offset);
+  void Begin(std::size_t data, bool is_written, std::int64_t& offset);
   void End(std::size_t data);
   void Add(StepKind kind, std::size_t index, std::int64_t offset = -1);
 
   const TaskGraph& graph_;
   const Settings settings_;
-  const TaskUses uses_;
+  const graph::DataUsers users_;
   const std::int64_t staying_bytes_;
   MemoryMap memory_;
   CopyQueues copies_;

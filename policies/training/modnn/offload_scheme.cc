@@ -24,7 +24,7 @@ class SchemeWalk {
   std::optional<OffloadScheme> From(MemoryMap::Block first) {
     OffloadScheme scheme;
     end_out_ = iteration_.copies().EndOut();
-    next_use_ = kNoTask;
+    next_use_ = graph::kNoTask;
     std::int64_t room = 0;
     for (MemoryMap::Block block = first; block != kNoBlock; block = memory_.Next(block)) {
       if (!memory_.IsFree(block) && !Take(memory_.OwnerOf(block), scheme)) return std::nullopt;
@@ -44,14 +44,14 @@ class SchemeWalk {
   bool MayTake(std::size_t data) const {
     if (data == kWorkspace) return false;
     if (may_leave_ == MayLeave::kByBothCriteria && !iteration_.WasUsed(data)) return false;
-    return iteration_.uses().NextUse(data, next_.first) > next_.last;
+    return iteration_.users().FirstFrom(data, next_.first) > next_.last;
   }
 
   bool Take(std::size_t data, OffloadScheme& scheme) {
     if (!MayTake(data)) return false;
     scheme.leaving.push_back(data);
     scheme.free_from = std::max(scheme.free_from, iteration_.UsedUntil(data));
-    next_use_ = std::min(next_use_, iteration_.uses().NextUse(data, next_.first));
+    next_use_ = std::min(next_use_, iteration_.users().FirstFrom(data, next_.first));
     if (iteration_.HasCopy(data)) return true;  // it is only freed
     const std::int64_t bytes = iteration_.graph().data[data].bytes;
     end_out_ =
@@ -67,7 +67,7 @@ class SchemeWalk {
   const MayLeave may_leave_;
   const NextTasks next_;
   double end_out_ = 0;
-  std::size_t next_use_ = kNoTask;
+  std::size_t next_use_ = graph::kNoTask;
 };
 
 }  // namespace
@@ -83,7 +83,7 @@ std::optional<OffloadScheme> FindScheme(const Iteration& iteration, std::int64_t
     std::optional<OffloadScheme> scheme = walk.From(block);
     if (!scheme.has_value()) continue;
     const Cost cost = {std::max(scheme->free_from, iteration.now()), scheme->bytes_out,
-                       kNoTask - walk.next_use()};
+                       graph::kNoTask - walk.next_use()};
     if (best.has_value() && least <= cost) continue;
     best = std::move(scheme);
     least = cost;

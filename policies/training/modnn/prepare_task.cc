@@ -30,7 +30,7 @@ class Preparation {
   // Returns the data that has no memory, the largest first.
   std::vector<std::size_t> Homeless() const {
     std::vector<std::size_t> homeless;
-    for (const std::size_t data : iteration_.uses().DataOf(task_)) {
+    for (const std::size_t data : iteration_.DataOf(task_)) {
       if (!iteration_.IsThere(data)) homeless.push_back(data);
     }
     std::stable_sort(homeless.begin(), homeless.end(), [&](std::size_t a, std::size_t b) {

@@ -19,7 +19,7 @@
 #include "lib/base/text/sizes.h"
 #include "lib/training/schedule/addresses/schedule_planning.h"
 #include "lib/training/schedule/steps/in_pages.h"
-#include "policies/training/layerwise/staying.h"
+#include "policies/training/layerwise/layerwise_policies.h"
 #include "policies/training/modnn/modnn_policy.h"
 #include "policies/training/requests/policy_functions.h"
 #include "policies/training/requests/request_check.h"

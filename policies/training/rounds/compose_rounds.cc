@@ -246,10 +246,8 @@ class RoundComposer {
     for (std::size_t i = 0; i < round_graph_.updates.size(); ++i) {
       const std::size_t task = round_graph_.updates[i];
       AddUpdate(task, i);
-      for (const auto* uses : {&graph_.tasks[task].reads, &graph_.tasks[task].updates}) {
-        for (const std::size_t data : *uses) {
-          if (uses_[data].last_update == i) EndAfterUpdate(data);
-        }
+      for (const std::size_t data : graph::InputsOf(graph_.tasks[task])) {
+        if (uses_[data].last_update == i) EndAfterUpdate(data);
       }
     }
   }

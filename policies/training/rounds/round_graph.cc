@@ -10,17 +10,16 @@ namespace tidepool::rounds {
 namespace {
 
 absl::Status CheckUpdate(const TaskGraph& graph, const GraphTask& task) {
-  for (const auto* uses : {&task.reads, &task.updates, &task.writes}) {
-    for (const std::size_t data : *uses) {
-      if (uses != &task.writes && StaysAcrossRounds(graph.data[data])) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "task ", requests::InQuotes(task.name), (uses == &task.writes ? " writes " : " uses "),
-          requests::InQuotes(graph.data[data].name),
-          ", expected updates that read and update weights, their gradients and optimizer state "
-          "alone: they run once for all rounds"));
-    }
+  const auto error = [&](const char* verb, std::size_t data) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "task ", requests::InQuotes(task.name), verb, requests::InQuotes(graph.data[data].name),
+        ", expected updates that read and update weights, their gradients and optimizer state "
+        "alone: they run once for all rounds"));
+  };
+  for (const std::size_t data : graph::InputsOf(task)) {
+    if (!StaysAcrossRounds(graph.data[data])) return error(" uses ", data);
   }
-  return absl::OkStatus();
+  return task.writes.empty() ? absl::OkStatus() : error(" writes ", task.writes.front());
 }
 
 // The next round has data of its own in the same place.

@@ -23,19 +23,14 @@ std::vector<std::vector<std::size_t>> FollowersIn(const TaskGraph& graph) {
   std::vector<std::vector<std::size_t>> readers(graph.data.size());  // since the last change
   for (std::size_t at = 0; at < graph.tasks.size(); ++at) {
     const GraphTask& task = graph.tasks[at];
-    for (const auto* uses : {&task.reads, &task.updates, &task.writes}) {
-      for (const std::size_t data : *uses) {
-        if (changer[data] != kNone && changer[data] != at) followers[changer[data]].push_back(at);
-        if (uses == &task.reads) {
-          readers[data].push_back(at);
-          continue;
-        }
-        for (const std::size_t reader : readers[data]) {
-          if (reader != at) followers[reader].push_back(at);
-        }
-        readers[data].clear();
-        changer[data] = at;
-      }
+    for (const std::size_t data : graph::UsesOf(task)) {
+      if (changer[data] != kNone) followers[changer[data]].push_back(at);
+    }
+    for (const std::size_t data : task.reads) readers[data].push_back(at);
+    for (const std::size_t data : graph::ChangesOf(task)) {
+      for (const std::size_t reader : readers[data]) followers[reader].push_back(at);
+      readers[data].clear();
+      changer[data] = at;
     }
   }
   return followers;

@@ -70,17 +70,18 @@ class WorkLeft {
  public:
   explicit WorkLeft(double seconds) : seconds_(seconds) {}
 
-  bool HasEnded() const { return seconds_ < kRounding; }
+  bool HasEnded() const { return seconds_ < kNoWork; }
   // Takes the work of a step. Returns false, and ends the search, if less is left: a step with a
   // part of its work could find an answer that the whole step of a longer limit misses.
   bool Take(double seconds) {
-    const bool is_left = seconds <= seconds_ + kRounding;
+    const bool is_left = seconds <= seconds_ + kNoWork;
     seconds_ = is_left ? seconds_ - seconds : 0;
     return is_left;
   }
 
  private:
-  static constexpr double kRounding = 1e-9;
+  // Rounding of the differences of up to an hour of work is less, and a step takes more.
+  static constexpr double kNoWork = 1e-9;
 
   double seconds_;  // of a usual core
 };

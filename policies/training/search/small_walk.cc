@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "lib/base/arithmetic.h"
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool::search {
 namespace {
@@ -504,11 +505,9 @@ class StepWriter {
     if (action.kind == StepKind::kRun) {
       const GraphTask& task = graph_.tasks[action.index];
       for (const std::size_t data : task.writes) Allocate(data, start);
-      for (const std::vector<std::size_t>* uses : {&task.reads, &task.updates, &task.writes}) {
-        for (const std::size_t data : *uses) {
-          if (stay_[data] == kNoStay) Allocate(data, start);  // an input that comes late
-          Use(data, start + seconds);
-        }
+      for (const std::size_t data : graph::UsesOf(task)) {
+        if (stay_[data] == kNoStay) Allocate(data, start);  // an input that comes late
+        Use(data, start + seconds);
       }
     } else {
       if (action.kind == StepKind::kPrefetch) Begin(action.index);

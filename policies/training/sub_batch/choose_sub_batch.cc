@@ -11,7 +11,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "policies/training/sub_batch/task_memory.h"
-#include "policies/training/sub_batch/window_bytes.h"
 #include "tidepool/training/sub_batch.h"
 
 namespace tidepool {

@@ -41,6 +41,14 @@ class DataSizes {
 // Returns the sizes at the batch of the graph.
 DataSizes SizesOf(const TaskGraph& graph, std::int64_t alignment, StayingData staying);
 
+// Returns the workspace of the fastest algorithm of each task.
+std::vector<std::int64_t> FastestWorkspaces(const TaskGraph& graph);
+
+// Equation (8): returns the most memory of consecutive tasks that are no updates, and of the data
+// that stays. `graph` needs no algorithms. O(uses log tasks).
+std::int64_t WindowBytes(const TaskGraph& graph, const DataSizes& sizes,
+                         const std::vector<std::int64_t>& workspaces, double share);
+
 }  // namespace tidepool::sub_batch
 
 #endif  // TIDEPOOL_POLICIES_TRAINING_SUB_BATCH_TASK_MEMORY_H_

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool::transfers {
 
@@ -54,8 +55,8 @@ void RerunOrder::FindWhatCanRunAgain() {
     can_run_again_[number] = can;
     if (!can) last_run = number;
     for (const std::size_t data : task.updates) next_change[data] = number;
-    for (const auto* uses : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *uses) last_need[data] = std::max(last_need[data], last_run);
+    for (const std::size_t data : graph::InputsOf(task)) {
+      last_need[data] = std::max(last_need[data], last_run);
     }
   }
 }
@@ -63,11 +64,9 @@ void RerunOrder::FindWhatCanRunAgain() {
 void RerunOrder::FindKeptBytes() {
   std::vector<bool> is_kept(graph_.data.size());
   for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
-    const auto use = [&](std::size_t data) {
+    for (const std::size_t data : graph::InputsOf(graph_.tasks[task])) {
       if (IsAfterPassOfWriter(task, data)) is_kept[data] = true;
-    };
-    for (const std::size_t data : graph_.tasks[task].reads) use(data);
-    for (const std::size_t data : graph_.tasks[task].updates) use(data);
+    }
   }
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
     if (is_kept[data]) kept_bytes_[writers_[data]] += graph_.data[data].bytes;
@@ -78,11 +77,9 @@ void RerunOrder::FindCuts() {
   std::vector<std::size_t> last_use(graph_.data.size());  // in the pass of its writer
   for (const Pass& pass : passes_) {
     for (std::size_t task = pass.begin; task < pass.end; ++task) {
-      const auto use = [&](std::size_t data) {
+      for (const std::size_t data : graph::InputsOf(graph_.tasks[task])) {
         if (ends_[writers_[data]] == pass.end) last_use[data] = task;
-      };
-      for (const std::size_t data : graph_.tasks[task].reads) use(data);
-      for (const std::size_t data : graph_.tasks[task].updates) use(data);
+      }
     }
   }
   // By task: changes of the number of results that later tasks of the pass need, and of the sum of

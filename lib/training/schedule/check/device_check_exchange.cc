@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/training/graph/task_uses.h"
 #include "lib/training/schedule/check/device_check.h"
 
 namespace tidepool::schedule {
@@ -52,8 +53,7 @@ std::vector<std::size_t> DeviceCheck::UsesInRound(const TaskGraph& graph) {
   std::vector<std::size_t> uses(graph.data.size());
   for (const GraphTask& task : graph.tasks) {
     if (task.phase == TaskPhase::kUpdate) continue;
-    for (const std::size_t data : task.reads) ++uses[data];
-    for (const std::size_t data : task.updates) ++uses[data];
+    for (const std::size_t data : graph::InputsOf(task)) ++uses[data];
   }
   return uses;
 }

@@ -191,9 +191,8 @@ absl::Status DeviceCheck::Run(const ScheduleStep& step) {
   }
   if (!status.ok()) return status;
   if (graph_->tasks[step.index].phase == TaskPhase::kUpdate && !RanAnywhere(step.index)) {
-    for (const auto* uses :
-         {&graph_->tasks[step.index].reads, &graph_->tasks[step.index].updates}) {
-      for (const std::size_t data : *uses) ++updates_begun_[data];
+    for (const std::size_t data : graph::InputsOf(graph_->tasks[step.index])) {
+      ++updates_begun_[data];
     }
   }
   for (const std::size_t device : instances) Perform(step, device);

@@ -9,17 +9,97 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "lib/training/graph/least_seconds.h"
 #include "lib/training/graph/task_uses.h"
 #include "lib/training/schedule/check/link_windows.h"
 #include "lib/training/schedule/steps/data_places.h"
-#include "lib/training/schedule/steps/schedule_choices.h"
+#include "lib/training/schedule/steps/rounds.h"
+#include "tidepool/training/graph.h"
+#include "tidepool/training/schedule.h"
 
 namespace tidepool {
 namespace {
 
 using schedule::Absence;
 using schedule::TaskInOrder;
+
+struct ScheduleChoices {
+  // The first run of a task, with the graph of its round.
+  struct FirstRun {
+    std::size_t task = 0;
+    const TaskGraph* graph = nullptr;
+  };
+
+  std::size_t device = kHostDevice;   // the first one that runs a task
+  std::vector<FirstRun> order;        // on that device
+  double round_seconds = 0;           // of the first runs in all rounds, by the fastest algorithms
+  std::vector<bool> changed_by_host;  // by data
+  std::vector<bool> is_received;      // by data: a device has it from another one
+  bool has_streams = false;           // runs tasks beside each other
+  bool has_reruns = false;            // runs a task again in its round
+  bool has_compressed_copies = false;
+  double least_density = 1;  // of the compressed copies
+};
+
+class ChoiceReader {
+ public:
+  ChoiceReader(absl::Span<const TaskGraph> graphs, const Schedule& schedule)
+      : graphs_(graphs), schedule_(schedule), round_of_run_(graphs.front().tasks.size()) {
+    choices_.changed_by_host.resize(graphs.front().data.size());
+    choices_.is_received.resize(graphs.front().data.size());
+  }
+
+  ScheduleChoices Read() {
+    for (const ScheduleRound& round : schedule::RoundsOf(schedule_)) {
+      ++round_;
+      times_ = static_cast<double>(round.times);
+      graph_ = schedule::GraphOf(graphs_, round);
+      for (std::size_t i = 0; i < round.steps; ++i) {
+        const ScheduleStep& step = schedule_.steps[round.first_step + i];
+        if (step.kind == StepKind::kRun) NoteRun(step);
+        if (step.kind == StepKind::kReceive) choices_.is_received[step.index] = true;
+        if (step.density < 0) continue;
+        choices_.has_compressed_copies = true;
+        choices_.least_density = std::min(choices_.least_density, step.density);
+      }
+    }
+    return std::move(choices_);
+  }
+
+ private:
+  void NoteRun(const ScheduleStep& step) {
+    if (step.device == kHostDevice) {
+      const GraphTask& task = graph_->tasks[step.index];
+      for (const std::size_t data : graph::ChangesOf(task)) choices_.changed_by_host[data] = true;
+      return;
+    }
+    if (choices_.device == kHostDevice) choices_.device = step.device;
+    if (step.device != choices_.device) return;
+    if (step.stream != 0) choices_.has_streams = true;
+    std::size_t& ran_in = round_of_run_[step.index];
+    if (ran_in == 0) choices_.order.push_back({step.index, graph_});
+    if (ran_in == round_) {
+      choices_.has_reruns = true;
+    } else {
+      choices_.round_seconds += times_ * graph::LeastSeconds(graph_->tasks[step.index]);
+    }
+    ran_in = round_;
+  }
+
+  const absl::Span<const TaskGraph> graphs_;
+  const Schedule& schedule_;
+  const TaskGraph* graph_ = nullptr;  // of the current round
+  double times_ = 1;
+  std::vector<std::size_t> round_of_run_;  // by task, the last one; rounds count from 1
+  std::size_t round_ = 0;
+  ScheduleChoices choices_;
+};
+
+// Returns the choices of a schedule that is valid for these graphs. O(steps + uses).
+ScheduleChoices ChoicesOf(absl::Span<const TaskGraph> graphs, const Schedule& schedule) {
+  return ChoiceReader(graphs, schedule).Read();
+}
 
 // A use of a datum by the task at a position.
 struct UseAt {
@@ -33,7 +113,7 @@ class BoundFinder {
       : schedule_(schedule),
         device_(machine.devices.front()),
         link_(machine.links.front()),
-        choices_(schedule::ChoicesOf(graphs, schedule)),
+        choices_(ChoicesOf(graphs, schedule)),
         graph_(choices_.order.empty() ? graphs.front() : *choices_.order.front().graph),
         uses_(graph_.data.size()),
         is_written_(graph_.data.size()),
@@ -98,12 +178,11 @@ class BoundFinder {
     const GraphTask& task = choices_.order[k].graph->tasks[choices_.order[k].task];
     tasks_.push_back({.seconds = graph::LeastSeconds(task),
                       .own_bytes = task.algorithms.front().workspace_bytes});
-    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        tasks_[k].own_bytes += graph_.data[data].bytes;
-        uses_[data].push_back({k, uses != &task.reads});
-      }
+    for (const std::size_t data : graph::UsesOf(task)) {
+      tasks_[k].own_bytes += graph_.data[data].bytes;
     }
+    for (const std::size_t data : task.reads) uses_[data].push_back({k, false});
+    for (const std::size_t data : graph::ChangesOf(task)) uses_[data].push_back({k, true});
     for (const std::size_t data : task.writes) {
       is_written_[data] = true;
       is_made_again_[data] = choices_.has_reruns && task.may_rerun;
@@ -163,7 +242,7 @@ class BoundFinder {
   const Schedule& schedule_;
   MachineDevice device_;
   MachineLink link_;
-  const schedule::ScheduleChoices choices_;
+  const ScheduleChoices choices_;
   const TaskGraph& graph_;  // of the round of the first task; later tasks use data of one size
   std::vector<std::vector<UseAt>> uses_;  // by data
   std::vector<bool> is_written_;

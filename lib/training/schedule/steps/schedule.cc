@@ -2,9 +2,10 @@
 // Names of steps, and the fingerprint that ties a schedule to its graph.
 #include "tidepool/training/schedule.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "lib/training/graph/task_uses.h"
 
 namespace tidepool {
 namespace {
@@ -70,17 +71,18 @@ class Fingerprint {
   // Returns the phase of such a task in training: backward tasks make gradients, and updates read
   // those of weights.
   static TaskPhase UsualPhase(const TaskGraph& graph, const GraphTask& task) {
-    const auto is_any = [&](const std::vector<std::size_t>& uses, DataKind kind) {
-      return std::any_of(uses.begin(), uses.end(), [&](std::size_t data) {
-        return data < graph.data.size() && graph.data[data].kind == kind;
-      });
+    const auto is = [&](std::size_t data, DataKind kind) {
+      return data < graph.data.size() && graph.data[data].kind == kind;
     };
-    for (const auto* changes : {&task.writes, &task.updates}) {
-      if (is_any(*changes, DataKind::kGradient) || is_any(*changes, DataKind::kWeightGradient)) {
+    for (const std::size_t data : graph::ChangesOf(task)) {
+      if (is(data, DataKind::kGradient) || is(data, DataKind::kWeightGradient)) {
         return TaskPhase::kBackward;
       }
     }
-    return is_any(task.reads, DataKind::kWeightGradient) ? TaskPhase::kUpdate : TaskPhase::kForward;
+    for (const std::size_t data : task.reads) {
+      if (is(data, DataKind::kWeightGradient)) return TaskPhase::kUpdate;
+    }
+    return TaskPhase::kForward;
   }
 
   // Returns up to 8 bytes as a number; the first byte is the lowest on every machine.
