@@ -94,7 +94,7 @@ endfunction()
 
 # These files share internal names with other files, so a unity build (CMAKE_UNITY_BUILD) compiles
 # them alone.
-  set(alone lib/trace/native/native_writer.cc lib/trace/pytorch/pickle_writer.cc
+set(alone lib/training/graph/task_order.cc lib/trace/native/native_writer.cc lib/trace/pytorch/pickle_writer.cc
   lib/trace/pytorch/pytorch_snapshot_writer.cc lib/trace/recorder/record_encoder.cc lib/copies/zvc/avx512.cc lib/copies/zvc/codec.cc
   lib/copies/zvc/stream.cc)
 list(TRANSFORM alone PREPEND ${PROJECT_SOURCE_DIR}/)

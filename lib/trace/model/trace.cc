@@ -33,7 +33,7 @@ void StringTable::RemoveLast() {
   text_.resize(ends_.empty() ? 0 : ends_.back());
 }
 
-namespace {
+namespace trace {
 
 // Index of a table's strings by text. Remembers the last string, because most lookups repeat it.
 class NameIndex {
@@ -65,6 +65,10 @@ class NameIndex {
   std::uint32_t last_ = 0;
 };
 
+}  // namespace trace
+
+namespace {
+
 Trace EmptyTrace(TraceFormat format) {
   Trace trace;
   trace.format = format;
@@ -90,12 +94,12 @@ class TraceBuilder::Lookup {
         regions(trace.region_names),
         live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
 
-  NameIndex streams;
-  NameIndex threads;
+  trace::NameIndex streams;
+  trace::NameIndex threads;
   std::optional<std::uint32_t> thread;  // index of the current thread once it has an event
-  NameIndex marks;
-  NameIndex texts;
-  NameIndex regions;
+  trace::NameIndex marks;
+  trace::NameIndex texts;
+  trace::NameIndex regions;
   trace::Sleepers sleepers;
   absl::flat_hash_map<FrameKey, TraceTag> frames;
   absl::flat_hash_map<std::uint64_t, std::uint32_t> by_address;  // live allocations of AllocateAt

@@ -34,6 +34,35 @@
 
 namespace tidepool {
 
+namespace recorder {
+
+// Numbers names of marks, or of regions, in the order of first use. Recording threads number them,
+// and the writer thread writes them. Thread-safe.
+class NumberedNames {
+ public:
+  // Returns the number of `name`, cut to the longest text of the format.
+  std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
+    name = name.substr(0, native::kLongestText);
+    const locks::MutexLock lock(&mutex_);
+    const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
+    if (is_new) new_names_.emplace_back(name);
+    return found->second;
+  }
+
+  // Returns the names added since the last call, in the order of their numbers.
+  std::vector<std::string> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const locks::MutexLock lock(&mutex_);
+    return std::exchange(new_names_, {});
+  }
+
+ private:
+  locks::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> new_names_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace recorder
+
 namespace {
 
 using recorder::Record;
@@ -70,31 +99,6 @@ void BlockSignals() {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
-
-// Numbers names of marks, or of regions, in the order of first use. Recording threads number them,
-// and the writer thread writes them. Thread-safe.
-class NumberedNames {
- public:
-  // Returns the number of `name`, cut to the longest text of the format.
-  std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
-    name = name.substr(0, native::kLongestText);
-    const locks::MutexLock lock(&mutex_);
-    const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
-    if (is_new) new_names_.emplace_back(name);
-    return found->second;
-  }
-
-  // Returns the names added since the last call, in the order of their numbers.
-  std::vector<std::string> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const locks::MutexLock lock(&mutex_);
-    return std::exchange(new_names_, {});
-  }
-
- private:
-  locks::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> new_names_ ABSL_GUARDED_BY(mutex_);
-};
 
 absl::Status CheckOptions(const RecorderOptions& options) {
   if (!native::IsAlignment(options.alignment)) {
@@ -278,8 +282,8 @@ class Recorder::Writer {
   std::atomic<bool> has_unreported_loss_ = false;  // in a child
 
   recorder::RecordQueue queue_;
-  NumberedNames marks_;
-  NumberedNames regions_;
+  recorder::NumberedNames marks_;
+  recorder::NumberedNames regions_;
 
   // Used by the writer thread.
   recorder::TickClock clock_;

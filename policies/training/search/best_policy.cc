@@ -18,7 +18,6 @@
 #include "policies/training/transfers/copy_rates.h"
 
 namespace tidepool::search {
-namespace {
 
 // Searches for a schedule on one stream without compression. Then, in the time that is left,
 // searches with compression, and on several streams. The answer is no slower than that of a search
@@ -110,8 +109,6 @@ class BestInStages {
   budget::Budget& budget_;
   BestMaker first_;
 };
-
-}  // namespace
 
 absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& graph,
                                   const ScheduleRequest& request) {
