@@ -47,7 +47,7 @@ struct DeviceReplayOptions {
   std::string recording;  // the file to record to; empty: no recording
 };
 
-absl::Status CheckMemory(std::int64_t pool_bytes) {
+absl::Status CheckPoolMemory(std::int64_t pool_bytes) {
   const std::optional<std::int64_t> available = AvailableMemory();
   if (!available.has_value() || pool_bytes <= *available) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -80,7 +80,7 @@ absl::Status Check(const DeviceReplayOptions& options, std::int64_t pool_bytes,
         ExactSizeText(kGpuGranularity), " with --remap, which moves that much at a time"));
   }
   if (absl::Status status = CheckRecording(options); !status.ok()) return status;
-  return options.verify ? CheckMemory(pool_bytes) : absl::OkStatus();
+  return options.verify ? CheckPoolMemory(pool_bytes) : absl::OkStatus();
 }
 
 // Makes a host device as large as the pool. Its granularity is at least the alignment, because a
