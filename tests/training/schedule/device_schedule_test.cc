@@ -116,7 +116,7 @@ TEST(DeviceSchedule, RefusesWrongMoves) {
             "are not all on the host, expected a copy there");
   EXPECT_EQ(DeviceErrorOf(PlainWith(2, {Prefetch(kBatch)})),
             "step 2, prefetch 'batch': bytes [0, 1024) of the data, which was copied in at step "
-            "1, are on the device in part: let that part leave first, or copy the rest alone");
+            "1, are on the device in part, expected that part to leave first");
   EXPECT_EQ(DeviceErrorOf(PlainWith(3, {Offload(kMap)})),
             "step 3, offload 'map': the data was allocated at step 2, expected a task to write it "
             "before");

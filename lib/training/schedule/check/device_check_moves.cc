@@ -136,7 +136,7 @@ absl::Status DeviceCheck::Prefetch(const ScheduleStep& step) {
   }
   if (place.device.bytes.Meets(range)) {
     return Wrong(RangeText(range), " of the data, which", Past(step.device, step.index),
-                 ", are on the device in part: let that part leave first, or copy the rest alone");
+                 ", are on the device in part, expected that part to leave first");
   }
   if (graph_->data[step.index].before == DataHome::kDevice && !place.began) {
     return Wrong("the data begins on the device, expected its allocation there before");
