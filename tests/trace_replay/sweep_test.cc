@@ -194,7 +194,7 @@ TEST_F(Sweep, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB,2GiB", "--timeline", folder_ / "t"}),
               HasSubstr("--timeline: a file for one iteration, expected one memory"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--csv", "--json"}),
-              HasSubstr("--csv: --json prints the points too, remove one of the two"));
+              HasSubstr("--csv: --json prints the points too: remove one of the two"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "/dev/stdout", "--json"}),
               HasSubstr("--svg: the drawing goes to standard output"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "x.png"}),

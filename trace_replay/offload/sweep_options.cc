@@ -114,7 +114,7 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
         "--slowdown: a limit for --smallest-memory or --largest-batch, expected one of these too");
   }
   if (sweep.csv && options.json) {
-    return absl::InvalidArgumentError("--csv: --json prints the points too, remove one of the two");
+    return absl::InvalidArgumentError("--csv: --json prints the points too: remove one of the two");
   }
   if (sweep.drawing == "/dev/stdout" && (sweep.csv || options.json)) {
     return absl::InvalidArgumentError(
