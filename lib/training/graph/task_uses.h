@@ -50,13 +50,9 @@ class DataLists {
   Lists lists_;
 };
 
-// Return all data of a task, the same with the data that it needs to begin first, that data alone,
-// and the data that it changes.
+// Return all data of a task, the data that it needs to begin, and the data that it changes.
 inline DataLists<3> UsesOf(const GraphTask& task) {
   return DataLists<3>({&task.reads, &task.writes, &task.updates});
-}
-inline DataLists<3> UsesInputsFirst(const GraphTask& task) {
-  return DataLists<3>({&task.reads, &task.updates, &task.writes});
 }
 inline DataLists<2> InputsOf(const GraphTask& task) {
   return DataLists<2>({&task.reads, &task.updates});

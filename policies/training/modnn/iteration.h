@@ -62,8 +62,10 @@ class Iteration {
   const TaskGraph& graph() const { return graph_; }
   const Settings& settings() const { return settings_; }
   const graph::DataUsers& users() const { return users_; }
+  // Returns the data of a task; the data that it needs to begin comes first.
   graph::DataLists<3> DataOf(std::size_t task) const {
-    return graph::UsesInputsFirst(graph_.tasks[task]);
+    const GraphTask& one = graph_.tasks[task];
+    return graph::DataLists<3>({&one.reads, &one.updates, &one.writes});
   }
   MemoryMap& memory() { return memory_; }
   const MemoryMap& memory() const { return memory_; }
