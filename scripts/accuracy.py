@@ -481,8 +481,8 @@ GROUPS = {
         "Records of modded-nanogpt on 8 H100", speedrun,
         "KellerJordan/modded-nanogpt, `records/track_2_medium`: the log of a record has the program, the version of PyTorch and the peaks in MiB",
         "PyTorch 2.8.0 and 2.7.0 as the logs name them, rank 0 of 8 (`--ranks 0`), the record's own program with random tokens, without Inductor's "
-        "search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times. 2025-09-17: two steps of warm-up, three of "
-        "training, and the validations before and after these. 2025-11-12: the first four steps, which are of the warm-up",
+        "search for faster kernels (`coordinate_descent_tuning`), which compiles each kernel many times; two steps of warm-up, three of training, and "
+        "the validations before and after these",
         "2025-11-12 is equal to the MiB. 2025-09-17 has 2 MiB less in use than published, and 18 MiB less reserved; why is not known."),
     "nanochat": Group(
         "Pretraining of nanochat on 8 H100", nanochat,
@@ -531,7 +531,7 @@ UNKNOWN_INPUTS = ("detection",)
 
 
 def measure(tool, python, sources, *names):
-    """Runs groups, or one row of a group, and keeps their figures beside those of earlier runs."""
+    """Runs groups, or the rows of a group that begin with a text, and keeps their figures beside those of earlier runs."""
     bench = Bench(tool, python, sources)
     for name in names or GROUPS:
         name, _, bench.row = name.partition("/")
