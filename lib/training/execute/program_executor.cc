@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/copies/pipeline/counted_density.h"
 #include "lib/training/execute/lower_checked.h"
+#include "lib/training/schedule/steps/step_text.h"
 #include "lib/training/simulate/program_stalls.h"
 #include "tidepool/training/graph.h"
 #include "tidepool/training/schedule.h"
@@ -22,18 +23,8 @@
 namespace tidepool::execute {
 namespace {
 
-std::string NamesOf(const TaskGraph& graph, const ScheduleStep& step) {
-  if (step.kind == StepKind::kSynchronize) return "";
-  if (step.kind != StepKind::kRun) {
-    return absl::StrCat(" data '", absl::CHexEscape(graph.data[step.index].name), "'");
-  }
-  const GraphTask& task = graph.tasks[step.index];
-  return absl::StrCat(" task '", absl::CHexEscape(task.name), "' by '",
-                      absl::CHexEscape(task.algorithms[step.algorithm].name), "'");
-}
-
-// Returns OK for OK. Otherwise the error with the number of the step and its names: the task and
-// its algorithm, or the data. `at` may be the number of steps, for errors after the last one.
+// Returns OK for OK. Otherwise the error with the words of the step, and the algorithm of a task.
+// `at` may be the number of steps, for errors after the last one.
 absl::Status AtStep(const TaskGraph& graph, const Schedule& schedule, std::size_t at,
                     const absl::Status& error) {
   if (error.ok()) return error;
@@ -41,9 +32,12 @@ absl::Status AtStep(const TaskGraph& graph, const Schedule& schedule, std::size_
     return absl::Status(error.code(), absl::StrCat("after the last step: ", error.message()));
   }
   const ScheduleStep& step = schedule.steps[at];
-  return absl::Status(error.code(),
-                      absl::StrCat("step ", at, ", ", std::string(StepKindName(step.kind)),
-                                   NamesOf(graph, step), ": ", error.message()));
+  std::string text = schedule::StepText(graph, schedule, at);
+  if (step.kind == StepKind::kRun) {
+    const TaskAlgorithm& algorithm = graph.tasks[step.index].algorithms[step.algorithm];
+    absl::StrAppend(&text, " by '", absl::CHexEscape(algorithm.name), "'");
+  }
+  return absl::Status(error.code(), absl::StrCat(text, ": ", error.message()));
 }
 
 TimelineEvent::Kind EventKindOf(const QueuedOperation& operation) {

@@ -173,8 +173,8 @@ class TimeCheck {
     latest_end_ = std::max(latest_end_, now().end);
     if (now().end > limits_.most_seconds + tolerance()) {
       return absl::DeadlineExceededError(
-          absl::StrCat("step ", at_, ", ", schedule::StepText(*graph_, step()), ": ends at ",
-                       now().end, " seconds, expected at most ", limits_.most_seconds));
+          absl::StrCat(schedule::StepText(*graph_, schedule_, at_), ": ends at ", now().end,
+                       " seconds, expected at most ", limits_.most_seconds));
     }
     ++next_;
     return absl::OkStatus();

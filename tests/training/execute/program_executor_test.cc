@@ -166,7 +166,7 @@ TEST(ProgramExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
       EXPECT_FALSE(rig.HasQueuedWork());
       EXPECT_THAT(std::string(status.message()), StartsWith("step "));
-      EXPECT_THAT(std::string(status.message()), HasSubstr(", run task '"));
+      EXPECT_THAT(std::string(status.message()), HasSubstr(", run '"));
       EXPECT_THAT(std::string(status.message()), HasSubstr("': no kernel"));
       const auto hashes = rig.Run(2);
       ASSERT_TRUE(hashes.ok()) << hashes.status();

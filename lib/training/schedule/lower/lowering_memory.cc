@@ -185,7 +185,7 @@ std::int64_t Lowering::Rounded(std::int64_t bytes) const {
 template <typename... Parts>
 absl::Status Lowering::OutOfMemory(const Parts&... parts) const {
   return absl::ResourceExhaustedError(
-      absl::StrCat("step ", at_, ", ", StepText(*graph_, schedule_.steps[at_]), ": ", parts...));
+      absl::StrCat(StepText(*graph_, schedule_, at_), ": ", parts...));
 }
 
 void Lowering::EndIteration() {

@@ -20,23 +20,24 @@ inline std::string DataName(const TaskGraph& graph, std::size_t data) {
   return io::Quoted(graph.data[data].name);
 }
 
-// Returns "run 'conv'", "offload 'map'" or "synchronize". The kind and the number may be unknown.
-inline std::string StepText(const TaskGraph& graph, const ScheduleStep& step) {
-  if (step.kind > StepKind::kAdd) return "unknown";
-  std::string kind(StepKindName(step.kind));
-  if (step.kind == StepKind::kSynchronize) return kind;
+// Returns "step 3, run 'conv'", "step 4, offload 'map'" or "step 5, synchronize". The kind and the
+// index of a step may be unknown.
+inline std::string StepText(const TaskGraph& graph, const Schedule& schedule, std::size_t at) {
+  const ScheduleStep& step = schedule.steps[at];
+  if (step.kind > StepKind::kAdd) return absl::StrCat("step ", at, ", unknown");
+  const std::string text = absl::StrCat("step ", at, ", ", std::string(StepKindName(step.kind)));
+  if (step.kind == StepKind::kSynchronize) return text;
   const bool runs = step.kind == StepKind::kRun;
   const std::size_t count = runs ? graph.tasks.size() : graph.data.size();
-  if (step.index >= count) return absl::StrCat(kind, " ", step.index);
-  return absl::StrCat(kind, " ", runs ? TaskName(graph, step.index) : DataName(graph, step.index));
+  if (step.index >= count) return absl::StrCat(text, " ", step.index);
+  return absl::StrCat(text, " ", runs ? TaskName(graph, step.index) : DataName(graph, step.index));
 }
 
 // Returns "step 3, run 'conv': PARTS" as InvalidArgument.
 template <typename... Parts>
 absl::Status WrongStep(const TaskGraph& graph, const Schedule& schedule, std::size_t at,
                        const Parts&... parts) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("step ", at, ", ", StepText(graph, schedule.steps[at]), ": ", parts...));
+  return absl::InvalidArgumentError(absl::StrCat(StepText(graph, schedule, at), ": ", parts...));
 }
 
 }  // namespace tidepool::schedule
