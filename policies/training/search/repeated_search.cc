@@ -148,11 +148,11 @@ std::vector<bool> RepeatedSearch::AwayIn(const Iteration& iteration, const Itera
                                          bool idle_leaves) const {
   std::set<ComesBack> away;
   const std::vector<std::size_t> first_of_part = FirstRuns(found);
-  for (std::size_t g = 0; g < found.is_away.size(); ++g) {
-    const std::size_t run = found.problem.transfers.absences[g].needed;
-    if (!found.is_away[g] || run == found.runs.size()) continue;
+  for (std::size_t absence = 0; absence < found.is_away.size(); ++absence) {
+    const std::size_t run = found.problem.transfers.absences[absence].needed;
+    if (!found.is_away[absence] || run == found.runs.size()) continue;
     const std::size_t task = found.runs[run].task;
-    const auto& moved = found.problem.moved[g];
+    const auto& moved = found.problem.moved[absence];
     away.insert(
         {task, first_of_part[task] < run, UseOf(part_.tasks[task], moved.data), moved.begin});
   }
@@ -162,20 +162,21 @@ std::vector<bool> RepeatedSearch::AwayIn(const Iteration& iteration, const Itera
     begins.push_back(first[micro_batches_.begin(number)]);
   }
   begins.push_back(iteration.runs.size());
-  const auto leaves = [&](std::size_t g) {
-    const Absence& absence = iteration.problem.transfers.absences[g];
+  const auto leaves = [&](std::size_t i) {
+    const Absence& absence = iteration.problem.transfers.absences[i];
     if (absence.is_always_away()) return true;
     const auto next = std::lower_bound(begins.begin(), begins.end(), absence.left) + 1;
     const bool is_idle = next < begins.end() && *next <= absence.needed;
     if (is_idle || absence.needed == iteration.runs.size()) return is_idle && idle_leaves;
     const std::size_t task = iteration.runs[absence.needed].task;
-    const auto& moved = iteration.problem.moved[g];
+    const auto& moved = iteration.problem.moved[i];
     return away.contains({twins_[task], first[task] < absence.needed,
                           UseOf(graph_.tasks[task], moved.data), moved.begin});
   };
   std::vector<bool> is_away;
   is_away.reserve(iteration.problem.moved.size());
-  for (std::size_t g = 0; g < iteration.problem.moved.size(); ++g) is_away.push_back(leaves(g));
+  for (std::size_t absence = 0; absence < iteration.problem.moved.size(); ++absence)
+    is_away.push_back(leaves(absence));
   return is_away;
 }
 

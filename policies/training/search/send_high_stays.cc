@@ -66,31 +66,31 @@ class StaySender {
   }
 
   // Whether an absence is one of the stay's own datum while it stays.
-  bool IsOwn(const HighStay& stay, std::size_t g) const {
+  bool IsOwn(const HighStay& stay, std::size_t absence) const {
     return stay.key.kind == StepKind::kAllocate &&
-           stay.key.index == iteration_.problem.moved[g].data && Begin(stay) <= absences_[g].left &&
-           absences_[g].needed <= End(stay);
+           stay.key.index == iteration_.problem.moved[absence].data &&
+           Begin(stay) <= absences_[absence].left && absences_[absence].needed <= End(stay);
   }
-  bool MakesRoom(const HighStay& stay, std::size_t g) const {
-    return absences_[g].left <= Begin(stay) && End(stay) <= absences_[g].needed &&
-           absences_[g].bytes >= stay.bytes_above;
+  bool MakesRoom(const HighStay& stay, std::size_t absence) const {
+    return absences_[absence].left <= Begin(stay) && End(stay) <= absences_[absence].needed &&
+           absences_[absence].bytes >= stay.bytes_above;
   }
 
   void SendFor(const HighStay& stay) {
     double least = std::numeric_limits<double>::infinity();
     std::size_t best = absences_.size();
-    for (std::size_t g = 0; g < absences_.size() && !has_ended_; ++g) {
-      if (iteration_.is_away[g] || absences_[g].is_always_away()) continue;
-      if (!IsOwn(stay, g) && !MakesRoom(stay, g)) continue;
-      iteration_.is_away[g] = true;
+    for (std::size_t absence = 0; absence < absences_.size() && !has_ended_; ++absence) {
+      if (iteration_.is_away[absence] || absences_[absence].is_always_away()) continue;
+      if (!IsOwn(stay, absence) && !MakesRoom(stay, absence)) continue;
+      iteration_.is_away[absence] = true;
       const double seconds = dispatcher_.RunWithin(least, iteration_.is_away);
-      iteration_.is_away[g] = false;
+      iteration_.is_away[absence] = false;
       has_ended_ = !go_on_(iteration_.runs.size() + absences_.size());
       const bool is_equal = seconds == least && best < absences_.size();
       if (seconds > least || seconds == std::numeric_limits<double>::infinity()) continue;
-      if (is_equal && absences_[g].bytes >= absences_[best].bytes) continue;
+      if (is_equal && absences_[absence].bytes >= absences_[best].bytes) continue;
       least = seconds;
-      best = g;
+      best = absence;
     }
     if (best == absences_.size()) return;
     const Absence& sent = absences_[best];

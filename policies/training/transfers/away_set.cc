@@ -141,9 +141,11 @@ std::vector<std::size_t> EagerOrder(const TransferProblem& problem) {
   std::vector<std::size_t> order(absences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   SortByKey(
-      operations + 1, [&](std::size_t g) { return operations - absences[g].needed; }, order);
-  const auto stage = [&](std::size_t g) {
-    return absences[g].begins_away ? 0U : 1U + static_cast<unsigned>(absences[g].is_at_home);
+      operations + 1, [&](std::size_t absence) { return operations - absences[absence].needed; },
+      order);
+  const auto stage = [&](std::size_t absence) {
+    return absences[absence].begins_away ? 0U
+                                         : 1U + static_cast<unsigned>(absences[absence].is_at_home);
   };
   SortByKey(3, stage, order);
   return order;
@@ -162,8 +164,9 @@ class EagerWalk {
     taken_.assign(operations() + 1, 0);
     sum_ = 0;
     at_ = operations();
-    for (const std::size_t g : order) {
-      if (!set_[g] && g != skipped && IsShort(problem_.absences[g])) Take(g);
+    for (const std::size_t absence : order) {
+      if (!set_[absence] && absence != skipped && IsShort(problem_.absences[absence]))
+        Take(absence);
     }
   }
 
@@ -172,10 +175,10 @@ class EagerWalk {
 
   void FindExcess() {
     excess_.assign(operations() + 1, 0);
-    for (std::size_t g = 0; g < set_.size(); ++g) {
-      if (!set_[g]) continue;
-      excess_[problem_.absences[g].left] -= problem_.absences[g].bytes;
-      excess_[problem_.absences[g].needed] += problem_.absences[g].bytes;
+    for (std::size_t absence = 0; absence < set_.size(); ++absence) {
+      if (!set_[absence]) continue;
+      excess_[problem_.absences[absence].left] -= problem_.absences[absence].bytes;
+      excess_[problem_.absences[absence].needed] += problem_.absences[absence].bytes;
     }
     std::partial_sum(excess_.begin(), excess_.end(), excess_.begin());
     for (std::size_t k = 0; k < operations(); ++k) {
@@ -189,10 +192,10 @@ class EagerWalk {
     return at_ > absence.left;
   }
 
-  void Take(std::size_t g) {
-    set_[g] = true;
-    taken_[problem_.absences[g].left] += problem_.absences[g].bytes;
-    sum_ += problem_.absences[g].bytes;
+  void Take(std::size_t absence) {
+    set_[absence] = true;
+    taken_[problem_.absences[absence].left] += problem_.absences[absence].bytes;
+    sum_ += problem_.absences[absence].bytes;
   }
 
   const TransferProblem& problem_;
@@ -207,8 +210,8 @@ class EagerWalk {
 // not fit yet.
 void AddUntilFits(const TransferProblem& problem, absl::Span<const std::size_t> order,
                   std::size_t skipped, std::vector<bool>& set) {
-  const auto at_home = std::find_if(order.begin(), order.end(), [&](std::size_t g) {
-    return problem.absences[g].is_at_home && !problem.absences[g].begins_away;
+  const auto at_home = std::find_if(order.begin(), order.end(), [&](std::size_t absence) {
+    return problem.absences[absence].is_at_home && !problem.absences[absence].begins_away;
   });
   const auto others = static_cast<std::size_t>(at_home - order.begin());
   EagerWalk walk(problem, set);
@@ -222,16 +225,16 @@ void FitSetBut(const TransferProblem& problem, absl::Span<const std::size_t> ord
                std::size_t skipped, std::vector<bool>& set) {
   AddUntilFits(problem, order, skipped, set);
   Excess excess(problem);
-  for (std::size_t g = 0; g < set.size(); ++g) {
-    const Absence& absence = problem.absences[g];
-    if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
+  for (std::size_t i = 0; i < set.size(); ++i) {
+    const Absence& absence = problem.absences[i];
+    if (set[i]) excess.Remove(absence.left, absence.needed, absence.bytes);
   }
-  for (std::size_t i = order.size(); i-- > 0;) {
-    const std::size_t g = order[i];
-    const Absence& absence = problem.absences[g];
-    if (!set[g] || g == skipped || absence.is_always_away()) continue;
+  for (auto next = order.rbegin(); next != order.rend(); ++next) {
+    const std::size_t i = *next;
+    const Absence& absence = problem.absences[i];
+    if (!set[i] || i == skipped || absence.is_always_away()) continue;
     if (excess.Most(absence.left, absence.needed) + absence.bytes > 0) continue;
-    set[g] = false;
+    set[i] = false;
     excess.Remove(absence.left, absence.needed, -absence.bytes);
   }
 }

@@ -25,9 +25,9 @@ std::vector<std::int64_t> FreeBytes(const TransferProblem& problem,
                                     const std::vector<bool>& is_away) {
   // First the changes from one run to the next, then their sums.
   std::vector<std::int64_t> away(problem.seconds.size() + 1);
-  for (std::size_t g = 0; g < problem.absences.size(); ++g) {
-    const Absence& absence = problem.absences[g];
-    if (!is_away[g] && !absence.is_always_away()) continue;
+  for (std::size_t i = 0; i < problem.absences.size(); ++i) {
+    const Absence& absence = problem.absences[i];
+    if (!is_away[i] && !absence.is_always_away()) continue;
     away[absence.left] += absence.bytes;
     away[absence.needed] -= absence.bytes;
   }

@@ -306,19 +306,19 @@ Iteration IterationSearch::Search() {
 
 // Returns the absences of another problem of the same runs in which the same bytes are away.
 std::vector<bool> SameAway(const Iteration& iteration, const GraphProblem& problem) {
-  const auto key_of = [](const GraphProblem& one, std::size_t g) {
-    const GraphProblem::Moved& moved = one.moved[g];
-    return std::tuple(moved.data, moved.begin, one.transfers.absences[g].needed);
+  const auto key_of = [](const GraphProblem& one, std::size_t absence) {
+    const GraphProblem::Moved& moved = one.moved[absence];
+    return std::tuple(moved.data, moved.begin, one.transfers.absences[absence].needed);
   };
   std::set<std::tuple<std::size_t, std::int64_t, std::size_t>> away;
-  for (std::size_t g = 0; g < iteration.is_away.size(); ++g) {
-    if (iteration.is_away[g]) away.insert(key_of(iteration.problem, g));
+  for (std::size_t absence = 0; absence < iteration.is_away.size(); ++absence) {
+    if (iteration.is_away[absence]) away.insert(key_of(iteration.problem, absence));
   }
   std::vector<bool> set;
   set.reserve(problem.moved.size());
-  for (std::size_t g = 0; g < problem.moved.size(); ++g) {
-    set.push_back(problem.transfers.absences[g].is_always_away() ||
-                  away.contains(key_of(problem, g)));
+  for (std::size_t absence = 0; absence < problem.moved.size(); ++absence) {
+    set.push_back(problem.transfers.absences[absence].is_always_away() ||
+                  away.contains(key_of(problem, absence)));
   }
   return set;
 }

@@ -74,17 +74,17 @@ class RerunSearch {
   std::vector<bool> AwayAsBefore(const std::vector<TaskRun>& runs, const GraphProblem& problem) {
     for (std::vector<Needed>& needed : needed_) needed.clear();
     FindFirstRuns(iteration_.runs);
-    for (std::size_t g = 0; g < iteration_.is_away.size(); ++g) {
-      if (!iteration_.is_away[g]) continue;
-      needed_[iteration_.problem.moved[g].data].push_back(
-          NeededAfter(iteration_.problem.transfers.absences[g], iteration_.runs));
+    for (std::size_t absence = 0; absence < iteration_.is_away.size(); ++absence) {
+      if (!iteration_.is_away[absence]) continue;
+      needed_[iteration_.problem.moved[absence].data].push_back(
+          NeededAfter(iteration_.problem.transfers.absences[absence], iteration_.runs));
     }
     FindFirstRuns(runs);
     std::vector<bool> is_away;
     is_away.reserve(problem.moved.size());
-    for (std::size_t g = 0; g < problem.moved.size(); ++g) {
-      const Absence& absence = problem.transfers.absences[g];
-      const std::vector<Needed>& needed = needed_[problem.moved[g].data];
+    for (std::size_t i = 0; i < problem.moved.size(); ++i) {
+      const Absence& absence = problem.transfers.absences[i];
+      const std::vector<Needed>& needed = needed_[problem.moved[i].data];
       const bool is_in =
           std::find(needed.begin(), needed.end(), NeededAfter(absence, runs)) != needed.end();
       is_away.push_back(is_in || absence.is_always_away());

@@ -25,20 +25,22 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
   // The datum that is needed last goes first if two can be sent at the same time. It is the other
   // way round for data that comes back.
   const std::size_t keys = operations() + 1;
-  const auto written = [&](std::size_t g) { return problem.absences[g].written; };
-  const auto needed = [&](std::size_t g) { return problem.absences[g].needed; };
+  const auto written = [&](std::size_t absence) { return problem.absences[absence].written; };
+  const auto needed = [&](std::size_t absence) { return problem.absences[absence].needed; };
   SortByKey(
-      keys, [&](std::size_t g) { return operations() - needed(g); }, by_written_);
+      keys, [&](std::size_t absence) { return operations() - needed(absence); }, by_written_);
   SortByKey(keys, written, by_written_);
   SortByKey(
-      keys, [&](std::size_t g) { return operations() - written(g); }, by_needed_);
+      keys, [&](std::size_t absence) { return operations() - written(absence); }, by_needed_);
   SortByKey(keys, needed, by_needed_);
-  for (std::size_t g = 0; g < problem.absences.size(); ++g) {
-    if (problem.absences[g].is_always_away()) always_away_.push_back(g);
-    if (problem.absences[g].begins_away) begin_away_bytes_ += problem.absences[g].bytes;
+  for (std::size_t absence = 0; absence < problem.absences.size(); ++absence) {
+    if (problem.absences[absence].is_always_away()) always_away_.push_back(absence);
+    if (problem.absences[absence].begins_away) begin_away_bytes_ += problem.absences[absence].bytes;
   }
-  std::erase_if(by_written_, [&](std::size_t g) { return problem.absences[g].begins_away; });
-  std::erase_if(by_needed_, [&](std::size_t g) { return problem.absences[g].ends_away; });
+  std::erase_if(by_written_,
+                [&](std::size_t absence) { return problem.absences[absence].begins_away; });
+  std::erase_if(by_needed_,
+                [&](std::size_t absence) { return problem.absences[absence].ends_away; });
 }
 
 void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
@@ -51,20 +53,20 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   held_until_.assign(operations() + 1, 0);
   sent_at_.assign(problem_.absences.size(), kNever);
   is_moved_.assign(is_away.begin(), is_away.end());
-  for (const std::size_t g : always_away_) is_moved_[g] = 1;
+  for (const std::size_t absence : always_away_) is_moved_[absence] = 1;
   // Without branches, which a processor could not predict.
   std::size_t outs = 0;
   outs_.resize(by_written_.size());
-  for (const std::size_t g : by_written_) {
-    outs_[outs] = g;
-    outs += is_moved_[g];
+  for (const std::size_t absence : by_written_) {
+    outs_[outs] = absence;
+    outs += is_moved_[absence];
   }
   outs_.resize(outs);
   std::size_t ins = 0;
   ins_.resize(by_needed_.size());
-  for (const std::size_t g : by_needed_) {
-    ins_[ins] = g;
-    ins += is_moved_[g];
+  for (const std::size_t absence : by_needed_) {
+    ins_[ins] = absence;
+    ins += is_moved_[absence];
   }
   ins_.resize(ins);
 }
@@ -76,12 +78,12 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
 bool TransferDispatcher::FindLimits() {
   // First the bytes that leave before each operation, then the limits.
   most_fetched_.assign(operations() + 1, 0);
-  for (const std::size_t g : ins_) {
-    const Absence& absence = problem_.absences[g];
+  for (const std::size_t i : ins_) {
+    const Absence& absence = problem_.absences[i];
     most_fetched_[absence.left] += absence.bytes;
   }
-  for (const std::size_t g : always_away_) {
-    const Absence& absence = problem_.absences[g];
+  for (const std::size_t i : always_away_) {
+    const Absence& absence = problem_.absences[i];
     if (absence.ends_away) most_fetched_[absence.left] += absence.bytes;
   }
   std::int64_t left = 0;
@@ -204,33 +206,34 @@ void TransferDispatcher::StartOperation(double time) {
 }
 
 void TransferDispatcher::StartOut(double time) {
-  const std::size_t g = outs_[next_out_++];
-  copy_seconds_ -= problem_.absences[g].out_seconds;
-  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, g, time});
-  out_until_ = time + problem_.absences[g].out_seconds;
+  const std::size_t i = outs_[next_out_++];
+  const Absence& absence = problem_.absences[i];
+  copy_seconds_ -= absence.out_seconds;
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, i, time});
+  out_until_ = time + absence.out_seconds;
   if (!problem_.full_duplex) in_until_ = out_until_;
   last_start_ = time;
-  away_ += problem_.absences[g].bytes;
-  const std::size_t left = problem_.absences[g].left;
-  sent_at_[g] = sending_until_ = out_until_;
-  sending_bytes_ = problem_.absences[g].bytes;
-  sending_left_ = left;
+  away_ += absence.bytes;
+  sent_at_[i] = sending_until_ = out_until_;
+  sending_bytes_ = absence.bytes;
+  sending_left_ = absence.left;
   FindNext();
-  if (left < started_) return;
-  held_until_[left] += problem_.absences[g].bytes;
-  if (left > started_) held_ += problem_.absences[g].bytes;
+  if (absence.left < started_) return;
+  held_until_[absence.left] += absence.bytes;
+  if (absence.left > started_) held_ += absence.bytes;
 }
 
 void TransferDispatcher::StartIn(double time) {
-  const std::size_t g = ins_[next_in_++];
-  copy_seconds_ -= problem_.absences[g].in_seconds;
-  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
-  in_until_ = fetched_until_ = time + problem_.absences[g].in_seconds;
+  const std::size_t i = ins_[next_in_++];
+  const Absence& absence = problem_.absences[i];
+  copy_seconds_ -= absence.in_seconds;
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, i, time});
+  in_until_ = fetched_until_ = time + absence.in_seconds;
   if (!problem_.full_duplex) out_until_ = in_until_;
   last_start_ = time;
-  away_ -= problem_.absences[g].bytes;
-  fetched_ += problem_.absences[g].bytes;
-  last_needed_ = problem_.absences[g].needed;
+  away_ -= absence.bytes;
+  fetched_ += absence.bytes;
+  last_needed_ = absence.needed;
   FindNext();
 }
 

@@ -46,18 +46,18 @@ class Search {
                                     std::vector<std::pair<double, std::size_t>>, Later>;
   using Seen = std::unordered_map<std::uint64_t, std::vector<std::size_t>>;
 
-  const Absence& absence(std::size_t g) const { return problem_.absences[order_[g]]; }
+  const Absence& AbsenceAt(std::size_t absence) const { return problem_.absences[order_[absence]]; }
   std::size_t operations() const { return problem_.seconds.size(); }
-  bool IsAway(std::size_t state, std::size_t g) const {
-    return (masks_[state * words_ + g / 64] >> (g % 64) & 1) != 0;
+  bool IsAway(std::size_t state, std::size_t absence) const {
+    return (masks_[state * words_ + absence / 64] >> (absence % 64) & 1) != 0;
   }
 
   void Begin();
   bool ExpandLevel(std::size_t started);
   void Expand(std::size_t at);
   void StartOperation(std::size_t at);
-  void StartOut(std::size_t at, std::size_t g);
-  void StartIn(std::size_t at, std::size_t g);
+  void StartOut(std::size_t at, std::size_t absence);
+  void StartIn(std::size_t at, std::size_t absence);
 
   void Send(std::size_t at);
   void Fetch(std::size_t at);
@@ -106,9 +106,10 @@ Search::Search(const TransferProblem& problem, const TransferBounds& bounds,
     const Absence& other = problem.absences[b];
     return one.needed != other.needed ? one.needed < other.needed : one.left > other.left;
   });
-  for (std::size_t g = 0; g < order_.size(); ++g) {
-    needed_by_[absence(g).needed].push_back(g);
-    for (std::size_t q = absence(g).written; q < absence(g).left; ++q) sent_early_[q].push_back(g);
+  for (std::size_t absence = 0; absence < order_.size(); ++absence) {
+    needed_by_[AbsenceAt(absence).needed].push_back(absence);
+    for (std::size_t q = AbsenceAt(absence).written; q < AbsenceAt(absence).left; ++q)
+      sent_early_[q].push_back(absence);
   }
 }
 
@@ -116,10 +117,10 @@ void Search::Begin() {
   State state;
   states_.push_back(state);
   masks_.resize(words_);
-  for (std::size_t g = 0; g < order_.size(); ++g) {
-    if (!absence(g).begins_away) continue;
-    masks_[g / 64] |= Mask{1} << (g % 64);
-    states_[0].progress.away_bytes += absence(g).bytes;
+  for (std::size_t absence = 0; absence < order_.size(); ++absence) {
+    if (!AbsenceAt(absence).begins_away) continue;
+    masks_[absence / 64] |= Mask{1} << (absence % 64);
+    states_[0].progress.away_bytes += AbsenceAt(absence).bytes;
   }
   states_[0].bound = bounds_.Of(states_[0].progress);
   open_[0].emplace(states_[0].bound, 0);
@@ -132,9 +133,10 @@ std::int64_t Search::Used(const State& state, std::size_t at, double time) const
   std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
   used -= state.progress.away_bytes;
   const bool leaves = state.leaving != kNone && state.progress.out_until > time;
-  if (leaves) used += absence(state.leaving).bytes;
-  for (const std::size_t g : sent_early_[ended]) {
-    if (IsAway(at, g) && !(leaves && g == state.leaving)) used += absence(g).bytes;
+  if (leaves) used += AbsenceAt(state.leaving).bytes;
+  for (const std::size_t absence : sent_early_[ended]) {
+    if (IsAway(at, absence) && !(leaves && absence == state.leaving))
+      used += AbsenceAt(absence).bytes;
   }
   return used;
 }
@@ -156,7 +158,7 @@ bool Search::FindRoom(const State& state, std::size_t at, std::int64_t limit, do
 // Whether no datum of an operation is away.
 bool Search::IsUsable(std::size_t at, std::size_t operation) const {
   return std::none_of(needed_by_[operation].begin(), needed_by_[operation].end(),
-                      [&](std::size_t g) { return IsAway(at, g); });
+                      [&](std::size_t absence) { return IsAway(at, absence); });
 }
 
 void Search::StartOperation(std::size_t at) {
@@ -164,7 +166,7 @@ void Search::StartOperation(std::size_t at) {
   const std::size_t k = state.progress.started;
   if (!IsUsable(at, k)) return;
   double time = state.progress.busy_until;
-  if (state.coming != kNone && absence(state.coming).needed <= k) {
+  if (state.coming != kNone && AbsenceAt(state.coming).needed <= k) {
     time = std::max(time, state.progress.in_until);
   }
   // The operation takes the difference between running and resting, beside all that is in use.
@@ -180,41 +182,42 @@ void Search::StartOperation(std::size_t at) {
   Push(next, kNone);
 }
 
-void Search::StartOut(std::size_t at, std::size_t g) {
+void Search::StartOut(std::size_t at, std::size_t absence) {
   const State& state = states_[at];
   double time = state.progress.out_until;
-  if (absence(g).written == state.progress.started)
+  if (AbsenceAt(absence).written == state.progress.started)
     time = std::max(time, state.progress.busy_until);
   State next = state;
-  next.progress.away_bytes += absence(g).bytes;
-  next.progress.out_until = time + absence(g).out_seconds;
+  next.progress.away_bytes += AbsenceAt(absence).bytes;
+  next.progress.out_until = time + AbsenceAt(absence).out_seconds;
   next.progress.in_until =
       std::max(next.progress.in_until, problem_.full_duplex ? time : next.progress.out_until);
   next.progress.busy_until = std::max(next.progress.busy_until, time);
-  next.leaving = g;
+  next.leaving = absence;
   if (!problem_.full_duplex) next.coming = kNone;
-  next.action = {TransferAction::Kind::kOut, order_[g], time};
+  next.action = {TransferAction::Kind::kOut, order_[absence], time};
   next.parent = at;
-  Push(next, g);
+  Push(next, absence);
 }
 
-void Search::StartIn(std::size_t at, std::size_t g) {
+void Search::StartIn(std::size_t at, std::size_t absence) {
   const State& state = states_[at];
   double time = state.progress.in_until;
-  if (state.leaving == g) time = std::max(time, state.progress.out_until);
-  if (absence(g).left == state.progress.started) time = std::max(time, state.progress.busy_until);
-  if (!FindRoom(state, at, problem_.memory_bytes - absence(g).bytes, time)) return;
+  if (state.leaving == absence) time = std::max(time, state.progress.out_until);
+  if (AbsenceAt(absence).left == state.progress.started)
+    time = std::max(time, state.progress.busy_until);
+  if (!FindRoom(state, at, problem_.memory_bytes - AbsenceAt(absence).bytes, time)) return;
   State next = state;
-  next.progress.away_bytes -= absence(g).bytes;
-  next.progress.in_until = time + absence(g).in_seconds;
+  next.progress.away_bytes -= AbsenceAt(absence).bytes;
+  next.progress.in_until = time + AbsenceAt(absence).in_seconds;
   next.progress.out_until =
       std::max(next.progress.out_until, problem_.full_duplex ? time : next.progress.in_until);
   next.progress.busy_until = std::max(next.progress.busy_until, time);
-  next.coming = g;
+  next.coming = absence;
   if (!problem_.full_duplex) next.leaving = kNone;
-  next.action = {TransferAction::Kind::kIn, order_[g], time};
+  next.action = {TransferAction::Kind::kIn, order_[absence], time};
   next.parent = at;
-  Push(next, g);
+  Push(next, absence);
 }
 
 // Everything away comes back before its operation, one copy after the other.
@@ -223,7 +226,7 @@ double Search::DeadlineBound(const State& state, std::size_t at) const {
   double bound = 0;
   for (std::size_t word = 0; word < words_; ++word) {
     for (Mask mask = masks_[at * words_ + word]; mask != 0; mask &= mask - 1) {
-      const Absence& one = absence(word * 64 + static_cast<std::size_t>(std::countr_zero(mask)));
+      const Absence& one = AbsenceAt(word * 64 + static_cast<std::size_t>(std::countr_zero(mask)));
       link += one.in_seconds;
       bound = std::max(bound, link + bounds_.seconds_from(one.needed));
     }
@@ -305,15 +308,17 @@ void Search::Finish(const State& state, std::size_t at) {
 void Search::Send(std::size_t at) {
   const std::size_t started = states_[at].progress.started;
   std::size_t tried = 0;
-  for (std::size_t g = order_.size(); g-- > 0;) {
+  for (std::size_t absence = order_.size(); absence-- > 0;) {
     // Data that the next operation needs would come back at once.
-    if (absence(g).needed <= started) break;
-    if (absence(g).written > started || IsAway(at, g) || absence(g).begins_away) continue;
+    if (AbsenceAt(absence).needed <= started) break;
+    if (AbsenceAt(absence).written > started || IsAway(at, absence) ||
+        AbsenceAt(absence).begins_away)
+      continue;
     if (tried++ == limits_.branching) {
       is_complete_ = false;
       return;
     }
-    StartOut(at, g);
+    StartOut(at, absence);
   }
 }
 
@@ -322,13 +327,13 @@ void Search::Fetch(std::size_t at) {
   for (std::size_t word = 0; word < words_; ++word) {
     // Pushing states moves the masks.
     for (Mask mask = masks_[at * words_ + word]; mask != 0; mask &= mask - 1) {
-      const std::size_t g = word * 64 + static_cast<std::size_t>(std::countr_zero(mask));
-      if (absence(g).left > states_[at].progress.started) continue;
+      const std::size_t absence = word * 64 + static_cast<std::size_t>(std::countr_zero(mask));
+      if (AbsenceAt(absence).left > states_[at].progress.started) continue;
       if (tried++ == limits_.branching) {
         is_complete_ = false;
         return;
       }
-      StartIn(at, g);
+      StartIn(at, absence);
     }
   }
 }
