@@ -96,7 +96,7 @@ Waits BlockSearcher::RunForward(const SearchState& state, const Block& block,
   const std::int64_t input = InputOf(state);
   const std::int64_t kept = state.kept + (block.offloads ? 0 : input);
   Waits waits{0, state.to_send};
-  for (const TimedAction& action : profile) {
+  for (const SegmentOperation& action : profile) {
     // The input leaves after the first operation has read it.
     const bool is_first = action.step.index == block.first;
     const std::int64_t room = Memory() - kept - action.bytes;

@@ -27,7 +27,7 @@ class BlockScheduler {
   absl::StatusOr<ChainSchedule> Make();
 
  private:
-  using Half = std::optional<TimedAction>;
+  using Half = std::optional<SegmentOperation>;
 
   // An operation of the longer chain.
   struct Operation {

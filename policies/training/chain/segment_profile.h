@@ -15,13 +15,13 @@ namespace tidepool::chain_policies {
 inline constexpr std::size_t kNoIndex = std::numeric_limits<std::size_t>::max();
 
 // A forward or backward operation of a segment.
-struct TimedAction {
+struct SegmentOperation {
   ChainStep step;  // without its start
   double seconds = 0;
   std::int64_t bytes = 0;       // of all data but x_first, while it runs
   std::size_t drop = kNoIndex;  // of the activation that is dropped after it
 };
-using Profile = std::vector<TimedAction>;
+using Profile = std::vector<SegmentOperation>;
 
 // Returns the actions of a segment that fits into `slots` of the table. O(actions L).
 Profile ProfileOf(const RecomputeTable& table, const Segment& segment, std::size_t slots);
